@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from flykka.actors.attempt.effects import Lane
-from flykka.actors.master_hooks import MasterTriggerRestoreHook
-from flykka.messages.bridge import (
+from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
+from flykka.actors.machines.attempt.effects import Lane
+from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
+from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.tasks.bridge import (
     ChainClosed,
     ChainOpened,
     CommitPrepared,
@@ -27,12 +29,10 @@ from flykka.messages.bridge import (
     WorkFailed,
     WorkProgress,
 )
-from flykka.messages.ids import BatchId, JobId, ResultPartitionId
-from flykka.messages.job_graph import JobGraph, JobVertex, Operator
-from flykka.messages.source import SplitsDiscovered
-from flykka.messages.stage import ReadSplits, RunStage
-from flykka.messages.state import OperatorSubtaskState, TaskStateSnapshot
-from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.messages.tasks.source import SplitsDiscovered
+from flykka.messages.tasks.stage import ReadSplits, RunStage
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.ids import BatchId, JobId, ResultPartitionId
 from flykka.runtime.pipe import Executor
 from flykka.runtime.props import Props
 

@@ -26,7 +26,7 @@ JobRuntimeError
 
 from __future__ import annotations
 
-from flykka.messages.failure import SerializedThrowable
+from flykka.messages.wire.failure import SerializedThrowable
 
 
 class JobRuntimeError(Exception):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from flykka.messages.ids import LeaderSessionId
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref, is_former
-from flykka.messages.registration import RegistrationDue
+from flykka.messages.control.registration import RegistrationDue
+from flykka.messages.wire.ids import LeaderSessionId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref, is_former
 from flykka.runtime.context import ActorContext
 from flykka.runtime.leader_session import Gateway
 

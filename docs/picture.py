@@ -15,13 +15,13 @@ from typing import Any
 from rich.console import Console as RichConsole
 
 from flykka.cli.app import App
+from flykka.client.job_client import JobClient
+from flykka.cluster.launch import Launch, launched
 from flykka.console.event_lines import Console
 from flykka.console.job_picture import JobPicture
 from flykka.console.long_work import Look
-from flykka.jobs.job_client import JobClient
-from flykka.launch import Launch, launched
-from flykka.messages.job import CheckpointCompleted, JobRestored
-from flykka.messages.message import Message
+from flykka.messages.control.job import CheckpointCompleted, JobRestored
+from flykka.messages.wire.message import Message
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "flights.py"
 WIDTH = 118

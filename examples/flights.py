@@ -39,9 +39,9 @@ from flykka import (
 )
 from flykka.cli.arguments import at_least_one
 from flykka.errors import DurationError
-from flykka.messages.job import CheckpointCompleted, ExecutionStateChanged, JobRestored
-from flykka.messages.message import Message
-from flykka.messages.task import ExecutionState
+from flykka.messages.control.job import CheckpointCompleted, ExecutionStateChanged, JobRestored
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.message import Message
 from flykka.runtime.durations import positive_duration_ms
 
 FILES = 40

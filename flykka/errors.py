@@ -30,8 +30,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from flykka.explanation.user_stack import told_whole
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import JobId
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
 from flykka.runtime.errors import DurationError as DurationError
 
 

@@ -18,13 +18,13 @@ if __name__ != "flykka.runtime":
     )
 
 if TYPE_CHECKING:
-    from flykka.messages.markers import ControlMessage as ControlMessage
-    from flykka.messages.markers import NotInfluenceReceiveTimeout as NotInfluenceReceiveTimeout
-    from flykka.messages.message import Message as Message
-    from flykka.messages.message import Value as Value
-    from flykka.messages.message import message as message
-    from flykka.messages.message import value as value
-    from flykka.messages.ref import Ref as Ref
+    from flykka.messages.wire.markers import ControlMessage as ControlMessage
+    from flykka.messages.wire.markers import NotInfluenceReceiveTimeout as NotInfluenceReceiveTimeout
+    from flykka.messages.wire.message import Message as Message
+    from flykka.messages.wire.message import Value as Value
+    from flykka.messages.wire.message import message as message
+    from flykka.messages.wire.message import value as value
+    from flykka.messages.wire.ref import Ref as Ref
     from flykka.runtime.actor import Actor as Actor
     from flykka.runtime.backoff import Backoff as Backoff
     from flykka.runtime.context import ActorContext as ActorContext
@@ -97,7 +97,7 @@ _MODULES = {
     "CircuitBreakerState": "flykka.runtime.patterns.circuit_breaker",
     "CircuitBreakerTimeoutError": "flykka.runtime.errors",
     "ControlAwareMailbox": "flykka.runtime.mailboxes.control_aware",
-    "ControlMessage": "flykka.messages.markers",
+    "ControlMessage": "flykka.messages.wire.markers",
     "CoordinatedShutdown": "flykka.runtime.patterns.coordinated_shutdown",
     "DeadLetter": "flykka.runtime.events",
     "Directive": "flykka.runtime.supervision",
@@ -106,13 +106,13 @@ _MODULES = {
     "KernelError": "flykka.runtime.errors",
     "MailboxOverflowError": "flykka.runtime.errors",
     "MailboxOverflowed": "flykka.runtime.events",
-    "Message": "flykka.messages.message",
+    "Message": "flykka.messages.wire.message",
     "Next": "flykka.runtime.patterns.fsm",
-    "NotInfluenceReceiveTimeout": "flykka.messages.markers",
+    "NotInfluenceReceiveTimeout": "flykka.messages.wire.markers",
     "OneForOne": "flykka.runtime.supervision",
     "Props": "flykka.runtime.props",
     "ReceiveTimeout": "flykka.runtime.signals",
-    "Ref": "flykka.messages.ref",
+    "Ref": "flykka.messages.wire.ref",
     "SharedPool": "flykka.runtime.dispatch.pool",
     "SlowTurn": "flykka.runtime.watchdog",
     "StablePriorityMailbox": "flykka.runtime.mailboxes.priority",
@@ -126,9 +126,9 @@ _MODULES = {
     "TraceRecorder": "flykka.runtime.trace.recorder",
     "UnboundedMailbox": "flykka.runtime.mailboxes.message_queue",
     "UnhandledMessage": "flykka.runtime.events",
-    "Value": "flykka.messages.message",
-    "message": "flykka.messages.message",
-    "value": "flykka.messages.message",
+    "Value": "flykka.messages.wire.message",
+    "message": "flykka.messages.wire.message",
+    "value": "flykka.messages.wire.message",
     "when": "flykka.runtime.patterns.fsm",
 }
 

@@ -9,7 +9,7 @@ from flykka.runtime.supervision import DEFAULT_STRATEGY, SupervisorStrategy
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from flykka.messages.message import Message
+    from flykka.messages.wire.message import Message
     from flykka.runtime.context import ActorContext
     from flykka.runtime.mailboxes.message_queue import MailboxType
 

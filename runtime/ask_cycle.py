@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from flykka.runtime.errors import AskCycleError
 
 if TYPE_CHECKING:
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.ref import Ref
     from flykka.runtime.cell import Cell
     from flykka.runtime.promise import Reply
     from flykka.runtime.ref import ActorRef

@@ -22,7 +22,7 @@ from flykka.runtime.signals import Recreate, Stop
 from flykka.runtime.task_scope import TaskScope
 
 if TYPE_CHECKING:
-    from flykka.messages.failure import SerializedThrowable
+    from flykka.messages.wire.failure import SerializedThrowable
     from flykka.runtime.actor import Actor
     from flykka.runtime.envelope import SignalEnvelope, Told
     from flykka.runtime.props import Props

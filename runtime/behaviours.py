@@ -7,7 +7,7 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flykka.messages.message import Message
+    from flykka.messages.wire.message import Message
     from flykka.runtime.cell import Cell
 
 Behaviour = Callable[["Message"], object]

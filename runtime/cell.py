@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pykka
 
-from flykka.messages.leader import LeaderSessionMessage
+from flykka.messages.control.leader import LeaderSessionMessage
 from flykka.runtime import interceptors, registry
 from flykka.runtime.actor import Actor
 from flykka.runtime.children import Children
@@ -43,8 +43,8 @@ from flykka.runtime.turn import RUNNING
 if TYPE_CHECKING:
     from asyncio import Task
 
-    from flykka.messages.failure import SerializedThrowable
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.messages.wire.ref import Ref
     from flykka.runtime.behaviours import Behaviour, Behaviours
     from flykka.runtime.dispatch.dispatcher import Dispatcher
     from flykka.runtime.promise import Reply

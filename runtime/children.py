@@ -8,7 +8,7 @@ from flykka.runtime.errors import InvalidActorNameError
 from flykka.runtime.signals import Stop
 
 if TYPE_CHECKING:
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.ref import Ref
     from flykka.runtime.cell import Cell
 
 

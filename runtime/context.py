@@ -22,9 +22,9 @@ from flykka.runtime.turn import note
 if TYPE_CHECKING:
     import random
 
-    from flykka.messages.ids import LeaderSessionId
-    from flykka.messages.message import Message
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.ids import LeaderSessionId
+    from flykka.messages.wire.message import Message
+    from flykka.messages.wire.ref import Ref
     from flykka.runtime.behaviours import Behaviour
     from flykka.runtime.cell import Cell
     from flykka.runtime.durations import Duration

@@ -10,8 +10,8 @@ from flykka.runtime.envelope import Envelope
 from flykka.runtime.events import DeadLetter
 
 if TYPE_CHECKING:
-    from flykka.messages.message import Message
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.message import Message
+    from flykka.messages.wire.ref import Ref
     from flykka.runtime.system import ActorSystem
 
 logger = logging.getLogger("flykka.runtime")

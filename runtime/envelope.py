@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pykka._envelope import Envelope as PykkaEnvelope
 
-from flykka.messages.message import Message
+from flykka.messages.wire.message import Message
 
 if TYPE_CHECKING:
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.ref import Ref
     from flykka.runtime.cell import Cell
     from flykka.runtime.promise import PromiseRef
     from flykka.runtime.timers import Timer

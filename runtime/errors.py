@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 
 import pykka
 
-from flykka.messages.failure import SerializedThrowable
+from flykka.messages.wire.failure import SerializedThrowable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

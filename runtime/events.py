@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.message import Message, message
-from flykka.messages.ref import Ref
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.message import Message, message
+from flykka.messages.wire.ref import Ref
 
 
 class EndReason(StrEnum):

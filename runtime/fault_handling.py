@@ -22,7 +22,7 @@ from flykka.runtime.supervision import Directive, RestartHistory
 from flykka.runtime.turn import note
 
 if TYPE_CHECKING:
-    from flykka.messages.failure import SerializedThrowable
+    from flykka.messages.wire.failure import SerializedThrowable
     from flykka.runtime.actor import Actor
     from flykka.runtime.cell import Cell
     from flykka.runtime.clock import Alarm

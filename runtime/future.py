@@ -28,7 +28,7 @@ from flykka.runtime.recording import note_outcome
 from flykka.runtime.turn import RUNNING
 
 if TYPE_CHECKING:
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.ref import Ref
 
 T = TypeVar("T")
 M = TypeVar("M")

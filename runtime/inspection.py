@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flykka.messages.failure import SerializedThrowable
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.messages.wire.ref import Ref
     from flykka.runtime.cell import Cell
     from flykka.runtime.system import ActorSystem
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from flykka.runtime.recording import effects_told
 
 if TYPE_CHECKING:
-    from flykka.messages.failure import SerializedThrowable
-    from flykka.messages.leader import LeaderSessionMessage
-    from flykka.messages.message import Message
+    from flykka.messages.control.leader import LeaderSessionMessage
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.messages.wire.message import Message
     from flykka.runtime.cell import Cell
     from flykka.runtime.envelope import Envelope
     from flykka.runtime.recording import Recorder

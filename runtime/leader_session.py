@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flykka.messages.leader import LeaderSessionMessage
+from flykka.messages.control.leader import LeaderSessionMessage
 
 if TYPE_CHECKING:
-    from flykka.messages.ids import LeaderSessionId
-    from flykka.messages.message import Message
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.ids import LeaderSessionId
+    from flykka.messages.wire.message import Message
+    from flykka.messages.wire.ref import Ref
 
 
 class Gateway:

@@ -7,14 +7,14 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from flykka.messages.blocking_work import BlockingWork, LiveObject
-from flykka.messages.message import Value
+from flykka.messages.monitoring.blocking_work import BlockingWork, LiveObject
+from flykka.messages.wire.message import Value
 from flykka.runtime.envelope import Envelope, FaultEnvelope
 from flykka.runtime.errors import serialized
 from flykka.runtime.signals import PipeFailed
 
 if TYPE_CHECKING:
-    from flykka.messages.message import Message
+    from flykka.messages.wire.message import Message
     from flykka.runtime.cell import Cell
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any
 
-from flykka.messages.ref import Ref
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.ask_cycle import begin_asking
 from flykka.runtime.errors import (
     ActorDeadError,
@@ -22,8 +22,8 @@ from flykka.runtime.turn import RUNNING
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from flykka.messages.failure import SerializedThrowable
-    from flykka.messages.message import Message
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.messages.wire.message import Message
     from flykka.runtime.clock import Alarm
     from flykka.runtime.future import Driver, Failure
     from flykka.runtime.ref import ActorRef

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flykka.messages.markers import NotInfluenceReceiveTimeout
+from flykka.messages.wire.markers import NotInfluenceReceiveTimeout
 from flykka.runtime.envelope import Envelope
 from flykka.runtime.signals import ReceiveTimeout
 
 if TYPE_CHECKING:
-    from flykka.messages.message import Message
+    from flykka.messages.wire.message import Message
     from flykka.runtime.behaviours import Behaviour
     from flykka.runtime.cell import Cell
     from flykka.runtime.clock import Alarm

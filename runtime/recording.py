@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
-from flykka.messages.failure import SerializedThrowable
+from flykka.messages.wire.failure import SerializedThrowable
 from flykka.runtime.errors import AskFailedError
 from flykka.runtime.events import EndReason
 
 if TYPE_CHECKING:
-    from flykka.messages.message import Message
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.message import Message
+    from flykka.messages.wire.ref import Ref
     from flykka.runtime.cell import Cell
     from flykka.runtime.envelope import Envelope
     from flykka.runtime.props import Props

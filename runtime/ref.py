@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pykka
 
-from flykka.messages.ref import Ref
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.ask_cycle import begin_asking
 from flykka.runtime.envelope import Envelope, SignalEnvelope
@@ -20,7 +20,7 @@ from flykka.runtime.turn import RUNNING, note
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from flykka.messages.message import Message
+    from flykka.messages.wire.message import Message
     from flykka.runtime.cell import Cell
     from flykka.runtime.mailbox import Mailbox
     from flykka.runtime.promise import PromiseRef

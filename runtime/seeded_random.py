@@ -6,7 +6,7 @@ import hashlib
 import random
 from typing import TYPE_CHECKING
 
-from flykka.messages.ref import Ref
+from flykka.messages.wire.ref import Ref
 
 if TYPE_CHECKING:
     from flykka.runtime.cell import Cell

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from flykka.runtime.path import ROOT
 
 if TYPE_CHECKING:
-    from flykka.messages.message import Message
+    from flykka.messages.wire.message import Message
     from flykka.runtime.cell import Cell
     from flykka.runtime.ref import ActorRef
     from flykka.runtime.system import ActorSystem

@@ -5,9 +5,9 @@ Signals never reach `Actor.handle_message`. They are declared messages so that a
 
 from __future__ import annotations
 
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.message import Message, message
-from flykka.messages.ref import Ref
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.message import Message, message
+from flykka.messages.wire.ref import Ref
 
 
 class Signal(Message):

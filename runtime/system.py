@@ -9,10 +9,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from flykka.messages.codec import decode, encode
-from flykka.messages.errors import EncodeError
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
+from flykka.messages.wire.codec import decode, encode
+from flykka.messages.wire.errors import EncodeError
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime import interpreter_exit, registry
 from flykka.runtime import path as paths
 from flykka.runtime.actor import Actor

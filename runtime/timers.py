@@ -10,7 +10,7 @@ from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 from flykka.runtime.envelope import TimerEnvelope
 
 if TYPE_CHECKING:
-    from flykka.messages.message import Message
+    from flykka.messages.wire.message import Message
     from flykka.runtime.cell import Cell
     from flykka.runtime.clock import Alarm
 

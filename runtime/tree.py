@@ -15,7 +15,7 @@ from flykka.runtime.life import Life
 from flykka.runtime.props import Props, require_props
 
 if TYPE_CHECKING:
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.ref import Ref
     from flykka.runtime.system import ActorSystem
 
 _ENDING = (Life.STOPPING, Life.ENDING, Life.ENDED)

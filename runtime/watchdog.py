@@ -15,8 +15,8 @@ import traceback
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from flykka.messages.message import Message, message
-from flykka.messages.ref import Ref
+from flykka.messages.wire.message import Message, message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.async_turn import AsyncTurn
 from flykka.runtime.cell import Cell
 from flykka.runtime.durations import format_ms

@@ -9,30 +9,30 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from flykka.actors.bridge import Bridge
 from flykka.actors.errors import UnboundOperatorError
-from flykka.messages.ids import JobId, JobVertexId, ResultPartitionId
-from flykka.messages.job_graph import JobGraph, JobVertex, Operator
-from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.actors.task.bridge import Bridge
+from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.ids import JobId, JobVertexId, ResultPartitionId
 from flykka.runtime.props import Props
-from flykka.spark_bridge.batches import BatchStore, StoreStats
-from flykka.spark_bridge.code import SinkCode, SourceCode
-from flykka.spark_bridge.engine import SparkEngine
-from flykka.spark_bridge.filesystem import FileSystem
-from flykka.spark_bridge.services import Services
-from flykka.spark_bridge.session import engine_session
-from flykka.spark_bridge.sinks.job_sinks import check_sinks, staging_folders
-from flykka.spark_bridge.sources.job_sources import NamedDiscovery, check_sources
-from flykka.spark_bridge.spark_sessions import SparkSessions
+from flykka.spark_bridge.attempt.engine import SparkEngine
+from flykka.spark_bridge.attempt.services import Services
+from flykka.spark_bridge.connectors.job_sinks import check_sinks, staging_folders
+from flykka.spark_bridge.connectors.job_sources import NamedDiscovery, check_sources
+from flykka.spark_bridge.program.code import SinkCode, SourceCode
+from flykka.spark_bridge.rows.batches import BatchStore, StoreStats
+from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.session.session import engine_session
+from flykka.spark_bridge.session.spark_sessions import SparkSessions
 from flykka.spark_bridge.stages.source_reader import SourceReaders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
     from flykka.actors.data_plane import SplitDiscovery
-    from flykka.actors.master_hooks import MasterTriggerRestoreHook
-    from flykka.messages.bridge import EngineFailed, WorkProgress
-    from flykka.spark_bridge.code_registry import CodeRegistry
+    from flykka.messages.tasks.bridge import EngineFailed, WorkProgress
+    from flykka.spark_bridge.program.code_registry import CodeRegistry
 
 
 logger = logging.getLogger("flykka.spark_bridge")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.messages.exchange import WATERMARK_MAX
+from flykka.messages.tasks.exchange import WATERMARK_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

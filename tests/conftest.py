@@ -15,8 +15,8 @@ import pytest
 from hypothesis import settings
 
 from flykka.explanation.sockets import FOLDER_VARIABLE
-from flykka.spark_bridge.cache_folder import FOLDER_VARIABLE as CACHE_VARIABLE
-from flykka.spark_bridge.cache_folder import cache_folder
+from flykka.spark_bridge.session.cache_folder import FOLDER_VARIABLE as CACHE_VARIABLE
+from flykka.spark_bridge.session.cache_folder import cache_folder
 from tests.budget import FileBudget
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def folder_of_sockets() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session that all Spark tests share: the product's own, with two cores and few shuffle partitions."""
-    from flykka.spark_bridge.session import spark_session
+    from flykka.spark_bridge.session.session import spark_session
 
     settings = {
         "spark.sql.shuffle.partitions": "2",

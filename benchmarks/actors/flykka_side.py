@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.actors.messages import BEGIN, QUESTION, WORK, Begin
 from benchmarks.actors.side import FAN, RING, SECONDS_AT_MOST, Discipline, Latch
-from flykka.messages.message import Message
+from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef

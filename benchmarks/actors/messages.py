@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.messages.message import Message, message
+from flykka.messages.wire.message import Message, message
 
 
 @message("bench.work")

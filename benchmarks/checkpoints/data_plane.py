@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from threading import Event
 
-from flykka.actors.bridge import Bridge
-from flykka.actors.empty_engine import EmptyEngine
-from flykka.actors.master_hooks import MasterTriggerRestoreHook
-from flykka.messages.bridge import ChainOpened, EngineFailed, InFlightRead
-from flykka.messages.ids import JobId, OperatorId, ResultPartitionId
-from flykka.messages.job_graph import JobGraph, JobVertex, Operator
-from flykka.messages.source import SplitsDiscovered
-from flykka.messages.state import TaskStateSnapshot
-from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
+from flykka.actors.task.bridge import Bridge
+from flykka.actors.task.empty_engine import EmptyEngine
+from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
+from flykka.messages.state.handles import TaskStateSnapshot
+from flykka.messages.tasks.bridge import ChainOpened, EngineFailed, InFlightRead
+from flykka.messages.tasks.source import SplitsDiscovered
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.ids import JobId, OperatorId, ResultPartitionId
 from flykka.runtime.props import Props
 
 

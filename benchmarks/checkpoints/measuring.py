@@ -11,13 +11,13 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.checkpoints.data_plane import Arrivals, InstantDataPlane
 from benchmarks.checkpoints.topologies import HEARTBEAT_TIMEOUT_MS, TASK_MANAGERS, Topology, job_graph
-from flykka.jobs.job_client import JobClient
-from flykka.local_cluster import ClusterSettings, LocalCluster
-from flykka.messages.checkpoint import NotifyCheckpointComplete
-from flykka.messages.coordination import PeriodicTriggerDue
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ref import Ref
-from flykka.messages.task import ExecutionState
+from flykka.client.job_client import JobClient
+from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.messages.checkpointing.checkpoint import NotifyCheckpointComplete
+from flykka.messages.control.checkpoint_coordination import PeriodicTriggerDue
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.envelope import Envelope
 from flykka.runtime.recording import Effect
 from flykka.runtime.ref import ActorRef

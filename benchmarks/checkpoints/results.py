@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.checkpoints.measuring import Measured
 from benchmarks.checkpoints.topologies import Topology
-from flykka.messages.job_graph import ShipStrategy
+from flykka.messages.graph.job_graph import ShipStrategy
 
 
 def as_json(measured: Mapping[Topology, Measured]) -> dict[str, dict[str, Any]]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-from flykka.local_cluster import HEARTBEAT_INTERVAL_MS
-from flykka.messages.ids import JobId, JobVertexId, OperatorId
-from flykka.messages.job_graph import (
+from flykka.cluster.local_cluster import HEARTBEAT_INTERVAL_MS
+from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     JobEdge,
     JobGraph,
@@ -17,6 +16,7 @@ from flykka.messages.job_graph import (
     OperatorRef,
     ShipStrategy,
 )
+from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 
 NEVER_MS = 24 * 3_600_000
 """The interval of the periodic checkpoints: they are on, and the measuring is there before the first."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from benchmarks.bids import SCHEMA
 from benchmarks.query import EVENT_TIME, KEY, WATERMARK_DELAY, aggregates
 from flykka import FileSink, FileSource, StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy
-from flykka.messages.job import CheckpointCompleted
-from flykka.messages.message import Message
+from flykka.messages.control.job import CheckpointCompleted
+from flykka.messages.wire.message import Message
 
 CHECKPOINT_INTERVAL = "1s"
 

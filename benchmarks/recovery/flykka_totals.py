@@ -16,12 +16,12 @@ from flykka import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from flykka.messages.job import CheckpointCompleted
-from flykka.messages.message import Message
-from flykka.messages.stage import RunStage, StageFinished
+from flykka.messages.control.job import CheckpointCompleted
+from flykka.messages.tasks.stage import RunStage, StageFinished
+from flykka.messages.wire.message import Message
 
 if TYPE_CHECKING:
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.ref import Ref
     from flykka.runtime.ref import ActorRef
 
 SECONDS_AT_MOST = 120.0

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flykka.messages.leader import LeaderSessionMessage
+from flykka.messages.control.leader import LeaderSessionMessage
 from flykka.runtime.testing.faults import PlannedFault
 
 if TYPE_CHECKING:
-    from flykka.messages.message import Message
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.message import Message
+    from flykka.messages.wire.ref import Ref
     from flykka.runtime.ref import ActorRef
     from flykka.runtime.system import ActorSystem
 

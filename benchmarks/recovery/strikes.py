@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from benchmarks.recovery import sales
 from benchmarks.recovery.outage import Outage
-from flykka.actors.checkpoint_coordinator import CheckpointCoordinator
-from flykka.actors.job_master import JobMaster
-from flykka.actors.task import Task
-from flykka.actors.task_manager import TaskManager
+from flykka.actors.checkpoint_coordinator.actor import CheckpointCoordinator
+from flykka.actors.job_master.actor import JobMaster
+from flykka.actors.task.actor import Task
+from flykka.actors.task_manager.actor import TaskManager
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.checkpoints.data_plane import InstantDataPlane
 from benchmarks.checkpoints.topologies import HEARTBEAT_TIMEOUT_MS, TASK_MANAGERS, TOPOLOGIES, job_graph
-from flykka.local_cluster import ClusterSettings, LocalCluster
-from flykka.messages.coordination import PeriodicTriggerDue
+from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.messages.control.checkpoint_coordination import PeriodicTriggerDue
 from flykka.runtime.trace.reader import Trace
 
 _TOPOLOGY = next(topology for topology in TOPOLOGIES if topology.name == "256")

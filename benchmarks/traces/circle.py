@@ -6,8 +6,8 @@ import threading
 import time
 from pathlib import Path
 
-from flykka.messages.message import Message, message
-from flykka.messages.ref import Ref
+from flykka.messages.wire.message import Message, message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem

@@ -14,8 +14,8 @@ from pathlib import Path
 from pyspark.sql import functions as F
 
 from flykka import FileSink, FileSource, LocalCluster, RestartStrategies, StreamExecutionEnvironment
-from flykka.messages.job import CheckpointCompleted
-from flykka.messages.message import Message
+from flykka.messages.control.job import CheckpointCompleted
+from flykka.messages.wire.message import Message
 
 HERE = Path(__file__).resolve().parent
 RATES = {"DE": 0.19, "AT": 0.20}

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import sys
 
-from flykka.actors.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
-from flykka.actors.checkpoint.plan import PlannedTask
+from flykka.actors.machines.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
+from flykka.actors.machines.checkpoint.plan import PlannedTask
 from flykka.cli.main import main
-from flykka.messages.ids import ExecutionAttemptId
-from flykka.messages.state import TaskStateSnapshot
+from flykka.messages.state.handles import TaskStateSnapshot
+from flykka.messages.wire.ids import ExecutionAttemptId
 
 _expects, _acknowledge = PendingCheckpoint.expects, PendingCheckpoint.acknowledge
 

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import flykka
-from flykka.messages.message import Value, value
+from flykka.messages.wire.message import Value, value
 
 _LISTED = ("os.listdir", "os.scandir")
 _WRITES = os.O_WRONLY | os.O_RDWR

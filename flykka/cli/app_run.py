@@ -8,19 +8,19 @@ from typing import Protocol
 
 from rich.console import Console as RichConsole
 
-from flykka.actors.savepoint_name import is_savepoint
+from flykka.actors.checkpoint_storage.savepoint_name import is_savepoint
+from flykka.api.environment import StreamExecutionEnvironment
+from flykka.api.job_settings import JobSettings
 from flykka.cli.interrupts import Interrupts, Wish
+from flykka.client.job_client import JobClient
+from flykka.client.start_settings import AUTO, StartMode, start_mode
+from flykka.cluster.launch import Launch, LaunchOptions
 from flykka.console.elapsed import spark_start
 from flykka.console.job_console import JobConsole
 from flykka.console.long_work import Look
-from flykka.environment import StreamExecutionEnvironment
 from flykka.errors import FlykkaError, JobExecutionError
-from flykka.job_settings import JobSettings
-from flykka.jobs.job_client import JobClient
-from flykka.launch import Launch, LaunchOptions
-from flykka.messages.ids import JobId
-from flykka.messages.job import JobStatus
-from flykka.start_settings import AUTO, StartMode, start_mode
+from flykka.messages.control.job import JobStatus
+from flykka.messages.wire.ids import JobId
 
 
 class Continue(Protocol):

@@ -37,7 +37,7 @@ def add_class_archive_command(subparsers: argparse._SubParsersAction[argparse.Ar
 
 def _record(arguments: argparse.Namespace) -> int:
     # Loading it takes half a second, which `--help` should not have to wait for.
-    from flykka.spark_bridge.class_archive import class_archive
+    from flykka.spark_bridge.session.class_archive import class_archive
 
     archive = class_archive()
     if archive is None:

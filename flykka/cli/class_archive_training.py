@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 from pyspark.sql import functions as F
 
 from flykka import FileSink, FileSource, StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy
-from flykka.spark_bridge.class_archive import recording_options
-from flykka.spark_bridge.gateway import close_gateway
-from flykka.spark_bridge.session import spark_session, stop_session
+from flykka.spark_bridge.session.class_archive import recording_options
+from flykka.spark_bridge.session.gateway import close_gateway
+from flykka.spark_bridge.session.session import spark_session, stop_session
 
 _ROW = '{{"time": "2026-01-01T00:0{minute}:00Z", "key": "a", "amount": 1.5}}\n'
 

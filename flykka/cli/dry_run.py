@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager, ExitStack, redirect_stdout
 
 from rich.console import Console as RichConsole
 
+from flykka.api.environment import StreamExecutionEnvironment
 from flykka.cli.app import App
 from flykka.cli.exit_codes import CANCELLED, FAILED
+from flykka.cluster.launch import Launch, LaunchOptions, launched
 from flykka.console.elapsed import spark_start
-from flykka.environment import StreamExecutionEnvironment
-from flykka.launch import Launch, LaunchOptions, launched
-from flykka.messages.job_graph import JobGraph
+from flykka.messages.graph.job_graph import JobGraph
 from flykka.plan.program_plan import ProgramPlan, program_plan
-from flykka.spark_bridge.session import jobs_run
+from flykka.spark_bridge.session.session import jobs_run
 
 
 class ProgramAbort(BaseException):

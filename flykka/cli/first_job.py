@@ -9,8 +9,8 @@ from datetime import datetime
 from flykka.cli.app import App
 from flykka.cli.app_inputs import AppInputs
 from flykka.cli.plan_cache import PlanCache
-from flykka.launch import LaunchOptions
-from flykka.messages.job_graph import JobGraph
+from flykka.cluster.launch import LaunchOptions
+from flykka.messages.graph.job_graph import JobGraph
 from flykka.plan.program_plan import ProgramPlan
 
 

@@ -14,9 +14,9 @@ from enum import Enum
 from queue import SimpleQueue
 from types import FrameType
 
+from flykka.client.job_client import JobClient
 from flykka.errors import FlykkaError
-from flykka.jobs.job_client import JobClient
-from flykka.messages.job_graph import ExternalizedCheckpointRetention, JobType
+from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention, JobType
 from flykka.runtime.errors import ActorDeadError
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

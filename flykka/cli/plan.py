@@ -13,9 +13,9 @@ from rich.console import Console as RichConsole
 from flykka.cli.app import App
 from flykka.cli.exit_codes import FAILED, OK
 from flykka.cli.first_job import first_job
+from flykka.cluster.launch import LaunchOptions
 from flykka.console.output import lasting_output
-from flykka.launch import LaunchOptions
-from flykka.messages.job_graph import JobGraph
+from flykka.messages.graph.job_graph import JobGraph
 from flykka.plan.document import document
 from flykka.plan.mermaid import mermaid
 from flykka.plan.page import page

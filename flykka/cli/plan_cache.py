@@ -19,13 +19,13 @@ from tempfile import NamedTemporaryFile
 import flykka
 from flykka.cli.app import App
 from flykka.cli.app_inputs import AppInput, digest_of, environment_digest
-from flykka.launch import LaunchOptions
-from flykka.messages.codec import decode, encode
-from flykka.messages.errors import DecodeError
-from flykka.messages.job_graph import JobGraph
-from flykka.messages.message import Value, value
+from flykka.cluster.launch import LaunchOptions
+from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.wire.codec import decode, encode
+from flykka.messages.wire.errors import DecodeError
+from flykka.messages.wire.message import Value, value
 from flykka.plan.program_plan import ProgramPlan
-from flykka.spark_bridge.cache_folder import cache_folder
+from flykka.spark_bridge.session.cache_folder import cache_folder
 
 _SUFFIX = ".plan"
 _KEPT = 200

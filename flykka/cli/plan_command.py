@@ -6,7 +6,7 @@ import argparse
 
 from flykka.cli.app import App
 from flykka.cli.arguments import add_no_cache, at_least_one
-from flykka.launch import LaunchOptions
+from flykka.cluster.launch import LaunchOptions
 
 GRAPHS = ("stream", "job", "execution")
 FORMATS = ("text", "json", "mermaid", "html")

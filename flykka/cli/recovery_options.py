@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from flykka.errors import ProgramError
-from flykka.messages.job_graph import FailoverStrategyKind, RestartStrategyConfiguration
+from flykka.messages.graph.job_graph import FailoverStrategyKind, RestartStrategyConfiguration
 from flykka.runtime.errors import DurationError
 
 _SETTINGS: Mapping[str, Mapping[str, Callable[[str], object]]] = {
@@ -69,7 +69,7 @@ def _restart_strategy(text: str) -> RestartStrategyConfiguration:
 
 def _made(name: str, settings: dict[str, Any]) -> RestartStrategyConfiguration:
     # It takes a second to load, and whoever wants help should not have to wait for it.
-    from flykka.restart_strategies import RestartStrategies
+    from flykka.api.restart_strategies import RestartStrategies
 
     match name:
         case "none":

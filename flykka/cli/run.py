@@ -13,10 +13,10 @@ from flykka.cli.app_run import AppRun, Continue, NoMoreJobsError
 from flykka.cli.diverted_stderr import diverted_stderr
 from flykka.cli.exit_codes import CANCELLED, FAILED, OK
 from flykka.cli.interrupts import Wish
+from flykka.cluster.launch import LaunchOptions, launched
 from flykka.console.live import can_be_live
 from flykka.console.output import lasting_output
 from flykka.errors import JobExecutionError
-from flykka.launch import LaunchOptions, launched
 
 
 @dataclass(frozen=True, slots=True)

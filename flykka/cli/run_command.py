@@ -11,8 +11,8 @@ from flykka.cli.app import App
 from flykka.cli.arguments import at_least_one
 from flykka.cli.exit_codes import EXIT_CODES
 from flykka.cli.recovery_options import add_recovery_options
-from flykka.launch import LaunchOptions
-from flykka.messages.job_graph import ExternalizedCheckpointRetention
+from flykka.cluster.launch import LaunchOptions
+from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
 from flykka.runtime.durations import positive_duration_ms
 from flykka.runtime.errors import DurationError
 

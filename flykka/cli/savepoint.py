@@ -108,7 +108,7 @@ def _check(arguments: argparse.Namespace) -> int:
     if (problem := app.problem()) is not None:
         arguments.parser.error(problem)
     from flykka.cli.savepoint_check import check
-    from flykka.launch import LaunchOptions
+    from flykka.cluster.launch import LaunchOptions
 
     options = LaunchOptions(
         master=arguments.master,

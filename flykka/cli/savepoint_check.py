@@ -14,16 +14,16 @@ from rich.text import Text
 from flykka.cli.app import App
 from flykka.cli.exit_codes import FAILED, OK
 from flykka.cli.first_job import first_job
+from flykka.client.checkpoints import compatibility, find_checkpoint
+from flykka.client.state_compatibility import OperatorMatch, StateCompatibility
+from flykka.cluster.launch import LaunchOptions
 from flykka.console.formats import NOTHING, format_bytes
 from flykka.console.output import lasting_output
 from flykka.errors import CheckpointError
-from flykka.jobs.checkpoints import compatibility, find_checkpoint
-from flykka.jobs.state_compatibility import OperatorMatch, StateCompatibility
-from flykka.launch import LaunchOptions
 
 if TYPE_CHECKING:
-    from flykka.messages.checkpoint_metadata import CompletedCheckpoint
-    from flykka.messages.job_graph import JobGraph
+    from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+    from flykka.messages.graph.job_graph import JobGraph
 
 _STYLES = {
     OperatorMatch.MATCHED: "green",

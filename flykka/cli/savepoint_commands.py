@@ -14,12 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from flykka.cli.exit_codes import FAILED, OK
+from flykka.client.checkpoints import missing_state, read_checkpoint
+from flykka.client.savepoint_summary import OperatorSummary, operator_summaries
 from flykka.console.formats import NOTHING, format_bytes, format_count
 from flykka.console.output import lasting_output
 from flykka.errors import CheckpointError
-from flykka.jobs.checkpoints import missing_state, read_checkpoint
-from flykka.jobs.savepoint_summary import OperatorSummary, operator_summaries
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.runtime.durations import format_ms
 
 

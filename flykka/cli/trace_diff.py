@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flykka.cli.trace_file import DIFFERENT, OK, run_on_trace
 from flykka.errors import TraceSelectionError
-from flykka.messages.message import Value
+from flykka.messages.wire.message import Value
 from flykka.runtime.trace.diff import VARYING, Comparison, Difference, first_difference
 from flykka.runtime.trace.diff_side import Cause
 from flykka.runtime.trace.effect_text import effect_text

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from flykka.cli.trace_waits import Waits
-from flykka.messages.checkpoint import TriggerCheckpoint
-from flykka.messages.job import CheckpointAborted, CheckpointCompleted
-from flykka.messages.message import Value
+from flykka.messages.checkpointing.checkpoint import TriggerCheckpoint
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
+from flykka.messages.wire.message import Value
 from flykka.runtime.trace.effects import Undecoded
 from flykka.runtime.trace.order import recipient_of
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn

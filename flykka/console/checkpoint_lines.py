@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
-from flykka.actors.savepoint_name import is_savepoint
+from flykka.actors.checkpoint_storage.savepoint_name import is_savepoint
 from flykka.console.formats import format_bytes
-from flykka.messages.job import CheckpointCompleted
+from flykka.messages.control.job import CheckpointCompleted
 from flykka.runtime.durations import format_ms
 
 FIRST_PAUSE_MS = 60_000

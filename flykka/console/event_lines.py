@@ -5,15 +5,13 @@ from __future__ import annotations
 from rich.console import Console as RichConsole
 from rich.text import Text
 
-from flykka.actors.savepoint_name import is_savepoint
+from flykka.actors.checkpoint_storage.savepoint_name import is_savepoint
+from flykka.cluster.launch import current_launch
 from flykka.console.checkpoint_lines import CheckpointLine, CheckpointLines, completed_text
 from flykka.console.formats import STOPPED, format_cause
 from flykka.console.same_failures import SameFailures
 from flykka.explanation.user_stack import told_whole
-from flykka.launch import current_launch
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import TaskManagerId
-from flykka.messages.job import (
+from flykka.messages.control.job import (
     CheckpointAborted,
     CheckpointCompleted,
     ExecutionStateChanged,
@@ -23,8 +21,10 @@ from flykka.messages.job import (
     JobStatusChanged,
     TaskManagerLost,
 )
-from flykka.messages.message import Message
-from flykka.messages.task import ExecutionState
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import TaskManagerId
+from flykka.messages.wire.message import Message
 
 PLAIN = ""
 COMPLETED = "green"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from flykka.client.job_details import JobDetails
 from flykka.explanation.words import counted
-from flykka.jobs.job_details import JobDetails
-from flykka.messages.bridge import WorkProgress
-from flykka.messages.failure import SerializedThrowable
+from flykka.messages.tasks.bridge import WorkProgress
+from flykka.messages.wire.failure import SerializedThrowable
 from flykka.runtime.durations import format_ms
 
 NOTHING = "-"

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable
 
 from rich.console import Console as RichConsole
 
+from flykka.client.job_client import JobClient
+from flykka.client.job_details import JobDetails
 from flykka.console.event_lines import Console
 from flykka.console.live import LiveScreen, can_be_live
 from flykka.console.long_work import LongWork, Look
 from flykka.console.summary import print_summary
-from flykka.jobs.job_client import JobClient
-from flykka.jobs.job_details import JobDetails
-from flykka.messages.job import JobResultFailure, JobResultSuccess
-from flykka.messages.message import Message
+from flykka.messages.control.job import JobResultFailure, JobResultSuccess
+from flykka.messages.wire.message import Message
 
 Epilogue = Callable[[JobClient], Iterable[tuple[str, str]]]
 """What is to be added to the summary of a job that has ended: labels and texts."""

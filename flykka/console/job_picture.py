@@ -10,7 +10,13 @@ from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderResult
 from rich.text import Text
 
-from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
+from flykka.actors.machines.checkpoint.statistics import CheckpointStatsStatus
+from flykka.client.job_details import (
+    CheckpointStatistics,
+    JobDetails,
+    JobVertexDetails,
+    TimeShares,
+)
 from flykka.console.formats import (
     NOTHING,
     displayed_status,
@@ -23,15 +29,9 @@ from flykka.console.formats import (
     format_long_work,
 )
 from flykka.explanation.job_exceptions import times
-from flykka.jobs.job_details import (
-    CheckpointStatistics,
-    JobDetails,
-    JobVertexDetails,
-    TimeShares,
-)
-from flykka.messages.bridge import WorkProgress
-from flykka.messages.job import JobStatus
-from flykka.messages.task import ExecutionState
+from flykka.messages.control.job import JobStatus
+from flykka.messages.tasks.bridge import WorkProgress
+from flykka.messages.tasks.task import ExecutionState
 from flykka.runtime.durations import format_ms
 
 QUIET = "dim"

@@ -9,9 +9,9 @@ from rich.console import Console as RichConsole
 from rich.console import Group, RenderableType
 from rich.live import Live
 
+from flykka.client.job_details import JobDetails
 from flykka.console.job_picture import JobPicture
-from flykka.jobs.job_details import JobDetails
-from flykka.messages.bridge import WorkProgress
+from flykka.messages.tasks.bridge import WorkProgress
 
 REFRESHES_PER_SECOND = 4
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from threading import Event, Thread
 
-from flykka.messages.bridge import WorkProgress
+from flykka.messages.tasks.bridge import WorkProgress
 
 logger = logging.getLogger("flykka.console")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from flykka.actors.scheduling.repeated_failures import FailureSignature, failure_signature
-from flykka.messages.checkpoint import CheckpointDeclineReason
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.job import CheckpointAborted, CheckpointCompleted, JobRestored, JobStatus, JobStatusChanged
-from flykka.messages.message import Message
+from flykka.actors.machines.restart.repeated_failures import FailureSignature, failure_signature
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted, JobRestored, JobStatus, JobStatusChanged
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.message import Message
 
 _OF_A_FAILOVER = frozenset({CheckpointDeclineReason.JOB_FAILURE, CheckpointDeclineReason.JOB_FAILOVER_REGION})
 _OF_A_RESTART = frozenset({JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.CREATED, JobStatus.RUNNING})

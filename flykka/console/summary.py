@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import Console as RichConsole
 from rich.text import Text
 
+from flykka.client.job_details import JobDetails, JobVertexDetails
 from flykka.console.formats import displayed_status, format_bytes
 from flykka.explanation.job_exceptions import failure_lines
-from flykka.jobs.job_details import JobDetails, JobVertexDetails
-from flykka.messages.job import JobStatus
+from flykka.messages.control.job import JobStatus
 from flykka.runtime.durations import format_ms
 
 _LABEL = 13

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from flykka.messages.exception_history import RootExceptionHistoryEntry
-from flykka.messages.explanation import (
+from flykka.messages.control.job import JobStatus
+from flykka.messages.monitoring.exception_history import RootExceptionHistoryEntry
+from flykka.messages.monitoring.explanation import (
     CheckpointsExplained,
     JobExplained,
     LeadershipExplained,
@@ -14,9 +15,8 @@ from flykka.messages.explanation import (
     StageProgress,
     TaskExplained,
 )
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import ExecutionAttemptId
-from flykka.messages.job import JobStatus
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ExecutionAttemptId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

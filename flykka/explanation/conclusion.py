@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.actors.graph.states import JOB_TERMINAL
+from flykka.actors.machines.states import JOB_TERMINAL
 from flykka.console.formats import STOPPED, format_cause
 from flykka.explanation.answers import Answers
 from flykka.explanation.facts import AttemptFact, attempt_facts, job_facts
 from flykka.explanation.waits import Waits, silent
 from flykka.explanation.words import counted, lasting
-from flykka.messages.explanation import AttemptExplained, JobExplained, PendingExplained, RestartExplained
-from flykka.messages.ids import ExecutionAttemptId
-from flykka.messages.job import JobStatus
-from flykka.messages.task import ExecutionState
+from flykka.messages.control.job import JobStatus
+from flykka.messages.monitoring.explanation import AttemptExplained, JobExplained, PendingExplained, RestartExplained
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import ExecutionAttemptId
 
 PATIENCE_MS = 1_000
 """A checkpoint takes its time: one that is younger is nothing that the job waits for."""

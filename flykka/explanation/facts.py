@@ -10,9 +10,9 @@ from flykka.explanation.answers import Answers
 from flykka.explanation.job_exceptions import outcome, story
 from flykka.explanation.waits import Waits
 from flykka.explanation.words import counted, lasting
-from flykka.messages.explanation import AttemptExplained, PendingExplained
-from flykka.messages.job import JobStatus
-from flykka.messages.task import ExecutionState
+from flykka.messages.control.job import JobStatus
+from flykka.messages.monitoring.explanation import AttemptExplained, PendingExplained
+from flykka.messages.tasks.task import ExecutionState
 
 SHOWN = 12
 """Rows that one screen has room for."""

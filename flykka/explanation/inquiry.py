@@ -12,15 +12,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from flykka.actors.checkpoint_coordinator import CheckpointCoordinator
-from flykka.actors.job_manager import JobManager
-from flykka.actors.job_master import JobMaster
-from flykka.actors.resource_manager import ResourceManager
-from flykka.actors.task import Task
+from flykka.actors.checkpoint_coordinator.actor import CheckpointCoordinator
+from flykka.actors.job_manager.actor import JobManager
+from flykka.actors.job_master.actor import JobMaster
+from flykka.actors.resource_manager.actor import ResourceManager
+from flykka.actors.task.actor import Task
 from flykka.explanation.answers import Answers, Silent
 from flykka.explanation.conclusion import JobWhy, conclude
-from flykka.messages.exception_history import RootExceptionHistoryEntry
-from flykka.messages.explanation import (
+from flykka.messages.control.job import JobStatus
+from flykka.messages.monitoring.exception_history import RootExceptionHistoryEntry
+from flykka.messages.monitoring.explanation import (
     CheckpointsExplained,
     ExplainCheckpoints,
     ExplainJob,
@@ -35,12 +36,11 @@ from flykka.messages.explanation import (
     StagesExplained,
     TaskExplained,
 )
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import ExecutionAttemptId, JobId
-from flykka.messages.job import JobStatus
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
-from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.cell import Cell
 from flykka.runtime.errors import ActorDeadError, AskFailedError, AskTimeoutError
 from flykka.runtime.system import ActorSystem

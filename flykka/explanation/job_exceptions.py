@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, overload
 from flykka.console.formats import format_cause
 from flykka.explanation.user_stack import told_whole
 from flykka.explanation.words import counted, lasting
-from flykka.messages.exception_history import FailureOutcome, RootExceptionHistoryEntry
+from flykka.messages.monitoring.exception_history import FailureOutcome, RootExceptionHistoryEntry
 
 if TYPE_CHECKING:
-    from flykka.jobs.job_details import JobDetails
+    from flykka.client.job_details import JobDetails
 
 
 @dataclass(frozen=True, slots=True)

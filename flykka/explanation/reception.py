@@ -22,8 +22,8 @@ from flykka.explanation.inquiry import TIME_LIMIT
 from flykka.explanation.sockets import listening_socket, receive, send
 
 if TYPE_CHECKING:
-    from flykka.jobs.job_client import JobClient
-    from flykka.local_cluster import LocalCluster
+    from flykka.client.job_client import JobClient
+    from flykka.cluster.local_cluster import LocalCluster
 
 _log = logging.getLogger("flykka")
 

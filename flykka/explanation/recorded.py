@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flykka.actors.checkpoint_coordinator import CheckpointCoordinator
-from flykka.actors.job_manager import JobManager
-from flykka.actors.job_master import JobMaster
-from flykka.actors.resource_manager import ResourceManager
-from flykka.actors.task import Task
+from flykka.actors.checkpoint_coordinator.actor import CheckpointCoordinator
+from flykka.actors.job_manager.actor import JobManager
+from flykka.actors.job_master.actor import JobMaster
+from flykka.actors.resource_manager.actor import ResourceManager
+from flykka.actors.task.actor import Task
 from flykka.errors import TraceSelectionError
 from flykka.explanation.answers import Answers
 from flykka.explanation.conclusion import JobWhy, conclude
-from flykka.messages.explanation import TaskExplained
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import ExecutionAttemptId, JobId
-from flykka.messages.job import JobResultFailure, JobResultSuccess, JobStatus, JobStatusChanged, SubmitJob
+from flykka.messages.control.job import JobResultFailure, JobResultSuccess, JobStatus, JobStatusChanged, SubmitJob
+from flykka.messages.monitoring.explanation import TaskExplained
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId
 from flykka.replay.replayer import Replayer
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import ReplaySessionError

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 
 from flykka.explanation.sockets import ask_all
-from flykka.messages.ids import JobId
+from flykka.messages.wire.ids import JobId
 
 _log = logging.getLogger("flykka")
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from flykka.messages.failure import SerializedThrowable
-from flykka.spark_bridge.user_files import is_users
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.spark_bridge.diagnosis.user_files import is_users
 
 SHOWN_CAUSES = 3
 """So many causes of causes are told."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from flykka.explanation.answers import Answers, Silent
 from flykka.explanation.words import counted, lasting
-from flykka.messages.explanation import AttemptExplained, ChannelExplained, StageProgress, TaskExplained
-from flykka.messages.ids import ExecutionAttemptId, ResultPartitionId, producer_of
-from flykka.messages.task import ExecutionState
+from flykka.messages.monitoring.explanation import AttemptExplained, ChannelExplained, StageProgress, TaskExplained
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import ExecutionAttemptId, ResultPartitionId, producer_of
 
 STANDS_STILL_MS = 5_000
 """Without a Spark task done for so long, a stage is said to stand still."""

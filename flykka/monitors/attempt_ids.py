@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.messages.ids import ExecutionAttemptId
+from flykka.messages.wire.ids import ExecutionAttemptId
 
 
 def subtask_of(attempt: ExecutionAttemptId) -> str:

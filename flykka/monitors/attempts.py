@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from flykka.actors.graph.states import EXECUTION_TERMINAL
-from flykka.messages.coordination import CoordinatedTaskStateChanged, RestoreState
-from flykka.messages.ids import ExecutionAttemptId
-from flykka.messages.job import ExecutionStateChanged, JobStatusChanged
-from flykka.messages.ref import Ref
-from flykka.messages.task import NotifyEndOfData, SubmitTask, UpdateTaskExecutionState
+from flykka.actors.machines.states import EXECUTION_TERMINAL
+from flykka.messages.control.checkpoint_coordination import CoordinatedTaskStateChanged, RestoreState
+from flykka.messages.control.job import ExecutionStateChanged, JobStatusChanged
+from flykka.messages.tasks.task import NotifyEndOfData, SubmitTask, UpdateTaskExecutionState
+from flykka.messages.wire.ids import ExecutionAttemptId
+from flykka.messages.wire.ref import Ref
 from flykka.monitors.attempt_ids import subtask_of
 from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation, said
 from flykka.runtime.trace.effects import Send

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from flykka.messages.batch import BatchRef
-from flykka.messages.exchange import BufferResponse
-from flykka.messages.ids import BatchId
-from flykka.messages.ref import Ref
-from flykka.messages.stage import HoldInFlight, ReleaseBatches, RunStage
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import BufferResponse
+from flykka.messages.tasks.stage import HoldInFlight, ReleaseBatches, RunStage
+from flykka.messages.wire.ids import BatchId
+from flykka.messages.wire.ref import Ref
 from flykka.monitors.monitor import ConversationMonitor, OnSent, Violation
 from flykka.runtime.trace.records import Turn
 

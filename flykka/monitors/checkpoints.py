@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from flykka.messages.checkpoint import (
+from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
@@ -13,8 +13,8 @@ from flykka.messages.checkpoint import (
     SnapshotType,
     TriggerCheckpoint,
 )
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint
-from flykka.messages.coordination import (
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.control.checkpoint_coordination import (
     CheckpointsRecovered,
     CoordinatedTasks,
     CoordinatedTaskStateChanged,
@@ -24,10 +24,10 @@ from flykka.messages.coordination import (
     RestoreState,
     StopCheckpointing,
 )
-from flykka.messages.ids import ExecutionAttemptId, JobVertexId
-from flykka.messages.job import CheckpointAborted, CheckpointCompleted
-from flykka.messages.ref import Ref
-from flykka.messages.task import ExecutionState
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
+from flykka.messages.wire.ref import Ref
 from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation, each_said
 from flykka.runtime.trace.effects import Send, Undecoded
 from flykka.runtime.trace.records import Turn

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from flykka.messages.checkpoint import NotifyCheckpointAborted, NotifyCheckpointComplete
-from flykka.messages.ref import Ref
-from flykka.messages.stage import CommitCheckpoint
+from flykka.messages.checkpointing.checkpoint import NotifyCheckpointAborted, NotifyCheckpointComplete
+from flykka.messages.tasks.stage import CommitCheckpoint
+from flykka.messages.wire.ref import Ref
 from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation, said
 from flykka.runtime.trace.effects import Undecoded
 from flykka.runtime.trace.records import Turn

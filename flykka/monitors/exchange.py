@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from flykka.messages.batch import BatchRef
-from flykka.messages.exchange import (
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import (
     AddCredit,
     BufferResponse,
     CancelPartitionRequest,
     EndOfPartition,
     PartitionRequest,
 )
-from flykka.messages.ids import ResultPartitionId
-from flykka.messages.ref import Ref
-from flykka.messages.task import ExecutionState, UpdateTaskExecutionState
+from flykka.messages.tasks.task import ExecutionState, UpdateTaskExecutionState
+from flykka.messages.wire.ids import ResultPartitionId
+from flykka.messages.wire.ref import Ref
 from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation
 from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.records import Turn

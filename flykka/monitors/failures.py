@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from flykka.messages.ref import Ref
-from flykka.messages.task import UpdateTaskExecutionState
+from flykka.messages.tasks.task import UpdateTaskExecutionState
+from flykka.messages.wire.ref import Ref
 from flykka.monitors.monitor import ConversationMonitor, OnSent, Violation
 from flykka.runtime.trace.records import Turn
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from flykka.actors.graph.states import JOB_TERMINAL
-from flykka.messages.heartbeat import HeartbeatDue
-from flykka.messages.ids import JobId
-from flykka.messages.job import CheckpointCompleted, JobStatus, JobStatusChanged
-from flykka.messages.ref import Ref
-from flykka.messages.stage import ReadSplits, RunStage
+from flykka.actors.machines.states import JOB_TERMINAL
+from flykka.messages.control.heartbeat import HeartbeatDue
+from flykka.messages.control.job import CheckpointCompleted, JobStatus, JobStatusChanged
+from flykka.messages.tasks.stage import ReadSplits, RunStage
+from flykka.messages.wire.ids import JobId
+from flykka.messages.wire.ref import Ref
 from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation
 from flykka.runtime.trace.records import Turn
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from flykka.messages.checkpoint import TaskCheckpointMessages
-from flykka.messages.leader import LeaderSessionMessage
-from flykka.messages.message import Value
-from flykka.messages.ref import Ref
+from flykka.messages.checkpointing.checkpoint import TaskCheckpointMessages
+from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.messages.wire.message import Value
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.signals import DeathWatchNotification
 from flykka.runtime.trace.effects import Send, Undecoded
 from flykka.runtime.trace.records import Killed, Record, Turn

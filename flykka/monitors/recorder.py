@@ -13,8 +13,8 @@ from flykka.runtime.trace.forwarding import ForwardingRecorder
 from flykka.runtime.trace.records import Killed, Record, Turn
 
 if TYPE_CHECKING:
-    from flykka.messages.failure import SerializedThrowable
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.messages.wire.ref import Ref
     from flykka.runtime.envelope import Envelope
     from flykka.runtime.recording import Effect, Recorder
 

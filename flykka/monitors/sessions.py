@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from flykka.messages.checkpoint import (
+from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     TriggerCheckpoint,
 )
-from flykka.messages.heartbeat import Heartbeat, HeartbeatRequest, JobMasterHeartbeat
-from flykka.messages.ids import LeaderSessionId
-from flykka.messages.leader import LeaderSessionMessage
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
-from flykka.messages.registration import (
+from flykka.messages.control.heartbeat import Heartbeat, HeartbeatRequest, JobMasterHeartbeat
+from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.messages.control.registration import (
     AcknowledgeRegistration,
     DisconnectJobMaster,
     DisconnectResourceManager,
@@ -24,7 +21,7 @@ from flykka.messages.registration import (
     JobMasterRegistrationSuccess,
     RegisterTaskManager,
 )
-from flykka.messages.slots import (
+from flykka.messages.control.slots import (
     AcceptSlots,
     AllocateSlot,
     AllocateSlotConfirmed,
@@ -36,14 +33,17 @@ from flykka.messages.slots import (
     SlotAvailable,
     SlotRequestFailed,
 )
-from flykka.messages.source import AddSplits, NoMoreSplits, RequestSplits
-from flykka.messages.task import (
+from flykka.messages.tasks.source import AddSplits, NoMoreSplits, RequestSplits
+from flykka.messages.tasks.task import (
     CancelTask,
     NotifyEndOfData,
     ReportTaskMetrics,
     SubmitTask,
     UpdateTaskExecutionState,
 )
+from flykka.messages.wire.ids import LeaderSessionId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation
 from flykka.runtime.signals import Terminated
 from flykka.runtime.trace.records import Turn

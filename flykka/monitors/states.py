@@ -1,15 +1,15 @@
-"""Jobs, execution attempts and tasks move as the tables of `actors/graph/states.py` let them."""
+"""Jobs, execution attempts and tasks move as the tables of `actors/machines/states.py` let them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from flykka.actors.graph.states import TASK_MOVES, execution_may_move, job_may_move
-from flykka.messages.ids import ExecutionAttemptId
-from flykka.messages.job import ExecutionStateChanged, JobStatus, JobStatusChanged, RegisterJobClient
-from flykka.messages.ref import Ref
-from flykka.messages.task import ExecutionState, UpdateTaskExecutionState
+from flykka.actors.machines.states import TASK_MOVES, execution_may_move, job_may_move
+from flykka.messages.control.job import ExecutionStateChanged, JobStatus, JobStatusChanged, RegisterJobClient
+from flykka.messages.tasks.task import ExecutionState, UpdateTaskExecutionState
+from flykka.messages.wire.ids import ExecutionAttemptId
+from flykka.messages.wire.ref import Ref
 from flykka.monitors.attempt_ids import number_of, subtask_of
 from flykka.monitors.monitor import ConversationMonitor, OnSent, Violation, said
 from flykka.runtime.trace.records import Turn

@@ -8,9 +8,9 @@ from weakref import WeakKeyDictionary, WeakSet
 from flykka.notebook.shell import interactive_shell
 
 if TYPE_CHECKING:
-    from flykka.environment import StreamExecutionEnvironment
-    from flykka.streams.program import Program
-    from flykka.streams.transformation import Transformation
+    from flykka.api.environment import StreamExecutionEnvironment
+    from flykka.api.streams.program import Program
+    from flykka.api.streams.transformation import Transformation
 
 Written = dict[str, tuple["Transformation", ...]]
 """What the last run of a cell has written down, by the id of the cell."""

@@ -9,13 +9,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from flykka.errors import JobCancellationError, JobExecutionError, JobStoppingError
-from flykka.messages.job_graph import ExternalizedCheckpointRetention, JobType
+from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention, JobType
 from flykka.notebook.shell import interactive_shell
 
 if TYPE_CHECKING:
-    from flykka.environment import StreamExecutionEnvironment
-    from flykka.job_settings import JobSettings
-    from flykka.jobs.job_client import JobClient
+    from flykka.api.environment import StreamExecutionEnvironment
+    from flykka.api.job_settings import JobSettings
+    from flykka.client.job_client import JobClient
 
 ENDING_TIMEOUT = 60.0
 """Seconds that a job has to stop, and then to be cancelled: a stage of Spark's may not hear of it at once."""

@@ -6,7 +6,7 @@ from html import escape
 
 from flykka.explanation.job_exceptions import JobExceptionHistory, also, outcome, place
 from flykka.explanation.user_stack import told_whole
-from flykka.messages.exception_history import RootExceptionHistoryEntry
+from flykka.messages.monitoring.exception_history import RootExceptionHistoryEntry
 from flykka.notebook.job_html import STYLE
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from html import escape
 
-from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
-from flykka.actors.graph.states import JOB_TERMINAL
+from flykka.actors.machines.checkpoint.statistics import CheckpointStatsStatus
+from flykka.actors.machines.states import JOB_TERMINAL
+from flykka.client.job_details import CheckpointStatistics, JobDetails, JobVertexDetails
 from flykka.console.formats import displayed_status, format_bytes, format_count
 from flykka.explanation.job_exceptions import times
-from flykka.jobs.job_details import CheckpointStatistics, JobDetails, JobVertexDetails
-from flykka.messages.failure import SerializedThrowable
+from flykka.messages.wire.failure import SerializedThrowable
 from flykka.notebook.colours import AMBER, BLUE, GREEN, GREY, RED
 from flykka.notebook.job_pictures import pictures_html
 from flykka.notebook.job_text import has_failed, headline, into_the_run, lag, read_again, vertex_state, watermark, why

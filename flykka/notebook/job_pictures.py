@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
+from flykka.actors.machines.checkpoint.statistics import CheckpointStatsStatus
+from flykka.client.job_details import JobDetails
 from flykka.console.formats import format_count, format_lag
-from flykka.jobs.job_details import JobDetails
 from flykka.notebook.colours import AMBER, BLUE, GREEN
 from flykka.notebook.sparkline import BARS, bars, line
 from flykka.runtime.durations import format_ms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flykka.client.job_details import CheckpointStatistics, JobDetails, JobVertexDetails, Restart
 from flykka.console.formats import (
     displayed_status,
     format_bytes,
@@ -11,10 +12,9 @@ from flykka.console.formats import (
     format_files_waiting,
     format_lag,
 )
-from flykka.jobs.job_details import CheckpointStatistics, JobDetails, JobVertexDetails, Restart
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.job import JobStatus
-from flykka.messages.task import ExecutionState
+from flykka.messages.control.job import JobStatus
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
 from flykka.runtime.durations import format_ms
 
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
-from flykka.jobs.job_details import JobDetails
-from flykka.jobs.shared_overview import SharedJobOverview
+from flykka.client.job_details import JobDetails
+from flykka.client.shared_overview import SharedJobOverview
 from flykka.notebook.job_html import job_html
 from flykka.notebook.job_text import job_text
 from flykka.notebook.shell import Bundle, publish

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from flykka.notebook.job_html import STYLE
 
 if TYPE_CHECKING:
-    from flykka.streams.summary import Summary
+    from flykka.api.streams.summary import Summary
 
 
 def summary_html(summary: Summary) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flykka.actors.graph.json_plan import json_plan
-from flykka.messages.job_graph import JobGraph
+from flykka.actors.machines.graph.json_plan import json_plan
+from flykka.messages.graph.job_graph import JobGraph
 from flykka.plan.program_plan import PlanGraph, ProgramPlan
 
 

@@ -8,7 +8,7 @@ from html import escape
 from importlib.resources import files
 from itertools import accumulate
 
-from flykka.messages.job_graph import OperatorKind
+from flykka.messages.graph.job_graph import OperatorKind
 from flykka.plan.layers import Layers, layered
 from flykka.plan.program_plan import PlanEdge, PlanGraph, PlanNode, PlanSlot, ProgramPlan, Wiring
 from flykka.plan.reads import told

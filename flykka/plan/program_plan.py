@@ -6,15 +6,15 @@ what would happen. Values, so that a plan that was made once can be kept.
 
 from __future__ import annotations
 
-from flykka.actors.graph.execution_job_vertex import execution_job_vertices
-from flykka.actors.graph.slot_wishes import slot_request
-from flykka.actors.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
-from flykka.actors.graph.wiring import POINTWISE, channels
-from flykka.actors.scheduling.execution_slot_allocator import ExecutionSlotAllocator
-from flykka.actors.scheduling.slot_requests import RequestSlots
-from flykka.messages.ids import JobVertexId, OperatorId
-from flykka.messages.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind, ResultPartitionType
-from flykka.messages.message import Value, value
+from flykka.actors.machines.graph.execution_job_vertex import execution_job_vertices
+from flykka.actors.machines.graph.slot_wishes import slot_request
+from flykka.actors.machines.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
+from flykka.actors.machines.graph.wiring import POINTWISE, channels
+from flykka.actors.machines.slots.execution_slot_allocator import ExecutionSlotAllocator
+from flykka.actors.machines.slots.slot_requests import RequestSlots
+from flykka.messages.graph.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind, ResultPartitionType
+from flykka.messages.wire.ids import JobVertexId, OperatorId
+from flykka.messages.wire.message import Value, value
 
 
 @value("plan.node")

@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from flykka.messages.job_graph import OperatorKind
+from flykka.messages.graph.job_graph import OperatorKind
 from flykka.plan.lanes import drawn
 from flykka.plan.program_plan import PlanGraph, PlanNode, PlanSlot, ProgramPlan, Wiring
 from flykka.plan.reads import told

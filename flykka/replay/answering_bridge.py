@@ -11,15 +11,13 @@ from collections.abc import Iterable, Mapping
 from statistics import median_low
 from typing import TYPE_CHECKING
 
-from flykka.actors.attempt.attempt import Attempt, AttemptEvent
-from flykka.actors.attempt.effects import AttemptEffect, Begin, Process, Read, TellTask
-from flykka.actors.bridge import engine_call
-from flykka.actors.empty_engine import EmptyEngine
-from flykka.messages.bridge import EngineFailed, WorkDone
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.message import Message
-from flykka.messages.simulation import StageOver
-from flykka.messages.stage import (
+from flykka.actors.machines.attempt.attempt import Attempt, AttemptEvent
+from flykka.actors.machines.attempt.effects import AttemptEffect, Begin, Process, Read, TellTask
+from flykka.actors.task.bridge import engine_call
+from flykka.actors.task.empty_engine import EmptyEngine
+from flykka.messages.tasks.bridge import EngineFailed, WorkDone
+from flykka.messages.tasks.simulation import StageOver
+from flykka.messages.tasks.stage import (
     AdvanceWatermark,
     BridgeCommand,
     BridgeOpened,
@@ -30,7 +28,9 @@ from flykka.messages.stage import (
     StageFailed,
     StageFinished,
 )
-from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.message import Message
 from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.reader import Trace
 

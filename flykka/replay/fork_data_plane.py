@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from flykka.actors.checkpoint.id_counter import DRAWN_AT_ONCE
-from flykka.actors.master_hooks import MasterTriggerRestoreHook
-from flykka.messages.blocking_work import BlockingWork
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint
-from flykka.messages.coordination import CheckpointIds, CheckpointIdsDrawn, MetadataWritten
-from flykka.messages.high_availability import SubmittedJobGraph
-from flykka.messages.ids import JobId, OperatorId, ResultPartitionId
-from flykka.messages.job_control import JobEnded, JobGraphAccepted
-from flykka.messages.job_graph import JobGraph, JobVertex, Operator
-from flykka.messages.job_manager import JobMasterReleased, JobPutAway
-from flykka.messages.source import SplitsDiscovered
+from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
+from flykka.actors.machines.checkpoint.id_counter import DRAWN_AT_ONCE
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.control.checkpoint_coordination import CheckpointIds, CheckpointIdsDrawn, MetadataWritten
+from flykka.messages.control.high_availability import SubmittedJobGraph
+from flykka.messages.control.job_control import JobEnded, JobGraphAccepted
+from flykka.messages.control.job_manager import JobMasterReleased, JobPutAway
+from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
+from flykka.messages.monitoring.blocking_work import BlockingWork
+from flykka.messages.tasks.source import SplitsDiscovered
+from flykka.messages.wire.ids import JobId, OperatorId, ResultPartitionId
 from flykka.replay.recorded_data_plane import RecordedDataPlane
 from flykka.runtime.trace.reader import Trace
 

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flykka.actors.bridge import Bridge
-from flykka.actors.job_master import JobMaster
-from flykka.actors.task import Task
-from flykka.messages.bridge import EngineFailed, WorkDone, WorkFailed
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.job_control import SplitDiscoveryFailed
-from flykka.messages.source import SplitsDiscovered
-from flykka.messages.stage import StageFailed
-from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.actors.job_master.actor import JobMaster
+from flykka.actors.task.actor import Task
+from flykka.actors.task.bridge import Bridge
+from flykka.messages.control.job_control import SplitDiscoveryFailed
+from flykka.messages.tasks.bridge import EngineFailed, WorkDone, WorkFailed
+from flykka.messages.tasks.source import SplitsDiscovered
+from flykka.messages.tasks.stage import StageFailed
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.failure import SerializedThrowable
 from flykka.replay.answering_bridge import find_bridge, pace_of
 from flykka.replay.fork_data_plane import ENGINE_CALLS, unrecorded_work
 from flykka.replay.outcomes import RunOutcome
@@ -26,7 +26,7 @@ from flykka.runtime.trace.replay.session import ReplaySession
 from flykka.runtime.trace.text import unwrapped
 
 if TYPE_CHECKING:
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.ref import Ref
     from flykka.runtime.durations import Duration
     from flykka.runtime.recording import Recorder
     from flykka.runtime.trace.records import Record

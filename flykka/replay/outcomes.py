@@ -6,10 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
-from flykka.messages.exception_history import ExceptionHistoryChanged, FailureOutcome, RootExceptionHistoryEntry
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import JobId
-from flykka.messages.job import (
+from flykka.messages.control.job import (
     CheckpointAborted,
     CheckpointCompleted,
     JobResultFailure,
@@ -18,7 +15,14 @@ from flykka.messages.job import (
     SubmitJob,
     TaskManagerLost,
 )
-from flykka.messages.job_control import JobEnded, JobGraphRefused
+from flykka.messages.control.job_control import JobEnded, JobGraphRefused
+from flykka.messages.monitoring.exception_history import (
+    ExceptionHistoryChanged,
+    FailureOutcome,
+    RootExceptionHistoryEntry,
+)
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
 from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
 from flykka.runtime.trace.text import failure_text, unwrapped

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator
 from itertools import islice
 
-from flykka.actors.bridge import Bridge
 from flykka.actors.data_plane import DataPlane
-from flykka.actors.embedded_ha_services import EmbeddedHaServices
-from flykka.messages.ids import JobId, LeaderSessionId
+from flykka.actors.high_availability.embedded import EmbeddedHaServices
+from flykka.actors.task.bridge import Bridge
+from flykka.messages.wire.ids import JobId, LeaderSessionId
 from flykka.replay.fork_data_plane import ForkDataPlane
 from flykka.replay.job_fork import JobSession
 from flykka.replay.recorded_data_plane import RecordedDataPlane
@@ -27,20 +27,20 @@ SPARK_DATA_PLANE = "flykka.spark_bridge.data_plane:SparkDataPlane"
 _CLIENT = "it is the client, which is outside the cluster"
 _OUTSIDE = dict.fromkeys(
     (
-        "flykka.jobs.client_actor:JobClientActor",
-        "flykka.jobs.client_actor:JobListenerActor",
+        "flykka.client.client_actor:JobClientActor",
+        "flykka.client.client_actor:JobListenerActor",
         "flykka.simulation.client:SimulationClient",
     ),
     _CLIENT,
 )
 """Whoever gave these their work is not there any more; by name, for a replay needs none of these modules."""
 
-_JOB_MANAGER = "flykka.actors.job_manager:JobManager"
-_CLUSTER_ENTRYPOINT = "flykka.actors.cluster_entrypoint:ClusterEntrypoint"
+_JOB_MANAGER = "flykka.actors.job_manager.actor:JobManager"
+_CLUSTER_ENTRYPOINT = "flykka.actors.cluster.entrypoint:ClusterEntrypoint"
 _HA_SERVICES = (
-    "flykka.actors.embedded_ha_services:EmbeddedHaServices",
-    "flykka.high_availability.file_system:FileSystemHaServices",
-    "flykka.high_availability.zookeeper:ZooKeeperHaServices",
+    "flykka.actors.high_availability.embedded:EmbeddedHaServices",
+    "flykka.cluster.high_availability.file_system:FileSystemHaServices",
+    "flykka.cluster.high_availability.zookeeper:ZooKeeperHaServices",
 )
 _BRIDGE = "/bridge"
 """So end the paths of the bridges, children of Tasks."""
@@ -87,8 +87,8 @@ def stand_ins(trace: Trace, data_plane: DataPlane | None = None) -> dict[str, ob
     plane = data_plane or RecordedDataPlane(replays_bridges=has_bridges(trace))
     return {
         **dict.fromkeys(_HA_SERVICES, services),
-        "flykka.actors.high_availability:LeaderStore": store,
-        "flykka.actors.job_checkpoints:JobCheckpoints": store.checkpoints(JobId("recorded")),
+        "flykka.actors.high_availability.services:LeaderStore": store,
+        "flykka.actors.checkpoint_storage.job_checkpoints:JobCheckpoints": store.checkpoints(JobId("recorded")),
         **dict.fromkeys((SPARK_DATA_PLANE, *_data_planes(trace)), plane),
     }
 

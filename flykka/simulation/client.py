@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from flykka.jobs.job_manager_seeker import JobManagerSeeker
-from flykka.messages.exception_history import ExceptionHistoryChanged, FailureOutcome
-from flykka.messages.ids import ExecutionAttemptId, JobId
-from flykka.messages.job import (
+from flykka.client.job_manager_seeker import JobManagerSeeker
+from flykka.messages.control.job import (
     CheckpointAborted,
     CheckpointCompleted,
     JobNotFound,
@@ -22,9 +20,11 @@ from flykka.messages.job import (
     SubmitJob,
     TriggerSavepointSuccess,
 )
-from flykka.messages.job_manager import SeekJobManagerDue
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
+from flykka.messages.control.job_manager import SeekJobManagerDue
+from flykka.messages.monitoring.exception_history import ExceptionHistoryChanged, FailureOutcome
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.signals import Terminated
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from flykka.actors.bridge import Bridge
+from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
 from flykka.actors.data_plane import SplitDiscovery
-from flykka.actors.master_hooks import MasterTriggerRestoreHook
-from flykka.messages.bridge import EngineFailed
-from flykka.messages.ids import JobId, OperatorId, ResultPartitionId, SplitId
-from flykka.messages.job_graph import JobGraph, JobVertex, Operator
-from flykka.messages.source import IndexRangeSplit, SplitsDiscovered
-from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.actors.task.bridge import Bridge
+from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
+from flykka.messages.tasks.bridge import EngineFailed
+from flykka.messages.tasks.source import IndexRangeSplit, SplitsDiscovered
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.ids import JobId, OperatorId, ResultPartitionId, SplitId
 from flykka.runtime.props import Props
 from flykka.simulation.engine import SimulatedEngine
 from flykka.simulation.operators import Source

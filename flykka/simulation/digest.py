@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from flykka.messages.codec import encode
-from flykka.messages.message import Value
-from flykka.messages.ref import Ref
+from flykka.messages.wire.codec import encode
+from flykka.messages.wire.message import Value
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.trace.forwarding import ForwardingRecorder
 
 if TYPE_CHECKING:
-    from flykka.messages.failure import SerializedThrowable
-    from flykka.messages.message import Message
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.messages.wire.message import Message
     from flykka.runtime.envelope import Envelope
     from flykka.runtime.props import Props
     from flykka.runtime.recording import Effect, Recorder

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
-from flykka.messages.job_graph import CheckpointingMode, FailoverStrategyKind, JobType
+from flykka.messages.graph.job_graph import CheckpointingMode, FailoverStrategyKind, JobType
 from flykka.simulation.faults import COMPLETED, MOMENTS, WRITTEN
 from flykka.simulation.job import draw_checkpointing, draw_restart_strategy
 from flykka.simulation.scenario import QUICK_MS, SLOW_MS, Fault, JobPlan, Scenario

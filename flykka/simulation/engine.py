@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from flykka.actors.attempt.channel_state import recovered_batch
-from flykka.actors.attempt.effects import Lane
-from flykka.actors.attempt.output_routes import address, input_addresses
 from flykka.actors.errors import UnknownBatchError
-from flykka.actors.state.operator_state import elements_of, list_state
-from flykka.messages.batch import BatchRef
-from flykka.messages.bridge import (
+from flykka.actors.machines.attempt.channel_state import recovered_batch
+from flykka.actors.machines.attempt.effects import Lane
+from flykka.actors.machines.attempt.output_routes import address, input_addresses
+from flykka.actors.machines.state.operator_state import elements_of, list_state
+from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.state.operator_state import COMMITTABLES
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.bridge import (
     ChainClosed,
     ChainOpened,
     CommitPrepared,
@@ -26,14 +28,12 @@ from flykka.messages.bridge import (
     WorkFailed,
     WorkProgress,
 )
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import BatchId
-from flykka.messages.message import Value
-from flykka.messages.operator_state import COMMITTABLES
-from flykka.messages.source import IndexRangeSplit
-from flykka.messages.stage import ReadSplits, RunStage
-from flykka.messages.state import ExclusiveStateHandle, OperatorSubtaskState, TaskStateSnapshot
-from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.messages.tasks.source import IndexRangeSplit
+from flykka.messages.tasks.stage import ReadSplits, RunStage
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import BatchId
+from flykka.messages.wire.message import Value
 from flykka.simulation.flow import Flow, Moved
 from flykka.simulation.lanes import Lanes, OnLane
 from flykka.simulation.operators import Sink, Source, Window

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flykka.messages.checkpoint import (
+from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
     NotifyCheckpointComplete,
     TriggerCheckpoint,
 )
-from flykka.messages.coordination import MetadataWritten, SavepointCompleted
-from flykka.messages.exchange import BufferResponse, PartitionRequest
-from flykka.messages.job import CheckpointCompleted
-from flykka.messages.job_control import JobAttemptsEnded, JobRestartDue
-from flykka.messages.job_graph import JobGraph
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
-from flykka.messages.slots import AcceptSlots, AllocateSlot, OfferSlots
-from flykka.messages.source import RequestSplits
-from flykka.messages.stage import (
+from flykka.messages.control.checkpoint_coordination import MetadataWritten, SavepointCompleted
+from flykka.messages.control.job import CheckpointCompleted
+from flykka.messages.control.job_control import JobAttemptsEnded, JobRestartDue
+from flykka.messages.control.slots import AcceptSlots, AllocateSlot, OfferSlots
+from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.tasks.exchange import BufferResponse, PartitionRequest
+from flykka.messages.tasks.source import RequestSplits
+from flykka.messages.tasks.stage import (
     BridgeOpened,
     ChannelStateWritten,
     CheckpointCommitted,
@@ -27,7 +25,9 @@ from flykka.messages.stage import (
     SnapshotState,
     StateSnapshotted,
 )
-from flykka.messages.task import NotifyEndOfData, SubmitTask, UpdateTaskExecutionState
+from flykka.messages.tasks.task import NotifyEndOfData, SubmitTask, UpdateTaskExecutionState
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.testing.faults import PlannedFault
 from flykka.simulation.injections import Injections
 from flykka.simulation.scenario import Fault

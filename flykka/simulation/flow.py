@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from flykka.actors.attempt.output_routes import OutputRoutes, address, first_holder, is_split
-from flykka.messages.batch import BatchRef
-from flykka.messages.bridge import StagedOutput
-from flykka.messages.ids import OperatorId
-from flykka.messages.stage import StageOutput
-from flykka.messages.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
+from flykka.actors.machines.attempt.output_routes import OutputRoutes, address, first_holder, is_split
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.bridge import StagedOutput
+from flykka.messages.tasks.stage import StageOutput
+from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
+from flykka.messages.wire.ids import OperatorId
 from flykka.simulation.operators import Filter, Map, Sink
 from flykka.simulation.rows import Row, Rows, event_times, size_of, split_by_owner
 from flykka.simulation.sinks import SinkWriter

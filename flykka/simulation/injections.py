@@ -7,11 +7,11 @@ from collections.abc import Callable
 from random import Random
 from typing import assert_never
 
-from flykka.actors.scheduling.restart_strategy import restarts_without_end
-from flykka.messages.job import CancelJob, StopJob, TriggerSavepoint
-from flykka.messages.job_graph import JobGraph
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
+from flykka.actors.machines.restart.restart_strategy import restarts_without_end
+from flykka.messages.control.job import CancelJob, StopJob, TriggerSavepoint
+from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.simulation.network import Arrival, Cut, Direction
 from flykka.simulation.network_faults import DOUBLED, HEARTBEATS, LOST, TIMERS
 from flykka.simulation.scenario import Fault

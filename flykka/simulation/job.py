@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from flykka.messages.ids import JobId
-from flykka.messages.job_graph import (
+from flykka.messages.graph.job_graph import (
     CheckpointingMode,
     CheckpointingSettings,
     ExternalizedCheckpointRetention,
@@ -17,6 +16,7 @@ from flykka.messages.job_graph import (
     RestartStrategyConfiguration,
     ScheduleMode,
 )
+from flykka.messages.wire.ids import JobId
 from flykka.simulation.topology import Topology
 
 HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS = 2_000, 10_000

@@ -12,8 +12,8 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from flykka.actors.attempt.effects import Lane
-from flykka.messages.ids import ExecutionAttemptId, JobVertexId
+from flykka.actors.machines.attempt.effects import Lane
+from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
 from flykka.runtime.pipe import Pipe
 from flykka.simulation.world import World
 

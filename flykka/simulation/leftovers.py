@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from flykka.actors.checkpoint_storage import CheckpointStorage
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.errors import CheckpointStorageError
-from flykka.actors.state.handles import exclusive_state_of, shared_state_of
-from flykka.messages.ids import JobId
+from flykka.actors.machines.state.handles import exclusive_state_of, shared_state_of
+from flykka.messages.wire.ids import JobId
 from flykka.simulation.world import World, checkpoint_of
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.envelope import Envelope, Told
 from flykka.runtime.mailboxes.message_queue import MessageQueue, message_of

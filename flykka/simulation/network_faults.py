@@ -8,17 +8,17 @@ more.
 
 from __future__ import annotations
 
-from flykka.actors.checkpoint_coordinator import CheckpointCoordinator
-from flykka.actors.job_master import JobMaster
-from flykka.actors.resource_manager import ResourceManager
-from flykka.actors.task import Task
-from flykka.actors.task_manager import TaskManager
-from flykka.messages.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint, NotifyCheckpointAborted
-from flykka.messages.exchange import AlignmentTimeoutDue
-from flykka.messages.heartbeat import Heartbeat, HeartbeatRequest, JobMasterHeartbeat
-from flykka.messages.message import Message
-from flykka.messages.registration import RegisterJobMaster, RegisterTaskManager
-from flykka.messages.task import CancelTask, IdleDue, LatencyMarkerDue, MetricsDue, ReportTaskMetrics
+from flykka.actors.checkpoint_coordinator.actor import CheckpointCoordinator
+from flykka.actors.job_master.actor import JobMaster
+from flykka.actors.resource_manager.actor import ResourceManager
+from flykka.actors.task.actor import Task
+from flykka.actors.task_manager.actor import TaskManager
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint, NotifyCheckpointAborted
+from flykka.messages.control.heartbeat import Heartbeat, HeartbeatRequest, JobMasterHeartbeat
+from flykka.messages.control.registration import RegisterJobMaster, RegisterTaskManager
+from flykka.messages.tasks.exchange import AlignmentTimeoutDue
+from flykka.messages.tasks.task import CancelTask, IdleDue, LatencyMarkerDue, MetricsDue, ReportTaskMetrics
+from flykka.messages.wire.message import Message
 from flykka.simulation.network import Arrival
 
 LOST: dict[Arrival, str] = {

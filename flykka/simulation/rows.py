@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from flykka.actors.state.key_groups import groups_in, key_group_of, owner
-from flykka.messages.state import KeyGroupRange
+from flykka.actors.machines.state.key_groups import groups_in, key_group_of, owner
+from flykka.messages.state.handles import KeyGroupRange
 
 _MASK = (1 << 64) - 1
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from flykka.messages.job_graph import (
+from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     FailoverStrategyKind,
     FixedDelayRestartStrategyConfiguration,
     JobType,
     RestartStrategyConfiguration,
 )
-from flykka.messages.message import Message
+from flykka.messages.wire.message import Message
 from flykka.simulation.settings import FaultKind
 from flykka.simulation.topology import Topology
 

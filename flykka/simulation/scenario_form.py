@@ -13,8 +13,8 @@ from enum import Enum
 from types import UnionType
 from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 
-from flykka.messages import job_graph
-from flykka.messages.message import Message, class_of
+from flykka.messages.graph import job_graph
+from flykka.messages.wire.message import Message, class_of
 from flykka.simulation import operators, scenario, topology
 from flykka.simulation.scenario import Scenario
 from flykka.simulation.settings import FaultKind

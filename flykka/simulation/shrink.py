@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from flykka.messages.job_graph import (
+from flykka.messages.graph.job_graph import (
     CheckpointingMode,
     CheckpointingSettings,
     FailoverStrategyKind,

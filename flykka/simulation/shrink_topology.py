@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from flykka.messages.ids import JobVertexId, OperatorId
-from flykka.messages.job_graph import FiringMode, JobEdge, JobVertex, Operator, ShipStrategy
+from flykka.messages.graph.job_graph import FiringMode, JobEdge, JobVertex, Operator, ShipStrategy
+from flykka.messages.wire.ids import JobVertexId, OperatorId
 from flykka.simulation.operators import Behaviour, Filter, Map, Program, Sink, Source
 from flykka.simulation.topology import Topology
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from itertools import islice
 
-from flykka.messages.simulation import SimulationBegun
+from flykka.messages.tasks.simulation import SimulationBegun
 from flykka.runtime.errors import TraceError
 from flykka.runtime.trace.reader import Trace
 from flykka.simulation.scenario import Scenario

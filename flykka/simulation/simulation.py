@@ -6,19 +6,19 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import count
 
-from flykka.actors.cluster_components import ConfiguredJobManager, ConfiguredResourceManager
-from flykka.actors.cluster_entrypoint import ClusterEntrypoint
-from flykka.actors.embedded_ha_services import EmbeddedHaServices
-from flykka.actors.scheduling.task_manager_tracker import Workers
-from flykka.actors.state.handles import exclusive_state
-from flykka.actors.task_manager_props import ConfiguredTaskManagers
-from flykka.messages.checkpoint import AcknowledgeCheckpoint
-from flykka.messages.ids import JobId
-from flykka.messages.job import JobResultFailure, JobResultSuccess, JobStatus, SubmitJob
-from flykka.messages.job_graph import CheckpointingMode, JobGraph
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
-from flykka.messages.simulation import SimulationBegun
+from flykka.actors.cluster.components import ConfiguredJobManager, ConfiguredResourceManager
+from flykka.actors.cluster.entrypoint import ClusterEntrypoint
+from flykka.actors.high_availability.embedded import EmbeddedHaServices
+from flykka.actors.machines.slots.task_manager_tracker import Workers
+from flykka.actors.machines.state.handles import exclusive_state
+from flykka.actors.task_manager.props import ConfiguredTaskManagers
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
+from flykka.messages.control.job import JobResultFailure, JobResultSuccess, JobStatus, SubmitJob
+from flykka.messages.graph.job_graph import CheckpointingMode, JobGraph
+from flykka.messages.tasks.simulation import SimulationBegun
+from flykka.messages.wire.ids import JobId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.monitors.monitor import Violation
 from flykka.monitors.monitors import all_monitors
 from flykka.monitors.recorder import MonitoringRecorder

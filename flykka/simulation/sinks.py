@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import count
 
-from flykka.messages.bridge import StagedOutput
-from flykka.messages.ids import OperatorId
-from flykka.messages.message import Value
-from flykka.messages.operator_state import PendingFile, StagingFolder
-from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.messages.state.operator_state import PendingFile, StagingFolder
+from flykka.messages.tasks.bridge import StagedOutput
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.ids import OperatorId
+from flykka.messages.wire.message import Value
 from flykka.simulation.operators import Sink
 from flykka.simulation.rows import Rows
 from flykka.simulation.world import World

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from flykka.messages.ids import JobVertexId, OperatorId
-from flykka.messages.job_graph import (
+from flykka.messages.graph.job_graph import (
     FiringMode,
     JobEdge,
     JobVertex,
@@ -22,6 +21,7 @@ from flykka.messages.job_graph import (
     ResultPartitionType,
     ShipStrategy,
 )
+from flykka.messages.wire.ids import JobVertexId, OperatorId
 from flykka.simulation.operators import Behaviour, Filter, Map, Program, Sink, Source, Window
 from flykka.simulation.rows import Row, Rows
 from flykka.spark_bridge.event_time_windows import EventTimeWindows

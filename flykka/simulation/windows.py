@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from flykka.actors.state.key_groups import covers, key_groups_of
-from flykka.messages.codec import decode, encode
-from flykka.messages.exchange import WATERMARK_MAX, WATERMARK_MIN
-from flykka.messages.ids import BatchId, OperatorId
-from flykka.messages.operator_state import ClosedTo, WindowOperatorState
-from flykka.messages.state import ExclusiveStateHandle, KeyGroupRange, OperatorSubtaskState, SharedStateHandle
-from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.actors.machines.state.key_groups import covers, key_groups_of
+from flykka.messages.state.handles import ExclusiveStateHandle, KeyGroupRange, OperatorSubtaskState, SharedStateHandle
+from flykka.messages.state.operator_state import ClosedTo, WindowOperatorState
+from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.codec import decode, encode
+from flykka.messages.wire.ids import BatchId, OperatorId
 from flykka.simulation.operators import Window
 from flykka.simulation.rows import Row, Rows, size_of, within
 from flykka.simulation.world import World

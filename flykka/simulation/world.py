@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from flykka.actors.checkpoint_format import unpacked
-from flykka.actors.state.handles import snapshots
-from flykka.actors.state.operator_state import elements_of
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint
-from flykka.messages.codec import decode
-from flykka.messages.ids import JobId, JobVertexId
-from flykka.messages.message import Value
-from flykka.messages.operator_state import COMMITTABLES, PendingFile
-from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.actors.checkpoint_storage.format import unpacked
+from flykka.actors.machines.state.handles import snapshots
+from flykka.actors.machines.state.operator_state import elements_of
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.state.operator_state import COMMITTABLES, PendingFile
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.codec import decode
+from flykka.messages.wire.ids import JobId, JobVertexId
+from flykka.messages.wire.message import Value
 from flykka.simulation.batches import Batches
 from flykka.simulation.operators import Program
 from flykka.simulation.rows import Rows

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from flykka.messages.ref import Ref
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.trace.order import recipient_of
 from flykka.runtime.trace.records import DeadLetterRecord, Record, Turn
 from flykka.runtime.trace.text import message_name

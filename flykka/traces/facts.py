@@ -7,9 +7,9 @@ from typing import Any
 
 import msgpack
 
-from flykka.messages.forms import TAG_KEY
-from flykka.messages.leader import LeaderSessionMessage
-from flykka.messages.message import Value
+from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.messages.wire.forms import TAG_KEY
+from flykka.messages.wire.message import Value
 from flykka.runtime.trace.effects import Undecoded
 
 

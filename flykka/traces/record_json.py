@@ -6,8 +6,8 @@ from base64 import b64encode
 from dataclasses import fields
 from typing import Any, assert_never
 
-from flykka.messages.message import Value
-from flykka.messages.ref import Ref
+from flykka.messages.wire.message import Value
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.trace.effects import Effect, Undecoded
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
 from flykka.runtime.trace.text import message_tag

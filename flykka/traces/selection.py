@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from itertools import islice, takewhile
 from typing import Final
 
-from flykka.messages.ref import Ref
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.trace.order import recipient_of
 from flykka.runtime.trace.records import DeadLetterRecord, Record, Turn
 from flykka.runtime.trace.text import message_name, message_tag

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from flykka.messages.leader import LeaderSessionMessage
+from flykka.messages.control.leader import LeaderSessionMessage
 from flykka.runtime.envelope import Envelope, Told
 
 if TYPE_CHECKING:
-    from flykka.messages.message import Message
+    from flykka.messages.wire.message import Message
     from flykka.runtime.cell import Cell
 
 Entry = Told | Envelope

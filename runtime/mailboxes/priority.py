@@ -13,7 +13,7 @@ from flykka.runtime.envelope import Envelope, FaultEnvelope
 from flykka.runtime.mailboxes.message_queue import Entry, MessageQueue, message_of
 
 if TYPE_CHECKING:
-    from flykka.messages.message import Message
+    from flykka.messages.wire.message import Message
     from flykka.runtime.cell import Cell
 
 Priority = Callable[["Message"], int]

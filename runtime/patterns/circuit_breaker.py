@@ -17,7 +17,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from flykka.messages.message import Message, message
+from flykka.messages.wire.message import Message, message
 from flykka.runtime.backoff import exponential_ms
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.runtime.errors import CircuitBreakerOpenError, CircuitBreakerTimeoutError

@@ -22,7 +22,7 @@ from flykka.runtime.signals import Stop
 from flykka.runtime.turn import outside_turn
 
 if TYPE_CHECKING:
-    from flykka.messages.message import Message
+    from flykka.messages.wire.message import Message
     from flykka.runtime.clock import Alarm
     from flykka.runtime.ref import ActorRef
     from flykka.runtime.system import ActorSystem, SystemTermination

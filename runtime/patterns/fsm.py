@@ -22,7 +22,7 @@ from enum import StrEnum
 from inspect import iscoroutinefunction
 from typing import Any, ClassVar, Generic, TypeVar
 
-from flykka.messages.message import Message
+from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.runtime.signals import StateTimeout

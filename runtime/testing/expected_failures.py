@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from flykka.runtime.events import ActorFailed
 
 if TYPE_CHECKING:
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.ref import Ref
     from flykka.runtime.system import ActorSystem
 
 

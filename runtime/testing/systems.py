@@ -11,7 +11,7 @@ from flykka.runtime.testing.expected_failures import ExpectedFailure, FailureWat
 from flykka.runtime.testing.seeded import SeededSystem
 
 if TYPE_CHECKING:
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.ref import Ref
 
 
 class TestActorSystem(ActorSystem):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, islice, repeat
 from typing import TYPE_CHECKING, Any
 
-from flykka.messages.ref import Ref
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.errors import TraceError
 from flykka.runtime.trace.chunks import KINDS
 from flykka.runtime.trace.effect_forms import CODES, EFFECTS, OPERANDS, SEND, Operand
@@ -16,8 +16,8 @@ from flykka.runtime.trace.recipes import unpack_recipe
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
 
 if TYPE_CHECKING:
-    from flykka.messages.failure import SerializedThrowable
-    from flykka.messages.message import Value
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.messages.wire.message import Value
     from flykka.runtime.trace.decoding import Decoding
     from flykka.runtime.trace.effects import Undecoded
 

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
-from flykka.messages.message import Value
+from flykka.messages.wire.message import Value
 from flykka.runtime.trace.effect_forms import CODES, OPERANDS, SEND, Operand
 from flykka.runtime.trace.noted import DEAD_LETTER, KILLED, TURN, Noted
 from flykka.runtime.trace.written import Written
 
 if TYPE_CHECKING:
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.ref import Ref
 
 KINDS = ("message", "timer", "signal")
 _KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}

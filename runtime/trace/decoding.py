@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from flykka.messages.codec import decode
-from flykka.messages.errors import CodecError
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.message import Value
+from flykka.messages.wire.codec import decode
+from flykka.messages.wire.errors import CodecError
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.message import Value
 from flykka.runtime.trace.effects import Undecoded
 
 _KEPT = 4096

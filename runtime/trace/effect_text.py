@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from flykka.messages.blocking_work import BlockingWork
+from flykka.messages.monitoring.blocking_work import BlockingWork
 from flykka.runtime.trace.effects import (
     AcceptSession,
     Awaited,

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flykka.messages.failure import SerializedThrowable
-    from flykka.messages.ids import LeaderSessionId
-    from flykka.messages.message import Value
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.messages.wire.ids import LeaderSessionId
+    from flykka.messages.wire.message import Value
+    from flykka.messages.wire.ref import Ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,9 +27,9 @@ from flykka.runtime.trace.weight import weight
 from flykka.runtime.trace.written import Written
 
 if TYPE_CHECKING:
-    from flykka.messages.failure import SerializedThrowable
-    from flykka.messages.message import Message
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.messages.wire.message import Message
+    from flykka.messages.wire.ref import Ref
     from flykka.runtime.envelope import Envelope
     from flykka.runtime.props import Props
     from flykka.runtime.recording import Effect

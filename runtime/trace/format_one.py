@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
-from flykka.messages.ref import Ref
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.trace.effect_forms import CODES, EFFECTS, Operand
 from flykka.runtime.trace.effects import Effect
 from flykka.runtime.trace.noted import KILLED, TURN

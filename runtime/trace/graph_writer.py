@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
-from flykka.messages.codec import encode
-from flykka.messages.errors import CodecError
-from flykka.messages.message import Value
-from flykka.messages.ref import Ref
+from flykka.messages.wire.codec import encode
+from flykka.messages.wire.errors import CodecError
+from flykka.messages.wire.message import Value
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.context import ActorContext
 from flykka.runtime.props import Props
 from flykka.runtime.trace.recipes import is_of_module, name_of

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgpack
 
-from flykka.messages.ref import Ref
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.trace.effects import Undecoded
 
 ID = re.compile(r"(?<![0-9a-zA-Z])(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{8,})(?![0-9a-zA-Z])")

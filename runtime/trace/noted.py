@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from flykka.runtime.trace.recipes import pack_recipe
 
 if TYPE_CHECKING:
-    from flykka.messages.failure import SerializedThrowable
-    from flykka.messages.message import Message
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.messages.wire.message import Message
+    from flykka.messages.wire.ref import Ref
     from flykka.runtime.envelope import Envelope
     from flykka.runtime.props import Props
     from flykka.runtime.recording import Effect

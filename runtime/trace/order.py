@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from flykka.messages.ref import Ref
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.trace.chunk_reader import Content
 from flykka.runtime.trace.records import Killed, Record, Spawned, Turn
 

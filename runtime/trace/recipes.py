@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
-from flykka.messages.codec import decode, encode
-from flykka.messages.errors import CodecError, DecodeError
-from flykka.messages.message import Value
-from flykka.messages.ref import Ref
+from flykka.messages.wire.codec import decode, encode
+from flykka.messages.wire.errors import CodecError, DecodeError
+from flykka.messages.wire.message import Value
+from flykka.messages.wire.ref import Ref
 
 if TYPE_CHECKING:
     from flykka.runtime.props import Props

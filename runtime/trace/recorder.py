@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-    from flykka.messages.failure import SerializedThrowable
-    from flykka.messages.message import Message
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.messages.wire.message import Message
+    from flykka.messages.wire.ref import Ref
     from flykka.runtime.cell import Cell
     from flykka.runtime.envelope import Envelope
     from flykka.runtime.props import Props

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from flykka.messages.failure import SerializedThrowable
-    from flykka.messages.message import Value
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.messages.wire.message import Value
+    from flykka.messages.wire.ref import Ref
     from flykka.runtime.envelope import TurnKind
     from flykka.runtime.trace.effects import Effect, Undecoded
     from flykka.runtime.trace.recipes import Recipe

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
-from flykka.messages.codec import decode
-from flykka.messages.ref import Ref
+from flykka.messages.wire.codec import decode
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.async_cell import AsyncCell
 from flykka.runtime.behaviours import Behaviours
 from flykka.runtime.context import ActorContext

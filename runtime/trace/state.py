@@ -26,8 +26,8 @@ from random import Random
 from types import BuiltinFunctionType, FunctionType, MethodType
 from uuid import UUID
 
-from flykka.messages.message import Value
-from flykka.messages.ref import Ref
+from flykka.messages.wire.message import Value
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.context import ActorContext
 from flykka.runtime.trace.state_tree import Absent, Change, Fields, State, changes, checksum, one_line

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgpack
 
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.forms import TAG_KEY
-from flykka.messages.leader import LeaderSessionMessage
-from flykka.messages.message import Value
-from flykka.messages.ref import Ref
+from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.forms import TAG_KEY
+from flykka.messages.wire.message import Value
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.trace.effects import Undecoded
 from flykka.runtime.trace.records import Record, Turn
 

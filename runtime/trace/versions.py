@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from flykka.messages.message import Value
+from flykka.messages.wire.message import Value
 
 _DIGEST_BYTES = 8
 

@@ -9,8 +9,8 @@ from enum import Enum
 from types import UnionType
 from typing import NewType, get_args, get_type_hints
 
-from flykka.messages.message import Value
-from flykka.messages.ref import Ref
+from flykka.messages.wire.message import Value
+from flykka.messages.wire.ref import Ref
 
 _POINTER_BYTES = 8
 

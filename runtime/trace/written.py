@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
-from flykka.messages.annotations import class_form
-from flykka.messages.blocking_work import BlockingWork
-from flykka.messages.codec import encode
-from flykka.messages.errors import CodecError
-from flykka.messages.forms import Misfit
-from flykka.messages.leader import LeaderSessionMessage
-from flykka.messages.message import Message, Value, is_declared
+from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.messages.monitoring.blocking_work import BlockingWork
+from flykka.messages.wire.annotations import class_form
+from flykka.messages.wire.codec import encode
+from flykka.messages.wire.errors import CodecError
+from flykka.messages.wire.forms import Misfit
+from flykka.messages.wire.message import Message, Value, is_declared
 from flykka.runtime.trace.versions import module_hashes, schema_hash
 from flykka.runtime.trace.weight import fingerprint, weight
 

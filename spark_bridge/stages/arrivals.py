@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from flykka.spark_bridge.aggregates import WINDOW
-from flykka.spark_bridge.stages.materialise import counted, numbers_of
+from flykka.spark_bridge.program.aggregates import WINDOW
+from flykka.spark_bridge.rows.materialise import counted, numbers_of
 from flykka.spark_bridge.stages.windows import before, event_time, in_windows, local_state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from flykka.messages.batch import BatchRef
-    from flykka.spark_bridge.code import WindowCode
+    from flykka.messages.tasks.batch import BatchRef
+    from flykka.spark_bridge.program.code import WindowCode
     from flykka.spark_bridge.stages.segment_blocks import SegmentBlocks
     from flykka.spark_bridge.state.segments import Segment
 

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, replace
 
-from flykka.messages.job_graph import Operator
-from flykka.messages.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
-from flykka.spark_bridge.code import (
+from flykka.messages.graph.job_graph import Operator
+from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
+from flykka.spark_bridge.errors import ChainError
+from flykka.spark_bridge.program.code import (
     KeyByCode,
     LateRowsCode,
     LocalWindowCode,
@@ -22,9 +23,8 @@ from flykka.spark_bridge.code import (
     TransformCode,
     WindowCode,
 )
-from flykka.spark_bridge.code_registry import CodeRegistry
-from flykka.spark_bridge.errors import ChainError
-from flykka.spark_bridge.rich_function import RichFunction
+from flykka.spark_bridge.program.code_registry import CodeRegistry
+from flykka.spark_bridge.program.rich_function import RichFunction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

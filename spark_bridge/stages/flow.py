@@ -15,36 +15,36 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from flykka.actors.attempt.output_routes import OutputRoutes, address, first_holder, is_split
-from flykka.messages.batch import BatchRef
-from flykka.messages.bridge import StagedOutput
-from flykka.messages.ids import BatchId, OperatorId
-from flykka.messages.stage import StageOutput
-from flykka.spark_bridge.applied import applied
-from flykka.spark_bridge.batches import Batch
-from flykka.spark_bridge.code import KeyByCode, LocalWindowCode, SinkCode, TransformCode
+from flykka.actors.machines.attempt.output_routes import OutputRoutes, address, first_holder, is_split
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.bridge import StagedOutput
+from flykka.messages.tasks.stage import StageOutput
+from flykka.messages.wire.ids import BatchId, OperatorId
+from flykka.spark_bridge.diagnosis.origins import Made
 from flykka.spark_bridge.errors import ChainError, OperatorFailedError
-from flykka.spark_bridge.origins import Made
-from flykka.spark_bridge.prototype import has_event_time
-from flykka.spark_bridge.stages.materialise import (
+from flykka.spark_bridge.program.applied import applied
+from flykka.spark_bridge.program.code import KeyByCode, LocalWindowCode, SinkCode, TransformCode
+from flykka.spark_bridge.program.prototype import has_event_time
+from flykka.spark_bridge.rows.batches import Batch
+from flykka.spark_bridge.rows.materialise import (
     Materialised,
     Slices,
     estimated_bytes,
     materialise,
     together,
 )
-from flykka.spark_bridge.stages.partitioning import KeyGroups, materialise_slices
+from flykka.spark_bridge.rows.partitioning import KeyGroups, materialise_slices
 from flykka.spark_bridge.stages.windows import MICROS_PER_MS, local_state, start_numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-    from flykka.messages.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
-    from flykka.spark_bridge.batches import Blocks
-    from flykka.spark_bridge.origins import Origins
-    from flykka.spark_bridge.scope import AttemptScope
-    from flykka.spark_bridge.services import Services
-    from flykka.spark_bridge.sinks.sink import SinkWriter
+    from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
+    from flykka.spark_bridge.attempt.scope import AttemptScope
+    from flykka.spark_bridge.attempt.services import Services
+    from flykka.spark_bridge.connectors.sink import SinkWriter
+    from flykka.spark_bridge.diagnosis.origins import Origins
+    from flykka.spark_bridge.rows.batches import Blocks
     from flykka.spark_bridge.stages.chain import Chain, Link
 
 

@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from flykka.spark_bridge.accumulators import AccumulatorRegistry
-from flykka.spark_bridge.code import TransformCode
 from flykka.spark_bridge.errors import OperatorFailedError
-from flykka.spark_bridge.rich_function import RichFunction, RuntimeContext
+from flykka.spark_bridge.program.accumulators import AccumulatorRegistry
+from flykka.spark_bridge.program.code import TransformCode
+from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
 
 if TYPE_CHECKING:
-    from flykka.messages.accumulator import AccumulatorSnapshot
-    from flykka.messages.task import TaskDeploymentDescriptor
-    from flykka.spark_bridge.code_registry import CodeRegistry
-    from flykka.spark_bridge.scope import AttemptScope
+    from flykka.messages.tasks.accumulator import AccumulatorSnapshot
+    from flykka.messages.tasks.task import TaskDeploymentDescriptor
+    from flykka.spark_bridge.attempt.scope import AttemptScope
+    from flykka.spark_bridge.program.code_registry import CodeRegistry
     from flykka.spark_bridge.stages.chain import Chain, Link
 
 logger = logging.getLogger("flykka.spark_bridge")

@@ -10,20 +10,20 @@ from collections.abc import Iterable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from flykka.messages.batch import BatchRef
-from flykka.messages.ids import BatchId
-from flykka.spark_bridge.batches import Batch
-from flykka.spark_bridge.stages.materialise import estimated_bytes, materialise, together
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.wire.ids import BatchId
+from flykka.spark_bridge.rows.batches import Batch
+from flykka.spark_bridge.rows.materialise import estimated_bytes, materialise, together
 from flykka.spark_bridge.stages.windows import MICROS_PER_MS, between, by_window, start_numbers
 from flykka.spark_bridge.state.segments import Reading, Segment, Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from flykka.messages.task import TaskDeploymentDescriptor
-    from flykka.spark_bridge.batches import BatchStore
+    from flykka.messages.tasks.task import TaskDeploymentDescriptor
+    from flykka.spark_bridge.attempt.scope import AttemptScope
     from flykka.spark_bridge.event_time_windows import EventTimeWindows
-    from flykka.spark_bridge.scope import AttemptScope
+    from flykka.spark_bridge.rows.batches import BatchStore
 
 _ROWS_OF_ONE_CORE = 1_000_000
 """Up to so many rows of state are merged faster by one core than shuffled to several."""

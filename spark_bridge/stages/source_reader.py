@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
-from flykka.spark_bridge.code import TransformCode
-from flykka.spark_bridge.sources.reading import as_one
-from flykka.spark_bridge.stages.materialise import Slices, is_complete, numbers_of
-from flykka.spark_bridge.stages.row_wise import works_row_by_row
+from flykka.spark_bridge.connectors.file.reading import as_one
+from flykka.spark_bridge.program.code import TransformCode
+from flykka.spark_bridge.program.row_wise import works_row_by_row
+from flykka.spark_bridge.rows.materialise import Slices, is_complete, numbers_of
 from flykka.spark_bridge.stages.windows import MICROS_PER_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from flykka.messages.ids import JobVertexId
-    from flykka.messages.source import SourceSplit
-    from flykka.spark_bridge.code import SourceCode
-    from flykka.spark_bridge.sources.source import SplitRows
+    from flykka.messages.tasks.source import SourceSplit
+    from flykka.messages.wire.ids import JobVertexId
+    from flykka.spark_bridge.connectors.source import SplitRows
+    from flykka.spark_bridge.program.code import SourceCode
     from flykka.spark_bridge.stages.chain import Link
 
 

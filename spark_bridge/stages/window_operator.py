@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from flykka.messages.exchange import WATERMARK_MAX, WATERMARK_MIN
+from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.spark_bridge.stages.arrivals import Arrived, look_at
 from flykka.spark_bridge.stages.segment_blocks import SegmentBlocks, read_segments, read_windows
 from flykka.spark_bridge.stages.windows import between, fired
@@ -23,12 +23,12 @@ from flykka.spark_bridge.state.segments import Reading, Segment, Segments, Unwri
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from flykka.messages.batch import BatchRef
-    from flykka.messages.ids import BatchId
-    from flykka.messages.task import TaskDeploymentDescriptor
-    from flykka.spark_bridge.batches import BatchStore
-    from flykka.spark_bridge.code import WindowCode
-    from flykka.spark_bridge.scope import AttemptScope
+    from flykka.messages.tasks.batch import BatchRef
+    from flykka.messages.tasks.task import TaskDeploymentDescriptor
+    from flykka.messages.wire.ids import BatchId
+    from flykka.spark_bridge.attempt.scope import AttemptScope
+    from flykka.spark_bridge.program.code import WindowCode
+    from flykka.spark_bridge.rows.batches import BatchStore
 
 _MERGE_AT = 16
 _LOOK_AGAIN_SECONDS = 0.05

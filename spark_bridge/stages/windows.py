@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from flykka.spark_bridge.aggregates import WINDOW
+from flykka.spark_bridge.program.aggregates import WINDOW
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from flykka.spark_bridge.code import WindowCode
     from flykka.spark_bridge.event_time_windows import EventTimeWindows
+    from flykka.spark_bridge.program.code import WindowCode
 
 MICROS_PER_MS = 1000
 _LONG_MAX = 2**63 - 1

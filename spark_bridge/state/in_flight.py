@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flykka.actors.attempt.channel_state import recovered_batch
-from flykka.actors.attempt.output_routes import address
-from flykka.messages.bridge import InFlightWritten
-from flykka.messages.state import ExclusiveStateHandle
-from flykka.spark_bridge.aggregates import WINDOW
-from flykka.spark_bridge.batches import Batch
-from flykka.spark_bridge.code import KeyByCode, WindowCode
-from flykka.spark_bridge.files import read_parquet, write_files
-from flykka.spark_bridge.stages.materialise import estimated_bytes, materialise, together
-from flykka.spark_bridge.stages.partitioning import KeyGroups
+from flykka.actors.machines.attempt.channel_state import recovered_batch
+from flykka.actors.machines.attempt.output_routes import address
+from flykka.messages.state.handles import ExclusiveStateHandle
+from flykka.messages.tasks.bridge import InFlightWritten
+from flykka.spark_bridge.program.aggregates import WINDOW
+from flykka.spark_bridge.program.code import KeyByCode, WindowCode
+from flykka.spark_bridge.rows.batches import Batch
+from flykka.spark_bridge.rows.files import read_parquet, write_files
+from flykka.spark_bridge.rows.materialise import estimated_bytes, materialise, together
+from flykka.spark_bridge.rows.partitioning import KeyGroups
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from flykka.messages.batch import BatchRef
-    from flykka.messages.bridge import InFlightPart, InFlightRead
-    from flykka.messages.task import TaskDeploymentDescriptor
-    from flykka.spark_bridge.scope import AttemptScope
-    from flykka.spark_bridge.services import Services
+    from flykka.messages.tasks.batch import BatchRef
+    from flykka.messages.tasks.bridge import InFlightPart, InFlightRead
+    from flykka.messages.tasks.task import TaskDeploymentDescriptor
+    from flykka.spark_bridge.attempt.scope import AttemptScope
+    from flykka.spark_bridge.attempt.services import Services
 
 
 class InFlightStore:

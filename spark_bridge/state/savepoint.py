@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flykka.messages.operator_state import PendingFile, StagedBatch, StagingFolder
-from flykka.messages.state import ExclusiveStateHandle, OperatorSubtaskState
+from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState
+from flykka.messages.state.operator_state import PendingFile, StagedBatch, StagingFolder
 
 if TYPE_CHECKING:
-    from flykka.messages.message import Value
-    from flykka.spark_bridge.filesystem import FileSystem
+    from flykka.messages.wire.message import Value
+    from flykka.spark_bridge.rows.filesystem import FileSystem
 
 
 def exclusive(state: OperatorSubtaskState) -> OperatorSubtaskState:

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from flykka.messages.ids import BatchId
-from flykka.messages.state import SharedStateHandle
+from flykka.messages.state.handles import SharedStateHandle
+from flykka.messages.wire.ids import BatchId
 from flykka.spark_bridge.event_time_windows import EventTimeWindows
 
 Frame = TypeVar("Frame")

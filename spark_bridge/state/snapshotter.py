@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flykka.actors.state.key_groups import key_groups_of
-from flykka.actors.state.operator_state import elements_of, list_state
-from flykka.messages.bridge import SnapshotWritten
-from flykka.messages.message import Value
-from flykka.messages.operator_state import COMMITTABLES
-from flykka.messages.state import ExclusiveStateHandle, OperatorSubtaskState
-from flykka.spark_bridge.stages.partitioning import KeyGroups
+from flykka.actors.machines.state.key_groups import key_groups_of
+from flykka.actors.machines.state.operator_state import elements_of, list_state
+from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState
+from flykka.messages.state.operator_state import COMMITTABLES
+from flykka.messages.tasks.bridge import SnapshotWritten
+from flykka.messages.wire.message import Value
+from flykka.spark_bridge.rows.partitioning import KeyGroups
 from flykka.spark_bridge.stages.segment_blocks import read_segments
 from flykka.spark_bridge.state.savepoint import exclusive, into_savepoint
 from flykka.spark_bridge.state.segments import Written
@@ -23,13 +23,13 @@ from flykka.spark_bridge.state.storage import shared_folder, write_state
 from flykka.spark_bridge.state.window_state import restored_windows, window_state
 
 if TYPE_CHECKING:
-    from flykka.messages.bridge import StagedOutput
-    from flykka.messages.ids import OperatorId
-    from flykka.messages.state import KeyGroupRange, SharedStateHandle, TaskStateSnapshot
-    from flykka.messages.task import TaskDeploymentDescriptor
-    from flykka.spark_bridge.scope import AttemptScope
-    from flykka.spark_bridge.services import Services
-    from flykka.spark_bridge.sinks.sink import SinkWriter
+    from flykka.messages.state.handles import KeyGroupRange, SharedStateHandle, TaskStateSnapshot
+    from flykka.messages.tasks.bridge import StagedOutput
+    from flykka.messages.tasks.task import TaskDeploymentDescriptor
+    from flykka.messages.wire.ids import OperatorId
+    from flykka.spark_bridge.attempt.scope import AttemptScope
+    from flykka.spark_bridge.attempt.services import Services
+    from flykka.spark_bridge.connectors.sink import SinkWriter
     from flykka.spark_bridge.stages.window_operator import StateAtBarrier, WindowOperator
 
 

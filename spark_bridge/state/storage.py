@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from flykka.messages.state import SharedStateHandle
-from flykka.spark_bridge.files import read_parquet, write_files
+from flykka.messages.state.handles import SharedStateHandle
+from flykka.spark_bridge.rows.files import read_parquet, write_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from flykka.messages.state import ExclusiveStateHandle, KeyGroupRange
-    from flykka.spark_bridge.filesystem import FileSystem
+    from flykka.messages.state.handles import ExclusiveStateHandle, KeyGroupRange
+    from flykka.spark_bridge.rows.filesystem import FileSystem
 
 _ROWS_PER_FILE = 1_000_000
 

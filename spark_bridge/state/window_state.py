@@ -13,12 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from flykka.actors.errors import UnreadableStateError
-from flykka.actors.state.key_groups import covers
-from flykka.messages.codec import decode, encode
-from flykka.messages.errors import DecodeError
-from flykka.messages.operator_state import ClosedTo, WindowOperatorState
-from flykka.messages.state import OperatorSubtaskState
-from flykka.spark_bridge.stages.materialise import together
+from flykka.actors.machines.state.key_groups import covers
+from flykka.messages.state.handles import OperatorSubtaskState
+from flykka.messages.state.operator_state import ClosedTo, WindowOperatorState
+from flykka.messages.wire.codec import decode, encode
+from flykka.messages.wire.errors import DecodeError
+from flykka.spark_bridge.rows.materialise import together
 from flykka.spark_bridge.stages.window_operator import RestoredRows
 from flykka.spark_bridge.state.segments import Written
 from flykka.spark_bridge.state.storage import StateReader
@@ -26,9 +26,9 @@ from flykka.spark_bridge.state.storage import StateReader
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from flykka.messages.ids import OperatorId
-    from flykka.messages.state import ExclusiveStateHandle, KeyGroupRange, SharedStateHandle
-    from flykka.spark_bridge.stages.partitioning import KeyGroups
+    from flykka.messages.state.handles import ExclusiveStateHandle, KeyGroupRange, SharedStateHandle
+    from flykka.messages.wire.ids import OperatorId
+    from flykka.spark_bridge.rows.partitioning import KeyGroups
 
 
 def window_state(

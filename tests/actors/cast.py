@@ -7,24 +7,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flykka.actors.cluster_components import ConfiguredJobManager, ConfiguredResourceManager
-from flykka.actors.cluster_entrypoint import ClusterEntrypoint
-from flykka.actors.exchange.shuffle_environment import NetworkSettings
-from flykka.actors.master_hooks import MasterTriggerRestoreHook
-from flykka.actors.scheduling.task_manager_tracker import Workers
-from flykka.actors.task_manager_props import ConfiguredTaskManagers
-from flykka.messages.ids import JobId, OperatorId, ResultPartitionId, SplitId
-from flykka.messages.job import (
+from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
+from flykka.actors.cluster.components import ConfiguredJobManager, ConfiguredResourceManager
+from flykka.actors.cluster.entrypoint import ClusterEntrypoint
+from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
+from flykka.actors.machines.slots.task_manager_tracker import Workers
+from flykka.actors.task_manager.props import ConfiguredTaskManagers
+from flykka.messages.control.job import (
     JobStatus,
     JobStatusChanged,
     StopJob,
     SubmitJob,
     TriggerSavepoint,
 )
-from flykka.messages.job_graph import CheckpointingSettings, JobGraph, JobVertex, Operator, ShipStrategy
-from flykka.messages.message import Message
-from flykka.messages.source import FileSplit, SplitsDiscovered
-from flykka.messages.stage import (
+from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph, JobVertex, Operator, ShipStrategy
+from flykka.messages.state.handles import TaskStateSnapshot
+from flykka.messages.tasks.source import FileSplit, SplitsDiscovered
+from flykka.messages.tasks.stage import (
     AbortCheckpoint,
     BridgeClosed,
     BridgeOpened,
@@ -37,15 +36,16 @@ from flykka.messages.stage import (
     StageFinished,
     StateSnapshotted,
 )
-from flykka.messages.state import TaskStateSnapshot
-from flykka.messages.task import (
+from flykka.messages.tasks.task import (
     TaskDeploymentDescriptor,
 )
+from flykka.messages.wire.ids import JobId, OperatorId, ResultPartitionId, SplitId
+from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS, graph_of, vertex
+from tests.actors.machines.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS, graph_of, vertex
 from tests.actors.peer import Peer, Utter
 
 FILES = 6

@@ -5,20 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
-from flykka.actors.checkpoint_coordinator import CheckpointCoordinator
-from flykka.actors.checkpoint_storage import CheckpointStorage
-from flykka.actors.job_checkpoints import JobCheckpoints
-from flykka.actors.master_hooks import HooksOfJob, MasterTriggerRestoreHook
-from flykka.messages.checkpoint import (
+from flykka.actors.checkpoint_coordinator.actor import CheckpointCoordinator
+from flykka.actors.checkpoint_coordinator.master_hooks import HooksOfJob, MasterTriggerRestoreHook
+from flykka.actors.checkpoint_storage.job_checkpoints import JobCheckpoints
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.messages.checkpointing.checkpoint import (
     OperatorCoordinatorsSnapshotted,
     SnapshotOperatorCoordinators,
 )
-from flykka.messages.coordination import (
+from flykka.messages.control.checkpoint_coordination import (
     CoordinatedTask,
     CoordinatedTasks,
 )
-from flykka.messages.ids import ExecutionAttemptId, JobId, JobVertexId, LeaderSessionId, OperatorId
-from flykka.messages.job_graph import (
+from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     JobGraph,
     JobVertex,
@@ -26,15 +25,16 @@ from flykka.messages.job_graph import (
     OperatorKind,
     OperatorRef,
 )
-from flykka.messages.message import Message
-from flykka.messages.state import OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
-from flykka.messages.task import ExecutionState
+from flykka.messages.state.handles import OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, LeaderSessionId, OperatorId
+from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.checkpoint.coordinating import acknowledgement
-from tests.actors.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS
 from tests.actors.leading import new_checkpoints
+from tests.actors.machines.checkpoint.coordinating import acknowledgement
+from tests.actors.machines.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS
 from tests.actors.peer import PeerActor, unpacked
 
 JOB = JobId("job")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import count
 from pathlib import Path
 
-from flykka.actors.embedded_ha_services import EmbeddedHaServices, EmbeddedStore
-from flykka.messages.high_availability import ApplicationRun
-from flykka.messages.job import (
+from flykka.actors.high_availability.embedded import EmbeddedHaServices, EmbeddedStore
+from flykka.messages.control.high_availability import ApplicationRun
+from flykka.messages.control.job import (
     JobStatus,
     JobStatusChanged,
 )
-from flykka.messages.job_manager import ApplicationRunFound, RequestApplicationRun
-from flykka.messages.registration import RegisterJobMaster
-from flykka.messages.task import ExecutionState
+from flykka.messages.control.job_manager import ApplicationRunFound, RequestApplicationRun
+from flykka.messages.control.registration import RegisterJobMaster
+from flykka.messages.tasks.task import ExecutionState
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.job_cluster import JobCluster

@@ -10,12 +10,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from flykka.actors.embedded_ha_services import EmbeddedHaServices
-from flykka.actors.high_availability import HighAvailabilityServices
-from flykka.actors.job_manager import JobManager
-from flykka.actors.master_hooks import MasterTriggerRestoreHook
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import (
+from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
+from flykka.actors.high_availability.embedded import EmbeddedHaServices
+from flykka.actors.high_availability.services import HighAvailabilityServices
+from flykka.actors.job_manager.actor import JobManager
+from flykka.messages.control.job import CancelJob, ListeningBehaviour, SubmitJob
+from flykka.messages.control.registration import JobMasterRegistrationSuccess, RegisterJobMaster, RegisterTaskManager
+from flykka.messages.control.slots import OfferSlots, RequestSlot, SlotOffer
+from flykka.messages.graph.job_graph import (
+    CheckpointingSettings,
+    JobGraph,
+    JobVertex,
+    Operator,
+    RestartStrategyConfiguration,
+)
+from flykka.messages.tasks.source import FileSplit, SplitsDiscovered
+from flykka.messages.tasks.task import (
+    ExecutionState,
+    SubmitTask,
+    TaskDeploymentDescriptor,
+    TaskExecutionState,
+    UpdateTaskExecutionState,
+)
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import (
     ExecutionAttemptId,
     JobId,
     JobVertexId,
@@ -26,25 +44,13 @@ from flykka.messages.ids import (
     SplitId,
     TaskManagerId,
 )
-from flykka.messages.job import CancelJob, ListeningBehaviour, SubmitJob
-from flykka.messages.job_graph import CheckpointingSettings, JobGraph, JobVertex, Operator, RestartStrategyConfiguration
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
-from flykka.messages.registration import JobMasterRegistrationSuccess, RegisterJobMaster, RegisterTaskManager
-from flykka.messages.slots import OfferSlots, RequestSlot, SlotOffer
-from flykka.messages.source import FileSplit, SplitsDiscovered
-from flykka.messages.task import (
-    ExecutionState,
-    SubmitTask,
-    TaskDeploymentDescriptor,
-    TaskExecutionState,
-    UpdateTaskExecutionState,
-)
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.graph.graphs import JOB, graph_of, vertex
+from tests.actors.machines.graph.graphs import JOB, graph_of, vertex
 from tests.actors.peer import PeerActor, Utter, unpacked
 
 M = TypeVar("M", bound=Message)

@@ -10,16 +10,23 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from flykka.actors.state.key_groups import groups_in, key_groups_of, owner
-from flykka.actors.state.operator_state import elements_of, list_state
-from flykka.messages.batch import BatchRef
-from flykka.messages.exchange import WATERMARK_MAX
-from flykka.messages.ids import BatchId, JobId, OperatorId, SplitId
-from flykka.messages.job_graph import JobVertex, Operator, ShipStrategy
-from flykka.messages.message import Message
-from flykka.messages.operator_state import COMMITTABLES, StagedBatch
-from flykka.messages.source import FileSplit, SplitsDiscovered
-from flykka.messages.stage import (
+from flykka.actors.machines.state.key_groups import groups_in, key_groups_of, owner
+from flykka.actors.machines.state.operator_state import elements_of, list_state
+from flykka.messages.graph.job_graph import JobVertex, Operator, ShipStrategy
+from flykka.messages.state.handles import (
+    InFlightRows,
+    InputChannelStateHandle,
+    KeyGroupRange,
+    OperatorSubtaskState,
+    ResultSubpartitionStateHandle,
+    SharedStateHandle,
+    TaskStateSnapshot,
+)
+from flykka.messages.state.operator_state import COMMITTABLES, StagedBatch
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import WATERMARK_MAX
+from flykka.messages.tasks.source import FileSplit, SplitsDiscovered
+from flykka.messages.tasks.stage import (
     AbortCheckpoint,
     BridgeClosed,
     BridgeOpened,
@@ -39,20 +46,13 @@ from flykka.messages.stage import (
     StateSnapshotted,
     WriteChannelState,
 )
-from flykka.messages.state import (
-    InFlightRows,
-    InputChannelStateHandle,
-    KeyGroupRange,
-    OperatorSubtaskState,
-    ResultSubpartitionStateHandle,
-    SharedStateHandle,
-    TaskStateSnapshot,
-)
-from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.ids import BatchId, JobId, OperatorId, SplitId
+from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from tests.actors.cast import Names, OneFileAtATime
-from tests.actors.graph.graphs import vertex
+from tests.actors.machines.graph.graphs import vertex
 from tests.actors.slow_cast import StageOver
 
 ROWS = 40

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from flykka.actors.embedded_ha_services import EmbeddedHaServices
-from flykka.actors.high_availability import LeaderStore
-from flykka.actors.job_checkpoints import JobCheckpoints
-from flykka.messages.ids import JobId
-from tests.flykka.high_availability.contenders import lead
+from flykka.actors.checkpoint_storage.job_checkpoints import JobCheckpoints
+from flykka.actors.high_availability.embedded import EmbeddedHaServices
+from flykka.actors.high_availability.services import LeaderStore
+from flykka.messages.wire.ids import JobId
+from tests.flykka.cluster.high_availability.contenders import lead
 
 
 def new_store() -> LeaderStore:

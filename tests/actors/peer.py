@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-from flykka.messages.checkpoint import TaskCheckpointMessages
-from flykka.messages.ids import LeaderSessionId
-from flykka.messages.message import Message, message
-from flykka.messages.ref import Ref
-from flykka.messages.registration import AcknowledgeRegistration, JobMasterRegistrationSuccess
+from flykka.messages.checkpointing.checkpoint import TaskCheckpointMessages
+from flykka.messages.control.registration import AcknowledgeRegistration, JobMasterRegistrationSuccess
+from flykka.messages.wire.ids import LeaderSessionId
+from flykka.messages.wire.message import Message, message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.props import Props

@@ -6,13 +6,19 @@ from collections import deque
 from dataclasses import dataclass, field
 from itertools import count
 
-from flykka.messages.batch import BatchRef
-from flykka.messages.explanation import ExplainStages, StagesExplained
-from flykka.messages.ids import BatchId, OperatorId, SplitId
-from flykka.messages.job_graph import Operator
-from flykka.messages.message import Message, message
-from flykka.messages.source import FileSplit, SplitsDiscovered
-from flykka.messages.stage import (
+from flykka.messages.graph.job_graph import Operator
+from flykka.messages.monitoring.explanation import ExplainStages, StagesExplained
+from flykka.messages.state.handles import (
+    ExclusiveStateHandle,
+    InFlightRows,
+    InputChannelStateHandle,
+    OperatorSubtaskState,
+    ResultSubpartitionStateHandle,
+    TaskStateSnapshot,
+)
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.source import FileSplit, SplitsDiscovered
+from flykka.messages.tasks.stage import (
     AbortCheckpoint,
     BridgeClosed,
     BridgeOpened,
@@ -32,15 +38,9 @@ from flykka.messages.stage import (
     StateSnapshotted,
     WriteChannelState,
 )
-from flykka.messages.state import (
-    ExclusiveStateHandle,
-    InFlightRows,
-    InputChannelStateHandle,
-    OperatorSubtaskState,
-    ResultSubpartitionStateHandle,
-    TaskStateSnapshot,
-)
-from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.ids import BatchId, OperatorId, SplitId
+from flykka.messages.wire.message import Message, message
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from tests.actors.cast import Names, OneFileAtATime, Sink

@@ -6,10 +6,28 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from flykka.actors.data_plane import SplitDiscovery
-from flykka.actors.exchange.shuffle_environment import NetworkSettings
-from flykka.actors.task_manager import TaskManager
-from flykka.messages.heartbeat import HeartbeatRequest
-from flykka.messages.ids import (
+from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
+from flykka.actors.task_manager.actor import TaskManager
+from flykka.messages.control.heartbeat import HeartbeatRequest
+from flykka.messages.control.registration import (
+    AcknowledgeRegistration,
+    RegisterTaskManager,
+)
+from flykka.messages.control.slots import (
+    AcceptSlots,
+    AllocateSlot,
+    AllocateSlotConfirmed,
+    OfferSlots,
+)
+from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator, TaskCancellationSettings
+from flykka.messages.tasks.stage import BridgeClosed, BridgeOpened, CloseBridge, OpenBridge, ReadSplits, StageFinished
+from flykka.messages.tasks.task import (
+    ExecutionState,
+    SubmitTask,
+    TaskDeploymentDescriptor,
+    UpdateTaskExecutionState,
+)
+from flykka.messages.wire.ids import (
     AllocationId,
     JobId,
     LeaderSessionId,
@@ -17,31 +35,13 @@ from flykka.messages.ids import (
     TaskManagerId,
     slot_id,
 )
-from flykka.messages.job_graph import JobGraph, JobVertex, Operator, TaskCancellationSettings
-from flykka.messages.message import Message
-from flykka.messages.registration import (
-    AcknowledgeRegistration,
-    RegisterTaskManager,
-)
-from flykka.messages.slots import (
-    AcceptSlots,
-    AllocateSlot,
-    AllocateSlotConfirmed,
-    OfferSlots,
-)
-from flykka.messages.stage import BridgeClosed, BridgeOpened, CloseBridge, OpenBridge, ReadSplits, StageFinished
-from flykka.messages.task import (
-    ExecutionState,
-    SubmitTask,
-    TaskDeploymentDescriptor,
-    UpdateTaskExecutionState,
-)
+from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.machines.scheduling.descriptors import descriptor
 from tests.actors.peer import Peer
-from tests.actors.scheduling.descriptors import descriptor
 
 HERE = TaskManagerId("task-manager-1")
 JOB = JobId("job-1")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.checkpoint_coordinator_de_activator import CheckpointCoordinatorDeActivator
-from flykka.actors.checkpoint_storage import CheckpointStorage
-from flykka.messages.checkpoint import (
+from flykka.actors.checkpoint_coordinator.de_activator import CheckpointCoordinatorDeActivator
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
     DeclineCheckpoint,
     NotifyCheckpointAborted,
@@ -17,8 +17,8 @@ from flykka.messages.checkpoint import (
     SnapshotOperatorCoordinators,
     TriggerCheckpoint,
 )
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint
-from flykka.messages.coordination import (
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
     CheckpointFailuresExceeded,
     CheckpointingStopped,
@@ -31,12 +31,12 @@ from flykka.messages.coordination import (
     StopCheckpointing,
     StopCheckpointScheduler,
 )
-from flykka.messages.ids import ExecutionAttemptId, JobId, LeaderSessionId
-from flykka.messages.job import CheckpointAborted, CheckpointCompleted, JobStatus, JobStatusChanged
-from flykka.messages.job_graph import (
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted, JobStatus, JobStatusChanged
+from flykka.messages.graph.job_graph import (
     ExternalizedCheckpointRetention,
 )
-from flykka.messages.task import ExecutionState
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId, LeaderSessionId
 from flykka.runtime.props import Props
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem

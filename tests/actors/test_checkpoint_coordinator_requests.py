@@ -8,11 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.checkpoint_storage import CheckpointStorage
-from flykka.actors.master_hooks import MasterTriggerRestoreHook
-from flykka.messages.checkpoint import CheckpointDeclineReason, DeclineCheckpoint, MasterState, TriggerCheckpoint
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint
-from flykka.messages.coordination import (
+from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.messages.checkpointing.checkpoint import (
+    CheckpointDeclineReason,
+    DeclineCheckpoint,
+    MasterState,
+    TriggerCheckpoint,
+)
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.control.checkpoint_coordination import (
     CheckpointingStopped,
     FinalCheckpointRequest,
     RequestRestoreState,
@@ -25,8 +30,8 @@ from flykka.messages.coordination import (
     StopCheckpointing,
     StopCheckpointRequest,
 )
-from flykka.messages.ids import ExecutionAttemptId
-from flykka.messages.job import CheckpointAborted, CheckpointCompleted, JobStatus
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted, JobStatus
+from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.coordinator_world import JOB, World
 

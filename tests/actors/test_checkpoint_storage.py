@@ -10,22 +10,22 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from flykka.actors.checkpoint_format import FORMAT_VERSION
-from flykka.actors.checkpoint_storage import CheckpointStorage, initialize_savepoint
+from flykka.actors.checkpoint_storage.format import FORMAT_VERSION
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage, initialize_savepoint
 from flykka.actors.errors import (
     CheckpointDirectoryError,
     CheckpointFormatError,
     CheckpointNotFoundError,
     CheckpointVersionError,
 )
-from flykka.messages.checkpoint import OperatorCoordinatorState
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
-from flykka.messages.ids import JobId, JobVertexId, OperatorId
-from flykka.messages.job import JobStatus
-from flykka.messages.job_control import JobEnded, JobRun
-from flykka.messages.job_graph import CheckpointingSettings, JobGraph
+from flykka.messages.checkpointing.checkpoint import OperatorCoordinatorState
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.control.job import JobStatus
+from flykka.messages.control.job_control import JobEnded, JobRun
+from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph
+from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 from flykka.simulation.storage import Operation, mounted
-from tests.actors.checkpoint.coordinating import snapshot
+from tests.actors.machines.checkpoint.coordinating import snapshot
 
 JOB = JobId("job-1")
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.checkpoint.id_counter import DRAWN_AT_ONCE
+from flykka.actors.checkpoint_storage.job_checkpoints import JobCheckpoints
 from flykka.actors.errors import StoreUnavailableError
-from flykka.actors.job_checkpoints import JobCheckpoints
-from flykka.messages.checkpoint import (
+from flykka.actors.machines.checkpoint.id_counter import DRAWN_AT_ONCE
+from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     TriggerCheckpoint,
 )
-from flykka.messages.coordination import (
+from flykka.messages.control.checkpoint_coordination import (
     CheckpointingStopped,
     RequestRestoreState,
     RestoreState,
@@ -28,9 +28,9 @@ from flykka.messages.coordination import (
     StopCheckpointing,
     StopCheckpointRequest,
 )
-from flykka.messages.high_availability import CheckpointPointer
-from flykka.messages.job import CheckpointAborted, CheckpointCompleted, JobStatus
-from flykka.messages.message import Message
+from flykka.messages.control.high_availability import CheckpointPointer
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted, JobStatus
+from flykka.messages.wire.message import Message
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.coordinator_world import JOB, World
 from tests.actors.leading import new_checkpoints

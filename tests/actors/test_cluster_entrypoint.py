@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from flykka.actors.cluster_entrypoint import ClusterEntrypoint
-from flykka.actors.scheduling.component_restarts import MAX_ENDS
-from flykka.messages.cluster import ClusterComponents, ClusterFailed, RequestClusterComponents
-from flykka.messages.message import Message, message
-from flykka.messages.ref import Ref
+from flykka.actors.cluster.entrypoint import ClusterEntrypoint
+from flykka.actors.machines.restart.component_restarts import MAX_ENDS
+from flykka.messages.control.cluster import ClusterComponents, ClusterFailed, RequestClusterComponents
+from flykka.messages.wire.message import Message, message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.embedded_ha_services import EmbeddedStore
 from flykka.actors.errors import LeadershipLostError, UnboundOperatorError
-from flykka.actors.job_manager_store import clean_up_job
-from flykka.messages.job import (
+from flykka.actors.high_availability.embedded import EmbeddedStore
+from flykka.actors.job_manager.store import clean_up_job
+from flykka.messages.control.job import (
     JobResultFailure,
     JobResultSuccess,
     JobStatus,
     JobSubmitSuccess,
 )
-from flykka.messages.job_control import JobEnded, JobResultNoted
+from flykka.messages.control.job_control import JobEnded, JobResultNoted
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.drivers import Driver
-from tests.actors.graph.graphs import JOB
+from tests.actors.machines.graph.graphs import JOB
 
 
 @pytest.fixture

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.ids import ExecutionAttemptId, JobVertexId, ResultPartitionId
-from flykka.messages.job import JobResultFailure, JobResultSuccess
-from flykka.messages.job_graph import (
+from flykka.messages.control.job import JobResultFailure, JobResultSuccess
+from flykka.messages.graph.job_graph import (
     NoRestartStrategyConfiguration,
 )
-from flykka.messages.ref import Ref
-from flykka.messages.task import (
+from flykka.messages.tasks.task import (
     ExecutionState,
     NotifyEndOfData,
     PartitionProducerState,
     RequestPartitionProducerState,
     SubmitTask,
 )
+from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, ResultPartitionId
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.graph.graphs import JOB
 from tests.actors.job_cluster import JobCluster
+from tests.actors.machines.graph.graphs import JOB
 
 SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0")
 

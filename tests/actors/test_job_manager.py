@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.ids import JobId
-from flykka.messages.job import (
+from flykka.messages.control.job import (
     CancellationFailure,
     CancellationSuccess,
     JobResultFailure,
@@ -19,15 +18,16 @@ from flykka.messages.job import (
     JobSubmitSuccess,
     ListeningBehaviour,
 )
-from flykka.messages.job_graph import (
+from flykka.messages.control.registration import DisconnectJobMaster, RegisterJobMaster
+from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     NoRestartStrategyConfiguration,
 )
-from flykka.messages.registration import DisconnectJobMaster, RegisterJobMaster
-from flykka.messages.task import CancelTask, ExecutionState
+from flykka.messages.tasks.task import CancelTask, ExecutionState
+from flykka.messages.wire.ids import JobId
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.graph.graphs import JOB, failure
 from tests.actors.job_cluster import JobCluster
+from tests.actors.machines.graph.graphs import JOB, failure
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.embedded_ha_services import EmbeddedStore
-from flykka.actors.job_master_props import ATTEMPTS_PER_START
-from flykka.messages.job import (
+from flykka.actors.high_availability.embedded import EmbeddedStore
+from flykka.actors.job_manager.job_master_props import ATTEMPTS_PER_START
+from flykka.messages.control.job import (
     JobFound,
     JobNotFound,
     JobResultFailure,
@@ -25,10 +25,10 @@ from flykka.messages.job import (
     StopJob,
     StoppingFailure,
 )
-from flykka.messages.leader import JobManagerLeaderAddress
+from flykka.messages.control.leader import JobManagerLeaderAddress
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.drivers import Driver
-from tests.actors.graph.graphs import JOB
+from tests.actors.machines.graph.graphs import JOB
 
 
 @pytest.fixture

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
-from flykka.messages.exception_history import ExceptionHistoryChanged
-from flykka.messages.heartbeat import Heartbeat, HeartbeatRequest
-from flykka.messages.ids import ExecutionAttemptId, LeaderSessionId, OperatorId, TaskManagerId
-from flykka.messages.job import (
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
+from flykka.messages.control.heartbeat import Heartbeat, HeartbeatRequest
+from flykka.messages.control.job import (
     JobRestored,
     JobResultFailure,
     JobResultSuccess,
@@ -22,15 +20,16 @@ from flykka.messages.job import (
     MetricsReported,
     TaskManagerLost,
 )
-from flykka.messages.job_graph import (
+from flykka.messages.control.registration import AcknowledgeRegistration, DisconnectJobMaster, RegisterTaskManager
+from flykka.messages.control.slots import AcceptSlots, FreeSlot, OfferSlots, RequestSlot, SlotRequestFailed
+from flykka.messages.graph.job_graph import (
     FixedDelayRestartStrategyConfiguration,
     JobGraph,
     NoRestartStrategyConfiguration,
 )
-from flykka.messages.registration import AcknowledgeRegistration, DisconnectJobMaster, RegisterTaskManager
-from flykka.messages.slots import AcceptSlots, FreeSlot, OfferSlots, RequestSlot, SlotRequestFailed
-from flykka.messages.source import AddSplits, NoMoreSplits, RequestSplits
-from flykka.messages.task import (
+from flykka.messages.monitoring.exception_history import ExceptionHistoryChanged
+from flykka.messages.tasks.source import AddSplits, NoMoreSplits, RequestSplits
+from flykka.messages.tasks.task import (
     CancelTask,
     ExecutionState,
     NotifyEndOfData,
@@ -38,12 +37,13 @@ from flykka.messages.task import (
     SubmitTask,
     TaskIOMetrics,
 )
+from flykka.messages.wire.ids import ExecutionAttemptId, LeaderSessionId, OperatorId, TaskManagerId
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.graph.graphs import JOB, failure
 from tests.actors.job_cluster import JobCluster, split
+from tests.actors.machines.graph.graphs import JOB, failure
 
 SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0")
 

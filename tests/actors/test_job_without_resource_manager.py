@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.heartbeat import HeartbeatRequest, JobMasterHeartbeat
-from flykka.messages.ids import AllocationId, ExecutionAttemptId, LeaderSessionId
-from flykka.messages.job import JobResultFailure, JobStatus, JobStatusChanged
-from flykka.messages.registration import (
+from flykka.messages.control.heartbeat import HeartbeatRequest, JobMasterHeartbeat
+from flykka.messages.control.job import JobResultFailure, JobStatus, JobStatusChanged
+from flykka.messages.control.registration import (
     DisconnectJobMaster,
     DisconnectResourceManager,
     JobMasterRegistrationSuccess,
     RegisterJobMaster,
 )
-from flykka.messages.slots import RequestSlot, SlotRequestFailed
-from flykka.messages.task import CancelTask, ExecutionState
+from flykka.messages.control.slots import RequestSlot, SlotRequestFailed
+from flykka.messages.tasks.task import CancelTask, ExecutionState
+from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, LeaderSessionId
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS
 from tests.actors.job_cluster import RESOURCE_MANAGER_SESSION, JobCluster
+from tests.actors.machines.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS
 
 NEXT_SESSION = LeaderSessionId("next-session")
 A_WHILE_MS = 1_000

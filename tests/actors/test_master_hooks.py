@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
+from flykka.actors.checkpoint_coordinator.master_hooks import MasterHooks, MasterTriggerRestoreHook
 from flykka.actors.errors import MasterHookError
-from flykka.actors.master_hooks import MasterHooks, MasterTriggerRestoreHook
-from flykka.messages.checkpoint import MasterState
-from flykka.messages.ids import ExecutionAttemptId
-from flykka.messages.job import JobResultFailure
-from flykka.messages.task import ExecutionState
+from flykka.messages.checkpointing.checkpoint import MasterState
+from flykka.messages.control.job import JobResultFailure
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.job_cluster import JobCluster
 

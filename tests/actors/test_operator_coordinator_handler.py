@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.checkpoint_storage import CheckpointStorage
-from flykka.messages.checkpoint import AcknowledgeCheckpoint, OperatorCoordinatorState
-from flykka.messages.coordination import RestoreState
-from flykka.messages.ids import ExecutionAttemptId, JobId, OperatorId
-from flykka.messages.job import CheckpointCompleted, JobResultFailure, JobStatus, JobStatusChanged, SubmitJob
-from flykka.messages.job_graph import (
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, OperatorCoordinatorState
+from flykka.messages.control.checkpoint_coordination import RestoreState
+from flykka.messages.control.job import CheckpointCompleted, JobResultFailure, JobStatus, JobStatusChanged, SubmitJob
+from flykka.messages.graph.job_graph import (
     FixedDelayRestartStrategyConfiguration,
     JobGraph,
 )
-from flykka.messages.source import AddSplits, RequestSplits, SplitsDiscovered
-from flykka.messages.task import ExecutionState
+from flykka.messages.tasks.source import AddSplits, RequestSplits, SplitsDiscovered
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId, OperatorId
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.graph.graphs import JOB, failure
 from tests.actors.job_cluster import JobCluster, split
+from tests.actors.machines.graph.graphs import JOB, failure
 
 SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0")
 

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from flykka.actors.resource_manager import ResourceManager, TaskManagerProps
-from flykka.actors.scheduling.task_manager_tracker import START_RETRY_MS, Workers
-from flykka.messages.heartbeat import Heartbeat, HeartbeatRequest
-from flykka.messages.ids import AllocationId, JobId, LeaderSessionId, TaskManagerId, slot_id
-from flykka.messages.message import Message
-from flykka.messages.registration import (
+from flykka.actors.machines.slots.task_manager_tracker import START_RETRY_MS, Workers
+from flykka.actors.resource_manager.actor import ResourceManager, TaskManagerProps
+from flykka.messages.control.heartbeat import Heartbeat, HeartbeatRequest
+from flykka.messages.control.registration import (
     AcknowledgeRegistration,
     DisconnectJobMaster,
     JobMasterRegistrationSuccess,
@@ -21,7 +19,7 @@ from flykka.messages.registration import (
     SlotReport,
     SlotStatus,
 )
-from flykka.messages.slots import (
+from flykka.messages.control.slots import (
     AllocateSlot,
     AllocateSlotConfirmed,
     AllocateSlotRefused,
@@ -30,6 +28,8 @@ from flykka.messages.slots import (
     SlotAvailable,
     SlotRequestFailed,
 )
+from flykka.messages.wire.ids import AllocationId, JobId, LeaderSessionId, TaskManagerId, slot_id
+from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.props import Props

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.heartbeat import Heartbeat, HeartbeatRequest, JobMasterHeartbeat
-from flykka.messages.ids import AllocationId, slot_id
-from flykka.messages.registration import (
+from flykka.messages.control.heartbeat import Heartbeat, HeartbeatRequest, JobMasterHeartbeat
+from flykka.messages.control.registration import (
     DisconnectResourceManager,
     DisconnectTaskManager,
     JobMasterRegistrationSuccess,
     RegisterJobMaster,
     ResourceManagerLeaderAddress,
 )
-from flykka.messages.slots import AllocateSlot, AllocateSlotConfirmed, SlotRequestFailed
+from flykka.messages.control.slots import AllocateSlot, AllocateSlotConfirmed, SlotRequestFailed
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import AllocationId, slot_id
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem

@@ -10,18 +10,18 @@ from shutil import rmtree
 
 import pytest
 
-from flykka.actors.checkpoint_storage import CheckpointStorage
-from flykka.actors.embedded_ha_services import EmbeddedStore
-from flykka.messages.checkpoint import AcknowledgeCheckpoint, TriggerCheckpoint
-from flykka.messages.ids import JobId, OperatorId
-from flykka.messages.job import CheckpointCompleted, JobRestored, JobResultFailure, JobSubmitSuccess, SubmitJob
-from flykka.messages.job_graph import JobGraph
-from flykka.messages.source import AddSplits
-from flykka.messages.task import ExecutionState
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.actors.high_availability.embedded import EmbeddedStore
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, TriggerCheckpoint
+from flykka.messages.control.job import CheckpointCompleted, JobRestored, JobResultFailure, JobSubmitSuccess, SubmitJob
+from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.tasks.source import AddSplits
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import JobId, OperatorId
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.drivers import Driver
-from tests.actors.graph.graphs import JOB, failure
 from tests.actors.job_cluster import JobCluster, split
+from tests.actors.machines.graph.graphs import JOB, failure
 from tests.actors.test_job_master import SINK, SOURCE, acknowledge, ask_for_splits, checkpointed
 
 ANOTHER = JobId("another")

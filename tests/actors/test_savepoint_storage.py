@@ -9,15 +9,20 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from flykka.actors.checkpoint_storage import CheckpointStorage, discard_savepoint, initialize_savepoint
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage, discard_savepoint, initialize_savepoint
 from flykka.actors.errors import CheckpointDirectoryError, CheckpointStateMissingError
-from flykka.actors.state.operator_state import elements_of, list_state
-from flykka.messages.checkpoint import SnapshotType
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
-from flykka.messages.ids import JobId, JobVertexId, OperatorId
-from flykka.messages.message import Value
-from flykka.messages.operator_state import PendingFile, StagedBatch
-from flykka.messages.state import ExclusiveStateHandle, OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
+from flykka.actors.machines.state.operator_state import elements_of, list_state
+from flykka.messages.checkpointing.checkpoint import SnapshotType
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.state.handles import (
+    ExclusiveStateHandle,
+    OperatorSubtaskState,
+    SharedStateHandle,
+    TaskStateSnapshot,
+)
+from flykka.messages.state.operator_state import PendingFile, StagedBatch
+from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
+from flykka.messages.wire.message import Value
 
 NAME = "savepoint-job-1a2b3c4d-1"
 

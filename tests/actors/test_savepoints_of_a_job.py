@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.checkpoint_storage import CheckpointStorage
-from flykka.messages.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint, SnapshotType, TriggerCheckpoint
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint
-from flykka.messages.ids import ExecutionAttemptId, JobId
-from flykka.messages.job import (
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.messages.checkpointing.checkpoint import (
+    AcknowledgeCheckpoint,
+    DeclineCheckpoint,
+    SnapshotType,
+    TriggerCheckpoint,
+)
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.control.job import (
     JobResultSuccess,
     JobStatus,
     JobStatusChanged,
@@ -23,13 +27,14 @@ from flykka.messages.job import (
     TriggerSavepointFailure,
     TriggerSavepointSuccess,
 )
-from flykka.messages.job_graph import (
+from flykka.messages.graph.job_graph import (
     FixedDelayRestartStrategyConfiguration,
 )
-from flykka.messages.task import ExecutionState
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.graph.graphs import JOB, failure
 from tests.actors.job_cluster import JobCluster
+from tests.actors.machines.graph.graphs import JOB, failure
 
 SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0")
 

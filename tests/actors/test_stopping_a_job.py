@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.checkpoint_storage import CheckpointStorage
-from flykka.messages.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint, TriggerCheckpoint
-from flykka.messages.ids import ExecutionAttemptId, JobId
-from flykka.messages.job import (
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint, TriggerCheckpoint
+from flykka.messages.control.job import (
     CheckpointAborted,
     JobResultFailure,
     JobResultSuccess,
@@ -21,16 +20,17 @@ from flykka.messages.job import (
     StoppingFailure,
     StoppingSuccess,
 )
-from flykka.messages.job_graph import (
+from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     FailoverStrategyKind,
     FixedDelayRestartStrategyConfiguration,
     JobGraph,
 )
-from flykka.messages.task import CancelTask, ExecutionState
+from flykka.messages.tasks.task import CancelTask, ExecutionState
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.graph.graphs import JOB, failure, graph_of, vertex
 from tests.actors.job_cluster import JobCluster
+from tests.actors.machines.graph.graphs import JOB, failure, graph_of, vertex
 
 SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0")
 

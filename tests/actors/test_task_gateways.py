@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from flykka.actors.task_gateways import TaskGateways
-from flykka.messages.checkpoint import NotifyCheckpointComplete, TaskCheckpointMessages
-from flykka.messages.coordination import CoordinatedTask
-from flykka.messages.ids import ExecutionAttemptId, JobId, JobVertexId, LeaderSessionId
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
-from flykka.messages.task import ExecutionState
+from flykka.actors.checkpoint_coordinator.task_gateways import TaskGateways
+from flykka.messages.checkpointing.checkpoint import NotifyCheckpointComplete, TaskCheckpointMessages
+from flykka.messages.control.checkpoint_coordination import CoordinatedTask
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, LeaderSessionId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.peer import Peer
 

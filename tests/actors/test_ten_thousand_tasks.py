@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.job import (
+from flykka.messages.control.job import (
     CancelJob,
     CheckpointCompleted,
     ExecutionStateChanged,
@@ -18,11 +18,11 @@ from flykka.messages.job import (
     JobStatus,
     SubmitJob,
 )
-from flykka.messages.job_graph import CheckpointingSettings, ShipStrategy
-from flykka.messages.task import ExecutionState
+from flykka.messages.graph.job_graph import CheckpointingSettings, ShipStrategy
+from flykka.messages.tasks.task import ExecutionState
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import Stage
-from tests.actors.graph.graphs import JOB, graph_of, vertex
+from tests.actors.machines.graph.graphs import JOB, graph_of, vertex
 
 INTERVAL_MS = 1_000
 MAX_PARALLELISM = 32_768

@@ -6,24 +6,24 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
-from flykka.messages.coordination import CheckpointsRecovered, RestoreState
-from flykka.messages.job import (
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
+from flykka.messages.control.checkpoint_coordination import CheckpointsRecovered, RestoreState
+from flykka.messages.control.job import (
     CheckpointCompleted,
     JobResultSuccess,
     JobStatus,
     TaskManagerLost,
 )
-from flykka.messages.job_graph import FailoverStrategyKind
-from flykka.messages.message import Message
-from flykka.messages.registration import DisconnectJobMaster, RegisterJobMaster, RegisterTaskManager
-from flykka.messages.slots import AcceptSlots, AllocateSlot, AllocateSlotConfirmed, OfferSlots, RequestSlot
-from flykka.messages.source import RequestSplits, SplitsDiscovered
-from flykka.messages.task import (
+from flykka.messages.control.registration import DisconnectJobMaster, RegisterJobMaster, RegisterTaskManager
+from flykka.messages.control.slots import AcceptSlots, AllocateSlot, AllocateSlotConfirmed, OfferSlots, RequestSlot
+from flykka.messages.graph.job_graph import FailoverStrategyKind
+from flykka.messages.tasks.source import RequestSplits, SplitsDiscovered
+from flykka.messages.tasks.task import (
     NotifyEndOfData,
     SubmitTask,
     UpdateTaskExecutionState,
 )
+from flykka.messages.wire.message import Message
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import ALL_FILES, Stage, is_a

@@ -8,12 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.state.key_groups import owner
-from flykka.messages.exchange import BufferResponse
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import JobId, ResultPartitionId
-from flykka.messages.job import ExecutionStateChanged, JobStatus, SubmitJob
-from flykka.messages.job_graph import (
+from flykka.actors.machines.state.key_groups import owner
+from flykka.messages.control.job import ExecutionStateChanged, JobStatus, SubmitJob
+from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     FailoverStrategyKind,
     FixedDelayRestartStrategyConfiguration,
@@ -25,17 +22,27 @@ from flykka.messages.job_graph import (
     ScheduleMode,
     ShipStrategy,
 )
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
-from flykka.messages.stage import CommitCheckpoint, RunStage, SnapshotState, StageFailed, StageFinished, StageOutput
-from flykka.messages.task import KeepPartitions, ReleasePartitions, TaskDeploymentDescriptor
+from flykka.messages.tasks.exchange import BufferResponse
+from flykka.messages.tasks.stage import (
+    CommitCheckpoint,
+    RunStage,
+    SnapshotState,
+    StageFailed,
+    StageFinished,
+    StageOutput,
+)
+from flykka.messages.tasks.task import KeepPartitions, ReleasePartitions, TaskDeploymentDescriptor
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId, ResultPartitionId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import Stage, is_a
-from tests.actors.graph.graphs import graph_of, vertex
 from tests.actors.keyed_cast import ALL_ROWS, KeyedBridge, KeyedRows, Reader, StagedBridge, batch_of, key_group
+from tests.actors.machines.graph.graphs import graph_of, vertex
 
 
 def whole(made: JobVertex) -> JobVertex:

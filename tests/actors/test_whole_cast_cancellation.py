@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.checkpoint import AcknowledgeCheckpoint
-from flykka.messages.job import JobResultSuccess, JobStatus, JobStatusChanged, TaskManagerLost
-from flykka.messages.job_graph import TaskCancellationSettings
-from flykka.messages.message import Message
-from flykka.messages.stage import CloseBridge
-from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
+from flykka.messages.control.job import JobResultSuccess, JobStatus, JobStatusChanged, TaskManagerLost
+from flykka.messages.graph.job_graph import TaskCancellationSettings
+from flykka.messages.tasks.stage import CloseBridge
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.message import Message
 from flykka.runtime.props import Props
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem

@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.execution.latency_stats import HISTORY_SIZE
-from flykka.messages.accumulator import AccumulatorResults, AccumulatorSnapshot, AccumulatorType
-from flykka.messages.exchange import WATERMARK_MAX
-from flykka.messages.ids import JobId, OperatorId
-from flykka.messages.job import CheckpointCompleted, JobResultSuccess, JobStatus, MetricsReported
-from flykka.messages.job_graph import JobVertex, Operator, ShipStrategy
-from flykka.messages.message import Message
-from flykka.messages.source import SplitsDiscovered
-from flykka.messages.stage import BridgeClosed, ReadSplits, StageFinished
-from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.actors.machines.execution.latency_stats import HISTORY_SIZE
+from flykka.messages.control.job import CheckpointCompleted, JobResultSuccess, JobStatus, MetricsReported
+from flykka.messages.graph.job_graph import JobVertex, Operator, ShipStrategy
+from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot, AccumulatorType
+from flykka.messages.tasks.exchange import WATERMARK_MAX
+from flykka.messages.tasks.source import SplitsDiscovered
+from flykka.messages.tasks.stage import BridgeClosed, ReadSplits, StageFinished
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.ids import JobId, OperatorId
+from flykka.messages.wire.message import Message
 from flykka.runtime.props import Props
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import ALL_FILES, FILES, Bridge, Names, OneFileAtATime, Sink, Stage, is_a
-from tests.actors.graph.graphs import graph_of, vertex
+from tests.actors.machines.graph.graphs import graph_of, vertex
 
 IDLE_TIMEOUT_MS = 700
 REPORT_MS = 500

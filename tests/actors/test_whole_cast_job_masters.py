@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from flykka.jobs.job_client import JobClient
-from flykka.messages.job import JobResultFailure, JobResultSuccess
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
+from flykka.client.job_client import JobClient
+from flykka.messages.control.job import JobResultFailure, JobResultSuccess
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import ALL_FILES, Stage

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.exchange.shuffle_environment import NetworkSettings
-from flykka.messages.job import CheckpointCompleted, JobResultFailure, JobStatus
-from flykka.messages.job_graph import (
+from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
+from flykka.messages.control.job import CheckpointCompleted, JobResultFailure, JobStatus
+from flykka.messages.graph.job_graph import (
     NoRestartStrategyConfiguration,
 )
 from flykka.runtime.testing.faults import kill_when

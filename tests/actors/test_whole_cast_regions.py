@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from flykka.messages.job import (
+from flykka.messages.control.job import (
     CheckpointCompleted,
     ExecutionStateChanged,
     JobRestored,
     JobStatus,
     TriggerSavepointSuccess,
 )
-from flykka.messages.job_graph import (
+from flykka.messages.graph.job_graph import (
     ExponentialDelayRestartStrategyConfiguration,
     FailoverStrategyKind,
     FixedDelayRestartStrategyConfiguration,
@@ -22,9 +22,9 @@ from flykka.messages.job_graph import (
     ScheduleMode,
     ShipStrategy,
 )
-from flykka.messages.message import Message
-from flykka.messages.stage import CommitCheckpoint, OpenBridge, ReadSplits, SnapshotState
-from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.messages.tasks.stage import CommitCheckpoint, OpenBridge, ReadSplits, SnapshotState
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.message import Message
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import ALL_FILES, Bridge, Names, Sink, Stage

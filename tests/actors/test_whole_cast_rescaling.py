@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from flykka.jobs.checkpoints import list_checkpoints
-from flykka.messages.checkpoint import NotifyCheckpointComplete
-from flykka.messages.ids import JobId
-from flykka.messages.job import CancelJob, CheckpointCompleted, JobResultSuccess, StoppingSuccess
-from flykka.messages.job_graph import ExternalizedCheckpointRetention
-from flykka.messages.message import Message
-from flykka.messages.task import SubmitTask
+from flykka.client.checkpoints import list_checkpoints
+from flykka.messages.checkpointing.checkpoint import NotifyCheckpointComplete
+from flykka.messages.control.job import CancelJob, CheckpointCompleted, JobResultSuccess, StoppingSuccess
+from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
+from flykka.messages.tasks.task import SubmitTask
+from flykka.messages.wire.ids import JobId
+from flykka.messages.wire.message import Message
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import Stage, is_a

@@ -6,17 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.checkpoint_storage import CheckpointStorage
-from flykka.messages.checkpoint import (
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
     NotifyCheckpointComplete,
     TriggerCheckpoint,
 )
-from flykka.messages.coordination import CheckpointFailuresExceeded, MetadataWritten
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import JobId
-from flykka.messages.job import (
+from flykka.messages.control.checkpoint_coordination import CheckpointFailuresExceeded, MetadataWritten
+from flykka.messages.control.job import (
     JobRestored,
     JobResultSuccess,
     JobStatus,
@@ -25,8 +23,10 @@ from flykka.messages.job import (
     TriggerSavepointFailure,
     TriggerSavepointSuccess,
 )
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
-from flykka.messages.job import (
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
+from flykka.messages.control.job import (
     JobResultSuccess,
     JobStatus,
     MetricsReported,
     StoppingFailure,
     StoppingSuccess,
 )
-from flykka.messages.message import Message
+from flykka.messages.wire.message import Message
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import ALL_FILES, FILES, Stage, is_a

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
-from flykka.messages.exchange import BufferResponse
-from flykka.messages.job import CheckpointAborted, CheckpointCompleted, JobStatus
-from flykka.messages.job_graph import CheckpointingMode
-from flykka.messages.message import Message
-from flykka.messages.stage import ChannelStateWritten, HoldInFlight, WriteChannelState
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted, JobStatus
+from flykka.messages.graph.job_graph import CheckpointingMode
+from flykka.messages.tasks.exchange import BufferResponse
+from flykka.messages.tasks.stage import ChannelStateWritten, HoldInFlight, WriteChannelState
+from flykka.messages.wire.message import Message
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import Stage, is_a

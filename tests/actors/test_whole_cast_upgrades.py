@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
-from flykka.actors.checkpoint_storage import CheckpointStorage
-from flykka.messages.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
-from flykka.messages.coordination import MetadataWritten, SavepointCompleted
-from flykka.messages.job import (
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, NotifyCheckpointComplete, TriggerCheckpoint
+from flykka.messages.control.checkpoint_coordination import MetadataWritten, SavepointCompleted
+from flykka.messages.control.job import (
     JobResultSuccess,
     StoppingFailure,
     StoppingSuccess,
     TriggerSavepointFailure,
     TriggerSavepointSuccess,
 )
-from flykka.messages.message import Message
-from flykka.messages.stage import CheckpointCommitted, SnapshotState, StateSnapshotted
+from flykka.messages.tasks.stage import CheckpointCommitted, SnapshotState, StateSnapshotted
+from flykka.messages.wire.message import Message
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import Stage, is_a

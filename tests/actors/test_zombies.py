@@ -18,13 +18,9 @@ from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from flykka.messages.ids import JobId, LeaderSessionId, TaskManagerId
-from flykka.messages.job import JobStatus
-from flykka.messages.job_graph import Operator
-from flykka.messages.leader import LeaderSessionMessage
-from flykka.messages.message import Message, Value
-from flykka.messages.ref import Ref
-from flykka.messages.registration import (
+from flykka.messages.control.job import JobStatus
+from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.messages.control.registration import (
     AcknowledgeRegistration,
     JobMasterRegistrationSuccess,
     RefuseRegistration,
@@ -32,7 +28,11 @@ from flykka.messages.registration import (
     RegisterTaskManager,
     ResourceManagerLeaderAddress,
 )
-from flykka.messages.source import SplitsDiscovered
+from flykka.messages.graph.job_graph import Operator
+from flykka.messages.tasks.source import SplitsDiscovered
+from flykka.messages.wire.ids import JobId, LeaderSessionId, TaskManagerId
+from flykka.messages.wire.message import Message, Value
+from flykka.messages.wire.ref import Ref
 from flykka.monitors.monitor import Violation
 from flykka.monitors.recorder import MonitoringRecorder
 from flykka.runtime.actor import Actor
@@ -64,7 +64,7 @@ PLAIN = {
     ResourceManagerLeaderAddress,
 }
 """What is said before there is a session, or to say which one it is: looked at by sender, further below."""
-BETWEEN_TASKS = "flykka.messages.exchange"
+BETWEEN_TASKS = "flykka.messages.tasks.exchange"
 """Elements go from attempt to attempt, and each attempt is an actor of its own."""
 
 

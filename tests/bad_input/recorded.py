@@ -6,7 +6,7 @@ import threading
 import time
 from pathlib import Path
 
-from flykka.messages.message import Message, message
+from flykka.messages.wire.message import Message, message
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem

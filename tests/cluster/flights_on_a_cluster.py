@@ -13,8 +13,8 @@ from pathlib import Path
 from types import ModuleType
 
 from flykka import Console, RestartStrategies, StreamExecutionEnvironment
-from flykka.messages.job import CheckpointCompleted, JobRestored
-from flykka.messages.message import Message
+from flykka.messages.control.job import CheckpointCompleted, JobRestored
+from flykka.messages.wire.message import Message
 from tests.cluster.standalone import switch_off
 
 FILES = 10

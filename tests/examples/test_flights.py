@@ -9,10 +9,10 @@ from types import ModuleType
 import pytest
 from pyspark.sql import Row
 
-from flykka.local_cluster import ClusterSettings, LocalCluster
-from flykka.messages.ids import ExecutionAttemptId, JobId, TaskManagerId
-from flykka.messages.job import CheckpointCompleted, ExecutionStateChanged, JobRestored
-from flykka.messages.task import ExecutionState
+from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.messages.control.job import CheckpointCompleted, ExecutionStateChanged, JobRestored
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId, TaskManagerId
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.job_cluster import ScriptedDataPlane
 

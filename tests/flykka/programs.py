@@ -5,14 +5,14 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from flykka.messages.job_graph import OperatorKind
-from flykka.spark_bridge.code import SourceCode
-from flykka.spark_bridge.sinks.file_sink import FileSink
-from flykka.spark_bridge.sources.file_source import FileSource
-from flykka.streams.data_stream import DataStream, StreamType
-from flykka.streams.program import Program
-from flykka.streams.transformation import Transformation
-from flykka.streams.windows import TumblingEventTimeWindows
+from flykka.api.streams.data_stream import DataStream, StreamType
+from flykka.api.streams.program import Program
+from flykka.api.streams.transformation import Transformation
+from flykka.api.streams.windows import TumblingEventTimeWindows
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.spark_bridge.connectors.file.sink import FileSink
+from flykka.spark_bridge.connectors.file.source import FileSource
+from flykka.spark_bridge.program.code import SourceCode
 
 BIDS = "auction long, bidder long, price long, channel string, at timestamp"
 HOURS = TumblingEventTimeWindows.of("1h")

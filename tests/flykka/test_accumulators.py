@@ -17,8 +17,8 @@ from flykka import (
     RuntimeContext,
     StreamExecutionEnvironment,
 )
-from flykka.spark_bridge.accumulators import AccumulatorRegistry, IntCounter, LongCounter
 from flykka.spark_bridge.errors import AccumulatorConflictError
+from flykka.spark_bridge.program.accumulators import AccumulatorRegistry, IntCounter, LongCounter
 
 pytestmark = pytest.mark.spark
 

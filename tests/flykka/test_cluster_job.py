@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
 from flykka.errors import JobSubmissionError, UnknownJobError
-from flykka.local_cluster import ClusterSettings, LocalCluster
-from flykka.messages.ids import JobId
+from flykka.messages.wire.ids import JobId
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import ALL_FILES, Names
-from tests.actors.graph.graphs import graph_of, vertex
+from tests.actors.machines.graph.graphs import graph_of, vertex
 
 GRAPH = graph_of(vertex("source", outputs=1), vertex("sink", reads=("source",)))
 

@@ -35,8 +35,8 @@ from flykka.errors import (
     StreamTypeError,
     UnknownTaskManagerError,
 )
-from flykka.messages.registration import RegisterTaskManager
-from flykka.messages.stage import StageFailed
+from flykka.messages.control.registration import RegisterTaskManager
+from flykka.messages.tasks.stage import StageFailed
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from flykka import FileSink, RestartStrategies, RichFunction, RuntimeContext, StreamExecutionEnvironment
-from flykka.messages.job import ExecutionStateChanged, JobStatus, JobStatusChanged
-from flykka.messages.message import Message
+from flykka.messages.control.job import ExecutionStateChanged, JobStatus, JobStatusChanged
+from flykka.messages.wire.message import Message
 from tests.flykka.test_execute_operators import bids, env, write_bids
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

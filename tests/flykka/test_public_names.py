@@ -37,7 +37,9 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["flykka", "flykka.jobs.job_client", "flykka.local_cluster", "flykka.console"])
+@pytest.mark.parametrize(
+    "module", ["flykka", "flykka.client.job_client", "flykka.cluster.local_cluster", "flykka.console"]
+)
 def test_what_needs_no_session_loads_no_spark(module: str) -> None:
     program = f"import sys, {module}; sys.exit('pyspark' in sys.modules)"
 

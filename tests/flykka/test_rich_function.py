@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from flykka import RichFunction, RuntimeContext
+from flykka.api.streams.program import Program
 from flykka.errors import StreamTypeError
-from flykka.spark_bridge.code import TransformCode
-from flykka.streams.program import Program
+from flykka.spark_bridge.program.code import TransformCode
 from tests.flykka.programs import bids
 
 spark_test = pytest.mark.spark

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.message import Message
-from flykka.messages.stage import ReadSplits, SnapshotFailed, SnapshotState, StageFailed, StageFinished
-from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.messages.tasks.stage import ReadSplits, SnapshotFailed, SnapshotState, StageFailed, StageFinished
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.message import Message
 from flykka.runtime.props import Props
 from tests.actors.cast import Bridge, Names, Sink
 

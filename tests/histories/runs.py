@@ -12,10 +12,9 @@ from dataclasses import replace
 
 from fsspec.implementations.memory import MemoryFileSystem
 
-from flykka.actors.exchange.shuffle_environment import NetworkSettings
-from flykka.messages.checkpoint import AcknowledgeCheckpoint, TriggerCheckpoint
-from flykka.messages.ids import JobId
-from flykka.messages.job import (
+from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, TriggerCheckpoint
+from flykka.messages.control.job import (
     CancelJob,
     CheckpointAborted,
     CheckpointCompleted,
@@ -27,21 +26,22 @@ from flykka.messages.job import (
     TaskManagerLost,
     TriggerSavepointSuccess,
 )
-from flykka.messages.job_graph import (
+from flykka.messages.graph.job_graph import (
     CheckpointingMode,
     FixedDelayRestartStrategyConfiguration,
     JobType,
     ScheduleMode,
     ShipStrategy,
 )
-from flykka.messages.message import Message
-from flykka.messages.stage import WriteChannelState
+from flykka.messages.tasks.stage import WriteChannelState
+from flykka.messages.wire.ids import JobId
+from flykka.messages.wire.message import Message
 from flykka.runtime.recording import Recorder
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import ALL_FILES, Names, Stage, is_a
-from tests.actors.graph.graphs import vertex
 from tests.actors.keyed_cast import ALL_ROWS, KeyedRows, keyed_job
+from tests.actors.machines.graph.graphs import vertex
 from tests.actors.peer import Utter
 from tests.actors.slow_cast import ALL_FILES as SLOW_FILES
 from tests.actors.slow_cast import SlowNames

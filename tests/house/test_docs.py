@@ -15,9 +15,9 @@ from flykka import datagen
 from flykka.cli.main import main
 from flykka.errors import DurationError
 from flykka.runtime.durations import duration_ms
+from flykka.spark_bridge.connectors.sink import Sink
+from flykka.spark_bridge.connectors.source import Source
 from flykka.spark_bridge.event_time_windows import EventTimeWindows
-from flykka.spark_bridge.sinks.sink import Sink
-from flykka.spark_bridge.sources.source import Source
 from tests.house.sources import HOUSE
 
 DOCS = sorted((HOUSE / "docs").glob("*.md"))

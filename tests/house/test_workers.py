@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 def _round_trip(end: int) -> str:
-    from flykka.messages.codec import decode, encode
-    from flykka.messages.state import KeyGroupRange
+    from flykka.messages.state.handles import KeyGroupRange
+    from flykka.messages.wire.codec import decode, encode
 
     back = decode(encode(KeyGroupRange(start=0, end=end)))
     return f"{type(back).__module__} {back}"
@@ -27,4 +27,4 @@ def test_a_worker_imports_the_rooms_by_their_full_names(spark: SparkSession) -> 
 
     rows = spark.createDataFrame([(127,)], "key_group int").select(in_a_worker("key_group")).collect()
 
-    assert [row[0] for row in rows] == ["flykka.messages.state KeyGroupRange(start=0, end=127)"]
+    assert [row[0] for row in rows] == ["flykka.messages.state.handles KeyGroupRange(start=0, end=127)"]

@@ -19,8 +19,8 @@ from flykka import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from flykka.messages.job import CheckpointCompleted
-from flykka.messages.message import Message
+from flykka.messages.control.job import CheckpointCompleted
+from flykka.messages.wire.message import Message
 from tests.integration.sales import FILES, aggregates
 
 END = "_SUCCESS"

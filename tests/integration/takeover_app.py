@@ -18,12 +18,12 @@ from dataclasses import replace
 from pyspark.sql import functions as F
 
 from flykka import FileSink, StreamExecutionEnvironment, ZooKeeperSettings
-from flykka.actors.job_checkpoints import JobCheckpoints
-from flykka.high_availability.stores import store_settings
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
+from flykka.actors.checkpoint_storage.job_checkpoints import JobCheckpoints
+from flykka.cluster.high_availability.stores import store_settings
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.ref import ActorRef
-from flykka.spark_bridge.sources.datagen_source import DataGenSource
+from flykka.spark_bridge.connectors.datagen.source import DataGenSource
 
 ROWS = 200
 """Of each job, a hundred a second, so that several checkpoints complete."""

@@ -14,12 +14,12 @@ from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from flykka import StreamExecutionEnvironment
-from flykka.messages.exchange import BufferResponse
-from flykka.messages.job import ExecutionStateChanged
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
-from flykka.messages.stage import CommitCheckpoint, RunStage, SnapshotState
-from flykka.messages.task import ExecutionState, KeepPartitions
+from flykka.messages.control.job import ExecutionStateChanged
+from flykka.messages.tasks.exchange import BufferResponse
+from flykka.messages.tasks.stage import CommitCheckpoint, RunStage, SnapshotState
+from flykka.messages.tasks.task import ExecutionState, KeepPartitions
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.faults import PlannedKill, kill_when
 from tests.integration import sales

@@ -17,9 +17,9 @@ from flykka import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from flykka.messages.job import ExecutionStateChanged
-from flykka.messages.message import Message
-from flykka.messages.task import ExecutionState
+from flykka.messages.control.job import ExecutionStateChanged
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.message import Message
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 

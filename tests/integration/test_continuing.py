@@ -20,8 +20,8 @@ from flykka.errors import (
     DuplicateJobSubmissionError,
     JobCancelledError,
 )
-from flykka.messages.job import CheckpointCompleted, JobRestored
-from flykka.messages.message import Message
+from flykka.messages.control.job import CheckpointCompleted, JobRestored
+from flykka.messages.wire.message import Message
 from tests.integration import arrivals, sales
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]

@@ -18,9 +18,9 @@ from benchmarks.recovery.driver import run_killed
 from benchmarks.recovery.moments import Moment, strike_at
 from benchmarks.recovery.strikes import Kind, Striker
 from flykka import FileSink, FileSource, JobClient, RestartStrategies, StreamExecutionEnvironment
-from flykka.messages.coordination import MetadataWritten, RestoreState
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
+from flykka.messages.control.checkpoint_coordination import MetadataWritten, RestoreState
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.ref import ActorRef
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from flykka import FileSink, FileSource, StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy
-from flykka.messages.job import MetricsReported
-from flykka.messages.message import Message
+from flykka.messages.control.job import MetricsReported
+from flykka.messages.wire.message import Message
 from tests.integration import arrivals
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]

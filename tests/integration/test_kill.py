@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from flykka import StreamExecutionEnvironment
-from flykka.messages.checkpoint import NotifyCheckpointComplete
-from flykka.messages.exchange import BufferResponse, CheckpointBarrier
-from flykka.messages.message import Message
-from flykka.messages.slots import AcceptSlots
-from flykka.messages.stage import CommitCheckpoint, SnapshotState, StageFinished, StateSnapshotted
+from flykka.messages.checkpointing.checkpoint import NotifyCheckpointComplete
+from flykka.messages.control.slots import AcceptSlots
+from flykka.messages.tasks.exchange import BufferResponse, CheckpointBarrier
+from flykka.messages.tasks.stage import CommitCheckpoint, SnapshotState, StageFinished, StateSnapshotted
+from flykka.messages.wire.message import Message
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.faults import PlannedKill, kill_when
 from tests.integration import sales

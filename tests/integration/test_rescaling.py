@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from flykka import StreamExecutionEnvironment
-from flykka.actors.state.in_flight import is_in_flight
+from flykka.actors.machines.state.in_flight import is_in_flight
+from flykka.client.checkpoints import find_checkpoint
 from flykka.errors import CheckpointError, JobCancelledError
-from flykka.jobs.checkpoints import find_checkpoint
 from tests.integration import arrivals, sales, test_unaligned
 from tests.integration.test_continuing import wait_checkpoint
 

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from examples import flights
 from flykka import JobClient, StreamExecutionEnvironment
 from flykka.errors import CheckpointError, JobCancelledError
-from flykka.messages.job import CheckpointCompleted, MetricsReported
-from flykka.messages.message import Message
+from flykka.messages.control.job import CheckpointCompleted, MetricsReported
+from flykka.messages.wire.message import Message
 from tests.integration import arrivals
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]

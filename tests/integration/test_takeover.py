@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.flykka.high_availability.processes import Driver
-from tests.flykka.high_availability.zookeeper_server import ZooKeeperServer
+from tests.flykka.cluster.high_availability.processes import Driver
+from tests.flykka.cluster.high_availability.zookeeper_server import ZooKeeperServer
 from tests.integration.takeover_app import ROWS
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]

@@ -10,13 +10,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flykka import StreamExecutionEnvironment
-from flykka.messages.batch import BatchRef
-from flykka.messages.checkpoint import AcknowledgeCheckpoint
-from flykka.messages.coordination import CoordinatedTasks
-from flykka.messages.exchange import AddCredit, BufferResponse, PartitionRequest
-from flykka.messages.job import CheckpointCompleted
-from flykka.messages.message import Value
-from flykka.messages.stage import CommitCheckpoint, RunStage, StageFinished
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
+from flykka.messages.control.checkpoint_coordination import CoordinatedTasks
+from flykka.messages.control.job import CheckpointCompleted
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import AddCredit, BufferResponse, PartitionRequest
+from flykka.messages.tasks.stage import CommitCheckpoint, RunStage, StageFinished
+from flykka.messages.wire.message import Value
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.reader import Trace

@@ -23,12 +23,18 @@ from flykka import (
     WatermarkStrategy,
 )
 from flykka.errors import JobExecutionError
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
-from flykka.messages.stage import BridgeOpened, CheckpointCommitted, CommitCheckpoint, StageFinished, StateSnapshotted
+from flykka.messages.tasks.stage import (
+    BridgeOpened,
+    CheckpointCommitted,
+    CommitCheckpoint,
+    StageFinished,
+    StateSnapshotted,
+)
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.faults import kill_when
-from flykka.spark_bridge.sinks.sink import Sink
+from flykka.spark_bridge.connectors.sink import Sink
 from tests.integration import sales
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]

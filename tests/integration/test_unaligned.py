@@ -20,9 +20,9 @@ from flykka import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
-from flykka.messages.stage import BridgeOpened, ChannelStateWritten, CommitCheckpoint
+from flykka.messages.tasks.stage import BridgeOpened, ChannelStateWritten, CommitCheckpoint
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.faults import kill_when
 from tests.integration import sales

@@ -30,9 +30,9 @@ from flykka import (
     WatermarkStrategy,
 )
 from flykka.errors import JobCancelledError
-from flykka.messages.exception_history import ExceptionHistoryChanged, FailureOutcome
-from flykka.messages.job import CheckpointCompleted
-from flykka.messages.message import Message
+from flykka.messages.control.job import CheckpointCompleted
+from flykka.messages.monitoring.exception_history import ExceptionHistoryChanged, FailureOutcome
+from flykka.messages.wire.message import Message
 from tests.integration import arrivals
 from tests.integration.test_continuing import wait_checkpoint
 

@@ -13,8 +13,8 @@ from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 from hypothesis import strategies as st
 
 import flykka
-from flykka.messages.message import Value, registered
-from flykka.messages.ref import Ref
+from flykka.messages.wire.message import Value, registered
+from flykka.messages.wire.ref import Ref
 
 _SCALARS: dict[Any, st.SearchStrategy[Any]] = {
     types.NoneType: st.none(),

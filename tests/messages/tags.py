@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from flykka.messages.message import Value
+from flykka.messages.wire.message import Value
 from tests.messages.registry import declared
 
 FROZEN = Path(__file__).with_name("tags.txt")

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple, NewType
 import msgpack
 import pytest
 
-from flykka.messages.codec import decode, encode
-from flykka.messages.errors import DeclarationError, DecodeError, EncodeError
-from flykka.messages.message import Message, Value, message, value
-from flykka.messages.ref import Ref
+from flykka.messages.wire.codec import decode, encode
+from flykka.messages.wire.errors import DeclarationError, DecodeError, EncodeError
+from flykka.messages.wire.message import Message, Value, message, value
+from flykka.messages.wire.ref import Ref
 
 LeafId = NewType("LeafId", str)
 

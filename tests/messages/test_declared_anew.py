@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from flykka.messages.codec import decode, encode
-from flykka.messages.errors import DecodeError, EncodeError
-from flykka.messages.message import class_of
+from flykka.messages.wire.codec import decode, encode
+from flykka.messages.wire.errors import DecodeError, EncodeError
+from flykka.messages.wire.message import class_of
 
 AMOUNT = """
 from enum import StrEnum
-from flykka.messages.message import Value, value
+from flykka.messages.wire.message import Value, value
 
 class Unit(StrEnum):
     ONE = "ONE"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flykka.messages.message import Message, Value, class_of, message, registered, value
+from flykka.messages.wire.message import Message, Value, class_of, message, registered, value
 
 
 @message("message_test.greet")

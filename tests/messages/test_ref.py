@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.messages.errors import UnresolvedRefError
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
+from flykka.messages.wire.errors import UnresolvedRefError
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 
 
 def test_refs_are_equal_where_path_and_incarnation_are_whatever_their_class() -> None:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flykka.messages.codec import decode, encode
-from flykka.messages.errors import DecodeError
-from flykka.messages.message import Message, Value
+from flykka.messages.wire.codec import decode, encode
+from flykka.messages.wire.errors import DecodeError
+from flykka.messages.wire.message import Message, Value
 from tests.messages.registry import any_instance, declared
 from tests.messages.tags import FROZEN, lines
 

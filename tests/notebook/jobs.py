@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
-from flykka.jobs.job_details import (
+from flykka.actors.machines.checkpoint.statistics import CheckpointStatsStatus
+from flykka.client.job_details import (
     CheckpointStatistics,
     JobDetails,
     JobVertexDetails,
     Restart,
     TimeShares,
 )
-from flykka.messages.checkpoint import CheckpointDeclineReason
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import JobId, JobVertexId
-from flykka.messages.job import JobStatus
-from flykka.messages.task import ExecutionState
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.control.job import JobStatus
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId, JobVertexId
 from tests.flykka.console.pictures import DETAILS
 
 LOST = SerializedThrowable(type_name="flykka.SlotLostError", message="task-manager-2 is lost\nits actor has ended")

@@ -18,8 +18,8 @@ names = iter(range(100))
 """
 
 CELL = """
-from flykka.messages.message import Message, message
-from flykka.messages.ref import Ref
+from flykka.messages.wire.message import Message, message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 

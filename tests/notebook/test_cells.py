@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from flykka.api.streams.program import Program
+from flykka.api.streams.transformation import Input, Transformation
 from flykka.errors import DuplicateUidError
-from flykka.messages.job_graph import OperatorKind
+from flykka.messages.graph.job_graph import OperatorKind
 from flykka.notebook.cells import Cells
-from flykka.spark_bridge.code import SourceCode
-from flykka.streams.program import Program
-from flykka.streams.transformation import Input, Transformation
+from flykka.spark_bridge.program.code import SourceCode
 
 if TYPE_CHECKING:
-    from flykka.environment import StreamExecutionEnvironment
+    from flykka.api.environment import StreamExecutionEnvironment
 
 
 class Events:

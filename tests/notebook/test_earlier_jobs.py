@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.jobs.job_client import JobClient
-from flykka.messages.job import CancelJob, StopJob, StoppingFailure, StoppingSuccess
-from flykka.messages.job_graph import JobType
+from flykka.client.job_client import JobClient
+from flykka.messages.control.job import CancelJob, StopJob, StoppingFailure, StoppingSuccess
+from flykka.messages.graph.job_graph import JobType
 from flykka.notebook.earlier_jobs import end_job
-from tests.flykka.jobs.job_desk import BOOM, GRAPH, JOB, Answers, Cluster
+from tests.flykka.client.job_desk import BOOM, GRAPH, JOB, Answers, Cluster
 
 
 def test_a_job_is_stopped_with_a_checkpoint_and_not_cancelled(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.jobs.job_details import JobDetails, Latency
-from flykka.jobs.time_series import TimeSeries
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import JobId
-from flykka.messages.job import JobStatus
+from flykka.client.job_details import JobDetails, Latency
+from flykka.client.time_series import TimeSeries
+from flykka.messages.control.job import JobStatus
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
 from flykka.notebook.job_html import job_html
 from flykka.notebook.job_text import job_text
 from tests.notebook.html_reader import Reader

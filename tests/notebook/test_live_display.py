@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from flykka.jobs.shared_overview import SharedJobOverview
-from flykka.messages.checkpoint import CheckpointDeclineReason
-from flykka.messages.ids import JobId
-from flykka.messages.job import CheckpointAborted, JobResultSuccess, JobStatus, JobStatusChanged
-from flykka.messages.job_graph import CheckpointingSettings, JobGraph
-from flykka.messages.message import Message
+from flykka.client.shared_overview import SharedJobOverview
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.control.job import CheckpointAborted, JobResultSuccess, JobStatus, JobStatusChanged
+from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph
+from flykka.messages.wire.ids import JobId
+from flykka.messages.wire.message import Message
 from flykka.notebook.live_display import PAUSE_SECONDS, LiveDisplay
 from flykka.notebook.shell import Bundle
 from flykka.runtime.future import Future

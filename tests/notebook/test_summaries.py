@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flykka import FileSink, FileSource, StreamExecutionEnvironment, WatermarkStrategy
+from flykka.api.streams.data_stream import DataStream
+from flykka.api.streams.summary import Summary
 from flykka.notebook.summary_html import summary_html
-from flykka.streams.data_stream import DataStream
-from flykka.streams.summary import Summary
 from tests.notebook.html_reader import Reader
 
 BIDS = "price long, at timestamp"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from flykka.messages.message import Message
+from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.context import ActorContext
 from flykka.runtime.props import Props

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flykka.messages.markers import ControlMessage
-from flykka.messages.message import Message, message
+from flykka.messages.wire.markers import ControlMessage
+from flykka.messages.wire.message import Message, message
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from tests.runtime.players import Deed, Say

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flykka.messages.ref import Ref
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import FutureCancelledError
 from flykka.runtime.events import DeadLetter

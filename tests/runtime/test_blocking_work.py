@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from functools import partial
 
-from flykka.messages.blocking_work import BlockingWork, LiveObject
-from flykka.messages.codec import decode, encode
-from flykka.messages.failure import SerializedThrowable
+from flykka.messages.monitoring.blocking_work import BlockingWork, LiveObject
+from flykka.messages.wire.codec import decode, encode
+from flykka.messages.wire.failure import SerializedThrowable
 from flykka.runtime.pipe import described
 
 

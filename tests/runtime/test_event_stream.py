@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from flykka.messages.errors import EncodeError
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
+from flykka.messages.wire.errors import EncodeError
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.events import ActorFailed, ActorTerminated, DeadLetter, UnhandledMessage
 from flykka.runtime.signals import Terminated
 from flykka.runtime.testing.probe import TestProbe

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.blocking_work import BlockingWork
-from flykka.messages.message import Message, message
-from flykka.messages.ref import Ref
+from flykka.messages.monitoring.blocking_work import BlockingWork
+from flykka.messages.wire.message import Message, message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.envelope import Envelope
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import ActorDeadError, AskFailedError
 from flykka.runtime.events import DeadLetter

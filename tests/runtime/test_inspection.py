@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from flykka.messages.message import Message
+from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.backoff import Backoff
 from flykka.runtime.inspection import ActorSnapshot

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flykka.messages.ids import LeaderSessionId
-from flykka.messages.leader import LeaderSessionMessage
+from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.messages.wire.ids import LeaderSessionId
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.testing.seeded import SeededSystem

@@ -7,9 +7,9 @@ from collections import defaultdict
 
 import pytest
 
-from flykka.messages.ids import LeaderSessionId
-from flykka.messages.leader import LeaderSessionMessage
-from flykka.messages.message import Message, message
+from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.messages.wire.ids import LeaderSessionId
+from flykka.messages.wire.message import Message, message
 from flykka.runtime.actor import Actor
 from flykka.runtime.dispatch.pool import SharedPool
 from flykka.runtime.errors import ActorDeadError, AskFailedError, MailboxOverflowError

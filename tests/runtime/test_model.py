@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import pytest
 from pykka import ActorRegistry
 
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime import registry
 from flykka.runtime.dispatch.pool import SharedPool
 from flykka.runtime.envelope import Envelope

@@ -14,7 +14,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 
 MESSAGES = """
 from enum import StrEnum
-from flykka.messages.message import Message, Value, message, value
+from flykka.messages.wire.message import Message, Value, message, value
 
 class Unit(StrEnum):
     ONE = "ONE"

@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
-from flykka.messages.markers import ControlMessage
-from flykka.messages.message import Message, message
+from flykka.messages.wire.markers import ControlMessage
+from flykka.messages.wire.message import Message, message
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import StashOverflowError
 from flykka.runtime.events import DeadLetter

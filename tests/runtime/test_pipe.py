@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from flykka.messages.message import Message
+from flykka.messages.wire.message import Message
 from flykka.runtime.context import ActorContext
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.probe import TestProbe

@@ -8,8 +8,8 @@ from typing import Any
 import pykka
 import pytest
 
-from flykka.messages.errors import EncodeError
-from flykka.messages.message import Message
+from flykka.messages.wire.errors import EncodeError
+from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import (
     ActorDeadError,

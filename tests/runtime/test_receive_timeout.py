@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.markers import NotInfluenceReceiveTimeout
-from flykka.messages.message import Message, message
+from flykka.messages.wire.markers import NotInfluenceReceiveTimeout
+from flykka.messages.wire.message import Message, message
 from flykka.runtime.actor import Actor
 from flykka.runtime.backoff import Backoff
 from flykka.runtime.clock import Alarm

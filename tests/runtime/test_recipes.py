@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.trace.recipes import (

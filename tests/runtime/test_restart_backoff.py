@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.ref import Ref
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.backoff import Backoff
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import DurationError

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.ids import LeaderSessionId
-from flykka.messages.leader import LeaderSessionMessage
-from flykka.messages.message import Message
+from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.messages.wire.ids import LeaderSessionId
+from flykka.messages.wire.message import Message
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import StashError, StashOverflowError
 from flykka.runtime.events import ActorFailed

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from flykka.messages.message import Message
+from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.cell import Cell
 from flykka.runtime.context import ActorContext

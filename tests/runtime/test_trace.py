@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.ids import LeaderSessionId
+from flykka.messages.wire.ids import LeaderSessionId
 from flykka.runtime.context import ActorContext
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.signals import Create

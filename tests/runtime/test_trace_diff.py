@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.trace.diff import Comparison, Difference, first_difference
 from flykka.runtime.trace.effects import Effect, Send, StartTimer, Undecoded
 from flykka.runtime.trace.likeness import ABSENT, Likeness, Unlike

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.ids import LeaderSessionId
-from flykka.messages.message import Message
+from flykka.messages.wire.ids import LeaderSessionId
+from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import AskFailedError, AskTimeoutError

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgpack
 import pytest
 
-from flykka.messages.message import Message, message
+from flykka.messages.wire.message import Message, message
 from flykka.runtime.errors import TraceError
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import Reply, Send, Undecoded

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.ids import LeaderSessionId
-from flykka.messages.leader import LeaderSessionMessage
-from flykka.messages.message import Message, message
-from flykka.messages.ref import Ref
+from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.messages.wire.ids import LeaderSessionId
+from flykka.messages.wire.message import Message, message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.envelope import Envelope
 from flykka.runtime.leader_session import Gateway

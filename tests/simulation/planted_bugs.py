@@ -8,28 +8,27 @@ from typing import Any
 
 import pytest
 
-from flykka.actors.attempt.attempt import Attempt, AttemptEvent
-from flykka.actors.attempt.batches import BatchHolders
-from flykka.actors.attempt.effects import AttemptEffect, TellTask, Work
-from flykka.actors.attempt.sink_rows import SinkRowCounter
-from flykka.actors.attempt.snapshots import Snapshot, Snapshots
-from flykka.actors.attempt.stages import ChainTraits
-from flykka.actors.checkpoint.completion import CheckpointCompletion
-from flykka.actors.checkpoint.effects import CoordinatorEffect
-from flykka.actors.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
-from flykka.actors.checkpoint.plan import PlannedTask
-from flykka.actors.checkpoint.shared_state_registry import SharedStateRegistry
-from flykka.actors.exchange.credits import ChannelCredits
-from flykka.actors.exchange.input_gate import InputGate
-from flykka.actors.execution.effects import TaskEffect, TellBridge
-from flykka.actors.execution.split_reader import SplitReader
-from flykka.actors.execution.stream_task import StreamTask
-from flykka.actors.execution.task_outputs import TaskOutputs
-from flykka.actors.job_master import JobMaster
-from flykka.messages.exchange import EndOfPartition, Event
-from flykka.messages.ids import ExecutionAttemptId
-from flykka.messages.ref import Ref
-from flykka.messages.stage import (
+from flykka.actors.job_master.actor import JobMaster
+from flykka.actors.machines.attempt.attempt import Attempt, AttemptEvent
+from flykka.actors.machines.attempt.batches import BatchHolders
+from flykka.actors.machines.attempt.effects import AttemptEffect, TellTask, Work
+from flykka.actors.machines.attempt.sink_rows import SinkRowCounter
+from flykka.actors.machines.attempt.snapshots import Snapshot, Snapshots
+from flykka.actors.machines.attempt.stages import ChainTraits
+from flykka.actors.machines.checkpoint.completion import CheckpointCompletion
+from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
+from flykka.actors.machines.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
+from flykka.actors.machines.checkpoint.plan import PlannedTask
+from flykka.actors.machines.checkpoint.shared_state_registry import SharedStateRegistry
+from flykka.actors.machines.exchange.credits import ChannelCredits
+from flykka.actors.machines.exchange.input_gate import InputGate
+from flykka.actors.machines.execution.effects import TaskEffect, TellBridge
+from flykka.actors.machines.execution.split_reader import SplitReader
+from flykka.actors.machines.execution.stream_task import StreamTask
+from flykka.actors.machines.execution.task_outputs import TaskOutputs
+from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.tasks.exchange import EndOfPartition, Event
+from flykka.messages.tasks.stage import (
     CheckpointCommitted,
     CommitCheckpoint,
     ReleaseBatches,
@@ -37,7 +36,8 @@ from flykka.messages.stage import (
     SnapshotState,
     StateSnapshotted,
 )
-from flykka.messages.state import OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.wire.ids import ExecutionAttemptId
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.leader_session import Sessions
 from flykka.simulation.drawing import draw_scenario
 from flykka.simulation.scenario import Scenario

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from flykka.actors.bridge import Bridge
-from flykka.messages.explanation import ExplainStages, StageProgress, StagesExplained
-from flykka.messages.ids import JobVertexId
-from flykka.messages.job_graph import OperatorKind
-from flykka.messages.ref import Ref
-from flykka.messages.stage import CommitCheckpoint, OpenBridge, ReadSplits
+from flykka.actors.task.bridge import Bridge
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.messages.monitoring.explanation import ExplainStages, StageProgress, StagesExplained
+from flykka.messages.tasks.stage import CommitCheckpoint, OpenBridge, ReadSplits
+from flykka.messages.wire.ids import JobVertexId
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.props import Props
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
@@ -19,7 +19,7 @@ from flykka.simulation.data_plane import SimulatedDataPlane
 from flykka.simulation.operators import Program, Source
 from flykka.simulation.storage import mounted
 from flykka.simulation.world import World
-from tests.actors.execution.task_machine import descriptor
+from tests.actors.machines.execution.task_machine import descriptor
 
 VERTEX = JobVertexId("vertex")
 STAGE_MS = 40

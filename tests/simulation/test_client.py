@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from flykka.messages.exception_history import (
+from flykka.messages.control.job import JobStatus, JobStatusChanged
+from flykka.messages.monitoring.exception_history import (
     ExceptionHistoryChanged,
     ExceptionHistoryEntry,
     FailureOutcome,
     RootExceptionHistoryEntry,
 )
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import JobId
-from flykka.messages.job import JobStatus, JobStatusChanged
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
 from flykka.runtime.props import Props
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flykka.messages.message import Message, message
+from flykka.messages.wire.message import Message, message
 from flykka.monitors.recorder import MonitoringRecorder
 from flykka.runtime.actor import Actor
 from flykka.runtime.events import DeadLetter

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.graph.validation import check_job_graph
+from flykka.actors.machines.graph.validation import check_job_graph
 from flykka.cli.main import main
-from flykka.messages.checkpoint import AcknowledgeCheckpoint
-from flykka.messages.ids import JobId
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
+from flykka.messages.wire.ids import JobId
 from flykka.monitors.monitor import Violation
 from flykka.simulation.drawing import draw_scenario
 from flykka.simulation.job import job_graph

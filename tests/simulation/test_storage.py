@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.checkpoint_storage import CheckpointStorage, initialize_savepoint
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage, initialize_savepoint
 from flykka.actors.errors import CheckpointDirectoryError, CheckpointNotFoundError, CheckpointStateMissingError
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
-from flykka.messages.ids import JobId, JobVertexId, OperatorId
-from flykka.messages.state import ExclusiveStateHandle, OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 from flykka.simulation.rows import Row
 from flykka.simulation.storage import Operation, mounted
 

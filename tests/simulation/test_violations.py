@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from flykka.actors.checkpoint_storage import CheckpointStorage
-from flykka.actors.exchange.watermarks import WatermarkValve
-from flykka.actors.execution.stream_task import StreamTask
-from flykka.messages.job_graph import CheckpointingMode
-from flykka.messages.operator_state import PendingFile
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.actors.machines.exchange.watermarks import WatermarkValve
+from flykka.actors.machines.execution.stream_task import StreamTask
+from flykka.messages.graph.job_graph import CheckpointingMode
+from flykka.messages.state.operator_state import PendingFile
 from flykka.simulation.batches import IN_TRANSIT, Batches
 from flykka.simulation.drawing import draw_scenario
 from flykka.simulation.engine import SimulatedEngine

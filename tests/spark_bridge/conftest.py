@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from flykka.spark_bridge.code_registry import CodeRegistry
 from flykka.spark_bridge.data_plane import SparkDataPlane
+from flykka.spark_bridge.program.code_registry import CodeRegistry
 from tests.spark_bridge.laboratory import Laboratory
 
 

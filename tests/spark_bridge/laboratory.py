@@ -15,12 +15,9 @@ from pyarrow import parquet as pq
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from flykka.actors.bridge import Bridge
-from flykka.messages.bridge import EngineFailed
-from flykka.messages.checkpoint import CheckpointOptions
-from flykka.messages.exchange import WATERMARK_MAX, WATERMARK_MIN
-from flykka.messages.ids import AllocationId, JobId, JobVertexId, OperatorId, attempt_id, partition_id
-from flykka.messages.job_graph import (
+from flykka.actors.task.bridge import Bridge
+from flykka.messages.checkpointing.checkpoint import CheckpointOptions
+from flykka.messages.graph.job_graph import (
     FiringMode,
     JobVertex,
     Operator,
@@ -29,10 +26,11 @@ from flykka.messages.job_graph import (
     ResultPartitionType,
     ShipStrategy,
 )
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
-from flykka.messages.source import SourceSplit
-from flykka.messages.stage import (
+from flykka.messages.state.handles import TaskStateSnapshot
+from flykka.messages.tasks.bridge import EngineFailed
+from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
+from flykka.messages.tasks.source import SourceSplit
+from flykka.messages.tasks.stage import (
     BridgeClosed,
     BridgeCommand,
     BridgeOpened,
@@ -46,19 +44,26 @@ from flykka.messages.stage import (
     StageFinished,
     StateSnapshotted,
 )
-from flykka.messages.state import TaskStateSnapshot
-from flykka.messages.task import (
+from flykka.messages.tasks.task import (
     InputChannelDescriptor,
     InputGateDescriptor,
     ResultPartitionDescriptor,
     TaskDeploymentDescriptor,
 )
+from flykka.messages.wire.ids import AllocationId, JobId, JobVertexId, OperatorId, attempt_id, partition_id
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
-from flykka.spark_bridge.aggregates import analyze
-from flykka.spark_bridge.code import (
+from flykka.spark_bridge.attempt.engine import SparkEngine
+from flykka.spark_bridge.connectors.file.sink import FileSink
+from flykka.spark_bridge.connectors.file.source import FileSource
+from flykka.spark_bridge.data_plane import SparkDataPlane
+from flykka.spark_bridge.event_time_windows import EventTimeWindows
+from flykka.spark_bridge.program.aggregates import analyze
+from flykka.spark_bridge.program.code import (
     KeyByCode,
     LateRowsCode,
     LocalWindowCode,
@@ -68,12 +73,7 @@ from flykka.spark_bridge.code import (
     TransformCode,
     WindowCode,
 )
-from flykka.spark_bridge.code_registry import CodeRegistry
-from flykka.spark_bridge.data_plane import SparkDataPlane
-from flykka.spark_bridge.engine import SparkEngine
-from flykka.spark_bridge.event_time_windows import EventTimeWindows
-from flykka.spark_bridge.sinks.file_sink import FileSink
-from flykka.spark_bridge.sources.file_source import FileSource
+from flykka.spark_bridge.program.code_registry import CodeRegistry
 
 Answer = TypeVar("Answer", bound=Message)
 

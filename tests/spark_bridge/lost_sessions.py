@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from flykka import FileSink, FileSource, RestartStrategies, StreamExecutionEnvironment
 from flykka.errors import JobExecutionError
-from flykka.messages.job import JobRestored
-from flykka.messages.message import Message
+from flykka.messages.control.job import JobRestored
+from flykka.messages.wire.message import Message
 
 FILES = 6
 FATAL_BATCH = 3

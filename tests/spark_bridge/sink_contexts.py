@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from flykka.messages.ids import ExecutionAttemptId
-from flykka.spark_bridge.filesystem import FileSystem
-from flykka.spark_bridge.scope import AttemptScope
-from flykka.spark_bridge.sinks.sink import SinkContext
+from flykka.messages.wire.ids import ExecutionAttemptId
+from flykka.spark_bridge.attempt.scope import AttemptScope
+from flykka.spark_bridge.connectors.sink import SinkContext
+from flykka.spark_bridge.rows.filesystem import FileSystem
 
 
 class CrashError(Exception):

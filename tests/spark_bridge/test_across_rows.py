@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from flykka.spark_bridge.across_rows import across_rows
+from flykka.spark_bridge.program.across_rows import across_rows
 
 pytestmark = pytest.mark.spark
 

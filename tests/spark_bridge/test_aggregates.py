@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from flykka.spark_bridge.aggregates import WINDOW, PartialAggregates, RowsKept, analyze
+from flykka.spark_bridge.program.aggregates import WINDOW, PartialAggregates, RowsKept, analyze
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

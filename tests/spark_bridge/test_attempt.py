@@ -7,10 +7,10 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
-from flykka.messages.job_graph import FiringMode, ShipStrategy
-from flykka.messages.stage import AdvanceWatermark, SinkRows, StageFailed, StageFinished
-from flykka.spark_bridge.aggregates import ROWS, WINDOW
-from flykka.spark_bridge.code import LocalWindowCode
+from flykka.messages.graph.job_graph import FiringMode, ShipStrategy
+from flykka.messages.tasks.stage import AdvanceWatermark, SinkRows, StageFailed, StageFinished
+from flykka.spark_bridge.program.aggregates import ROWS, WINDOW
+from flykka.spark_bridge.program.code import LocalWindowCode
 from flykka.spark_bridge.stages.windows import local_state
 from tests.spark_bridge.laboratory import END, Laboratory, Told, at, at_ms, transform, write_rows
 

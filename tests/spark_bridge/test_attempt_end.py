@@ -11,17 +11,17 @@ from time import monotonic, sleep
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from flykka.messages.job_graph import JobVertex
-from flykka.messages.stage import BridgeClosed, CloseBridge, OpenBridge, StageFailed
-from flykka.spark_bridge.batches import BatchStore
-from flykka.spark_bridge.code_registry import CodeRegistry
+from flykka.messages.graph.job_graph import JobVertex
+from flykka.messages.tasks.stage import BridgeClosed, CloseBridge, OpenBridge, StageFailed
+from flykka.spark_bridge.attempt.engine import SparkEngine
+from flykka.spark_bridge.attempt.services import Services
 from flykka.spark_bridge.data_plane import SparkDataPlane
-from flykka.spark_bridge.engine import SparkEngine
 from flykka.spark_bridge.errors import AttemptCancelledError
-from flykka.spark_bridge.filesystem import FileSystem
-from flykka.spark_bridge.services import Services
-from flykka.spark_bridge.session import CANCELLED_FOLDER
-from flykka.spark_bridge.spark_sessions import SparkSessions
+from flykka.spark_bridge.program.code_registry import CodeRegistry
+from flykka.spark_bridge.rows.batches import BatchStore
+from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.session.session import CANCELLED_FOLDER
+from flykka.spark_bridge.session.spark_sessions import SparkSessions
 from flykka.spark_bridge.stages.source_reader import SourceReaders
 from tests.spark_bridge.laboratory import PATIENCE_SECONDS, Laboratory, Told, attempt_told, transform, write_rows
 

@@ -8,11 +8,11 @@ from threading import Event, Thread
 import pytest
 from pyspark.sql import SparkSession
 
-from flykka.actors.attempt.batches import IN_TRANSIT, KEPT, Address
 from flykka.actors.errors import UnknownBatchError
-from flykka.messages.batch import BatchRef
-from flykka.messages.ids import BatchId, ExecutionAttemptId, ResultPartitionId
-from flykka.spark_bridge.batches import Batch, BatchStore, Blocks
+from flykka.actors.machines.attempt.batches import IN_TRANSIT, KEPT, Address
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
+from flykka.spark_bridge.rows.batches import Batch, BatchStore, Blocks
 from tests.spark_bridge.laboratory import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.spark

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from inspect import currentframe
 
-from flykka.messages.job_graph import OperatorKind
-from flykka.spark_bridge.call_site import CallSite, call_site
-from flykka.spark_bridge.code import KeyByCode
-from flykka.spark_bridge.code_registry import CodeRegistry
-from flykka.streams.transformation import Transformation
+from flykka.api.streams.transformation import Transformation
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.spark_bridge.program.call_site import CallSite, call_site
+from flykka.spark_bridge.program.code import KeyByCode
+from flykka.spark_bridge.program.code_registry import CodeRegistry
 
 
 def line() -> int:

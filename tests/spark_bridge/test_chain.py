@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.messages.ids import AllocationId, JobId, JobVertexId, OperatorId, attempt_id, partition_id
-from flykka.messages.job_graph import JobVertex, Operator, OperatorKind, ShipStrategy
-from flykka.messages.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
-from flykka.spark_bridge.code import KeyByCode, LateRowsCode, OperatorCode, SinkCode, SourceCode, TransformCode
-from flykka.spark_bridge.code_registry import CodeRegistry
+from flykka.messages.graph.job_graph import JobVertex, Operator, OperatorKind, ShipStrategy
+from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
+from flykka.messages.wire.ids import AllocationId, JobId, JobVertexId, OperatorId, attempt_id, partition_id
+from flykka.spark_bridge.connectors.file.sink import FileSink
+from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.errors import ChainError
-from flykka.spark_bridge.sinks.file_sink import FileSink
-from flykka.spark_bridge.sources.file_source import FileSource
+from flykka.spark_bridge.program.code import KeyByCode, LateRowsCode, OperatorCode, SinkCode, SourceCode, TransformCode
+from flykka.spark_bridge.program.code_registry import CodeRegistry
 from flykka.spark_bridge.stages.chain import bound_chain
 
 SOURCE = SourceCode(source=FileSource.parquet("in", event_time="at"))

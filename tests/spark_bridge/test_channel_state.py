@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.state.key_groups import key_groups_of
-from flykka.messages.batch import BatchRef
-from flykka.messages.exchange import WATERMARK_MAX
-from flykka.messages.ids import OperatorId
-from flykka.messages.stage import (
+from flykka.actors.machines.state.key_groups import key_groups_of
+from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import WATERMARK_MAX
+from flykka.messages.tasks.stage import (
     AbortCheckpoint,
     BridgeOpened,
     ChannelStateWritten,
@@ -23,8 +23,8 @@ from flykka.messages.stage import (
     StageOutput,
     WriteChannelState,
 )
-from flykka.messages.state import OperatorSubtaskState, TaskStateSnapshot
-from flykka.spark_bridge.code import LocalWindowCode
+from flykka.messages.wire.ids import OperatorId
+from flykka.spark_bridge.program.code import LocalWindowCode
 from tests.spark_bridge.laboratory import Laboratory, Told, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flykka.actors.errors import UnboundOperatorError
-from flykka.messages.ids import JobId, JobVertexId, OperatorId
-from flykka.messages.job_graph import (
+from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     JobEdge,
     JobGraph,
@@ -18,11 +17,12 @@ from flykka.messages.job_graph import (
     OperatorRef,
     ShipStrategy,
 )
-from flykka.spark_bridge.call_site import CallSite
-from flykka.spark_bridge.code import KeyByCode, SinkCode, SourceCode, TransformCode
-from flykka.spark_bridge.code_registry import CodeRegistry
-from flykka.spark_bridge.sinks.file_sink import FileSink
-from flykka.spark_bridge.sources.file_source import FileSource
+from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
+from flykka.spark_bridge.connectors.file.sink import FileSink
+from flykka.spark_bridge.connectors.file.source import FileSource
+from flykka.spark_bridge.program.call_site import CallSite
+from flykka.spark_bridge.program.code import KeyByCode, SinkCode, SourceCode, TransformCode
+from flykka.spark_bridge.program.code_registry import CodeRegistry
 
 
 def nothing(rows: object) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from flykka.spark_bridge.sinks.console_sink import ConsoleSink
+from flykka.spark_bridge.connectors.console import ConsoleSink
 from tests.spark_bridge.sink_contexts import sink_context
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

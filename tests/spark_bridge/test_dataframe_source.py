@@ -8,14 +8,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from flykka.messages.ids import OperatorId, SplitId
-from flykka.messages.source import FileBatchSplit, PartitionsSplit, SplitsDiscovered
+from flykka.messages.tasks.source import FileBatchSplit, PartitionsSplit, SplitsDiscovered
+from flykka.messages.wire.ids import OperatorId, SplitId
+from flykka.spark_bridge.connectors.dataframe import ComputedFrame, DataFrameSource
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.errors import SourceError
-from flykka.spark_bridge.filesystem import FileSystem
-from flykka.spark_bridge.prototype import PrototypeError
-from flykka.spark_bridge.sources.dataframe_source import ComputedFrame, DataFrameSource
-from flykka.spark_bridge.stages.materialise import together
+from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.rows.materialise import together
 
 pytestmark = pytest.mark.spark
 

@@ -9,12 +9,12 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from flykka import datagen
-from flykka.messages.ids import OperatorId, SplitId
-from flykka.messages.source import IndexRangeSplit
-from flykka.spark_bridge.filesystem import FileSystem
-from flykka.spark_bridge.prototype import PrototypeError
-from flykka.spark_bridge.sources.datagen_source import DataGenSource
-from flykka.spark_bridge.stages.materialise import together
+from flykka.messages.tasks.source import IndexRangeSplit
+from flykka.messages.wire.ids import OperatorId, SplitId
+from flykka.spark_bridge.connectors.datagen.source import DataGenSource
+from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.rows.materialise import together
 
 pytestmark = pytest.mark.spark
 

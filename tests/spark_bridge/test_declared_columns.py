@@ -23,8 +23,8 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from flykka.spark_bridge.sources.declared_columns import misfit
-from flykka.spark_bridge.sources.footers import footer
+from flykka.spark_bridge.connectors.file.declared_columns import misfit
+from flykka.spark_bridge.connectors.file.footers import footer
 
 
 def declared(kind: DataType) -> StructType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.messages.exchange import WATERMARK_MAX
+from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.spark_bridge.event_time_windows import EventTimeWindows
 
 LENGTHS = st.integers(1, 30)

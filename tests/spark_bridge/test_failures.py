@@ -13,12 +13,12 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from flykka.messages.failure import SerializedThrowable
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.spark_bridge.diagnosis.failures import serialized
+from flykka.spark_bridge.diagnosis.user_lines import UserLine
 from flykka.spark_bridge.errors import OperatorFailedError
-from flykka.spark_bridge.failures import serialized
-from flykka.spark_bridge.files import write_files
-from flykka.spark_bridge.filesystem import FileSystem
-from flykka.spark_bridge.user_lines import UserLine
+from flykka.spark_bridge.rows.files import write_files
+from flykka.spark_bridge.rows.filesystem import FileSystem
 
 
 class SpeechlessError(Exception):

@@ -10,21 +10,21 @@ import pytest
 from pyarrow import parquet as pq
 from pyspark.sql import SparkSession
 
-from flykka.messages.ids import OperatorId
-from flykka.messages.source import FileBatchSplit, SplitsDiscovered, size_of
+from flykka.messages.tasks.source import FileBatchSplit, SplitsDiscovered, size_of
+from flykka.messages.wire.ids import OperatorId
+from flykka.spark_bridge.connectors.file import split_discovery
+from flykka.spark_bridge.connectors.file.reading import as_one, read_sliced, read_split
+from flykka.spark_bridge.connectors.file.source import FileSource
+from flykka.spark_bridge.connectors.file.split_discovery import FileSplitDiscovery
 from flykka.spark_bridge.errors import (
     EmptySourceError,
     FileSchemaError,
     SourceNotFoundError,
     UnreadableFileError,
 )
-from flykka.spark_bridge.filesystem import FileSystem
-from flykka.spark_bridge.prototype import PrototypeError
-from flykka.spark_bridge.sources import split_discovery
-from flykka.spark_bridge.sources.file_source import FileSource
-from flykka.spark_bridge.sources.reading import as_one, read_sliced, read_split
-from flykka.spark_bridge.sources.split_discovery import FileSplitDiscovery
-from flykka.spark_bridge.stages.materialise import together
+from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.rows.materialise import together
 from tests.spark_bridge.laboratory import at, at_ms, write_rows
 
 pytestmark = pytest.mark.spark

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from flykka.actors.state.operator_state import list_state, repartition
-from flykka.messages.codec import decode
-from flykka.messages.ids import JobId
-from flykka.messages.operator_state import PendingFile, StagedBatch
+from flykka.actors.machines.state.operator_state import list_state, repartition
+from flykka.messages.state.operator_state import PendingFile, StagedBatch
+from flykka.messages.wire.codec import decode
+from flykka.messages.wire.ids import JobId
+from flykka.spark_bridge.connectors.file.sink import FileSink
+from flykka.spark_bridge.connectors.file.writer import FileWriter
 from flykka.spark_bridge.errors import SinkError
-from flykka.spark_bridge.filesystem import FileSystem
-from flykka.spark_bridge.sinks.file_sink import FileSink
-from flykka.spark_bridge.sinks.file_writer import FileWriter
+from flykka.spark_bridge.rows.filesystem import FileSystem
 from tests.spark_bridge.sink_contexts import CrashError, CrashingFileSystem, sink_context
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

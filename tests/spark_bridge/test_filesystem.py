@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from flykka.spark_bridge.filesystem import FileSystem
+from flykka.spark_bridge.rows.filesystem import FileSystem
 
 pytestmark = pytest.mark.spark
 

@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 
-from flykka.messages.operator_state import PendingFile
+from flykka.messages.state.operator_state import PendingFile
+from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink, ForeachBatchWriter
 from flykka.spark_bridge.errors import OperatorFailedError, SinkError
-from flykka.spark_bridge.filesystem import FileSystem
-from flykka.spark_bridge.sinks.foreach_batch_sink import ForeachBatchSink, ForeachBatchWriter
+from flykka.spark_bridge.rows.filesystem import FileSystem
 from tests.spark_bridge.sink_contexts import CrashError, CrashingFileSystem, sink_context
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from flykka.spark_bridge.functions import join, where, where_not
-from flykka.spark_bridge.session import engine_session
+from flykka.spark_bridge.program.functions import join, where, where_not
+from flykka.spark_bridge.session.session import engine_session
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

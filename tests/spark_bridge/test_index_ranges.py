@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from flykka.messages.ids import OperatorId
-from flykka.messages.source import IndexRangeSplit, SplitsDiscovered
+from flykka.messages.tasks.source import IndexRangeSplit, SplitsDiscovered
+from flykka.messages.wire.ids import OperatorId
+from flykka.spark_bridge.connectors.datagen.generators import sequence
+from flykka.spark_bridge.connectors.datagen.index_ranges import IndexRangeDiscovery
+from flykka.spark_bridge.connectors.datagen.source import DataGenSource
 from flykka.spark_bridge.errors import SourceError
-from flykka.spark_bridge.sources.datagen_source import DataGenSource
-from flykka.spark_bridge.sources.generators import sequence
-from flykka.spark_bridge.sources.index_ranges import IndexRangeDiscovery
 
 
 @dataclass

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.ids import JobId
-from flykka.messages.job_graph import CheckpointingSettings, JobGraph
-from flykka.spark_bridge.code import SinkCode
+from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph
+from flykka.messages.wire.ids import JobId
+from flykka.spark_bridge.connectors.file.sink import FileSink
+from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink
+from flykka.spark_bridge.connectors.sink import Sink
 from flykka.spark_bridge.errors import SinkError
-from flykka.spark_bridge.sinks.file_sink import FileSink
-from flykka.spark_bridge.sinks.foreach_batch_sink import ForeachBatchSink
-from flykka.spark_bridge.sinks.sink import Sink
+from flykka.spark_bridge.program.code import SinkCode
 from tests.spark_bridge.laboratory import Laboratory
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

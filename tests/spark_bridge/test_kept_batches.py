@@ -7,10 +7,10 @@ from threading import Event, Thread
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from flykka.messages.job_graph import ResultPartitionType, ShipStrategy
-from flykka.messages.stage import StageFailed, StageFinished
-from flykka.spark_bridge.code_registry import CodeRegistry
+from flykka.messages.graph.job_graph import ResultPartitionType, ShipStrategy
+from flykka.messages.tasks.stage import StageFailed, StageFinished
 from flykka.spark_bridge.data_plane import SparkDataPlane
+from flykka.spark_bridge.program.code_registry import CodeRegistry
 from tests.spark_bridge.laboratory import PATIENCE_SECONDS, Laboratory, Told, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

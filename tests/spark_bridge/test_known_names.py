@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flykka.spark_bridge.connectors.file.known_names import KnownNames
 from flykka.spark_bridge.errors import SourceError
-from flykka.spark_bridge.sources.known_names import KnownNames
 
 NAMES = st.lists(st.text("a09.-/", min_size=1, max_size=6) | st.integers(0, 30).map(lambda n: f"part-{n:05d}.json"))
 

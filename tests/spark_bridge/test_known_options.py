@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from flykka.spark_bridge.known_options import check_known
-from flykka.spark_bridge.prototype import PrototypeError
+from flykka.spark_bridge.program.known_options import check_known
+from flykka.spark_bridge.program.prototype import PrototypeError
 
 pytestmark = pytest.mark.spark
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.messages.job_graph import JobVertex
-from flykka.spark_bridge.code import LateRowsCode, SinkCode, WindowCode
-from flykka.spark_bridge.sinks.file_sink import FileSink
+from flykka.messages.graph.job_graph import JobVertex
+from flykka.spark_bridge.connectors.file.sink import FileSink
+from flykka.spark_bridge.program.code import LateRowsCode, SinkCode, WindowCode
 from tests.spark_bridge.laboratory import END, Laboratory, Told, at, at_ms, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.messages.checkpoint import CheckpointOptions
-from flykka.messages.exchange import WATERMARK_MIN
-from flykka.messages.stage import RunStage, SnapshotState, StageFailed, StageFinished
+from flykka.messages.checkpointing.checkpoint import CheckpointOptions
+from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.messages.tasks.stage import RunStage, SnapshotState, StageFailed, StageFinished
 from tests.spark_bridge.laboratory import Laboratory, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.stage import StageFailed
-from flykka.spark_bridge.call_site import CallSite
-from flykka.spark_bridge.code import LocalWindowCode, OperatorCode
-from flykka.spark_bridge.origins import Made, Origins
+from flykka.messages.tasks.stage import StageFailed
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.spark_bridge.diagnosis.origins import Made, Origins
+from flykka.spark_bridge.program.call_site import CallSite
+from flykka.spark_bridge.program.code import LocalWindowCode, OperatorCode
 from tests.spark_bridge.laboratory import Laboratory, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

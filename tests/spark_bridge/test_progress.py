@@ -7,8 +7,8 @@ from threading import Event
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from flykka.messages.ids import JobId
-from flykka.messages.stage import StageFinished
+from flykka.messages.tasks.stage import StageFinished
+from flykka.messages.wire.ids import JobId
 from tests.spark_bridge.laboratory import PATIENCE_SECONDS, Laboratory, transform, write_rows
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.file_names import in_a_name
-from flykka.spark_bridge.sinks.published_files import PublishedFiles, published_files, published_prefix
+from flykka.actors.checkpoint_storage.file_names import in_a_name
+from flykka.spark_bridge.connectors.file.published_files import PublishedFiles, published_files, published_prefix
 
 UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 

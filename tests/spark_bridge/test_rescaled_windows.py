@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.state.assignment import assign
-from flykka.actors.state.key_groups import covers, key_groups_of
-from flykka.messages.exchange import WATERMARK_MIN
-from flykka.messages.stage import StateSnapshotted
-from flykka.messages.state import SharedStateHandle
-from flykka.spark_bridge.code import LocalWindowCode, WindowCode
+from flykka.actors.machines.state.assignment import assign
+from flykka.actors.machines.state.key_groups import covers, key_groups_of
+from flykka.messages.state.handles import SharedStateHandle
+from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.messages.tasks.stage import StateSnapshotted
+from flykka.spark_bridge.program.code import LocalWindowCode, WindowCode
 from tests.conformance.key_groups.checkpoints import completed
 from tests.spark_bridge.laboratory import END, Laboratory, Told, at_ms, write_rows
 

@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from flykka.messages.stage import BridgeClosed, CloseBridge, OpenBridge, StageFailed, StageFinished
-from flykka.spark_bridge.code_registry import CodeRegistry
+from flykka.messages.tasks.stage import BridgeClosed, CloseBridge, OpenBridge, StageFailed, StageFinished
 from flykka.spark_bridge.data_plane import SparkDataPlane
-from flykka.spark_bridge.rich_function import RichFunction, RuntimeContext
-from flykka.spark_bridge.stages.row_wise import works_row_by_row
+from flykka.spark_bridge.program.code_registry import CodeRegistry
+from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
+from flykka.spark_bridge.program.row_wise import works_row_by_row
 from tests.spark_bridge.laboratory import PATIENCE_SECONDS, Laboratory, Told, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

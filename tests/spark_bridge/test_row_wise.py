@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from flykka.spark_bridge.code import LocalWindowCode
-from flykka.spark_bridge.stages.row_wise import works_row_by_row
+from flykka.spark_bridge.program.code import LocalWindowCode
+from flykka.spark_bridge.program.row_wise import works_row_by_row
 from tests.spark_bridge.laboratory import END, Laboratory, transform, write_rows
 
 pytestmark = pytest.mark.spark

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from flykka.messages.operator_state import PendingFile, StagedBatch, StagingFolder
-from flykka.spark_bridge.filesystem import FileSystem
-from flykka.spark_bridge.sinks.file_sink import FileSink
-from flykka.spark_bridge.sinks.file_writer import FileWriter
-from flykka.spark_bridge.sinks.foreach_batch_sink import ForeachBatchWriter
+from flykka.messages.state.operator_state import PendingFile, StagedBatch, StagingFolder
+from flykka.spark_bridge.connectors.file.sink import FileSink
+from flykka.spark_bridge.connectors.file.writer import FileWriter
+from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchWriter
+from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.state.savepoint import into_savepoint, out_of_savepoint
 from tests.spark_bridge.sink_contexts import sink_context
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.messages.ids import BatchId
-from flykka.messages.state import SharedStateHandle
+from flykka.messages.state.handles import SharedStateHandle
+from flykka.messages.wire.ids import BatchId
 from flykka.spark_bridge.event_time_windows import EventTimeWindows
 from flykka.spark_bridge.state.segments import Reading, Segment, Segments, Written
 

@@ -11,14 +11,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flykka.spark_bridge.errors import SessionError
-from flykka.spark_bridge.session import engine_session, spark_session
+from flykka.spark_bridge.session.session import engine_session, spark_session
 
 pytestmark = pytest.mark.spark
 
 FRESH = """
 import os, signal
 before = signal.getsignal(signal.SIGINT)
-from flykka.spark_bridge.session import spark_session
+from flykka.spark_bridge.session.session import spark_session
 session = spark_session("local[1]", config={"spark.driver.extraJavaOptions": "-Dours=kept"})
 assert signal.getsignal(signal.SIGINT) is before, "Spark's handler is in place"
 assert session.conf.get("spark.sql.session.timeZone") == "UTC"
@@ -33,7 +33,7 @@ print("as found")
 TERMINATED = """
 import os, signal
 from pyspark import SparkContext
-from flykka.spark_bridge.session import spark_session
+from flykka.spark_bridge.session.session import spark_session
 session = spark_session("local[1]")
 jvm = SparkContext._gateway.proc.pid
 print("the same" if os.getsid(jvm) == os.getsid(0) else "another")
@@ -43,7 +43,7 @@ session.stop()
 """
 
 LOG_LEVEL = """
-from flykka.spark_bridge.session import spark_session
+from flykka.spark_bridge.session.session import spark_session
 session = spark_session("local[1]")
 print(session._jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().toString())
 session.stop()

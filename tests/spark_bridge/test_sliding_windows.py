@@ -7,10 +7,10 @@ from pyspark.sql import Column, Row
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
-from flykka.messages.exchange import WATERMARK_MIN
-from flykka.messages.job_graph import FiringMode, ShipStrategy
-from flykka.messages.stage import AdvanceWatermark, StageFinished
-from flykka.spark_bridge.code import LocalWindowCode, WindowCode
+from flykka.messages.graph.job_graph import FiringMode, ShipStrategy
+from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.messages.tasks.stage import AdvanceWatermark, StageFinished
+from flykka.spark_bridge.program.code import LocalWindowCode, WindowCode
 from tests.spark_bridge.laboratory import END, Laboratory, Told, at_ms, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -10,10 +10,10 @@ from threading import Event
 import pytest
 from pyspark.sql import DataFrame
 
-from flykka.messages.checkpoint import CheckpointOptions
-from flykka.messages.exchange import WATERMARK_MIN
-from flykka.messages.ids import JobId
-from flykka.messages.stage import (
+from flykka.messages.checkpointing.checkpoint import CheckpointOptions
+from flykka.messages.state.handles import ExclusiveStateHandle, SharedStateHandle, TaskStateSnapshot
+from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.messages.tasks.stage import (
     AbortCheckpoint,
     BridgeOpened,
     OpenBridge,
@@ -24,8 +24,8 @@ from flykka.messages.stage import (
     StageFinished,
     StateSnapshotted,
 )
-from flykka.messages.state import ExclusiveStateHandle, SharedStateHandle, TaskStateSnapshot
-from flykka.spark_bridge.code import LocalWindowCode
+from flykka.messages.wire.ids import JobId
+from flykka.spark_bridge.program.code import LocalWindowCode
 from flykka.spark_bridge.state.storage import StateReader
 from tests.spark_bridge.laboratory import END, PATIENCE_SECONDS, Laboratory, Told, at_ms, transform, write_rows
 

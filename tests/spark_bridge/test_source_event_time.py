@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import functions as F
 
-from flykka.messages.stage import StageFinished
-from flykka.spark_bridge.code import SourceCode
-from flykka.spark_bridge.sources.file_source import FileSource
+from flykka.messages.tasks.stage import StageFinished
+from flykka.spark_bridge.connectors.file.source import FileSource
+from flykka.spark_bridge.program.code import SourceCode
 from tests.spark_bridge.laboratory import Laboratory, at_ms, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.spark_bridge.spark_reasons import FATAL, SparkReason, spark_reason
+from flykka.spark_bridge.diagnosis.spark_reasons import FATAL, SparkReason, spark_reason
 
 LOST_TASK = (
     "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 7.0 failed 4 times, most recent"

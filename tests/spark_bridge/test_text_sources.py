@@ -9,14 +9,14 @@ import pytest
 from pyarrow import parquet as pq
 from pyspark.sql import SparkSession
 
-from flykka.messages.ids import OperatorId, SplitId
-from flykka.messages.source import FileBatchSplit, FileSplit, SourceSplit
-from flykka.messages.stage import StageFailed, StageFinished
-from flykka.spark_bridge.code import OperatorCode, SourceCode
+from flykka.messages.tasks.source import FileBatchSplit, FileSplit, SourceSplit
+from flykka.messages.tasks.stage import StageFailed, StageFinished
+from flykka.messages.wire.ids import OperatorId, SplitId
+from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.errors import EmptySourceError, UnreadableFileError
-from flykka.spark_bridge.filesystem import FileSystem
-from flykka.spark_bridge.sources.file_source import FileSource
-from flykka.spark_bridge.stages.materialise import together
+from flykka.spark_bridge.program.code import OperatorCode, SourceCode
+from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.rows.materialise import together
 from tests.spark_bridge.laboratory import Laboratory, at_ms, transform
 
 pytestmark = pytest.mark.spark

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from flykka.messages.state import KeyGroupRange
-from flykka.spark_bridge.filesystem import FileSystem
-from flykka.spark_bridge.session import engine_session
+from flykka.messages.state.handles import KeyGroupRange
+from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.session.session import engine_session
 from flykka.spark_bridge.state.storage import StateReader, write_state
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

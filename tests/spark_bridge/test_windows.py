@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from flykka.spark_bridge.aggregates import WINDOW, analyze
-from flykka.spark_bridge.code import WindowCode
 from flykka.spark_bridge.event_time_windows import EventTimeWindows
+from flykka.spark_bridge.program.aggregates import WINDOW, analyze
+from flykka.spark_bridge.program.code import WindowCode
 from flykka.spark_bridge.stages.windows import between, by_window, fired, local_state
 from tests.spark_bridge.laboratory import END
 

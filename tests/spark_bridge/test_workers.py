@@ -15,11 +15,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from flykka.actors.attempt.effects import Lane
-from flykka.messages.ids import ExecutionAttemptId
+from flykka.actors.machines.attempt.effects import Lane
+from flykka.messages.wire.ids import ExecutionAttemptId
+from flykka.spark_bridge.attempt.scope import AttemptScope
+from flykka.spark_bridge.attempt.workers import Workers
 from flykka.spark_bridge.errors import AttemptCancelledError
-from flykka.spark_bridge.scope import AttemptScope
-from flykka.spark_bridge.workers import Workers
 
 pytestmark = pytest.mark.spark
 

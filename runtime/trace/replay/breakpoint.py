@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from flykka.messages.message import Value
+from flykka.messages.wire.message import Value
 from flykka.runtime.errors import ReplaySessionError
 from flykka.runtime.trace.effects import Undecoded
 from flykka.runtime.trace.records import Turn

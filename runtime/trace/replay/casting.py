@@ -16,7 +16,7 @@ from importlib import import_module
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from flykka.messages.ref import Ref, Resolve
+from flykka.messages.wire.ref import Ref, Resolve
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import KernelError
 from flykka.runtime.props import Props

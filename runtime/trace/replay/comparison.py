@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from flykka.messages.message import Value
+from flykka.messages.wire.message import Value
 from flykka.runtime.path import TEMP
 from flykka.runtime.trace.effects import (
     CancelTimer,
@@ -31,7 +31,7 @@ from flykka.runtime.trace.replay.older import as_far_as_told
 from flykka.runtime.trace.replay.system import BOUNDARY_ACTOR
 
 if TYPE_CHECKING:
-    from flykka.messages.failure import SerializedThrowable
+    from flykka.messages.wire.failure import SerializedThrowable
 
 
 _NO_DEEDS = (CutShort, Lookup, ReadClock, Refused)

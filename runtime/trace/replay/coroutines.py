@@ -20,7 +20,7 @@ from flykka.runtime.task_scope import TURN
 from flykka.runtime.trace.replay.living import error_of, living
 
 if TYPE_CHECKING:
-    from flykka.messages.ref import Resolve
+    from flykka.messages.wire.ref import Resolve
     from flykka.runtime.async_turn import AsyncTurn
     from flykka.runtime.cell import Cell
     from flykka.runtime.dispatch.seeded import SeededDispatcher

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.envelope import Envelope, FaultEnvelope, SignalEnvelope, TimerEnvelope
 from flykka.runtime.promise import PromiseRef
 from flykka.runtime.receive_timeout import ReceiveTimeoutEnvelope

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 
-from flykka.messages.codec import encode
-from flykka.messages.errors import CodecError
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.message import Value
-from flykka.messages.ref import Ref
+from flykka.messages.wire.codec import encode
+from flykka.messages.wire.errors import CodecError
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.message import Value
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.trace.effects import Undecoded
 from flykka.runtime.trace.text import message_text
 

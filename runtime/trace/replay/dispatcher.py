@@ -14,7 +14,7 @@ from flykka.runtime.turn import RUNNING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from flykka.messages.ref import Resolve
+    from flykka.messages.wire.ref import Resolve
     from flykka.runtime.clock import Alarm
     from flykka.runtime.dispatch.dispatcher import Runnable
     from flykka.runtime.pipe import Executor, Pipe

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NoReturn
 
-from flykka.messages.ref import Ref
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.path import ROOT, USER
 from flykka.runtime.signals import DeathWatchNotification
 from flykka.runtime.testing.nondeterminism import Nondeterminism

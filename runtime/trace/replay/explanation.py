@@ -8,7 +8,7 @@ from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from flykka.messages.message import Message
+from flykka.messages.wire.message import Message
 from flykka.runtime.trace.replay.causes import causes_of
 from flykka.runtime.trace.replay.source import source_of
 from flykka.runtime.trace.text import unwrapped

@@ -34,7 +34,7 @@ from flykka.runtime.trace.text import message_name
 from flykka.runtime.turn import outside_turn
 
 if TYPE_CHECKING:
-    from flykka.messages.message import Message
+    from flykka.messages.wire.message import Message
     from flykka.runtime.cell import Cell
     from flykka.runtime.recording import Recorder
     from flykka.runtime.trace.replay.engine import ReplayEngine

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import msgpack
 
-from flykka.messages.codec import encode
-from flykka.messages.errors import CodecError
-from flykka.messages.message import Value
+from flykka.messages.wire.codec import encode
+from flykka.messages.wire.errors import CodecError
+from flykka.messages.wire.message import Value
 
 _KEPT = 1024
 _KEPT_BYTES = 1024

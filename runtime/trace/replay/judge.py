@@ -17,8 +17,8 @@ from flykka.runtime.trace.replay.redacted import like_but_redacted, without_reda
 from flykka.runtime.trace.state import digest
 
 if TYPE_CHECKING:
-    from flykka.messages.failure import SerializedThrowable
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.messages.wire.ref import Ref
     from flykka.runtime.cell import Cell
     from flykka.runtime.recording import Effect as Noted
     from flykka.runtime.trace.reader import Trace

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import builtins
 
-from flykka.messages.codec import decode, encode
-from flykka.messages.errors import CodecError
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.message import Message, Value, class_of
-from flykka.messages.ref import Resolve
+from flykka.messages.wire.codec import decode, encode
+from flykka.messages.wire.errors import CodecError
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.message import Message, Value, class_of
+from flykka.messages.wire.ref import Resolve
 from flykka.runtime import errors
 from flykka.runtime.trace.effects import Undecoded
 from flykka.runtime.trace.text import message_tag

@@ -13,8 +13,8 @@ from flykka.runtime.trace.replay.differences import same
 from flykka.runtime.turn import RUNNING
 
 if TYPE_CHECKING:
-    from flykka.messages.message import Message
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.message import Message
+    from flykka.messages.wire.ref import Ref
     from flykka.runtime.mailbox import MailboxOwner
     from flykka.runtime.mailboxes.message_queue import MessageQueue
     from flykka.runtime.trace.records import Turn

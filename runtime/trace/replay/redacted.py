@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Set
 from dataclasses import fields, replace
 from typing import Any
 
-from flykka.messages.leader import LeaderSessionMessage
-from flykka.messages.message import Value
+from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.messages.wire.message import Value
 from flykka.runtime.trace.effects import Effect, Undecoded
 from flykka.runtime.trace.replay.differences import same
 

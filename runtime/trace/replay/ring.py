@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import TYPE_CHECKING, Any
 
-from flykka.messages.errors import CodecError
+from flykka.messages.wire.errors import CodecError
 from flykka.runtime.errors import TraceError
 from flykka.runtime.life import Life
 from flykka.runtime.trace.replay.casting import CastingError, named
@@ -15,7 +15,7 @@ from flykka.runtime.trace.snapshots import IDLE, Restoring, Snapshot
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.ref import Ref
     from flykka.runtime.cell import Cell
     from flykka.runtime.trace.replay.casting import Casting
     from flykka.runtime.trace.replay.system import ReplaySystem

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flykka.messages.message import Message, Value
+from flykka.messages.wire.message import Message, Value
 from flykka.runtime.envelope import Envelope
 from flykka.runtime.signals import Create, Unread
 from flykka.runtime.trace.effects import Effect, Reply, Send, Spawn, Stop, Unwatch, Watch

@@ -20,7 +20,7 @@ from flykka.runtime.trace.replay.walk import Step, Walk
 from flykka.runtime.trace.state import Absent, Change, State
 
 if TYPE_CHECKING:
-    from flykka.messages.message import Value
+    from flykka.messages.wire.message import Value
     from flykka.runtime.trace.reader import Trace
     from flykka.runtime.trace.records import Turn
     from flykka.runtime.trace.replay.engine import ReplayEngine

@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flykka.messages.message import Message
+    from flykka.messages.wire.message import Message
     from flykka.runtime.cell import Cell
 
 

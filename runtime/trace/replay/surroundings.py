@@ -12,8 +12,8 @@ from functools import partial
 from statistics import median_low
 from typing import TYPE_CHECKING
 
-from flykka.messages.blocking_work import BlockingWork
-from flykka.messages.ref import Ref
+from flykka.messages.monitoring.blocking_work import BlockingWork
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.envelope import Envelope, SignalEnvelope
 from flykka.runtime.life import Life
 from flykka.runtime.pipe import Pipe, described
@@ -28,7 +28,7 @@ from flykka.runtime.trace.replay.world import FromOutside, RecordedWorld, is_ser
 from flykka.runtime.trace.text import message_text
 
 if TYPE_CHECKING:
-    from flykka.messages.message import Message
+    from flykka.messages.wire.message import Message
     from flykka.runtime.cell import Cell
     from flykka.runtime.dispatch.dispatcher import Runnable
     from flykka.runtime.mailbox import Mailbox

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from flykka.messages.ref import Ref
+from flykka.messages.wire.ref import Ref
 from flykka.runtime import path as paths
 from flykka.runtime.actor import Actor
 from flykka.runtime.empty_local_actor_ref import EmptyLocalActorRef
@@ -27,8 +27,8 @@ from flykka.runtime.turn import RUNNING, note
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flykka.messages.failure import SerializedThrowable
-    from flykka.messages.message import Message
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.messages.wire.message import Message
     from flykka.runtime.cell import Cell
     from flykka.runtime.envelope import Envelope
     from flykka.runtime.mailbox import Mailbox

@@ -16,7 +16,7 @@ from flykka.runtime.trace.replay.divergence import Divergence, DivergenceError
 from flykka.runtime.trace.state import Absent, Change, State, changes, describe
 
 if TYPE_CHECKING:
-    from flykka.messages.ref import Ref
+    from flykka.messages.wire.ref import Ref
     from flykka.runtime.trace.effects import Effect
     from flykka.runtime.trace.records import Turn
     from flykka.runtime.trace.replay.engine import ReplayEngine

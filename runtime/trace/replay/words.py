@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from flykka.messages.message import Value
+from flykka.messages.wire.message import Value
 from flykka.runtime.trace.effect_text import effect_text
 from flykka.runtime.trace.effects import Effect, Publish, Reply, Send, StartTimer, Undecoded, Watch
 from flykka.runtime.trace.text import message_text

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from flykka.messages.ref import Ref
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.path import ROOT, TEMP, USER, split_path
 from flykka.runtime.signals import DeathWatchNotification, Stop, Terminated
 from flykka.runtime.trace.effects import Kill, Pipe, Send, Undecoded

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from flykka.messages.ids import ExecutionAttemptId
-from flykka.messages.job_graph import TaskCancellationSettings
-from flykka.messages.message import Message
-from flykka.messages.registration import DisconnectTaskManager
-from flykka.messages.stage import BridgeClosed, BridgeOpened, CloseBridge, OpenBridge
-from flykka.messages.task import CancelTask, ExecutionState, FatalErrorOccurred, TaskDeploymentDescriptor
+from flykka.messages.control.registration import DisconnectTaskManager
+from flykka.messages.graph.job_graph import TaskCancellationSettings
+from flykka.messages.tasks.stage import BridgeClosed, BridgeOpened, CloseBridge, OpenBridge
+from flykka.messages.tasks.task import CancelTask, ExecutionState, FatalErrorOccurred, TaskDeploymentDescriptor
+from flykka.messages.wire.ids import ExecutionAttemptId
+from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.messages.batch import BatchRef
-from flykka.messages.exchange import (
+from flykka.messages.control.registration import DisconnectJobMaster
+from flykka.messages.graph.job_graph import JobType, OperatorKind, ResultPartitionType, ShipStrategy
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import (
     AddCredit,
     Buffer,
     BufferResponse,
@@ -18,13 +20,9 @@ from flykka.messages.exchange import (
     PartitionRequest,
     Watermark,
 )
-from flykka.messages.ids import BatchId, ExecutionAttemptId, JobId, OperatorId, ResultPartitionId, SplitId, partition_id
-from flykka.messages.job_graph import JobType, OperatorKind, ResultPartitionType, ShipStrategy
-from flykka.messages.message import Message
-from flykka.messages.registration import DisconnectJobMaster
-from flykka.messages.source import AddSplits, IndexRangeSplit, NoMoreSplits
-from flykka.messages.stage import ReadSplits, StageFinished, StageOutput
-from flykka.messages.task import (
+from flykka.messages.tasks.source import AddSplits, IndexRangeSplit, NoMoreSplits
+from flykka.messages.tasks.stage import ReadSplits, StageFinished, StageOutput
+from flykka.messages.tasks.task import (
     CancelTask,
     ExecutionState,
     InputChannelDescriptor,
@@ -35,10 +33,20 @@ from flykka.messages.task import (
     TaskDeploymentDescriptor,
     UpdateTaskExecutionState,
 )
+from flykka.messages.wire.ids import (
+    BatchId,
+    ExecutionAttemptId,
+    JobId,
+    OperatorId,
+    ResultPartitionId,
+    SplitId,
+    partition_id,
+)
+from flykka.messages.wire.message import Message
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.machines.scheduling.descriptors import SOURCE, descriptor
 from tests.actors.peer import Peer
-from tests.actors.scheduling.descriptors import SOURCE, descriptor
 from tests.actors.task_manager_cluster import JOB, Bridge, Cluster, NoData, connect
 
 PRODUCER = ExecutionAttemptId("producer")

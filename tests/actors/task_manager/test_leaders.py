@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from flykka.messages.ids import LeaderSessionId
-from flykka.messages.leader import JobManagerLeaderAddress
-from flykka.messages.registration import DisconnectTaskManager
-from flykka.messages.slots import SlotAvailable
+from flykka.messages.control.leader import JobManagerLeaderAddress
+from flykka.messages.control.registration import DisconnectTaskManager
+from flykka.messages.control.slots import SlotAvailable
+from flykka.messages.wire.ids import LeaderSessionId
 from tests.actors.task_manager_cluster import HERE, Cluster
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flykka.actors.exchange.shuffle_environment import NetworkSettings
-from flykka.messages.exchange import (
+from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
+from flykka.messages.graph.job_graph import ShipStrategy
+from flykka.messages.tasks.exchange import (
     AddCredit,
     BufferResponse,
     BuffersResized,
@@ -13,11 +14,7 @@ from flykka.messages.exchange import (
     ErrorResponse,
     PartitionRequest,
 )
-from flykka.messages.ids import ExecutionAttemptId, partition_id
-from flykka.messages.job_graph import ShipStrategy
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
-from flykka.messages.task import (
+from flykka.messages.tasks.task import (
     CancelTask,
     ExecutionState,
     ResultPartitionDescriptor,
@@ -25,10 +22,13 @@ from flykka.messages.task import (
     TaskDeploymentDescriptor,
     UpdateTaskExecutionState,
 )
+from flykka.messages.wire.ids import ExecutionAttemptId, partition_id
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.exchange.builders import batch
-from tests.actors.scheduling.descriptors import descriptor
+from tests.actors.machines.exchange.builders import batch
+from tests.actors.machines.scheduling.descriptors import descriptor
 from tests.actors.task_manager_cluster import HERE, Cluster, connect
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flykka.messages.exchange import BufferResponse, PartitionRequest, Watermark
-from flykka.messages.ids import ExecutionAttemptId, partition_id
-from flykka.messages.task import (
+from flykka.messages.tasks.exchange import BufferResponse, PartitionRequest, Watermark
+from flykka.messages.tasks.task import (
     ExecutionState,
     InputChannelDescriptor,
     InputGateDescriptor,
     SubmitTask,
     UpdateTaskExecutionState,
 )
+from flykka.messages.wire.ids import ExecutionAttemptId, partition_id
+from tests.actors.machines.scheduling.descriptors import descriptor
 from tests.actors.peer import Peer
-from tests.actors.scheduling.descriptors import descriptor
 from tests.actors.task_manager_cluster import Cluster
 
 WANTED = partition_id(ExecutionAttemptId("producer"), 0)

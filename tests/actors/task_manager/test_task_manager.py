@@ -5,22 +5,16 @@ from __future__ import annotations
 import pytest
 
 from flykka.actors.resource_manager_connection import RETRY_MS
-from flykka.actors.task_manager import TaskManager
-from flykka.messages.heartbeat import Heartbeat, HeartbeatRequest
-from flykka.messages.ids import (
-    AllocationId,
-    LeaderSessionId,
-    slot_id,
-)
-from flykka.messages.message import Message
-from flykka.messages.registration import (
+from flykka.actors.task_manager.actor import TaskManager
+from flykka.messages.control.heartbeat import Heartbeat, HeartbeatRequest
+from flykka.messages.control.registration import (
     DisconnectJobMaster,
     RefuseRegistration,
     RegisterTaskManager,
     SlotReport,
     SlotStatus,
 )
-from flykka.messages.slots import (
+from flykka.messages.control.slots import (
     AcceptSlots,
     AllocateSlot,
     AllocateSlotConfirmed,
@@ -30,9 +24,15 @@ from flykka.messages.slots import (
     SlotAvailable,
     SlotOffer,
 )
-from flykka.messages.task import (
+from flykka.messages.tasks.task import (
     UpdateTaskExecutionState,
 )
+from flykka.messages.wire.ids import (
+    AllocationId,
+    LeaderSessionId,
+    slot_id,
+)
+from flykka.messages.wire.message import Message
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.peer import Peer

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.messages.checkpoint import (
+from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
     DeclineCheckpoint,
     TaskCheckpointMessages,
     TriggerCheckpoint,
 )
-from flykka.messages.exchange import ErrorResponse, PartitionRequest
-from flykka.messages.ids import (
+from flykka.messages.control.slots import (
+    FreeSlot,
+    SlotAvailable,
+)
+from flykka.messages.tasks.exchange import ErrorResponse, PartitionRequest
+from flykka.messages.tasks.source import AddSplits, FileSplit, RequestSplits
+from flykka.messages.tasks.stage import BridgeClosed
+from flykka.messages.tasks.task import (
+    CancelTask,
+    ExecutionState,
+    SubmitTask,
+    UpdateTaskExecutionState,
+)
+from flykka.messages.wire.ids import (
     AllocationId,
     ExecutionAttemptId,
     LeaderSessionId,
     SplitId,
     partition_id,
 )
-from flykka.messages.slots import (
-    FreeSlot,
-    SlotAvailable,
-)
-from flykka.messages.source import AddSplits, FileSplit, RequestSplits
-from flykka.messages.stage import BridgeClosed
-from flykka.messages.task import (
-    CancelTask,
-    ExecutionState,
-    SubmitTask,
-    UpdateTaskExecutionState,
-)
 from flykka.runtime.events import UnhandledMessage
-from tests.actors.scheduling.descriptors import SOURCE, descriptor
+from tests.actors.machines.scheduling.descriptors import SOURCE, descriptor
 from tests.actors.task_manager_cluster import (
     HERE,
     JOB,

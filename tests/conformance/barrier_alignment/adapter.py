@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from flykka.actors.exchange.barrier_aligner import BarrierAligner
-from flykka.actors.exchange.barrier_tracker import BarrierTracker
-from flykka.actors.exchange.barriers import (
+from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
+from flykka.actors.machines.exchange.barrier_tracker import BarrierTracker
+from flykka.actors.machines.exchange.barriers import (
     AbortCheckpointOnBarrier,
     BarrierAction,
     BarrierEvent,
@@ -27,13 +27,13 @@ from flykka.actors.exchange.barriers import (
     TriggerCheckpointOnBarrier,
     UnblockAllChannels,
 )
-from flykka.actors.exchange.effects import GateEffect, PersistInFlight
-from flykka.actors.exchange.input_gate import InputGate
-from flykka.messages.batch import BatchRef
-from flykka.messages.checkpoint import AlignmentType, CheckpointOptions
-from flykka.messages.exchange import Buffer, CancelCheckpointMarker, CheckpointBarrier, EndOfPartition
-from flykka.messages.ids import BatchId
-from tests.actors.exchange.builders import gate_descriptor, response
+from flykka.actors.machines.exchange.effects import GateEffect, PersistInFlight
+from flykka.actors.machines.exchange.input_gate import InputGate
+from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import Buffer, CancelCheckpointMarker, CheckpointBarrier, EndOfPartition
+from flykka.messages.wire.ids import BatchId
+from tests.actors.machines.exchange.builders import gate_descriptor, response
 from tests.conformance.case_files import Case, UnknownWordError, is_since, only_known_words
 
 GIVEN = {

@@ -6,19 +6,19 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from flykka.actors.checkpoint import effects, events
-from flykka.actors.checkpoint.effects import TimerKind
-from flykka.actors.checkpoint.events import CoordinatorEvent
-from flykka.actors.checkpoint.final_checkpoint import Stop
-from flykka.actors.checkpoint.properties import for_checkpoint, for_savepoint
-from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
-from flykka.actors.state.handles import exclusive_state_of, shared_state_of
-from flykka.messages.checkpoint import CheckpointDeclineReason, SnapshotType
-from flykka.messages.ids import JobId
-from flykka.messages.job import JobStatus
-from flykka.messages.state import TaskStateSnapshot
-from flykka.messages.task import ExecutionState
-from tests.actors.checkpoint.coordinating import Coordination, snapshot, task
+from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint.effects import TimerKind
+from flykka.actors.machines.checkpoint.events import CoordinatorEvent
+from flykka.actors.machines.checkpoint.final_checkpoint import Stop
+from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
+from flykka.actors.machines.checkpoint.statistics import CheckpointStatsStatus
+from flykka.actors.machines.state.handles import exclusive_state_of, shared_state_of
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, SnapshotType
+from flykka.messages.control.job import JobStatus
+from flykka.messages.state.handles import TaskStateSnapshot
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import JobId
+from tests.actors.machines.checkpoint.coordinating import Coordination, snapshot, task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.checkpoint_coordinator.words import reason
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.checkpoint.failure_manager import COUNTED, CheckpointFailureManager
-from flykka.messages.checkpoint import CheckpointDeclineReason
+from flykka.actors.machines.checkpoint.failure_manager import COUNTED, CheckpointFailureManager
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.checkpoint_coordinator.words import reason
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from flykka.actors.checkpoint.properties import CheckpointProperties, for_checkpoint, for_savepoint
-from flykka.actors.checkpoint.request_decider import (
+from flykka.actors.machines.checkpoint.properties import CheckpointProperties, for_checkpoint, for_savepoint
+from flykka.actors.machines.checkpoint.request_decider import (
     CheckpointLoad,
     CheckpointRequestDecider,
     CheckpointTriggerRequest,
     RequestDecision,
 )
-from flykka.messages.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.checkpoint_coordinator.words import reason
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from flykka.actors.checkpoint import effects, events
+from flykka.actors.checkpoint_coordinator.master_hooks import MasterHooks, MasterTriggerRestoreHook
 from flykka.actors.errors import MasterHookError
-from flykka.actors.master_hooks import MasterHooks, MasterTriggerRestoreHook
-from flykka.messages.checkpoint import MasterState
-from flykka.messages.job import JobStatus
-from tests.actors.checkpoint.coordinating import Coordination, completed, task
+from flykka.actors.machines.checkpoint import effects, events
+from flykka.messages.checkpointing.checkpoint import MasterState
+from flykka.messages.control.job import JobStatus
+from tests.actors.machines.checkpoint.coordinating import Coordination, completed, task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.checkpoint_coordinator.words import reason
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from flykka.actors.checkpoint import effects, events
-from flykka.actors.checkpoint.effects import TimerKind
-from flykka.actors.checkpoint.final_checkpoint import Stop
-from flykka.actors.checkpoint.pending import PendingCheckpoint
-from flykka.actors.checkpoint.properties import for_checkpoint, for_savepoint
-from flykka.messages.coordination import CheckpointTimedOut
-from tests.actors.checkpoint.coordinating import Coordination, snapshot, task
+from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint.effects import TimerKind
+from flykka.actors.machines.checkpoint.final_checkpoint import Stop
+from flykka.actors.machines.checkpoint.pending import PendingCheckpoint
+from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
+from flykka.messages.control.checkpoint_coordination import CheckpointTimedOut
+from tests.actors.machines.checkpoint.coordinating import Coordination, snapshot, task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.checkpoint_coordinator.words import reason
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flykka.actors.checkpoint import effects, events
 from flykka.actors.errors import RestoreError
-from flykka.actors.state.assignment import assign
-from flykka.actors.state.key_groups import key_groups_of
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint
-from flykka.messages.ids import JobVertexId, OperatorId
-from flykka.messages.job import JobStatus
-from flykka.messages.job_graph import JobVertex
-from flykka.messages.state import OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
-from tests.actors.checkpoint.coordinating import Coordination, task
+from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.state.assignment import assign
+from flykka.actors.machines.state.key_groups import key_groups_of
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.control.job import JobStatus
+from flykka.messages.graph.job_graph import JobVertex
+from flykka.messages.state.handles import OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
+from flykka.messages.wire.ids import JobVertexId, OperatorId
+from tests.actors.machines.checkpoint.coordinating import Coordination, task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.key_groups.checkpoints import vertex
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flykka.actors.checkpoint.plan import PlannedTask
-from flykka.actors.checkpoint.statistics import (
+from flykka.actors.machines.checkpoint.plan import PlannedTask
+from flykka.actors.machines.checkpoint.statistics import (
     CheckpointStats,
     CheckpointStatsCounts,
     CheckpointStatsTracker,
     CompletedCheckpointStatsSummary,
 )
-from flykka.actors.checkpoint.subtask_statistics import MinMaxAvg
-from flykka.messages.checkpoint import CheckpointDeclineReason
-from tests.actors.checkpoint.coordinating import task
+from flykka.actors.machines.checkpoint.subtask_statistics import MinMaxAvg
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from tests.actors.machines.checkpoint.coordinating import task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 FIGURES = {

@@ -6,14 +6,19 @@ from typing import Any
 
 import pytest
 
-from flykka.actors.checkpoint.completed_store import CompletedCheckpointStore
-from flykka.actors.checkpoint.properties import CheckpointProperties, for_checkpoint, for_savepoint, for_sync_savepoint
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint
-from flykka.messages.ids import JobId
-from flykka.messages.job import JobStatus
-from flykka.messages.job_graph import ExternalizedCheckpointRetention
-from tests.actors.checkpoint.coordinating import Coordination, completed, snapshot, task
+from flykka.actors.machines.checkpoint.completed_store import CompletedCheckpointStore
+from flykka.actors.machines.checkpoint.properties import (
+    CheckpointProperties,
+    for_checkpoint,
+    for_savepoint,
+    for_sync_savepoint,
+)
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.control.job import JobStatus
+from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
+from flykka.messages.wire.ids import JobId
 from tests.actors.leading import new_checkpoints
+from tests.actors.machines.checkpoint.coordinating import Coordination, completed, snapshot, task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 RETENTIONS = {

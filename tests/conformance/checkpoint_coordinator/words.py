@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.messages.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from tests.conformance.case_files import UnknownWordError
 
 PREFIXES = ("", "CHECKPOINT_", "CHECKPOINT_DECLINED_", "CHECKPOINT_DECLINED_ON_")

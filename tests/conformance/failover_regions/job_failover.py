@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from flykka.actors.graph.effects import (
+from flykka.actors.machines.graph.effects import (
     AskForRestoreState,
     Effect,
     FinalizeVertices,
     JobStatusMoved,
     StartRestartTimer,
 )
-from flykka.actors.graph.events import (
+from flykka.actors.machines.graph.events import (
     CancellationRequested,
     Event,
     GlobalFailureReported,
@@ -28,15 +28,15 @@ from flykka.actors.graph.events import (
     TaskStateUpdated,
     VerticesFinalized,
 )
-from flykka.actors.graph.execution import Execution
-from flykka.actors.graph.execution_graph import ExecutionGraph
-from flykka.actors.scheduling.restart_strategy import FixedDelayRestartStrategy
-from flykka.actors.scheduling.slot_requests import RequestSlots
-from flykka.messages.ids import JobVertexId
-from flykka.messages.job import JobStatus
-from flykka.messages.job_graph import FailoverStrategyKind, JobGraph, ScheduleMode
-from flykka.messages.task import ExecutionState, TaskExecutionState
-from tests.actors.graph.graphs import failure, slot
+from flykka.actors.machines.graph.execution import Execution
+from flykka.actors.machines.graph.execution_graph import ExecutionGraph
+from flykka.actors.machines.restart.restart_strategy import FixedDelayRestartStrategy
+from flykka.actors.machines.slots.slot_requests import RequestSlots
+from flykka.messages.control.job import JobStatus
+from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph, ScheduleMode
+from flykka.messages.tasks.task import ExecutionState, TaskExecutionState
+from flykka.messages.wire.ids import JobVertexId
+from tests.actors.machines.graph.graphs import failure, slot
 from tests.conformance.case_files import UnknownWordError, only_known_words
 from tests.conformance.failover_regions.topologies import job_graph_of
 

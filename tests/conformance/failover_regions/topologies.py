@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from flykka.actors.graph.execution_topology import execution_topology
-from flykka.actors.scheduling.topology import Exchange, SchedulingTopology, pipelined_regions
-from flykka.messages.ids import JobVertexId, OperatorId
-from flykka.messages.job_graph import JobEdge, JobGraph, JobVertex, ResultPartitionType, ShipStrategy
-from tests.actors.graph.graphs import graph_of, vertex
+from flykka.actors.machines.graph.execution_topology import execution_topology
+from flykka.actors.machines.scheduling.topology import Exchange, SchedulingTopology, pipelined_regions
+from flykka.messages.graph.job_graph import JobEdge, JobGraph, JobVertex, ResultPartitionType, ShipStrategy
+from flykka.messages.wire.ids import JobVertexId, OperatorId
+from tests.actors.machines.graph.graphs import graph_of, vertex
 from tests.conformance.case_files import UnknownWordError, only_known_words
 
 _OF_TASKS = {"tasks", "edges", "co_location", "merge_cycles"}

@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from flykka.jobs.job_id import new_job_id
-from flykka.messages.ids import OperatorId
-from flykka.messages.job_graph import JobVertex, OperatorKind, ShipStrategy
-from flykka.spark_bridge.code import KeyByCode, TransformCode
-from flykka.spark_bridge.code_registry import CodeRegistry
-from flykka.streams.program import Program
-from flykka.streams.stream_graph_generator import Defaults, stream_graph
-from flykka.streams.transformation import Input, Transformation, partitioned
+from flykka.api.streams.program import Program
+from flykka.api.streams.stream_graph_generator import Defaults, stream_graph
+from flykka.api.streams.transformation import Input, Transformation, partitioned
+from flykka.client.job_id import new_job_id
+from flykka.messages.graph.job_graph import JobVertex, OperatorKind, ShipStrategy
+from flykka.messages.wire.ids import OperatorId
+from flykka.spark_bridge.program.code import KeyByCode, TransformCode
+from flykka.spark_bridge.program.code_registry import CodeRegistry
 from tests.conformance.case_files import UnknownWordError, only_known_words
 from tests.conformance.job_graph.program import job_graph_of
 from tests.conformance.job_graph.words import WrittenOperator, WrittenProgram, read_program

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flykka.messages.job_graph import OperatorKind, ShipStrategy
-from flykka.spark_bridge.code import KeyByCode, TransformCode
-from flykka.spark_bridge.code_registry import CodeRegistry
-from flykka.streams.stream_graph_generator import Defaults, stream_graph
-from flykka.streams.transformation import Input, Transformation, partitioned
+from flykka.api.streams.stream_graph_generator import Defaults, stream_graph
+from flykka.api.streams.transformation import Input, Transformation, partitioned
+from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
+from flykka.spark_bridge.program.code import KeyByCode, TransformCode
+from flykka.spark_bridge.program.code_registry import CodeRegistry
 from tests.conformance.case_files import UnknownWordError, only_known_words
 
 _READER = "reader"

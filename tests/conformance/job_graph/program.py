@@ -6,12 +6,18 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flykka.actors.graph.chaining import chains, sharing_groups
-from flykka.actors.graph.job_graph_generator import job_graph
-from flykka.actors.graph.stream_graph import ChainingStrategy, ExchangeMode, StreamEdge, StreamGraph, StreamNode
-from flykka.job_settings import JobSettings
-from flykka.messages.ids import JobId
-from flykka.messages.job_graph import (
+from flykka.actors.machines.graph.chaining import chains, sharing_groups
+from flykka.actors.machines.graph.job_graph_generator import job_graph
+from flykka.actors.machines.graph.stream_graph import (
+    ChainingStrategy,
+    ExchangeMode,
+    StreamEdge,
+    StreamGraph,
+    StreamNode,
+)
+from flykka.api.job_settings import JobSettings
+from flykka.api.streams.stream_graph_generator import Defaults
+from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     JobGraph,
     JobVertex,
@@ -21,7 +27,7 @@ from flykka.messages.job_graph import (
     ScheduleMode,
     ShipStrategy,
 )
-from flykka.streams.stream_graph_generator import Defaults
+from flykka.messages.wire.ids import JobId
 from tests.conformance.case_files import UnknownWordError, only_known_words
 
 NEVER_MS = 9_223_372_036_854_775_807

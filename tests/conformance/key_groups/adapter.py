@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from flykka.actors.errors import JobRuntimeError
-from flykka.actors.state.key_groups import (
+from flykka.actors.machines.state.key_groups import (
     groups_in,
     intersection,
     key_group_range,
     key_groups_of,
     owner,
 )
-from flykka.actors.state.vertex_parallelism import VertexParallelism
+from flykka.actors.machines.state.vertex_parallelism import VertexParallelism
 from flykka.errors import FlykkaError
-from flykka.messages.state import KeyGroupRange
+from flykka.messages.state.handles import KeyGroupRange
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.key_groups.channels import keyed_channel, selector
 from tests.conformance.key_groups.redistribution import keyed_rescale, operator_rescale, operator_rescale_property

@@ -7,9 +7,9 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
-from flykka.actors.exchange.channel_selectors import channel_selector
-from flykka.actors.state.key_groups import key_group_of, owner
-from flykka.messages.job_graph import ShipStrategy
+from flykka.actors.machines.exchange.channel_selectors import channel_selector
+from flykka.actors.machines.state.key_groups import key_group_of, owner
+from flykka.messages.graph.job_graph import ShipStrategy
 from tests.conformance.case_files import UnknownWordError, only_known_words
 
 _DRAWS = 100

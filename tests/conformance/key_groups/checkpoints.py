@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from flykka.actors.state.key_groups import key_groups_of
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
-from flykka.messages.ids import JobId, JobVertexId, OperatorId
-from flykka.messages.job_graph import JobVertex, Operator, OperatorKind, OperatorRef
-from flykka.messages.state import OperatorListState, OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
+from flykka.actors.machines.state.key_groups import key_groups_of
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.graph.job_graph import JobVertex, Operator, OperatorKind, OperatorRef
+from flykka.messages.state.handles import OperatorListState, OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
+from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 
 
 def vertex(operators: Sequence[str], parallelism: int, max_parallelism: int, *, configured: bool = False) -> JobVertex:

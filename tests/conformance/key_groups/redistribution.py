@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from flykka.actors.state.assignment import assign
-from flykka.actors.state.operator_state import repartition
-from flykka.messages.ids import JobVertexId
-from flykka.messages.state import OperatorListState, OperatorStateMode, OperatorSubtaskState, TaskStateSnapshot
+from flykka.actors.machines.state.assignment import assign
+from flykka.actors.machines.state.operator_state import repartition
+from flykka.messages.state.handles import OperatorListState, OperatorStateMode, OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.wire.ids import JobVertexId
 from tests.conformance.case_files import UnknownWordError, only_known_words
 from tests.conformance.key_groups.checkpoints import completed, keyed_state, operator_state, vertex
 

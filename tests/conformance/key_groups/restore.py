@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from flykka.actors.state.assignment import StateAssignment, assign
-from flykka.actors.state.key_groups import groups_in
-from flykka.jobs.checkpoints import LATEST, find_checkpoint
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint
-from flykka.messages.job_graph import JobVertex
-from flykka.messages.state import OperatorListState, TaskStateSnapshot
+from flykka.actors.machines.state.assignment import StateAssignment, assign
+from flykka.actors.machines.state.key_groups import groups_in
+from flykka.client.checkpoints import LATEST, find_checkpoint
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.graph.job_graph import JobVertex
+from flykka.messages.state.handles import OperatorListState, TaskStateSnapshot
 from tests.conformance.case_files import UnknownWordError, only_known_words
 from tests.conformance.key_groups.checkpoints import completed, keyed_state, operator_state, vertex
 

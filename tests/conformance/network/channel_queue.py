@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from flykka.actors.exchange.barriers import BarrierAnnouncement
-from flykka.actors.exchange.credits import ChannelCredits, FloatingCredits
-from flykka.actors.exchange.input_channel import InputChannel
-from flykka.actors.exchange.partition_request import PartitionRequestBackoff
-from flykka.messages.batch import BatchRef
-from flykka.messages.checkpoint import AlignmentType, CheckpointOptions
-from flykka.messages.exchange import Buffer, CheckpointBarrier
-from flykka.messages.ids import BatchId
-from tests.actors.exchange.builders import gate_descriptor, response
+from flykka.actors.machines.exchange.barriers import BarrierAnnouncement
+from flykka.actors.machines.exchange.credits import ChannelCredits, FloatingCredits
+from flykka.actors.machines.exchange.input_channel import InputChannel
+from flykka.actors.machines.exchange.partition_request import PartitionRequestBackoff
+from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import Buffer, CheckpointBarrier
+from flykka.messages.wire.ids import BatchId
+from tests.actors.machines.exchange.builders import gate_descriptor, response
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 CHECKPOINT = 1

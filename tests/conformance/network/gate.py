@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
-from flykka.actors.exchange.barriers import BarrierAnnouncement
-from flykka.actors.exchange.effects import PRODUCER_FAILED_ERROR, ChannelFailureKind
-from flykka.actors.exchange.input_gate import EndOfDataStatus, InputGate
-from flykka.messages.batch import BatchRef
-from flykka.messages.checkpoint import AlignmentType, CheckpointOptions
-from flykka.messages.exchange import Buffer, CheckpointBarrier, EndOfData, EndOfPartition, Watermark
-from tests.actors.exchange.builders import announcement, batch, error, gate_descriptor, partition_id, response
+from flykka.actors.machines.exchange.barriers import BarrierAnnouncement
+from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR, ChannelFailureKind
+from flykka.actors.machines.exchange.input_gate import EndOfDataStatus, InputGate
+from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import Buffer, CheckpointBarrier, EndOfData, EndOfPartition, Watermark
+from tests.actors.machines.exchange.builders import announcement, batch, error, gate_descriptor, partition_id, response
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 PLENTY = 1000

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from flykka.actors.exchange.effects import PartitionEffect, ReleaseBatch, Send
-from flykka.actors.exchange.kept_partition import KeptPartition
-from flykka.actors.exchange.result_partition import ResultPartition
-from flykka.actors.execution.effects import TellPeer
-from flykka.actors.execution.task_outputs import TaskOutputs
-from flykka.messages.exchange import ErrorResponse, PartitionRequest
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.job_graph import ResultPartitionType
-from tests.actors.exchange.builders import CONSUMER, batch, descriptor, partition_id
+from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch, Send
+from flykka.actors.machines.exchange.kept_partition import KeptPartition
+from flykka.actors.machines.exchange.result_partition import ResultPartition
+from flykka.actors.machines.execution.effects import TellPeer
+from flykka.actors.machines.execution.task_outputs import TaskOutputs
+from flykka.messages.graph.job_graph import ResultPartitionType
+from flykka.messages.tasks.exchange import ErrorResponse, PartitionRequest
+from flykka.messages.wire.failure import SerializedThrowable
+from tests.actors.machines.exchange.builders import CONSUMER, batch, descriptor, partition_id
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 CAUSE = SerializedThrowable(type_name="ValueError", message="the producer has failed")

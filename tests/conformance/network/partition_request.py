@@ -6,17 +6,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from flykka.actors.exchange.effects import ChannelFailed, RequestPartition, RetryRequest, Send
-from flykka.actors.exchange.input_gate import InputGate
-from flykka.actors.execution.effects import TellJobMaster
-from flykka.actors.execution.events import StartTask
-from flykka.messages.exchange import ErrorResponse
-from flykka.messages.job_graph import OperatorKind
-from flykka.messages.ref import Ref
-from flykka.messages.stage import BridgeOpened
-from flykka.messages.task import InputGateDescriptor, RequestPartitionProducerState
-from tests.actors.exchange.builders import CONSUMER, PRODUCERS, error, gate_descriptor, partition, partition_id
-from tests.actors.execution.task_machine import UPSTREAM, Harness, descriptor
+from flykka.actors.machines.exchange.effects import ChannelFailed, RequestPartition, RetryRequest, Send
+from flykka.actors.machines.exchange.input_gate import InputGate
+from flykka.actors.machines.execution.effects import TellJobMaster
+from flykka.actors.machines.execution.events import StartTask
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.messages.tasks.exchange import ErrorResponse
+from flykka.messages.tasks.stage import BridgeOpened
+from flykka.messages.tasks.task import InputGateDescriptor, RequestPartitionProducerState
+from flykka.messages.wire.ref import Ref
+from tests.actors.machines.exchange.builders import CONSUMER, PRODUCERS, error, gate_descriptor, partition, partition_id
+from tests.actors.machines.execution.task_machine import UPSTREAM, Harness, descriptor
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.network.gate import error_word
 from tests.conformance.network.partition import CAUSE

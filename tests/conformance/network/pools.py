@@ -11,10 +11,10 @@ from random import Random
 from typing import Any
 
 from flykka.actors.errors import InsufficientNetworkBuffersError, NetworkBufferError
-from flykka.actors.exchange.buffer_pool import BufferListener, LocalBufferPool, NotificationResult
-from flykka.actors.exchange.network_buffer_pool import NetworkBufferPool
-from flykka.actors.exchange.shuffle_environment import NetworkSettings, ShuffleEnvironment
-from flykka.messages.ids import ExecutionAttemptId
+from flykka.actors.machines.exchange.buffer_pool import BufferListener, LocalBufferPool, NotificationResult
+from flykka.actors.machines.exchange.network_buffer_pool import NetworkBufferPool
+from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings, ShuffleEnvironment
+from flykka.messages.wire.ids import ExecutionAttemptId
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 PLENTY = 1_000_000

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from flykka.actors.exchange.credits import ChannelCredits, FloatingCredits
-from flykka.actors.exchange.effects import ChannelFailed, ChannelFailureKind, ReleaseBatch, TurnAway
-from flykka.actors.exchange.input_channel import InputChannel
-from flykka.actors.exchange.input_gate import InputGate
-from flykka.actors.exchange.partition_request import PartitionRequestBackoff
-from flykka.messages.batch import BatchRef
-from flykka.messages.exchange import Buffer, CancelPartitionRequest
-from tests.actors.exchange.builders import (
+from flykka.actors.machines.exchange.credits import ChannelCredits, FloatingCredits
+from flykka.actors.machines.exchange.effects import ChannelFailed, ChannelFailureKind, ReleaseBatch, TurnAway
+from flykka.actors.machines.exchange.input_channel import InputChannel
+from flykka.actors.machines.exchange.input_gate import InputGate
+from flykka.actors.machines.exchange.partition_request import PartitionRequestBackoff
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import Buffer, CancelPartitionRequest
+from tests.actors.machines.exchange.builders import (
     CONSUMER,
     announcement,
     batch,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from flykka.actors.exchange.effects import PRODUCER_FAILED_ERROR, Send
-from flykka.actors.exchange.result_partition import ResultPartition
-from flykka.messages.exchange import ErrorResponse
-from flykka.messages.failure import SerializedThrowable
-from tests.actors.exchange.builders import CONSUMER, descriptor
+from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR, Send
+from flykka.actors.machines.exchange.result_partition import ResultPartition
+from flykka.messages.tasks.exchange import ErrorResponse
+from flykka.messages.wire.failure import SerializedThrowable
+from tests.actors.machines.exchange.builders import CONSUMER, descriptor
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 CAUSE = SerializedThrowable(type_name="ValueError", message="the producer has failed")

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from flykka.actors.exchange.effects import PartitionEffect, ReleaseBatch
-from flykka.actors.exchange.kept_partition import KeptPartition
-from flykka.actors.exchange.result_partition import ResultPartition
-from flykka.messages.batch import BatchRef
-from flykka.messages.exchange import EndOfPartition, PartitionRequest
-from flykka.messages.ids import BatchId
-from flykka.messages.job_graph import ResultPartitionType
-from flykka.messages.ref import Ref
-from tests.actors.exchange.builders import CONSUMER, descriptor, partition_id, sent
+from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch
+from flykka.actors.machines.exchange.kept_partition import KeptPartition
+from flykka.actors.machines.exchange.result_partition import ResultPartition
+from flykka.messages.graph.job_graph import ResultPartitionType
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import EndOfPartition, PartitionRequest
+from flykka.messages.wire.ids import BatchId
+from flykka.messages.wire.ref import Ref
+from tests.actors.machines.exchange.builders import CONSUMER, descriptor, partition_id, sent
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 PLENTY = 1000

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from flykka.actors.exchange.result_partition import ResultPartition
-from flykka.messages.exchange import CheckpointBarrier
-from tests.actors.exchange.builders import CONSUMER, descriptor, sent
+from flykka.actors.machines.exchange.result_partition import ResultPartition
+from flykka.messages.tasks.exchange import CheckpointBarrier
+from tests.actors.machines.exchange.builders import CONSUMER, descriptor, sent
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 

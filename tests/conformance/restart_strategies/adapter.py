@@ -7,27 +7,27 @@ from typing import Any
 
 import pytest
 
-from flykka.actors.scheduling.failover_strategy import RestartAllFailoverStrategy
-from flykka.actors.scheduling.failure_handler import (
+from flykka.actors.machines.restart.failover_strategy import RestartAllFailoverStrategy
+from flykka.actors.machines.restart.failure_handler import (
     ExecutionFailureHandler,
     GiveUp,
     Restart,
     ThrowableType,
     classify,
 )
-from flykka.actors.scheduling.restart_strategy import FixedDelayRestartStrategy, RestartStrategy, restart_strategy
-from flykka.actors.scheduling.topology import SchedulingTopology
-from flykka.job_settings import JobSettings
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import ResultPartitionId
-from flykka.messages.job_graph import (
+from flykka.actors.machines.restart.restart_strategy import FixedDelayRestartStrategy, RestartStrategy, restart_strategy
+from flykka.actors.machines.scheduling.topology import SchedulingTopology
+from flykka.api.job_settings import JobSettings
+from flykka.api.restart_strategies import FallbackRestartStrategyConfiguration, resolve_restart_strategy
+from flykka.messages.graph.job_graph import (
     ExponentialDelayRestartStrategyConfiguration,
     FailureRateRestartStrategyConfiguration,
     FixedDelayRestartStrategyConfiguration,
     NoRestartStrategyConfiguration,
     RestartStrategyConfiguration,
 )
-from flykka.restart_strategies import FallbackRestartStrategyConfiguration, resolve_restart_strategy
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ResultPartitionId
 from flykka.runtime.errors import serialized
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.restart_strategies.strategy_case import StrategyCase

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
-from flykka.actors.scheduling.restart_strategy import RestartStrategy
+from flykka.actors.machines.restart.restart_strategy import RestartStrategy
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 _DRAWS = 1_000

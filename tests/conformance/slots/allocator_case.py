@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from flykka.actors.scheduling.slot_pool_events import (
+from flykka.actors.machines.slots.slot_pool_events import (
     AskForSlot,
     ResourceManagerConnected,
 )
-from flykka.actors.scheduling.slot_requests import (
+from flykka.actors.machines.slots.slot_requests import (
     CoLocationConstraint,
     RequestSlots,
     SlotRequest,
 )
-from flykka.messages.ids import AllocationId, ExecutionAttemptId, JobVertexId, TaskManagerId
+from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobVertexId, TaskManagerId
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.slots.job_slots import JobSlots
 from tests.conformance.slots.words import profile

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from flykka.actors.graph.execution_job_vertex import execution_job_vertices
-from flykka.actors.graph.slot_wishes import slot_request
-from flykka.actors.scheduling.execution_slot_allocator import ExecutionSlotAllocator
-from flykka.actors.scheduling.slot_requests import RequestSlots, SlotRequest
-from flykka.actors.scheduling.slot_sharing_groups import parallelism_for, slot_sharing_groups, slots_needed
-from flykka.messages.job_graph import JobVertex
-from tests.actors.graph.graphs import graph_of, vertex
+from flykka.actors.machines.graph.execution_job_vertex import execution_job_vertices
+from flykka.actors.machines.graph.slot_wishes import slot_request
+from flykka.actors.machines.slots.execution_slot_allocator import ExecutionSlotAllocator
+from flykka.actors.machines.slots.slot_requests import RequestSlots, SlotRequest
+from flykka.actors.machines.slots.slot_sharing_groups import parallelism_for, slot_sharing_groups, slots_needed
+from flykka.messages.graph.job_graph import JobVertex
+from tests.actors.machines.graph.graphs import graph_of, vertex
 from tests.conformance.case_files import Case, only_known_words
 
 _ALONE = "alone:"

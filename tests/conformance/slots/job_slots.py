@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flykka.actors.scheduling.execution_slot_allocator import (
+from flykka.actors.machines.slots.execution_slot_allocator import (
     AllocatorEffect,
     AllocatorEvent,
     AttemptsLost,
@@ -12,20 +12,20 @@ from flykka.actors.scheduling.execution_slot_allocator import (
     AttemptsRejected,
     ExecutionSlotAllocator,
 )
-from flykka.actors.scheduling.slot_pool_events import (
+from flykka.actors.machines.slots.slot_pool_events import (
     CancelRequestTimer,
     SlotsOffered,
     StartRequestTimer,
     TaskManagerConnected,
 )
-from flykka.actors.scheduling.slot_requests import (
+from flykka.actors.machines.slots.slot_requests import (
     ReturnSlot,
     SlotRequestId,
 )
-from flykka.messages.ids import AllocationId, ExecutionAttemptId, TaskManagerId, slot_id
-from flykka.messages.job_graph import ResourceSpec
-from flykka.messages.slots import SlotOffer
-from tests.actors.scheduling.slot_pool_events import free_slots
+from flykka.messages.control.slots import SlotOffer
+from flykka.messages.graph.job_graph import ResourceSpec
+from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, TaskManagerId, slot_id
+from tests.actors.machines.scheduling.slot_pool_events import free_slots
 
 
 class JobSlots:

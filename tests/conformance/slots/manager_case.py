@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flykka.actors.ignore import Ignore
-from flykka.actors.scheduling.slot_manager import ALLOCATE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, SlotManager
-from flykka.actors.scheduling.slot_manager_events import (
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.slots.slot_manager import ALLOCATE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, SlotManager
+from flykka.actors.machines.slots.slot_manager_events import (
     AllocationConfirmed,
     AllocationRefused,
     AskWhetherReleasable,
@@ -27,11 +27,11 @@ from flykka.actors.scheduling.slot_manager_events import (
     TimeoutCheckDue,
     UnfulfillableRequestsRefused,
 )
-from flykka.actors.scheduling.task_manager_slots import SlotState
-from flykka.actors.scheduling.task_manager_tracker import TASK_MANAGER_TIMEOUT_MS, Workers
-from flykka.messages.ids import AllocationId, JobId, SlotId, TaskManagerId
-from flykka.messages.job_graph import ResourceSpec
-from flykka.messages.registration import SlotReport, SlotStatus
+from flykka.actors.machines.slots.task_manager_slots import SlotState
+from flykka.actors.machines.slots.task_manager_tracker import TASK_MANAGER_TIMEOUT_MS, Workers
+from flykka.messages.control.registration import SlotReport, SlotStatus
+from flykka.messages.graph.job_graph import ResourceSpec
+from flykka.messages.wire.ids import AllocationId, JobId, SlotId, TaskManagerId
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.slots.words import profile
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flykka.actors.scheduling.slot_pool import IDLE_TIMEOUT_MS, REQUEST_TIMEOUT_MS
-from flykka.actors.scheduling.slot_pool_events import (
+from flykka.actors.machines.slots.slot_pool import IDLE_TIMEOUT_MS, REQUEST_TIMEOUT_MS
+from flykka.actors.machines.slots.slot_pool_events import (
     AllocationFailed,
     AnswerOffers,
     AskForSlot,
@@ -20,11 +20,11 @@ from flykka.actors.scheduling.slot_pool_events import (
     TaskManagerDisconnected,
     WithdrawRequest,
 )
-from flykka.actors.scheduling.slot_requests import (
+from flykka.actors.machines.slots.slot_requests import (
     RequestSlots,
     SlotRequest,
 )
-from flykka.messages.ids import AllocationId, ExecutionAttemptId, JobVertexId, TaskManagerId
+from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobVertexId, TaskManagerId
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.slots.job_slots import JobSlots
 from tests.conformance.slots.words import profile

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from flykka.actors.scheduling.slot_table import SlotTable, TaskSlotState
-from flykka.actors.scheduling.slot_table_events import (
+from flykka.actors.machines.slots.slot_table import SlotTable, TaskSlotState
+from flykka.actors.machines.slots.slot_table_events import (
     AllocationRequested,
     AnnounceFreeSlot,
     CancelSlotTimer,
@@ -23,8 +23,8 @@ from flykka.actors.scheduling.slot_table_events import (
     TaskEnded,
     TaskSubmitted,
 )
-from flykka.messages.ids import AllocationId, ExecutionAttemptId, JobId, TaskManagerId, slot_id
-from tests.actors.scheduling.descriptors import descriptor
+from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobId, TaskManagerId, slot_id
+from tests.actors.machines.scheduling.descriptors import descriptor
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 _HERE = TaskManagerId("tm")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flykka.actors.scheduling.slot_table import TaskSlotState
-from flykka.actors.task_manager import TaskManager
-from flykka.actors.task_slots import OFFER_TIMEOUT_MS
-from flykka.messages.heartbeat import Heartbeat, HeartbeatRequest
-from flykka.messages.ids import AllocationId, LeaderSessionId, SlotId, slot_id
-from flykka.messages.registration import AcknowledgeRegistration, DisconnectTaskManager, RegisterTaskManager
-from flykka.messages.slots import (
+from flykka.actors.machines.slots.slot_table import TaskSlotState
+from flykka.actors.task_manager.actor import TaskManager
+from flykka.actors.task_manager.task_slots import OFFER_TIMEOUT_MS
+from flykka.messages.control.heartbeat import Heartbeat, HeartbeatRequest
+from flykka.messages.control.registration import AcknowledgeRegistration, DisconnectTaskManager, RegisterTaskManager
+from flykka.messages.control.slots import (
     AcceptSlots,
     AllocateSlot,
     AllocateSlotConfirmed,
@@ -19,6 +18,7 @@ from flykka.messages.slots import (
     OfferSlots,
     SlotAvailable,
 )
+from flykka.messages.wire.ids import AllocationId, LeaderSessionId, SlotId, slot_id
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.peer import Peer
 from tests.actors.task_manager_cluster import HERE, JM_SESSION, JOB, RM_SESSION, Cluster

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flykka.messages.job_graph import ResourceSpec
+from flykka.messages.graph.job_graph import ResourceSpec
 
 
 def profile(words: Sequence[float] | None) -> ResourceSpec:

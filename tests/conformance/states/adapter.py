@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flykka.actors.graph.states import EXECUTION_TERMINAL, JOB_GLOBALLY_TERMINAL, JOB_TERMINAL
-from flykka.messages.job import JobStatus
-from flykka.messages.task import ExecutionState
+from flykka.actors.machines.states import EXECUTION_TERMINAL, JOB_GLOBALLY_TERMINAL, JOB_TERMINAL
+from flykka.messages.control.job import JobStatus
+from flykka.messages.tasks.task import ExecutionState
 from tests.conformance.case_files import Case, UnknownWordError, is_since
 from tests.conformance.states.execution_case import ExecutionCase
 from tests.conformance.states.job_case import JobCase

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 
-from flykka.actors.execution.events import TaskEvent
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.source import NoMoreSplits
-from flykka.messages.stage import StageFailed
-from flykka.messages.task import CancelTask, TaskDeploymentDescriptor
+from flykka.actors.machines.execution.events import TaskEvent
+from flykka.messages.tasks.source import NoMoreSplits
+from flykka.messages.tasks.stage import StageFailed
+from flykka.messages.tasks.task import CancelTask, TaskDeploymentDescriptor
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.spark_bridge.diagnosis.failures import serialized
 from flykka.spark_bridge.errors import OperatorFailedError
-from flykka.spark_bridge.failures import serialized
 from tests.conformance.case_files import UnknownWordError
 
 _RAISES = re.compile(r"raises(?: (?:an? )?(?P<raised>\w[\w.]*(?:\(.*\))?))?")

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from flykka.actors.execution.effects import RetryPartitionRequest, TaskEffect, TellBridge, TellJobMaster, TellPeer
-from flykka.actors.execution.events import StartTask, TaskEvent
-from flykka.actors.execution.partition_producer import PRODUCER_DISPOSED_ERROR
-from flykka.actors.execution.stream_task import StreamTask
-from flykka.messages.exchange import ErrorResponse, PartitionRequest, PartitionRequestDue
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ref import Ref
-from flykka.messages.stage import BridgeClosed, BridgeOpened, CloseBridge
-from flykka.messages.task import ExecutionState, PartitionProducerState, RequestPartitionProducerState
-from tests.actors.graph.graphs import failure
+from flykka.actors.machines.execution.effects import (
+    RetryPartitionRequest,
+    TaskEffect,
+    TellBridge,
+    TellJobMaster,
+    TellPeer,
+)
+from flykka.actors.machines.execution.events import StartTask, TaskEvent
+from flykka.actors.machines.execution.partition_producer import PRODUCER_DISPOSED_ERROR
+from flykka.actors.machines.execution.stream_task import StreamTask
+from flykka.messages.tasks.exchange import ErrorResponse, PartitionRequest, PartitionRequestDue
+from flykka.messages.tasks.stage import BridgeClosed, BridgeOpened, CloseBridge
+from flykka.messages.tasks.task import ExecutionState, PartitionProducerState, RequestPartitionProducerState
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ref import Ref
+from tests.actors.machines.graph.graphs import failure
 from tests.conformance.case_files import UnknownWordError
 from tests.conformance.states.descriptors import PARTITION, consumer_descriptor
 

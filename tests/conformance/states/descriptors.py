@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flykka.messages.ids import ExecutionAttemptId, partition_id
-from flykka.messages.job_graph import OperatorKind, TaskCancellationSettings
-from flykka.messages.ref import Ref
-from flykka.messages.task import InputChannelDescriptor, InputGateDescriptor, TaskDeploymentDescriptor
-from tests.actors.scheduling.descriptors import descriptor
+from flykka.messages.graph.job_graph import OperatorKind, TaskCancellationSettings
+from flykka.messages.tasks.task import InputChannelDescriptor, InputGateDescriptor, TaskDeploymentDescriptor
+from flykka.messages.wire.ids import ExecutionAttemptId, partition_id
+from flykka.messages.wire.ref import Ref
+from tests.actors.machines.scheduling.descriptors import descriptor
 
 PARTITION = partition_id(ExecutionAttemptId("job-1_producer_0_0"), 0)
 

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from flykka.actors.errors import IllegalTransitionError
-from flykka.actors.graph.effects import CancelAttempt, ExecutionMoved
-from flykka.actors.graph.execution import AttemptEffect, Execution, LeaveSlot, ProtocolViolated
-from flykka.actors.graph.states import EXECUTION_TERMINAL
-from flykka.messages.ids import ExecutionAttemptId, JobVertexId
-from flykka.messages.state import TaskStateSnapshot
-from flykka.messages.task import ExecutionState, TaskExecutionState
-from tests.actors.graph.graphs import failure, slot
+from flykka.actors.machines.graph.effects import CancelAttempt, ExecutionMoved
+from flykka.actors.machines.graph.execution import AttemptEffect, Execution, LeaveSlot, ProtocolViolated
+from flykka.actors.machines.states import EXECUTION_TERMINAL
+from flykka.messages.state.handles import TaskStateSnapshot
+from flykka.messages.tasks.task import ExecutionState, TaskExecutionState
+from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
+from tests.actors.machines.graph.graphs import failure, slot
 from tests.conformance.case_files import UnknownWordError, only_known_words
 
 _WAY_TO: dict[str, tuple[str, ...]] = {

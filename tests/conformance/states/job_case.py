@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from flykka.actors.graph.effects import (
+from flykka.actors.machines.graph.effects import (
     AnswerProducerState,
     AskForRestoreState,
     CancelAttempt,
@@ -21,7 +21,7 @@ from flykka.actors.graph.effects import (
     FinalizeVertices,
     StartRestartTimer,
 )
-from flykka.actors.graph.events import (
+from flykka.actors.machines.graph.events import (
     CancellationRequested,
     Event,
     GlobalFailureReported,
@@ -35,16 +35,16 @@ from flykka.actors.graph.events import (
     TaskStateUpdated,
     VerticesFinalized,
 )
-from flykka.actors.graph.execution import Execution
-from flykka.actors.graph.execution_graph import ExecutionGraph
-from flykka.actors.graph.execution_vertex import ExecutionVertex
-from flykka.actors.scheduling.restart_strategy import FixedDelayRestartStrategy
-from flykka.actors.scheduling.slot_requests import RequestSlots, ReturnSlot, SlotRequest
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import ExecutionAttemptId, JobVertexId, partition_id
-from flykka.messages.job_graph import JobEdge, JobVertex, ScheduleMode, ShipStrategy
-from flykka.messages.task import ExecutionState, TaskExecutionState
-from tests.actors.graph.graphs import JOB, failure, graph_of, slot, vertex
+from flykka.actors.machines.graph.execution import Execution
+from flykka.actors.machines.graph.execution_graph import ExecutionGraph
+from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
+from flykka.actors.machines.restart.restart_strategy import FixedDelayRestartStrategy
+from flykka.actors.machines.slots.slot_requests import RequestSlots, ReturnSlot, SlotRequest
+from flykka.messages.graph.job_graph import JobEdge, JobVertex, ScheduleMode, ShipStrategy
+from flykka.messages.tasks.task import ExecutionState, TaskExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, partition_id
+from tests.actors.machines.graph.graphs import JOB, failure, graph_of, slot, vertex
 from tests.conformance.case_files import UnknownWordError, only_known_words
 
 _GIVEN = {"component", "vertices", "restart", "connections", "slots", "slot_sharing"}

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from flykka.actors.execution.effects import (
+from flykka.actors.machines.execution.effects import (
     EndAttempt,
     ReportFatalError,
     StartCancellationTimer,
@@ -22,19 +22,18 @@ from flykka.actors.execution.effects import (
     TellBridge,
     TellJobMaster,
 )
-from flykka.actors.execution.events import BridgeLost, StartTask, TaskEvent
-from flykka.actors.execution.stream_task import StreamTask
-from flykka.messages.checkpoint import (
+from flykka.actors.machines.execution.events import BridgeLost, StartTask, TaskEvent
+from flykka.actors.machines.execution.stream_task import StreamTask
+from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     CheckpointOptions,
     NotifyCheckpointComplete,
     TriggerCheckpoint,
 )
-from flykka.messages.job_graph import TaskCancellationSettings
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
-from flykka.messages.source import RequestSplits
-from flykka.messages.stage import (
+from flykka.messages.graph.job_graph import TaskCancellationSettings
+from flykka.messages.state.handles import TaskStateSnapshot
+from flykka.messages.tasks.source import RequestSplits
+from flykka.messages.tasks.stage import (
     BridgeClosed,
     BridgeOpened,
     CheckpointCommitted,
@@ -46,8 +45,7 @@ from flykka.messages.stage import (
     StageFinished,
     StateSnapshotted,
 )
-from flykka.messages.state import TaskStateSnapshot
-from flykka.messages.task import (
+from flykka.messages.tasks.task import (
     CancellationDue,
     CancelTask,
     ExecutionState,
@@ -56,7 +54,9 @@ from flykka.messages.task import (
     TaskExecutionState,
     UpdateTaskExecutionState,
 )
-from tests.actors.graph.graphs import failure
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
+from tests.actors.machines.graph.graphs import failure
 from tests.conformance.case_files import UnknownWordError, only_known_words
 from tests.conformance.states.body import Body
 from tests.conformance.states.consumer_case import ConsumerCase

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flykka.actors.exchange.watermark_generators import (
+from flykka.actors.machines.exchange.watermark_generators import (
     AscendingTimestampsWatermarks,
     BoundedOutOfOrdernessWatermarks,
     NoWatermarks,
@@ -14,9 +14,9 @@ from flykka.actors.exchange.watermark_generators import (
     TimestampsAndWatermarksOperator,
     WatermarkGenerator,
 )
-from flykka.actors.exchange.watermarks import WatermarkValve
-from flykka.messages.exchange import Watermark, WatermarkStatus
-from flykka.messages.job_graph import MonotonyViolationHandler
+from flykka.actors.machines.exchange.watermarks import WatermarkValve
+from flykka.messages.graph.job_graph import MonotonyViolationHandler
+from flykka.messages.tasks.exchange import Watermark, WatermarkStatus
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 STATUS = {"idle": True, "active": False}

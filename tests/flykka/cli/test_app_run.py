@@ -7,11 +7,11 @@ from io import StringIO
 import pytest
 from rich.console import Console as RichConsole
 
+from flykka.api.job_settings import JobSettings
 from flykka.cli.app_run import AppRun
-from flykka.job_settings import JobSettings
-from flykka.launch import LaunchOptions
-from flykka.messages.job import JobResultSuccess
-from tests.flykka.jobs.one_job import JOB, one_job
+from flykka.cluster.launch import LaunchOptions
+from flykka.messages.control.job import JobResultSuccess
+from tests.flykka.client.one_job import JOB, one_job
 
 
 def app_run(shown: StringIO | None = None) -> AppRun:

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from flykka.cli.main import main
-from flykka.spark_bridge.cache_folder import FOLDER_VARIABLE
-from flykka.spark_bridge.class_archive import class_archive, reading_options
+from flykka.spark_bridge.session.cache_folder import FOLDER_VARIABLE
+from flykka.spark_bridge.session.class_archive import class_archive, reading_options
 
 MAPPED = """
 from pathlib import Path
 from pyspark import SparkContext
-from flykka.spark_bridge.class_archive import class_archive
-from flykka.spark_bridge.session import spark_session
+from flykka.spark_bridge.session.class_archive import class_archive
+from flykka.spark_bridge.session.session import spark_session
 session = spark_session("local[1]")
 print(str(class_archive()) in Path(f"/proc/{SparkContext._gateway.proc.pid}/maps").read_text())
 session.stop()

@@ -10,10 +10,10 @@ from itertools import count
 import pytest
 
 from flykka.cli.interrupts import Interrupts, Wish
+from flykka.client.job_client import JobClient
 from flykka.errors import JobCancelledError
-from flykka.jobs.job_client import JobClient
-from flykka.messages.job import CancelJob, JobResultSuccess, StopJob
-from tests.flykka.jobs.one_job import JOB, KEPT, OneJob, one_job
+from flykka.messages.control.job import CancelJob, JobResultSuccess, StopJob
+from tests.flykka.client.one_job import JOB, KEPT, OneJob, one_job
 
 STOPPING = "stopping: taking a last checkpoint"
 AGAIN = {

@@ -14,10 +14,10 @@ from flykka.cli.app import App
 from flykka.cli.app_inputs import AppInputs
 from flykka.cli.main import main
 from flykka.cli.plan_cache import PlanCache
-from flykka.launch import LaunchOptions
-from flykka.messages.job_graph import JobGraph
+from flykka.cluster.launch import LaunchOptions
+from flykka.messages.graph.job_graph import JobGraph
 from flykka.plan.program_plan import ProgramPlan, program_plan
-from flykka.spark_bridge.cache_folder import FOLDER_VARIABLE
+from flykka.spark_bridge.session.cache_folder import FOLDER_VARIABLE
 from tests.flykka.plan.plans import graphs
 
 APP = """

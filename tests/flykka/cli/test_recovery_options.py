@@ -7,7 +7,7 @@ import argparse
 import pytest
 
 from flykka.cli.recovery_options import add_recovery_options
-from flykka.messages.job_graph import (
+from flykka.messages.graph.job_graph import (
     ExponentialDelayRestartStrategyConfiguration,
     FailoverStrategyKind,
     FailureRateRestartStrategyConfiguration,

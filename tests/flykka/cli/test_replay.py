@@ -13,8 +13,8 @@ from xml.etree import ElementTree
 import pytest
 
 from flykka.cli.main import main
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.replays import assert_replays
@@ -167,7 +167,7 @@ def test_a_message_of_no_known_type_is_no_divergence(tmp_path: Path) -> None:
     # Its class is known to the process that records, and not to the one that replays.
     script = """
 import sys
-from flykka.messages.message import Message, message
+from flykka.messages.wire.message import Message, message
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.recorder import TraceRecorder
 from tests.runtime.players import player

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flykka.cli.main import main
-from flykka.launch import current_launch
+from flykka.cluster.launch import current_launch
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -11,15 +11,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flykka import FileSink, FileSource, StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy
-from flykka.actors.checkpoint_storage import CheckpointStorage, initialize_savepoint
-from flykka.actors.graph.operator_ids import operator_id
-from flykka.actors.state.handles import operator_metadata
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage, initialize_savepoint
+from flykka.actors.machines.graph.operator_ids import operator_id
+from flykka.actors.machines.state.handles import operator_metadata
 from flykka.cli.main import main
-from flykka.messages.checkpoint import SnapshotType
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint, OperatorMetadata, TaskStateEntry
-from flykka.messages.ids import JobId, JobVertexId, OperatorId
-from flykka.messages.job_graph import OperatorKind, OperatorRef
-from flykka.messages.state import (
+from flykka.messages.checkpointing.checkpoint import SnapshotType
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata, TaskStateEntry
+from flykka.messages.graph.job_graph import OperatorKind, OperatorRef
+from flykka.messages.state.handles import (
     ExclusiveStateHandle,
     KeyGroupRange,
     OperatorListState,
@@ -27,6 +26,7 @@ from flykka.messages.state import (
     StateSchema,
     TaskStateSnapshot,
 )
+from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
 
 WINDOWS = operator_id("totals")
 

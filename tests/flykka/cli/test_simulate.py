@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.checkpoint.pending import PendingCheckpoint
+from flykka.actors.machines.checkpoint.pending import PendingCheckpoint
 from flykka.cli.main import main
 from flykka.runtime.trace.reader import Trace
 

@@ -17,14 +17,14 @@ import msgpack
 import pytest
 
 from flykka.cli.trace import add_trace_commands
-from flykka.messages.checkpoint import CheckpointDeclineReason, TriggerCheckpoint
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import ExecutionAttemptId, JobId, LeaderSessionId
-from flykka.messages.job import CheckpointAborted, CheckpointCompleted, JobResultFailure, JobSubmitSuccess
-from flykka.messages.leader import LeaderSessionMessage
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
-from flykka.messages.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, TriggerCheckpoint
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted, JobResultFailure, JobSubmitSuccess
+from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.messages.tasks.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId, LeaderSessionId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.envelope import Envelope
 from flykka.runtime.recording import Effect, Recorder
 from flykka.runtime.trace.flight_recorder import FlightRecorder

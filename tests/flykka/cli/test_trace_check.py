@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.checkpoint.pending import PendingCheckpoint
+from flykka.actors.machines.checkpoint.pending import PendingCheckpoint
 from flykka.cli.main import main
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.flight_recorder import FlightRecorder

@@ -7,11 +7,11 @@ from io import StringIO
 from rich.console import Console as RichConsole
 from rich.console import RenderableType
 
-from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
-from flykka.jobs.job_details import CheckpointStatistics, JobDetails, JobVertexDetails
-from flykka.messages.ids import JobId, JobVertexId
-from flykka.messages.job import JobStatus
-from flykka.messages.task import ExecutionState
+from flykka.actors.machines.checkpoint.statistics import CheckpointStatsStatus
+from flykka.client.job_details import CheckpointStatistics, JobDetails, JobVertexDetails
+from flykka.messages.control.job import JobStatus
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import JobId, JobVertexId
 
 DETAILS = JobDetails(
     job_id=JobId("job"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from flykka.console.checkpoint_lines import LONGEST_PAUSE_MS, CheckpointLine, CheckpointLines
-from flykka.messages.ids import JobId
-from flykka.messages.job import CheckpointCompleted
+from flykka.messages.control.job import CheckpointCompleted
+from flykka.messages.wire.ids import JobId
 
 SIZE = "2.0 KiB, 512 B of it new"
 

@@ -10,10 +10,8 @@ import pytest
 from rich.console import Console as RichConsole
 
 from flykka.console.event_lines import Console
-from flykka.messages.checkpoint import CheckpointDeclineReason
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import ExecutionAttemptId, JobId, TaskManagerId
-from flykka.messages.job import (
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.control.job import (
     CheckpointAborted,
     CheckpointCompleted,
     ExecutionStateChanged,
@@ -23,8 +21,10 @@ from flykka.messages.job import (
     JobStatusChanged,
     TaskManagerLost,
 )
-from flykka.messages.message import Message
-from flykka.messages.task import ExecutionState
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId, TaskManagerId
+from flykka.messages.wire.message import Message
 
 JOB = JobId("job")
 

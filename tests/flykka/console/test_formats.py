@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flykka.console.formats import format_bytes, format_cause, format_count, format_event_time, format_lag
-from flykka.messages.failure import SerializedThrowable
+from flykka.messages.wire.failure import SerializedThrowable
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

@@ -7,11 +7,11 @@ from io import StringIO
 import pytest
 from rich.console import Console as RichConsole
 
+from flykka.client.job_client import JobClient
 from flykka.console.job_console import JobConsole
 from flykka.errors import JobCancelledError
-from flykka.jobs.job_client import JobClient
-from flykka.messages.job import JobResultFailure, JobResultSuccess, JobStatus
-from tests.flykka.jobs.one_job import BOOM, JOB, KEPT, one_job, status
+from flykka.messages.control.job import JobResultFailure, JobResultSuccess, JobStatus
+from tests.flykka.client.one_job import BOOM, JOB, KEPT, one_job, status
 
 
 def kept(client: JobClient) -> list[tuple[str, str]]:

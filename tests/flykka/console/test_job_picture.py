@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.checkpoint.statistics import CheckpointStatsStatus
-from flykka.console.job_picture import JobPicture
-from flykka.jobs.job_details import (
+from flykka.actors.machines.checkpoint.statistics import CheckpointStatsStatus
+from flykka.client.job_details import (
     CheckpointStatistics,
     JobDetails,
     JobVertexDetails,
@@ -16,10 +15,11 @@ from flykka.jobs.job_details import (
     Restart,
     TimeShares,
 )
-from flykka.messages.checkpoint import CheckpointDeclineReason
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.job import JobStatus
-from flykka.messages.task import ExecutionState
+from flykka.console.job_picture import JobPicture
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.control.job import JobStatus
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
 from tests.flykka.console.pictures import DETAILS, VERTEX, checkpoint, shown
 
 BUSY = replace(

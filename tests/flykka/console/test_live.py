@@ -11,9 +11,9 @@ from io import StringIO
 import pytest
 from rich.console import Console as RichConsole
 
+from flykka.client.job_details import JobDetails
 from flykka.console.live import LiveScreen, can_be_live
-from flykka.jobs.job_details import JobDetails
-from flykka.messages.bridge import WorkProgress
+from flykka.messages.tasks.bridge import WorkProgress
 from tests.flykka.console.pictures import DETAILS
 
 

@@ -6,7 +6,7 @@ from threading import Event
 
 from flykka.console.job_picture import JobPicture
 from flykka.console.long_work import LongWork
-from flykka.messages.bridge import WorkProgress
+from flykka.messages.tasks.bridge import WorkProgress
 from tests.flykka.console.pictures import DETAILS, shown
 
 PATIENCE_SECONDS = 10

@@ -7,12 +7,16 @@ from io import StringIO
 
 from rich.console import Console as RichConsole
 
+from flykka.client.job_details import JobDetails, JobVertexDetails
 from flykka.console.summary import print_summary
-from flykka.jobs.job_details import JobDetails, JobVertexDetails
-from flykka.messages.exception_history import ExceptionHistoryEntry, FailureOutcome, RootExceptionHistoryEntry
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import JobVertexId, TaskManagerId
-from flykka.messages.job import JobStatus
+from flykka.messages.control.job import JobStatus
+from flykka.messages.monitoring.exception_history import (
+    ExceptionHistoryEntry,
+    FailureOutcome,
+    RootExceptionHistoryEntry,
+)
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobVertexId, TaskManagerId
 from tests.flykka.console.pictures import DETAILS, VERTEX, checkpoint
 
 SINK: JobVertexDetails = replace(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flykka.explanation.answers import Answers, Silent
-from flykka.messages.explanation import (
+from flykka.messages.control.job import JobStatus
+from flykka.messages.monitoring.explanation import (
     AttemptExplained,
     ChannelExplained,
     CheckpointsExplained,
@@ -17,8 +18,9 @@ from flykka.messages.explanation import (
     StageProgress,
     TaskExplained,
 )
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import (
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import (
     ExecutionAttemptId,
     JobId,
     JobVertexId,
@@ -27,8 +29,6 @@ from flykka.messages.ids import (
     attempt_id,
     partition_id,
 )
-from flykka.messages.job import JobStatus
-from flykka.messages.task import ExecutionState
 
 JOB = JobId("job-1")
 NOW = 100_000

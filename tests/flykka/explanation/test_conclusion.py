@@ -8,15 +8,15 @@ import pytest
 
 from flykka.explanation.answers import Answers
 from flykka.explanation.conclusion import JobWhy, conclude
-from flykka.messages.explanation import (
+from flykka.messages.control.job import JobStatus
+from flykka.messages.monitoring.explanation import (
     CheckpointsExplained,
     LeadershipExplained,
     RestartExplained,
     TaskExplained,
 )
-from flykka.messages.ids import JobVertexId, attempt_id
-from flykka.messages.job import JobStatus
-from flykka.messages.task import ExecutionState
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import JobVertexId, attempt_id
 from tests.flykka.explanation.answers import (
     BUG,
     JOB,

@@ -9,10 +9,10 @@ import pytest
 
 from flykka.explanation.conclusion import JobWhy
 from flykka.explanation.inquiry import Inquiry, Known
-from flykka.messages.ids import JobId
-from flykka.messages.job import JobStatus
-from flykka.messages.stage import StateSnapshotted
-from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.messages.control.job import JobStatus
+from flykka.messages.tasks.stage import StateSnapshotted
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.ids import JobId
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import Names, Stage

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from flykka.explanation.job_exceptions import JobExceptionHistory
-from flykka.messages.exception_history import ExceptionHistoryEntry, FailureOutcome, RootExceptionHistoryEntry
-from flykka.messages.failure import SerializedThrowable
+from flykka.messages.monitoring.exception_history import (
+    ExceptionHistoryEntry,
+    FailureOutcome,
+    RootExceptionHistoryEntry,
+)
+from flykka.messages.wire.failure import SerializedThrowable
 
 CAUSE = SerializedThrowable(
     type_name="ValueError", message="operator 'counts': no\n  File \"app.py\", line 7, in counts"

@@ -15,11 +15,11 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from flykka.cli.main import main
+from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
 from flykka.explanation.sockets import FOLDER_VARIABLE, Process, ask_all, listening_socket, receive, send
-from flykka.local_cluster import ClusterSettings, LocalCluster
-from flykka.messages.job_graph import CheckpointingSettings
-from tests.actors.graph.graphs import graph_of, vertex
-from tests.flykka.test_local_cluster import SilentDataPlane
+from flykka.messages.graph.job_graph import CheckpointingSettings
+from tests.actors.machines.graph.graphs import graph_of, vertex
+from tests.flykka.cluster.test_local_cluster import SilentDataPlane
 
 pytestmark = pytest.mark.slow
 
@@ -28,10 +28,10 @@ Begin = Callable[..., int]
 JOB_PROCESS = """
 import sys, threading
 from dataclasses import replace
-from flykka.local_cluster import ClusterSettings, LocalCluster
-from flykka.messages.job_graph import CheckpointingSettings
-from tests.actors.graph.graphs import graph_of, vertex
-from tests.flykka.test_local_cluster import SilentDataPlane
+from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.messages.graph.job_graph import CheckpointingSettings
+from tests.actors.machines.graph.graphs import graph_of, vertex
+from tests.flykka.cluster.test_local_cluster import SilentDataPlane
 
 names = sys.argv[2:]
 with LocalCluster(SilentDataPlane(), ClusterSettings(slots_per_task_manager=8)) as cluster:

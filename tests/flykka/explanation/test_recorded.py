@@ -9,8 +9,8 @@ import pytest
 from flykka.cli.main import main
 from flykka.errors import TraceSelectionError
 from flykka.explanation.recorded import explain_recorded
-from flykka.messages.job import JobStatus
-from flykka.messages.stage import StageFinished
+from flykka.messages.control.job import JobStatus
+from flykka.messages.tasks.stage import StageFinished
 from flykka.runtime.errors import ReplaySessionError
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.reader import Trace

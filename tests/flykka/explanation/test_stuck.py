@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from flykka.local_cluster import ClusterSettings, LocalCluster
-from flykka.messages.job_graph import CheckpointingSettings, ShipStrategy
-from flykka.messages.task import TaskDeploymentDescriptor
+from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.messages.graph.job_graph import CheckpointingSettings, ShipStrategy
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.runtime.props import Props
 from tests.actors.cast import Names
-from tests.actors.graph.graphs import graph_of, vertex
+from tests.actors.machines.graph.graphs import graph_of, vertex
 
 pytestmark = pytest.mark.slow
 

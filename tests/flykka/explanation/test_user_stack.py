@@ -7,7 +7,7 @@ from pathlib import Path
 
 import flykka
 from flykka.explanation.user_stack import told_whole, user_story
-from flykka.messages.failure import SerializedThrowable
+from flykka.messages.wire.failure import SerializedThrowable
 
 WORKER = """\
 Traceback (most recent call last):

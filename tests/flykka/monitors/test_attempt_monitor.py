@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint
-from flykka.messages.coordination import CoordinatedTaskStateChanged, RestoreState
-from flykka.messages.ids import AllocationId, ExecutionAttemptId, LeaderSessionId
-from flykka.messages.job import ExecutionStateChanged
-from flykka.messages.job_control import JobRestartDue
-from flykka.messages.leader import LeaderSessionMessage
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
-from flykka.messages.task import (
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.control.checkpoint_coordination import CoordinatedTaskStateChanged, RestoreState
+from flykka.messages.control.job import ExecutionStateChanged
+from flykka.messages.control.job_control import JobRestartDue
+from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.messages.tasks.task import (
     CancelTask,
     ExecutionState,
     SubmitTask,
@@ -18,9 +15,12 @@ from flykka.messages.task import (
     TaskExecutionState,
     UpdateTaskExecutionState,
 )
+from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, LeaderSessionId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.monitors.attempts import AttemptMonitor
 from flykka.runtime.trace.records import Turn
-from tests.actors.graph.graphs import vertex
+from tests.actors.machines.graph.graphs import vertex
 from tests.flykka.monitors.turns import CLIENT, COORDINATOR, JOB, JOB_MASTER, TASK_MANAGER, attempt, seen, turn
 
 DUE = JobRestartDue(version=1)

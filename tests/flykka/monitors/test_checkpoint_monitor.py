@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flykka.messages.checkpoint import (
+from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     CheckpointDeclineReason,
     CheckpointOptions,
@@ -16,8 +16,8 @@ from flykka.messages.checkpoint import (
     TaskCheckpointMessages,
     TriggerCheckpoint,
 )
-from flykka.messages.checkpoint_metadata import CompletedCheckpoint, TaskStateEntry
-from flykka.messages.coordination import (
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.control.checkpoint_coordination import (
     CheckpointIds,
     CheckpointsRecovered,
     CheckpointTimedOut,
@@ -31,11 +31,11 @@ from flykka.messages.coordination import (
     RestoreState,
     StopCheckpointing,
 )
-from flykka.messages.ids import JobVertexId, LeaderSessionId
-from flykka.messages.job import CheckpointAborted, CheckpointCompleted, JobStatus
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
-from flykka.messages.task import ExecutionState
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted, JobStatus
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import JobVertexId, LeaderSessionId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.monitors.checkpoints import CheckpointMonitor
 from flykka.runtime.signals import DeathWatchNotification
 from flykka.runtime.trace.effects import Undecoded

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from flykka.messages.checkpoint import NotifyCheckpointAborted, NotifyCheckpointComplete
-from flykka.messages.message import Message
-from flykka.messages.stage import CommitCheckpoint, StateSnapshotted
-from flykka.messages.state import TaskStateSnapshot
+from flykka.messages.checkpointing.checkpoint import NotifyCheckpointAborted, NotifyCheckpointComplete
+from flykka.messages.state.handles import TaskStateSnapshot
+from flykka.messages.tasks.stage import CommitCheckpoint, StateSnapshotted
+from flykka.messages.wire.message import Message
 from flykka.monitors.commits import CommitMonitor
 from flykka.runtime.trace.records import Turn
 from tests.flykka.monitors.turns import BRIDGE, JOB, TASK, attempt, seen, turn

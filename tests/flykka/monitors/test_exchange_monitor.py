@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.messages.batch import BatchRef
-from flykka.messages.exchange import (
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import (
     AddCredit,
     Buffer,
     BufferResponse,
@@ -14,11 +14,11 @@ from flykka.messages.exchange import (
     PartitionRequest,
     Watermark,
 )
-from flykka.messages.ids import BatchId, ExecutionAttemptId, ResultPartitionId
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
-from flykka.messages.stage import BridgeClosed, BridgeOpened, StageFinished
-from flykka.messages.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
+from flykka.messages.tasks.stage import BridgeClosed, BridgeOpened, StageFinished
+from flykka.messages.tasks.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
+from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.monitors.exchange import ExchangeMonitor
 from flykka.runtime.signals import DeathWatchNotification
 from flykka.runtime.trace.records import Turn

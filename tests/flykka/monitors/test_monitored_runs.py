@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.checkpoint.pending import PendingCheckpoint
-from flykka.messages.ids import ExecutionAttemptId
-from flykka.messages.job import CheckpointCompleted
-from flykka.messages.state import TaskStateSnapshot
+from flykka.actors.machines.checkpoint.pending import PendingCheckpoint
+from flykka.messages.control.job import CheckpointCompleted
+from flykka.messages.state.handles import TaskStateSnapshot
+from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.monitors.monitor import Violation
 from flykka.monitors.monitors import all_monitors, check
 from flykka.monitors.recorder import MonitoringRecorder

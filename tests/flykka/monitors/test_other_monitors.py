@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.messages.batch import BatchRef
-from flykka.messages.exchange import BufferResponse
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.heartbeat import HeartbeatDue
-from flykka.messages.ids import BatchId, ResultPartitionId
-from flykka.messages.job import JobStatus, JobStatusChanged
-from flykka.messages.message import Message
-from flykka.messages.stage import HoldInFlight, ReadSplits, ReleaseBatches, RunStage, StageFinished
-from flykka.messages.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
+from flykka.messages.control.heartbeat import HeartbeatDue
+from flykka.messages.control.job import JobStatus, JobStatusChanged
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import BufferResponse
+from flykka.messages.tasks.stage import HoldInFlight, ReadSplits, ReleaseBatches, RunStage, StageFinished
+from flykka.messages.tasks.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import BatchId, ResultPartitionId
+from flykka.messages.wire.message import Message
 from flykka.monitors.batches import BatchMonitor
 from flykka.monitors.failures import FailureMonitor
 from flykka.monitors.liveness import LivenessMonitor

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.heartbeat import Heartbeat, HeartbeatDue
-from flykka.messages.ids import AllocationId, LeaderSessionId, SlotId, TaskManagerId
-from flykka.messages.leader import LeaderSessionMessage
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
-from flykka.messages.registration import (
+from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue
+from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.messages.control.registration import (
     AcknowledgeRegistration,
     DisconnectJobMaster,
     DisconnectTaskManager,
     JobMasterRegistrationSuccess,
     RegisterTaskManager,
 )
-from flykka.messages.slots import AllocateSlot, SlotRequestFailed
+from flykka.messages.control.slots import AllocateSlot, SlotRequestFailed
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import AllocationId, LeaderSessionId, SlotId, TaskManagerId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.monitors.sessions import SessionMonitor
 from flykka.runtime.signals import Terminated
 from flykka.runtime.trace.records import Turn

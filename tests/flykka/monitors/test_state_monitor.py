@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.graph.states import EXECUTION_MOVES, JOB_MOVES, TASK_MOVES
-from flykka.messages.ids import ExecutionAttemptId
-from flykka.messages.job import ExecutionStateChanged, JobStatus, JobStatusChanged, RegisterJobClient
-from flykka.messages.job_control import JobRestartDue
-from flykka.messages.ref import Ref
-from flykka.messages.stage import BridgeClosed
-from flykka.messages.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
+from flykka.actors.machines.states import EXECUTION_MOVES, JOB_MOVES, TASK_MOVES
+from flykka.messages.control.job import ExecutionStateChanged, JobStatus, JobStatusChanged, RegisterJobClient
+from flykka.messages.control.job_control import JobRestartDue
+from flykka.messages.tasks.stage import BridgeClosed
+from flykka.messages.tasks.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
+from flykka.messages.wire.ids import ExecutionAttemptId
+from flykka.messages.wire.ref import Ref
 from flykka.monitors.states import StateMonitor
 from flykka.runtime.signals import DeathWatchNotification
 from flykka.runtime.trace.records import Killed, Turn

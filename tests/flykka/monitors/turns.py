@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import ExecutionAttemptId, JobId
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.monitors.monitor import Monitor
 from flykka.monitors.monitors import Watch
 from flykka.runtime.trace.effects import Send, Undecoded

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.local_cluster import slots_needed
-from flykka.messages.job_graph import JobType
+from flykka.cluster.local_cluster import slots_needed
+from flykka.messages.graph.job_graph import JobType
 from flykka.plan.document import document
 from flykka.plan.program_plan import Wiring
 from flykka.plan.reads import told

@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from flykka.messages.checkpoint import AcknowledgeCheckpoint
-from flykka.messages.ids import JobId
-from flykka.messages.job import JobStatus, SubmitJob
-from flykka.messages.ref import Ref
-from flykka.messages.stage import (
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
+from flykka.messages.control.job import JobStatus, SubmitJob
+from flykka.messages.tasks.stage import (
     CheckpointCommitted,
     ReadSplits,
     SinkRows,
@@ -20,6 +18,8 @@ from flykka.messages.stage import (
     StageFinished,
     StateSnapshotted,
 )
+from flykka.messages.wire.ids import JobId
+from flykka.messages.wire.ref import Ref
 from flykka.replay.job_fork import JobFork, JobSession
 from flykka.replay.outcomes import JobOutcome, RunOutcome
 from flykka.replay.replayer import Replayer

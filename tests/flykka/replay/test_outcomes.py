@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flykka.messages.exception_history import ExceptionHistoryEntry, FailureOutcome, RootExceptionHistoryEntry
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import JobId
+from flykka.messages.monitoring.exception_history import (
+    ExceptionHistoryEntry,
+    FailureOutcome,
+    RootExceptionHistoryEntry,
+)
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
 from flykka.replay.outcomes import JobOutcome
 
 BOOM = SerializedThrowable(type_name="ValueError", message="boom")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from flykka import Replayer
-from flykka.actors.bridge import Bridge
 from flykka.actors.data_plane import DataPlane, Engine
-from flykka.messages.job import JobResultSuccess
+from flykka.actors.task.bridge import Bridge
+from flykka.messages.control.job import JobResultSuccess
 from flykka.replay.fork_data_plane import ENGINE_CALLS
 from flykka.replay.recorded_data_plane import RecordedDataPlane
 from flykka.runtime.testing.seeded import SeededSystem

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from flykka import LocalCluster, Replayer
-from flykka.local_cluster import ClusterSettings
-from flykka.messages.job import CheckpointCompleted, JobRestored, JobStatus
-from flykka.messages.job_graph import CheckpointingSettings
-from flykka.messages.message import Message
+from flykka.cluster.local_cluster import ClusterSettings
+from flykka.messages.control.job import CheckpointCompleted, JobRestored, JobStatus
+from flykka.messages.graph.job_graph import CheckpointingSettings
+from flykka.messages.wire.message import Message
 from tests.actors.cast import Names
-from tests.actors.graph.graphs import graph_of, vertex
+from tests.actors.machines.graph.graphs import graph_of, vertex
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flykka.messages.checkpoint import (
+from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     CheckpointDeclineReason,
     CheckpointMetrics,
@@ -12,12 +12,12 @@ from flykka.messages.checkpoint import (
     SnapshotOperatorCoordinators,
     TriggerCheckpoint,
 )
-from flykka.messages.coordination import MetadataWritten, PeriodicTriggerDue
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import ExecutionAttemptId, JobId, JobVertexId, attempt_id
-from flykka.messages.job import CheckpointAborted, CheckpointCompleted
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
+from flykka.messages.control.checkpoint_coordination import MetadataWritten, PeriodicTriggerDue
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, attempt_id
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.envelope import Envelope
 from flykka.runtime.recording import Effect
 from flykka.runtime.trace.recorder import TraceRecorder

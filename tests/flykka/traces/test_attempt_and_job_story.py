@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 
 from flykka.errors import TraceSelectionError
-from flykka.messages.checkpoint import CheckpointDeclineReason, NotifyCheckpointComplete, TriggerCheckpoint
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import JobId, TaskManagerId
-from flykka.messages.job import (
+from flykka.messages.checkpointing.checkpoint import (
+    CheckpointDeclineReason,
+    NotifyCheckpointComplete,
+    TriggerCheckpoint,
+)
+from flykka.messages.control.job import (
     CheckpointAborted,
     CheckpointCompleted,
     ExecutionStateChanged,
@@ -19,11 +21,13 @@ from flykka.messages.job import (
     JobStatusChanged,
     TaskManagerLost,
 )
-from flykka.messages.job_control import JobEnded
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
-from flykka.messages.stage import BridgeClosed, BridgeOpened, CloseBridge, OpenBridge, StageFailed, StageFinished
-from flykka.messages.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
+from flykka.messages.control.job_control import JobEnded
+from flykka.messages.tasks.stage import BridgeClosed, BridgeOpened, CloseBridge, OpenBridge, StageFailed, StageFinished
+from flykka.messages.tasks.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId, TaskManagerId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from tests.flykka.traces.recording import BEGIN_MS, JOB, TASK_MANAGER, Recording, attempt, job_master, task
 
 BOOM = SerializedThrowable(type_name="OSError", message="disk full")

@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 
 from flykka.errors import TraceSelectionError
-from flykka.messages.checkpoint import (
+from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
     DeclineCheckpoint,
     NotifyCheckpointComplete,
     SnapshotOperatorCoordinators,
     TaskCheckpointMessages,
 )
-from flykka.messages.exchange import BufferResponse, CheckpointBarrier
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import JobId, partition_id
-from flykka.messages.job import JobRestored
-from flykka.messages.message import Message
-from flykka.messages.stage import CommitCheckpoint
+from flykka.messages.control.job import JobRestored
+from flykka.messages.tasks.exchange import BufferResponse, CheckpointBarrier
+from flykka.messages.tasks.stage import CommitCheckpoint
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId, partition_id
+from flykka.messages.wire.message import Message
 from flykka.runtime.envelope import Envelope
 from flykka.runtime.signals import Terminated
 from flykka.runtime.trace.flight_recorder import FlightRecorder

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from flykka.errors import TraceSelectionError
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.heartbeat import HeartbeatDue, HeartbeatRequest
-from flykka.messages.ref import Ref
+from flykka.messages.control.heartbeat import HeartbeatDue, HeartbeatRequest
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ref import Ref
 from flykka.traces.diagram import Arrow, Collapsed, Line, View, lines_of
 from flykka.traces.drawing import begin_of, drawn, streamed
 from flykka.traces.names import short_names

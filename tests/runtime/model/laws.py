@@ -13,8 +13,8 @@ from collections import Counter, defaultdict
 from contextlib import suppress
 from typing import Protocol
 
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.cell import Cell
 from flykka.runtime.errors import AskCycleError, KernelError
 from flykka.runtime.events import ActorTerminated, DeadLetter, EndReason

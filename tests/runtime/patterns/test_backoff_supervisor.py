@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.messages.message import Message
+from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import ActorDeadError, AskFailedError
 from flykka.runtime.events import DeadLetter

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from flykka.messages.message import Message
+from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import (
     AskFailedError,

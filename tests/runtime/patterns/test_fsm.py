@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import pytest
 
-from flykka.messages.message import Message
+from flykka.messages.wire.message import Message
 from flykka.runtime.durations import Duration
 from flykka.runtime.errors import ActorInitializationError
 from flykka.runtime.events import ActorFailed, UnhandledMessage

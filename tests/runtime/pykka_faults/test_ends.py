@@ -136,7 +136,7 @@ Stock.start().tell("x")
 
 OURS_ENDS = """
 import threading
-from flykka.messages.message import Message
+from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem

@@ -12,7 +12,7 @@ from typing import Any
 import pykka
 import pytest
 
-from flykka.messages.ref import Ref
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.errors import AskFailedError, AskTimeoutError, FutureCancelledError
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.future import Future

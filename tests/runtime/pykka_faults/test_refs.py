@@ -13,9 +13,9 @@ from collections.abc import Callable
 import pykka
 import pytest
 
-from flykka.messages.codec import decode, encode
-from flykka.messages.message import Message, message
-from flykka.messages.ref import Ref
+from flykka.messages.wire.codec import decode, encode
+from flykka.messages.wire.message import Message, message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.context import ActorContext
 from flykka.runtime.dispatch.pool import SharedPool

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flykka.messages.message import Message, message
-from flykka.messages.ref import Ref
+from flykka.messages.wire.message import Message, message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.messages.checkpoint import CheckpointDeclineReason, DeclineCheckpoint
-from flykka.messages.failure import SerializedThrowable
-from flykka.messages.ids import ExecutionAttemptId, JobId, LeaderSessionId
-from flykka.messages.leader import LeaderSessionMessage
-from flykka.messages.ref import Ref
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, DeclineCheckpoint
+from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId, LeaderSessionId
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.errors import ReplaySessionError
 from flykka.runtime.trace.records import Turn
 from flykka.runtime.trace.replay.breakpoint import Breakpoint

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.message import Message, message
-from flykka.messages.ref import Ref
+from flykka.messages.wire.message import Message, message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import KernelError
 from flykka.runtime.props import Props

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.ids import LeaderSessionId
+from flykka.messages.wire.ids import LeaderSessionId
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import AskTimeoutError
 from flykka.runtime.props import Props

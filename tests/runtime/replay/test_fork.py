@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.blocking_work import BlockingWork
-from flykka.messages.message import Message
-from flykka.messages.ref import Ref
+from flykka.messages.monitoring.blocking_work import BlockingWork
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.errors import ForkError
 from flykka.runtime.signals import Terminated
 from flykka.runtime.trace.reader import Trace

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from flykka.messages.message import Message, Value, value
-from flykka.messages.ref import Ref
+from flykka.messages.wire.message import Message, Value, value
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.props import Props

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.messages.message import Value, value
+from flykka.messages.wire.message import Value, value
 from flykka.runtime.trace.state import Absent, changes, describe
 from flykka.runtime.trace.state_text import cut, lines_of, part_of
 

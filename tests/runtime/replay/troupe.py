@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable
 from contextlib import suppress
 
-from flykka.messages.ids import LeaderSessionId
-from flykka.messages.message import Message, message
-from flykka.messages.ref import Ref
+from flykka.messages.wire.ids import LeaderSessionId
+from flykka.messages.wire.message import Message, message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.backoff import Backoff
 from flykka.runtime.errors import KernelError

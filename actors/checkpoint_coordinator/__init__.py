@@ -1,0 +1,1 @@
+"""The CheckpointCoordinator, its CheckpointCoordinatorDeActivator and its parts."""

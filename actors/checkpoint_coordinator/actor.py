@@ -1,0 +1,265 @@
+"""The CheckpointCoordinator of a job: a child of its JobMaster, which forwards what the tasks say.
+
+It hands messages to its machine and does what the machine decides: tells the tasks through the gateways of their
+TaskManagers, starts timers, and has the storage write and delete on the system's I/O pool.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from functools import partial
+from typing import assert_never
+
+from flykka.actors.checkpoint_coordinator.announcements import for_job_master, for_task
+from flykka.actors.checkpoint_coordinator.master_hooks import HooksOfJob
+from flykka.actors.checkpoint_coordinator.stores import CheckpointStoreMessage, CheckpointStores
+from flykka.actors.checkpoint_coordinator.task_gateways import TaskGateways
+from flykka.actors.checkpoint_storage.job_checkpoints import JobCheckpoints
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint.coordinator import CheckpointCoordinatorMachine
+from flykka.actors.machines.checkpoint.effects import CoordinatorEffect, TimerKind
+from flykka.actors.machines.checkpoint.events import CoordinatorEvent
+from flykka.actors.machines.checkpoint.explanation import explain_checkpoints
+from flykka.actors.machines.checkpoint.final_checkpoint import Stop
+from flykka.actors.machines.checkpoint.pending import CoordinatedJob
+from flykka.actors.machines.checkpoint.plan import PlannedTask
+from flykka.actors.machines.checkpoint.properties import for_savepoint
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.state.handles import operator_metadata
+from flykka.messages.checkpointing.checkpoint import (
+    AbstractCheckpointMessage,
+    AcknowledgeCheckpoint,
+    DeclineCheckpoint,
+    OperatorCoordinatorsSnapshotted,
+)
+from flykka.messages.control.checkpoint_coordination import (
+    AbortPendingCheckpoints,
+    CheckpointTimedOut,
+    CoordinatedTasks,
+    CoordinatedTaskStateChanged,
+    FinalCheckpointRequest,
+    FinalCheckpointRetryDue,
+    MasterHookFailed,
+    MasterHookRestoreFailed,
+    MasterHooksClosed,
+    MasterHooksRestored,
+    MasterHooksTriggered,
+    MetadataReadFailed,
+    PeriodicTriggerDue,
+    RequestRestoreState,
+    RestoreStateFailed,
+    SavepointRequest,
+    StartCheckpointScheduler,
+    StopCheckpointing,
+    StopCheckpointRequest,
+    StopCheckpointScheduler,
+)
+from flykka.messages.graph.job_graph import JobGraph, OperatorKind
+from flykka.messages.monitoring.explanation import CheckpointsExplained, ExplainCheckpoints
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.message import Message
+from flykka.runtime.actor import Actor
+from flykka.runtime.errors import serialized
+
+_log = logging.getLogger(__name__)
+
+
+class CheckpointCoordinator(Actor):
+    """Its memory is the machine's: it must not be restarted, a failure of it is one of the JobMaster."""
+
+    def __init__(
+        self,
+        job_graph: JobGraph,
+        storage: CheckpointStorage,
+        checkpoints: JobCheckpoints,
+        hooks: HooksOfJob | None = None,
+    ) -> None:
+        self._job_id = job_graph.job_id
+        self._hooks = hooks or HooksOfJob()
+        self._storage = storage
+        self._checkpoints = checkpoints
+        self._tasks = TaskGateways()
+        self._events: deque[CoordinatorEvent] = deque()
+        sources = (operator for vertex in job_graph.vertices for operator in vertex.operators)
+        self._machine = CheckpointCoordinatorMachine(
+            CoordinatedJob(job_id=job_graph.job_id, name=job_graph.name, operators=operator_metadata(job_graph)),
+            job_graph.checkpointing,
+            # Every source has a split enumerator on the JobMaster's side.
+            operator_coordinators=any(operator.kind is OperatorKind.SOURCE for operator in sources),
+            master_hooks=self._hooks.identifiers,
+        )
+
+    def pre_start(self) -> None:
+        """Take the checkpoints of the job over, from nobody or from the coordinator before."""
+        self._stores = CheckpointStores(self.context, self._job_id, self._storage, self._checkpoints)
+        self._stores.recover()
+
+    def handle_message(self, message: Message) -> None:
+        """Tasks' messages, the JobMaster's, and what timers and storage report."""
+        match message:
+            case AbstractCheckpointMessage():
+                self._handle_checkpoint_message(message)
+            case (
+                OperatorCoordinatorsSnapshotted()
+                | PeriodicTriggerDue()
+                | FinalCheckpointRetryDue()
+                | CheckpointTimedOut()
+                | MasterHooksTriggered()
+                | MasterHookFailed()
+                | MasterHooksRestored()
+                | MasterHookRestoreFailed()
+            ):
+                self._take(message)
+            case MasterHooksClosed(cause=cause):
+                if cause is not None:
+                    _log.warning("job %s: %s", self._job_id, cause.message)
+            case StartCheckpointScheduler():
+                self._take(events.SchedulerStarted())
+            case StopCheckpointScheduler():
+                self._take(events.SchedulerStopped())
+            case CoordinatedTasks():
+                self._on_tasks(message)
+            case CoordinatedTaskStateChanged(attempt=attempt, state=state):
+                self._take(events.TaskStateChanged(attempt=attempt, state=state))
+            case FinalCheckpointRequest():
+                self._take(events.FinalCheckpointRequested())
+            case StopCheckpointRequest() | SavepointRequest():
+                self._on_request(message)
+            case AbortPendingCheckpoints(reason=reason):
+                self._take(events.PendingAborted(reason=reason))
+            case RequestRestoreState(version=version, path=path, allow_non_restored_state=allow):
+                self._take(events.RestoreRequested(version=version, path=path, allow_unmatched=allow))
+            case MetadataReadFailed(version=version, cause=cause):
+                failed = RestoreStateFailed(job_id=self._job_id, version=version, cause=cause)
+                self.context.parent.tell(failed)
+            case _ if isinstance(message, CheckpointStoreMessage):
+                event = self._stores.take(message)
+                if event is not None:
+                    self._take(event)
+            case ExplainCheckpoints(reply_to=reply_to):
+                reply_to.tell(self.explain(self.context.now()))
+            case StopCheckpointing(job_status=job_status):
+                self._take(events.Shutdown(job_status=job_status))
+            case _:
+                self.context.unhandled(message)
+
+    def explain(self, now: int) -> CheckpointsExplained:
+        """Which checkpoints are pending, and for whom they wait."""
+        return explain_checkpoints(self._job_id, self._machine.pending, self._machine.stats, now)
+
+    def _handle_checkpoint_message(self, message: AbstractCheckpointMessage) -> None:
+        match message:
+            case AcknowledgeCheckpoint() | DeclineCheckpoint():
+                self._take(message)
+            case _:
+                self.context.unhandled(message)
+
+    def _on_request(self, message: StopCheckpointRequest | SavepointRequest) -> None:
+        match message:
+            case StopCheckpointRequest(target_location=target_location, drain=drain, request_id=request_id):
+                stop = Stop(target_location=target_location, drain=drain, request_id=request_id)
+                self._take(events.StopRequested(stop=stop))
+            case SavepointRequest(target_location=target_location, request_id=request_id):
+                properties = for_savepoint(target_location)
+                self._take(events.TriggerRequested(properties=properties, request_id=request_id))
+            case unreachable:
+                assert_never(unreachable)
+
+    def _on_tasks(self, message: CoordinatedTasks) -> None:
+        self._tasks.replace(message.tasks, message.leader_session_id)
+        planned = tuple(
+            PlannedTask(
+                attempt=task.attempt,
+                vertex_id=task.vertex_id,
+                subtask=task.subtask,
+                parallelism=task.parallelism,
+                max_parallelism=task.max_parallelism,
+                state=task.state,
+                is_source=task.is_source,
+            )
+            for task in message.tasks
+        )
+        self._take(events.TasksChanged(tasks=planned))
+
+    def _take(self, event: CoordinatorEvent) -> None:
+        # An effect may be answered at once; the answer's turn comes when the effects at hand are done.
+        self._events.append(event)
+        if len(self._events) > 1:
+            return
+        while self._events:
+            for effect in self._machine.handle(self._events[0], self.context.now()):
+                self._perform(effect)
+            self._tasks.send()
+            self._events.popleft()
+
+    def _perform(self, effect: CoordinatorEffect) -> None:
+        match effect:
+            case effects.DrawCheckpointId():
+                drawn = self._stores.draw_id()
+                if drawn is not None:
+                    self._take(drawn)
+            case effects.StartTimer():
+                self._start_timer(effect)
+            case effects.CancelTimer(kind=kind, checkpoint_id=checkpoint_id):
+                self.context.timers.cancel(_timer_key(kind, checkpoint_id))
+            case effects.TriggerTask() | effects.NotifyComplete() | effects.NotifyAborted():
+                self._tasks.add(for_task(self._job_id, effect))
+            case effects.WriteMetadata() | effects.ReadMetadata():
+                self._stores.use_metadata(effect)
+            case effects.Dispose() | effects.DeleteJob():
+                self._stores.delete(effect)
+            case effects.TriggerMasterHooks() | effects.RestoreMasterHooks() | effects.CloseMasterHooks():
+                self._use_hooks(effect)
+            case Ignore(reason=reason):
+                _log.debug("job %s: %s", self._job_id, reason)
+            case effects.TriggerDeclined(cause=SerializedThrowable() as cause):
+                _log.warning("job %s takes no checkpoint for now: %s", self._job_id, cause.message)
+            case effects.TriggerDeclined(reason=declined):
+                _log.debug("job %s: no checkpoint now: %s", self._job_id, declined)
+            case _:
+                self.context.parent.tell(for_job_master(self._job_id, effect, self.context.now()))
+
+    def _start_timer(self, effect: effects.StartTimer) -> None:
+        key = _timer_key(effect.kind, effect.checkpoint_id)
+        match effect.kind:
+            case TimerKind.PERIODIC:
+                self.context.timers.start_once(key, effect.delay_ms, PeriodicTriggerDue())
+            case TimerKind.FINAL_RETRY:
+                self.context.timers.start_once(key, effect.delay_ms, FinalCheckpointRetryDue())
+            case TimerKind.TIMEOUT:
+                assert effect.checkpoint_id is not None
+                due = CheckpointTimedOut(checkpoint_id=effect.checkpoint_id)
+                self.context.timers.start_once(key, effect.delay_ms, due)
+            case unreachable:
+                assert_never(unreachable)
+
+    def _use_hooks(
+        self, effect: effects.TriggerMasterHooks | effects.RestoreMasterHooks | effects.CloseMasterHooks
+    ) -> None:
+        match effect:
+            case effects.TriggerMasterHooks(checkpoint_id=checkpoint_id, timestamp_ms=timestamp_ms):
+                self.context.pipe_to_self(
+                    partial(self._hooks.trigger, checkpoint_id, timestamp_ms),
+                    lambda states: MasterHooksTriggered(checkpoint_id=checkpoint_id, states=states),
+                    lambda error: MasterHookFailed(checkpoint_id=checkpoint_id, cause=serialized(error)),
+                )
+            case effects.RestoreMasterHooks(version=version, checkpoint_id=restored_id, states=states):
+                self.context.pipe_to_self(
+                    partial(self._hooks.restore, restored_id, states),
+                    lambda _: MasterHooksRestored(version=version),
+                    lambda error: MasterHookRestoreFailed(version=version, cause=serialized(error)),
+                )
+            case effects.CloseMasterHooks():
+                self.context.pipe_to_self(
+                    self._hooks.close,
+                    lambda _: MasterHooksClosed(),
+                    lambda error: MasterHooksClosed(cause=serialized(error)),
+                )
+            case unreachable:
+                assert_never(unreachable)
+
+
+def _timer_key(kind: TimerKind, checkpoint_id: int | None) -> str:
+    return kind.value if checkpoint_id is None else f"{kind.value}-{checkpoint_id}"

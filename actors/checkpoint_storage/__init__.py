@@ -1,0 +1,1 @@
+"""Checkpoints at rest: their files, and the pointers to them."""

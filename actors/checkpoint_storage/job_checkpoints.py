@@ -1,0 +1,124 @@
+"""What is kept of one job's checkpoints for whoever coordinates it next: pointers, ids, and who coordinates it now.
+
+Of a completed checkpoint the store has a pointer to its metadata, and writing that pointer is the one moment at which
+the checkpoint becomes complete: a compare-and-set that only the job's present coordinator under the present leader
+passes (Flink's CompletedCheckpointStore and CheckpointIDCounter).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from flykka.actors.errors import LeadershipLostError
+from flykka.messages.control.high_availability import CheckpointPointer, CheckpointsOwner, NextCheckpointId
+from flykka.messages.wire.codec import encode
+from flykka.messages.wire.message import Value
+
+V = TypeVar("V", bound=Value)
+
+
+class Writes(Protocol):
+    """The store of a leader, as far as it concerns checkpoints."""
+
+    def read(self, path: str, expected: type[V]) -> V | None:
+        """The value at `path`."""
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """What is directly below `path`, sorted."""
+
+    def write(self, path: str, value: Value, expected: Mapping[str, bytes | None] | None = None) -> str | None:
+        """Set a value where everything `expected` is there; otherwise the first path that differs."""
+
+    def remove(self, path: str, expected: Mapping[str, bytes | None] | None = None) -> str | None:
+        """Remove a value; as `write`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveredPointers:
+    """What a coordinator begins with: the completed checkpoints of its job, oldest first.
+
+    `adopted` is the checkpoint of an earlier job that this one began with; `first_id` the first of the ids drawn.
+    """
+
+    completed: tuple[CheckpointPointer, ...]
+    adopted: CheckpointPointer | None
+    first_id: int
+
+
+class JobCheckpoints:
+    """Of one job. Calls that take an `owner` are its owner's, and raise `LeadershipLostError` to others."""
+
+    def __init__(self, store: Writes, job: str) -> None:
+        self._store = store
+        self._owner = f"{job}/owner"
+        self._next_id = f"{job}/next-checkpoint-id"
+        self._adopted = f"{job}/adopted"
+        self._completed = f"{job}/checkpoints"
+
+    def recover(self, owner: str, ids: int) -> RecoveredPointers:
+        """Become the owner: nobody who was it before completes anything any more. Draws `ids` checkpoint ids."""
+        self._store.write(self._owner, CheckpointsOwner(owner=owner))
+        return RecoveredPointers(
+            completed=self._pointers(),
+            adopted=self._store.read(self._adopted, CheckpointPointer),
+            first_id=self.draw_ids(owner, ids),
+        )
+
+    def latest(self) -> CheckpointPointer | None:
+        """The last one that was completed; anybody may look."""
+        return next(reversed(self._pointers()), None)
+
+    def draw_ids(self, owner: str, ids: int, at_least: int = 1) -> int:
+        """Draw that many ids that nobody has had or will have, none below `at_least`; the first of them."""
+        while True:
+            next_id = self._store.read(self._next_id, NextCheckpointId)
+            first = max(at_least, 1 if next_id is None else next_id.checkpoint_id)
+            after = NextCheckpointId(checkpoint_id=first + ids)
+            unmoved = {self._next_id: None if next_id is None else encode(next_id)}
+            if not self._differs(self._store.write(self._next_id, after, self._owned(owner) | unmoved), owner):
+                return first
+
+    def adopt(self, owner: str, pointer: CheckpointPointer) -> None:
+        """The job begins with this checkpoint of an earlier one, whose files are not its own."""
+        self._differs(self._store.write(self._adopted, pointer, self._owned(owner)), owner)
+
+    def add(self, owner: str, pointer: CheckpointPointer) -> None:
+        """The checkpoint is complete with this, and was not before."""
+        path = f"{self._completed}/{pointer.checkpoint_id}"
+        taken = self._differs(self._store.write(path, pointer, self._owned(owner) | {path: None}), owner)
+        assert not taken, f"checkpoint {pointer.checkpoint_id} completes once"
+
+    def remove(self, owner: str, checkpoint_ids: Iterable[int]) -> None:
+        """Nobody is to start from these any more, if they are there: behind this they may be deleted."""
+        for checkpoint_id in checkpoint_ids:
+            self._differs(self._store.remove(f"{self._completed}/{checkpoint_id}", self._owned(owner)), owner)
+
+    def remove_all(self, owner: str) -> None:
+        """As `remove`, of every checkpoint that is there. Where there is none, only the owner comes this far, too."""
+        self._differs(self._store.write(self._owner, CheckpointsOwner(owner=owner), self._owned(owner)), owner)
+        self.remove(owner, [int(name) for name in self._names()])
+
+    def forget(self) -> None:
+        """The job is put away, and has no coordinator any more."""
+        self._store.remove(self._owner)
+        for name in self._names():
+            self._store.remove(f"{self._completed}/{name}")
+        for path in (self._adopted, self._next_id):
+            self._store.remove(path)
+
+    def _names(self) -> tuple[str, ...]:
+        return self._store.names(self._completed)
+
+    def _pointers(self) -> tuple[CheckpointPointer, ...]:
+        there = (self._store.read(f"{self._completed}/{name}", CheckpointPointer) for name in self._names())
+        return tuple(sorted((each for each in there if each is not None), key=lambda each: each.checkpoint_id))
+
+    def _owned(self, owner: str) -> dict[str, bytes | None]:
+        return {self._owner: encode(CheckpointsOwner(owner=owner))}
+
+    def _differs(self, path: str | None, owner: str) -> bool:
+        if path == self._owner:
+            raise LeadershipLostError(f"{owner} does not coordinate the checkpoints of its job any more")
+        return path is not None

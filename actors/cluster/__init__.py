@@ -1,0 +1,1 @@
+"""The ClusterEntrypoint and the parts that it starts."""

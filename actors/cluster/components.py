@@ -1,0 +1,49 @@
+"""How the ClusterEntrypoint makes the parts of a cluster: values, which can be recorded, and made anew at a replay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from flykka.actors.data_plane import DataPlane
+from flykka.actors.high_availability.embedded import EmbeddedHaServices
+from flykka.actors.high_availability.services import HighAvailabilityServices
+from flykka.actors.job_manager.actor import JobManager
+from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
+from flykka.actors.machines.slots.task_manager_tracker import Workers
+from flykka.actors.resource_manager.actor import ResourceManager, TaskManagerProps
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.props import Props
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredResourceManager:
+    """How many TaskManagers, each made by `task_manager_props`, and how soon silence is taken for death."""
+
+    workers: Workers
+    task_manager_props: TaskManagerProps
+    heartbeat_interval_ms: int
+    heartbeat_timeout_ms: int
+    slot_request_timeout_ms: int = REQUEST_TIMEOUT_MS
+
+    def __call__(self) -> Props:
+        """The props of this one, and of each that comes after it."""
+        return Props(
+            ResourceManager,
+            self.workers,
+            self.task_manager_props,
+            heartbeat_interval_ms=self.heartbeat_interval_ms,
+            heartbeat_timeout_ms=self.heartbeat_timeout_ms,
+            slot_request_timeout_ms=self.slot_request_timeout_ms,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredJobManager:
+    """Beside one data plane, and with what outlives each of them."""
+
+    data_plane: DataPlane
+    high_availability: HighAvailabilityServices = field(default_factory=EmbeddedHaServices)
+
+    def __call__(self, resource_manager: Ref) -> Props:
+        """The props of this one, and of each that comes after it; its JobMasters register at `resource_manager`."""
+        return Props(JobManager, resource_manager, self.data_plane, self.high_availability)

@@ -1,0 +1,112 @@
+"""The ClusterEntrypoint: starts the ResourceManager and the JobManager, and another one where one has ended (Flink's).
+
+Both live beside it, at the top, and under the same name for ever: who deals with them looks for them at their paths.
+What a ResourceManager knew it is told again by those who register; what a JobManager knew is in its store. Where one of
+them ends again and again, the cluster ends, with everybody in it, and says why.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import assert_never
+
+from flykka.actors.machines.restart.component_restarts import (
+    ComponentEnded,
+    ComponentEvent,
+    ComponentRestarts,
+    ComponentStarted,
+    GiveUpCluster,
+    StartComponent,
+)
+from flykka.actors.machines.slots.task_manager_tracker import NAME
+from flykka.messages.control.cluster import (
+    ClusterComponents,
+    ClusterFailed,
+    RequestClusterComponents,
+    StartComponentDue,
+)
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.actor import Actor
+from flykka.runtime.errors import SpawnRefusedError
+from flykka.runtime.props import Props
+from flykka.runtime.signals import Terminated
+
+_log = logging.getLogger(__name__)
+
+RESOURCE_MANAGER = "resource-manager"
+JOB_MANAGER = "job-manager"
+
+_SPOKEN = {RESOURCE_MANAGER: "ResourceManager", JOB_MANAGER: "JobManager"}
+
+
+class ClusterEntrypoint(Actor):
+    """One per system, `/user/cluster-entrypoint`."""
+
+    def __init__(self, resource_manager: Callable[[], Props], job_manager: Callable[[Ref], Props]) -> None:
+        self._resource_manager_props = resource_manager
+        self._job_manager_props = job_manager
+        self._restarts = ComponentRestarts()
+        self._components: dict[str, Ref] = {}
+
+    def pre_start(self) -> None:
+        """Start both; the JobManager is told where the ResourceManager is."""
+        self._start(RESOURCE_MANAGER)
+        self._start(JOB_MANAGER)
+
+    def handle_message(self, message: Message) -> None:
+        """Who has ended, and who is to be started."""
+        match message:
+            case RequestClusterComponents(reply_to=reply_to):
+                known = self._components
+                reply_to.tell(
+                    ClusterComponents(resource_manager=known[RESOURCE_MANAGER], job_manager=known[JOB_MANAGER])
+                )
+            case Terminated(ref=ref):
+                name = next(name for name, known in self._components.items() if known == ref)
+                _log.warning("the %s has ended by itself", _SPOKEN[name])
+                self._decide(ComponentEnded(component=name))
+            case StartComponentDue(component=name):
+                self._start(name)
+            case _:
+                self.context.unhandled(message)
+
+    def _start(self, name: str) -> None:
+        if name == RESOURCE_MANAGER:
+            props = self._resource_manager_props()
+        else:
+            props = self._job_manager_props(self._components[RESOURCE_MANAGER])
+        try:
+            ref = self.context.spawn_top_level(props, name)
+        except SpawnRefusedError:
+            return  # The cluster is being shut down.
+        self._components[name] = ref
+        self.context.watch(ref)
+        self._decide(ComponentStarted(component=name))
+
+    def _decide(self, event: ComponentEvent) -> None:
+        for effect in self._restarts.handle(event, self.context.now()):
+            match effect:
+                case StartComponent(component=name, delay_ms=0):
+                    self._start(name)
+                case StartComponent(component=name, delay_ms=delay_ms):
+                    due = StartComponentDue(component=name)
+                    self.context.timers.start_once(f"start-{name}", delay_ms, due)
+                case GiveUpCluster(component=name, ends=ends):
+                    self._give_up(name, ends)
+                case _:
+                    assert_never(effect)
+
+    def _give_up(self, name: str, ends: int) -> None:
+        text = f"the {_SPOKEN[name]} has ended {ends} times in a row, each time soon after its start: see the log"
+        cause = SerializedThrowable(type_name="ClusterFailedError", message=text)
+        _log.error("the cluster ends: %s", text)
+        self.context.publish(ClusterFailed(cause=cause))
+        for ref in self._components.values():
+            self.context.unwatch(ref)
+            self.context.stop(ref)
+        for task_manager in self.context.actor_selection(f"../{NAME}*").resolve():
+            self.context.stop(task_manager)
+        self.context.stop()

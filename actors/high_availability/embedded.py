@@ -1,0 +1,111 @@
+"""High availability in memory: what outlives the actors of a cluster, but not its process (EmbeddedHaServices).
+
+An `EmbeddedStore` is the place, which may have several users: of the backends on it one holds the latch, and the next
+one gets it when that one closes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import count
+from threading import RLock
+
+from flykka.actors.errors import LeadershipLostError
+from flykka.actors.high_availability.services import HighAvailabilityServices, LatchHolder
+
+
+class EmbeddedStore:
+    """Values by path, and who waits for the latch."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._values: dict[str, bytes] = {}
+        self._waiting: list[tuple[object, LatchHolder]] = []
+
+    def enter(self, user: object, holder: LatchHolder) -> None:
+        """Wait for the latch behind those who were there before."""
+        with self._lock:
+            self._waiting.append((user, holder))
+            if len(self._waiting) == 1:
+                holder.acquired()
+
+    def leave(self, user: object) -> None:
+        """Wait, or lead, no more."""
+        with self._lock:
+            led = self._is_held_by(user)
+            self._waiting = [entry for entry in self._waiting if entry[0] is not user]
+            if led and self._waiting:
+                self._waiting[0][1].acquired()
+
+    def read(self, path: str) -> bytes | None:
+        """The value at `path`."""
+        with self._lock:
+            return self._values.get(path)
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """What is directly below `path`, sorted."""
+        below = f"{path}/"
+        with self._lock:
+            there = {each.removeprefix(below).partition("/")[0] for each in self._values if each.startswith(below)}
+        return tuple(sorted(there))
+
+    def write(self, user: object, path: str, data: bytes | None, expected: Mapping[str, bytes | None]) -> str | None:
+        """Compare and set, as `Backend.write`."""
+        with self._lock:
+            if not self._is_held_by(user):
+                raise LeadershipLostError(f"the store in memory: somebody else leads; {path} was not written")
+            for each, value in expected.items():
+                if self._values.get(each) != value:
+                    return each
+            if data is None:
+                self._values.pop(path, None)
+            else:
+                self._values[path] = data
+            return None
+
+    def _is_held_by(self, user: object) -> bool:
+        return bool(self._waiting) and self._waiting[0][0] is user
+
+
+class EmbeddedBackend:
+    """One user of an `EmbeddedStore`; implements `Backend`."""
+
+    name = "the store in memory"
+
+    def __init__(self, store: EmbeddedStore) -> None:
+        self._store = store
+
+    def acquire(self, holder: LatchHolder) -> None:
+        """Wait for the latch."""
+        self._store.enter(self, holder)
+
+    def read(self, path: str) -> bytes | None:
+        """The value at `path`."""
+        return self._store.read(path)
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """What is directly below `path`."""
+        return self._store.names(path)
+
+    def write(self, path: str, data: bytes | None, expected: Mapping[str, bytes | None]) -> str | None:
+        """Compare and set."""
+        return self._store.write(self, path, data, expected)
+
+    def close(self) -> None:
+        """Give up the latch at once."""
+        self._store.leave(self)
+
+
+class EmbeddedHaServices(HighAvailabilityServices):
+    """The services of a cluster that keeps nothing beyond its process."""
+
+    def __init__(self, store: EmbeddedStore | None = None, new_id: Callable[[], str] | None = None) -> None:
+        """Without a store it has one of its own, where counted ids are ids for ever: a seeded run repeats them."""
+        if store is None and new_id is None:
+            new_id = partial(_counted, count(1))
+        super().__init__(EmbeddedBackend(store or EmbeddedStore()), new_id)
+
+
+def _counted(numbers: count[int]) -> str:
+    return f"embedded-{next(numbers)}"

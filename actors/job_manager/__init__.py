@@ -1,0 +1,1 @@
+"""The JobManager and its parts."""

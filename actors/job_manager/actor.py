@@ -1,0 +1,367 @@
+"""The JobManager: leads or waits, takes jobs in, has a JobMaster run each of them, and tells clients what became of it.
+
+What it must not lose is in the store of the leader (`high_availability`): a job from before it is accepted until it is
+put away, and how it has ended from before anything is put away. So it may die at any moment, and so may a JobMaster:
+who comes next goes on with what is there. A JobMaster that has died is spawned anew, unless it fails by itself again
+and again. Who does not lead keeps its clients' requests until it does.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import assert_never
+
+from flykka.actors.data_plane import DataPlane
+from flykka.actors.errors import GraphError, described
+from flykka.actors.high_availability.embedded import EmbeddedHaServices
+from flykka.actors.high_availability.services import HighAvailabilityServices
+from flykka.actors.job_manager.job_master_props import job_master_props
+from flykka.actors.job_manager.leadership import Leadership, LeadershipMessage
+from flykka.actors.job_manager.managed_job import (
+    JobPhase,
+    ManagedJob,
+    duplicate,
+    refusal,
+    removed,
+    result,
+    submitted,
+)
+from flykka.actors.job_manager.managed_jobs import JobRequest, answer, job_run_by, recover
+from flykka.actors.job_manager.store import (
+    accept_job,
+    begin_again,
+    clean_up_job,
+    look_for_result,
+    put_away_job,
+    release_job_master,
+)
+from flykka.actors.machines.graph.validation import check_job_graph
+from flykka.messages.control.job import (
+    CancelJob,
+    JobNotFound,
+    JobSubmitSuccess,
+    RegisterJobClient,
+    RegisterJobClientSuccess,
+    StoppingFailure,
+    SubmitJob,
+    TriggerSavepointFailure,
+    TriggerSavepointSuccess,
+)
+from flykka.messages.control.job_control import JobEnded, JobGraphAccepted, JobGraphRefused
+from flykka.messages.control.job_manager import (
+    JobAlreadyEnded,
+    JobMasterReleased,
+    JobNotPutAway,
+    JobPutAway,
+    JobResultLookedFor,
+    JobsRecovered,
+    LeaderElectionFailed,
+    RequestApplicationRun,
+    StoreRetryDue,
+)
+from flykka.messages.control.leader import RevokeLeadership
+from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.monitoring.explanation import ExplainLeadership, LeadershipExplained
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.actor import Actor
+from flykka.runtime.errors import InvalidActorNameError, serialized
+from flykka.runtime.events import ActorFailed
+from flykka.runtime.path import child_path
+from flykka.runtime.signals import Terminated
+from flykka.runtime.supervision import STOPPING_STRATEGY
+
+_log = logging.getLogger(__name__)
+
+STORE_RETRY_MS = 1_000
+"""How long what the store could not do waits, until it is tried again."""
+
+_LOST = "LeadershipLostError"
+"""The type of the failures that say nothing of a job: whoever leads now goes on with it."""
+
+ClientRequest = SubmitJob | RegisterJobClient | RequestApplicationRun | JobRequest
+"""What waits until somebody leads here."""
+
+PuttingAway = JobMasterReleased | JobPutAway | JobNotPutAway
+
+
+class JobManager(Actor):
+    """One per system, `/user/job-manager`."""
+
+    supervisor_strategy = STOPPING_STRATEGY
+
+    def __init__(
+        self,
+        resource_manager: Ref,
+        data_plane: DataPlane,
+        high_availability: HighAvailabilityServices | None = None,
+    ) -> None:
+        self._resource_manager = resource_manager
+        self._data_plane = data_plane
+        self._services = high_availability or EmbeddedHaServices()
+        self._jobs: dict[JobId, ManagedJob] = {}
+
+    def pre_start(self) -> None:
+        """Take part in the election; hear what JobMasters fail with."""
+        self.context.system.event_stream.subscribe(self.context.ref, ActorFailed)
+        self._leadership = Leadership(self.context, self._services)
+        self._leadership.start()
+
+    def post_restart(self, cause: BaseException | None) -> None:
+        """What the failed instance knew is lost: end, so that a new JobManager recovers it."""
+        self.context.stop()
+
+    def handle_message(self, message: Message) -> None:
+        """What clients ask, what the election and the store say, and how jobs end."""
+        match message:
+            case _ if isinstance(message, ClientRequest):
+                self._on_request(message)
+            case _ if isinstance(message, LeadershipMessage):
+                self._on_leadership(message)
+            case JobGraphAccepted() | JobGraphRefused() | JobAlreadyEnded():
+                self._on_begun(message)
+            case TriggerSavepointSuccess(job_id=job_id) | TriggerSavepointFailure(job_id=job_id):
+                self._jobs[job_id].answer_savepoint(message)
+            case StoppingFailure(job_id=job_id):
+                self._jobs[job_id].answer_stops(message)
+            case JobResultLookedFor(job_id=job_id, client=client, end=end):
+                client.tell(JobNotFound(job_id=job_id) if end is None else result(end, is_earlier=True))
+            case ExplainLeadership(reply_to=reply_to, job_id=job_id):
+                reply_to.tell(self.explain(job_id, self.context.now()))
+            case ActorFailed(ref=ref, failure=failure):
+                if (job := job_run_by(self._jobs, ref)) is not None:
+                    job.note_failure(failure, self.context.now())
+            case JobEnded(job_id=job_id):
+                self._jobs[job_id].note_end(message)
+            case Terminated(ref=ref):
+                self._on_terminated(ref)
+            case _ if isinstance(message, PuttingAway):
+                self._on_put_away(message)
+            case StoreRetryDue(job_id=job_id):
+                if (job := self._jobs.get(job_id)) is not None:
+                    self._go_on(job)
+            case _:
+                self.context.unhandled(message)
+
+    def explain(self, job_id: JobId, now: int) -> LeadershipExplained:
+        """Whether this JobManager leads, and what it does with the job."""
+        return self._leadership.explain(now, self._jobs[job_id].phase.value if job_id in self._jobs else None)
+
+    def post_stop(self) -> None:
+        """Nobody waits for a stop, or a savepoint, that nobody will carry out."""
+        for job in self._jobs.values():
+            job.give_up_requests("its cluster is shut down")
+
+    # Leadership
+
+    def _on_leadership(self, message: LeadershipMessage) -> None:
+        match self._leadership.take(message, self._jobs):
+            case JobsRecovered() as recovered:
+                self._take_over(recovered)
+                self.context.unstash_all()
+            case LeaderElectionFailed():
+                self.context.unstash_all()
+            case RevokeLeadership():
+                self._suspend()
+            case None:
+                pass
+
+    def _take_over(self, recovered: JobsRecovered) -> None:
+        ended = {end.job_id: end for end in recovered.ended}
+        kept = {each.job_graph.job_id: each for each in recovered.jobs}
+        for job_id, each in kept.items():
+            recover(self._jobs, each, ended.get(job_id), is_bound=job_id in recovered.bound)
+        for job_id, job in list(self._jobs.items()):
+            if job_id in kept or not job.is_kept:
+                self._go_on(job)
+            else:
+                # The leader that was there meanwhile has seen to its end.
+                del self._jobs[job_id]
+                job.tell_result(ended.get(job_id) or removed(job_id))
+
+    def _suspend(self) -> None:
+        """Somebody else leads, perhaps: what runs here ends, and what is in the store is left as it is."""
+        for job in self._jobs.values():
+            job.suspend(self.context.now())
+            if job.job_master is not None:
+                self.context.stop(job.job_master)
+
+    # Clients
+
+    def _on_request(self, message: ClientRequest) -> None:
+        if self._leadership.session is None and self._leadership.failure is None:
+            self.context.stash()
+            return
+        match message:
+            case SubmitJob():
+                self._on_submit(message)
+            case RegisterJobClient():
+                self._on_register(message)
+            case RequestApplicationRun():
+                if not self._leadership.answer(message):
+                    self.context.stash()
+            case _:
+                answer(self._jobs, message)
+
+    def _on_register(self, message: RegisterJobClient) -> None:
+        job_id, client = message.job_id, message.client
+        job = self._jobs.get(job_id)
+        if job is None and self._leadership.session is not None:
+            work = partial(look_for_result, self._leadership.store, job_id, client)
+            self._ask_store(work, lambda _: JobResultLookedFor(job_id=job_id, client=client))
+        elif job is None:
+            client.tell(JobNotFound(job_id=job_id))
+        elif job.register(client, message.listening_behaviour) and job.job_master is not None:
+            job.job_master.tell(message)
+        else:
+            client.tell(RegisterJobClientSuccess(job_id=job_id))
+
+    def _on_submit(self, submission: SubmitJob) -> None:
+        job_graph, client = submission.job_graph, submission.client
+        job_id = job_graph.job_id
+        job = self._jobs.get(job_id)
+        if job is not None and job.end is not None:
+            job.answer_with_end(client, submission.listening_behaviour)
+            return
+        problem = self._leadership.failure or self._unfit(job_graph)
+        if problem is None and job is not None and job.phase is not JobPhase.AWAITING_CODE:
+            problem = duplicate(job_id)
+        if problem is not None:
+            client.tell(refusal(job_id, problem))
+            return
+        if job is None:
+            job = self._jobs[job_id] = ManagedJob(submitted(submission))
+        else:
+            job.bind(job_graph)
+        job.register(client, submission.listening_behaviour)
+        self._go_on(job)
+
+    def _unfit(self, job_graph: JobGraph) -> SerializedThrowable | None:
+        try:
+            check_job_graph(job_graph)
+            child_path(self.context.path, _name(job_graph.job_id))
+        except (GraphError, InvalidActorNameError) as unfit:
+            return described(unfit)
+        return None
+
+    # What comes next in a job's life
+
+    def _go_on(self, job: ManagedJob) -> None:
+        """Begin what comes next, when nothing is under way: as a leader only."""
+        leads = self._leadership.session is not None
+        if job.is_busy or job.job_master is not None:
+            return
+        if leads and job.end is not None:
+            self._put_away(job, job.end)
+        elif leads and job.may_begin:
+            self._begin(job)
+
+    def _begin(self, job: ManagedJob) -> None:
+        job_id = job.job_id
+        goes_on = job.is_kept and job.is_bound
+        begin = begin_again if goes_on else accept_job
+        job.begin(JobPhase.STARTING if goes_on else JobPhase.ACCEPTING)
+        work = partial(begin, self._leadership.store, self._services, self._data_plane, job.submitted)
+        self._ask_store(work, lambda error: JobGraphRefused(job_id=job_id, cause=serialized(error)))
+
+    def _on_begun(self, message: JobGraphAccepted | JobGraphRefused | JobAlreadyEnded) -> None:
+        match message:
+            case JobGraphAccepted(job_id=job_id, master_hooks=master_hooks, starts=starts):
+                job = self._jobs[job_id]
+                if job.accept(starts):
+                    job.tell_all(JobSubmitSuccess(job_id=job_id))
+                if self._leadership.session is None:
+                    job.phase = JobPhase.SUSPENDED
+                else:
+                    self._spawn_job_master(job, master_hooks)
+            case JobGraphRefused(job_id=job_id, cause=cause):
+                self._on_not_begun(self._jobs[job_id], cause)
+            case JobAlreadyEnded(end=end):
+                job = self._jobs.pop(end.job_id)
+                job.tell_all(JobSubmitSuccess(job_id=end.job_id))
+                job.tell_result(end, is_earlier=True)
+            case _:
+                assert_never(message)
+
+    def _on_not_begun(self, job: ManagedJob, cause: SerializedThrowable) -> None:
+        job.is_busy = False
+        if cause.type_name == _LOST or (job.is_bound and job.is_kept):
+            # Whoever leads next finds it in the store, or it is accepted then.
+            self._try_again(job, cause)
+        else:
+            job.refuse(cause)
+            if job.is_kept:
+                job.phase = JobPhase.AWAITING_CODE
+            else:
+                del self._jobs[job.job_id]
+
+    def _spawn_job_master(self, job: ManagedJob, master_hooks: tuple[str, ...]) -> None:
+        store = self._leadership.store
+        props = job_master_props(job, self._resource_manager, self._data_plane, store, master_hooks)
+        job_master = self.context.spawn(props, _name(job.job_id))
+        self.context.watch(job_master)
+        job.run(job_master, self.context.now())
+        if job.is_cancelled:
+            job_master.tell(CancelJob(job_id=job.job_id, client=self.context.ref))
+
+    def _on_terminated(self, ref: Ref) -> None:
+        job = job_run_by(self._jobs, ref)
+        if job is None:
+            return
+        job.job_master = None
+        if job.end is not None:
+            self._go_on(job)
+            return
+        if job.phase is JobPhase.RUNNING and not job.has_failed_too_often:
+            job.lose_job_master(self.context.now())
+        job.begin(JobPhase.RELEASING if job.phase is not JobPhase.SUSPENDED else JobPhase.SUSPENDED)
+        job_id = job.job_id
+        store = None if self._leadership.session is None else self._leadership.store
+        work = partial(release_job_master, store, self._data_plane, job.submitted.job_graph)
+        self._ask_store(work, lambda error: JobMasterReleased(job_id=job_id, cause=serialized(error)))
+
+    # The end
+
+    def _put_away(self, job: ManagedJob, end: JobEnded) -> None:
+        job_id, store = job.job_id, self._leadership.store
+        job.begin(JobPhase.PUTTING_AWAY)
+        if job.is_cleaned_up:
+            work = partial(put_away_job, store, end)
+        else:
+            work = partial(clean_up_job, store, self._data_plane, job.submitted.job_graph, end)
+        self._ask_store(work, lambda error: JobNotPutAway(job_id=job_id, cause=serialized(error)))
+
+    def _on_put_away(self, message: PuttingAway) -> None:
+        match message:
+            case JobMasterReleased(job_id=job_id, end=end, checkpoint_path=path, cause=cause):
+                job = self._jobs[job_id]
+                job.release(end, path)
+                if cause is not None and cause.type_name != _LOST:
+                    self.context.publish(message)
+                self._go_on(job)
+            case JobPutAway(end=end):
+                job = self._jobs.pop(end.job_id)
+                job.tell_result(end, is_earlier=job.is_asked_again)
+            case JobNotPutAway(job_id=job_id, cause=cause):
+                job = self._jobs[job_id]
+                job.is_busy = False
+                self._try_again(job, cause)
+            case _:
+                assert_never(message)
+
+    def _try_again(self, job: ManagedJob, cause: SerializedThrowable) -> None:
+        """A job that is accepted is not given up because its store cannot be written for a while."""
+        if cause.type_name != _LOST:
+            _log.error("job %s: %s: %s; it is tried again", job.job_id, cause.type_name, cause.message)
+        self.context.timers.start_once(f"store-{job.job_id}", STORE_RETRY_MS, StoreRetryDue(job_id=job.job_id))
+
+    def _ask_store(self, work: Callable[[], Message], on_failure: Callable[[BaseException], Message]) -> None:
+        self.context.pipe_to_self(work, lambda answer: answer, on_failure)
+
+
+def _name(job_id: JobId) -> str:
+    return f"job-{job_id}"

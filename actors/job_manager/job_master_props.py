@@ -1,0 +1,40 @@
+"""How the JobMaster of a job is made, the first one and those that go on with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.actors.data_plane import DataPlane
+from flykka.actors.high_availability.services import LeaderStore
+from flykka.actors.job_manager.managed_job import ManagedJob
+from flykka.actors.job_master.actor import JobMaster
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.props import Props
+
+ATTEMPTS_PER_START = 1_000_000
+"""How many attempts of a subtask one JobMaster may have made: the next one numbers its own from there on."""
+
+
+def job_master_props(
+    job: ManagedJob,
+    resource_manager: Ref,
+    data_plane: DataPlane,
+    store: LeaderStore,
+    master_hooks: tuple[str, ...],
+) -> Props:
+    """The JobMaster that is to run the job now, under the session of this store."""
+    submitted = job.submitted
+    job_graph = replace(submitted.job_graph, first_attempt_number=submitted.starts * ATTEMPTS_PER_START)
+    return Props(
+        JobMaster,
+        job_graph,
+        resource_manager,
+        data_plane,
+        CheckpointStorage(job_graph.checkpointing.directory),
+        listeners=job.listeners,
+        master_hooks=master_hooks,
+        restore_path=submitted.restore_path,
+        allow_non_restored_state=submitted.allow_non_restored_state,
+        store=store,
+    )

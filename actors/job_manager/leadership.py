@@ -1,0 +1,155 @@
+"""The part of a JobManager that knows whether it leads, and what it leads with (Flink's DispatcherLeaderProcess).
+
+Three things have to be there before a JobManager may act: it was granted leadership, has read what the store keeps, and
+has said so to the TaskManagers. Until then, and where leadership was revoked, it has no `session` to act under.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from functools import partial
+
+from flykka.actors.high_availability.services import HighAvailabilityServices, LeaderStore
+from flykka.actors.job_manager.leader_contention import contend
+from flykka.actors.job_manager.store import begin_new_run, recover_jobs
+from flykka.actors.machines.slots.task_manager_tracker import NAME
+from flykka.messages.control.high_availability import ApplicationRun
+from flykka.messages.control.job_manager import (
+    ApplicationRunFound,
+    ApplicationRunRefused,
+    JobRecoveryFailed,
+    JobsRecovered,
+    LeaderElectionFailed,
+    LeadershipContended,
+    RecoveryRetryDue,
+    RequestApplicationRun,
+)
+from flykka.messages.control.leader import GrantLeadership, JobManagerLeaderAddress, RevokeLeadership
+from flykka.messages.monitoring.explanation import LeadershipExplained
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId, LeaderSessionId
+from flykka.runtime.context import ActorContext
+from flykka.runtime.errors import serialized
+
+_log = logging.getLogger(__name__)
+
+RECOVERY_RETRY_MS = 1_000
+"""How long a leader that could not read its store waits, until it tries again."""
+
+LeadershipMessage = (
+    GrantLeadership
+    | RevokeLeadership
+    | LeaderElectionFailed
+    | LeadershipContended
+    | JobsRecovered
+    | JobRecoveryFailed
+    | RecoveryRetryDue
+)
+"""What a JobManager hands to this part of it."""
+
+LeadershipNews = JobsRecovered | RevokeLeadership | LeaderElectionFailed
+"""What a JobManager has to act on."""
+
+
+class Leadership:
+    """Used in the turns of its JobManager only."""
+
+    def __init__(self, context: ActorContext, services: HighAvailabilityServices) -> None:
+        self._context = context
+        self._services = services
+        self._granted: LeaderSessionId | None = None
+        self._waited_for: str | None = None
+        self._run: ApplicationRun | None = None
+        self._led: str | None = None
+        """The run that was led here last: whoever leads it meanwhile may conclude it."""
+        self.failure: SerializedThrowable | None = None
+        """Why nobody will ever lead here."""
+        self.since_ms: int | None = None
+
+    @property
+    def session(self) -> LeaderSessionId | None:
+        """Under which the JobManager may act; None where it may not."""
+        return self._granted if self._run is not None else None
+
+    @property
+    def store(self) -> LeaderStore:
+        """The store, for whoever acts under the session."""
+        assert self.session is not None, "only a leader writes"
+        return self._services.store(self.session)
+
+    def explain(self, now: int, job: str | None) -> LeadershipExplained:
+        """Whether the JobManager leads, for whoever asks why this is what becomes of a job."""
+        return LeadershipExplained(now_ms=now, is_leader=self.session is not None, job=job, since_ms=self.since_ms)
+
+    def start(self) -> None:
+        """Take part in the election."""
+        self._context.pipe_to_self(
+            partial(contend, self._services, self._context.ref),
+            lambda _: LeadershipContended(),
+            lambda error: LeaderElectionFailed(cause=serialized(error)),
+        )
+
+    def take(self, message: LeadershipMessage, known: Iterable[JobId]) -> LeadershipNews | None:
+        """What the election and the store say; `known` are the jobs whose clients wait here."""
+        match message:
+            case GrantLeadership(leader_session_id=session, waited_for=waited_for):
+                self._granted, self._waited_for, self._run, self.since_ms = session, self._led or waited_for, None, None
+                self._recover(known)
+            case RevokeLeadership(leader_session_id=session) if session == self._granted:
+                self._granted = self._run = self.since_ms = None
+                _log.warning("this driver leads no more: its jobs are suspended until it leads again")
+                return message
+            case LeaderElectionFailed(cause=cause):
+                _log.error("nobody will lead here: %s: %s", cause.type_name, cause.message)
+                self.failure = cause
+                return message
+            case JobsRecovered(leader_session_id=session, run=run) if session == self._granted:
+                self._run, self._led = run, run.run_id
+                self._announce(session)
+                return message
+            case JobRecoveryFailed(leader_session_id=session, cause=cause) if session == self._granted:
+                _log.error("cannot lead yet, and tries again: %s: %s", cause.type_name, cause.message)
+                self._context.timers.start_once("recovery", RECOVERY_RETRY_MS, RecoveryRetryDue())
+            case RecoveryRetryDue() if self._granted is not None and self._run is None:
+                self._recover(known)
+            case _:
+                pass  # Of a session that is over, or nothing is to be done about it.
+        return None
+
+    def answer(self, message: RequestApplicationRun) -> bool:
+        """Say which run this is; False where that will be known later, and is to be asked then."""
+        if self.failure is not None:
+            message.reply_to.tell(ApplicationRunRefused(cause=self.failure))
+            return True
+        session, run = self.session, self._run
+        assert session is not None, "requests wait for a leader"
+        assert run is not None, "requests wait until a leader has read its store"
+        if message.begins_new and run.is_concluded:
+            self._run = None
+            self._ask(partial(begin_new_run, self._services, session), session)
+            return False
+        message.reply_to.tell(ApplicationRunFound(run=run, leader_session_id=session))
+        return True
+
+    def _announce(self, session: LeaderSessionId) -> None:
+        """Tell the TaskManagers, ahead of every JobMaster: what they are asked for in another name is of the past."""
+        if self.since_ms is not None:
+            return
+        self.since_ms = self._context.now()
+        address = JobManagerLeaderAddress(address=self._context.path, leader_session_id=session)
+        for task_manager in self._context.actor_selection(f"../{NAME}*").resolve():
+            task_manager.tell(address)
+
+    def _recover(self, known: Iterable[JobId]) -> None:
+        session = self._granted
+        assert session is not None, "only a leader recovers"
+        work = partial(recover_jobs, self._services, session, self._waited_for, self._context.path, tuple(known))
+        self._ask(work, session)
+
+    def _ask(self, work: partial[JobsRecovered], session: LeaderSessionId) -> None:
+        self._context.pipe_to_self(
+            work,
+            lambda recovered: recovered,
+            lambda error: JobRecoveryFailed(leader_session_id=session, cause=serialized(error)),
+        )

@@ -1,0 +1,337 @@
+"""One job as its JobManager knows it: how far it is, who listens, and what clients still wait for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum
+
+from flykka.messages.control.high_availability import SubmittedJobGraph
+from flykka.messages.control.job import (
+    CancelJob,
+    CancellationFailure,
+    CancellationSuccess,
+    JobResultFailure,
+    JobResultSuccess,
+    JobStatus,
+    JobStatusChanged,
+    JobSubmitSuccess,
+    ListeningBehaviour,
+    StopJob,
+    StoppingFailure,
+    StoppingSuccess,
+    SubmitJob,
+    TriggerSavepoint,
+    TriggerSavepointFailure,
+    TriggerSavepointSuccess,
+)
+from flykka.messages.control.job_control import JobEnded
+from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
+
+MAX_FAILURES = 3
+"""So often a JobMaster may fail by itself, until its job has failed."""
+
+FAILURES_RESET_MS = 600_000
+"""A JobMaster that has worked for so long before it failed begins to count anew."""
+
+
+class JobPhase(Enum):
+    """How far a job is; in words for whoever asks why it does not go on."""
+
+    ACCEPTING = "is being accepted: its graph is checked and stored"
+    STARTING = "waits for a new JobMaster: the store is told of it first"
+    AWAITING_CODE = "waits for its application: the job was recovered, and has no code here before it is submitted"
+    RUNNING = "is run by its JobMaster"
+    RELEASING = "has lost its JobMaster, whose work is being ended"
+    PUTTING_AWAY = "has ended, and is being put away"
+    SUSPENDED = "is suspended: somebody else leads, or nobody"
+
+
+class ManagedJob:
+    """The job of one id. Used in the turns of its JobManager only."""
+
+    def __init__(self, submitted: SubmittedJobGraph) -> None:
+        self.submitted = submitted
+        self.phase = JobPhase.ACCEPTING
+        self.job_master: Ref | None = None
+        self.is_busy = False
+        """Whether something is being done for it outside the JobManager's turns."""
+        self.is_kept = False
+        """Whether the store has it."""
+        self.is_bound = True
+        """Whether its code is in this process."""
+        self.is_cancelled = False
+        self.end: JobEnded | None = None
+        self.is_cleaned_up = False
+        """Whether its JobMaster has put away everything."""
+        self.is_asked_again = False
+        """Whether it was submitted again when it had ended."""
+        self.failure: SerializedThrowable | None = None
+        """What its last JobMaster has failed with."""
+        self._failures = 0
+        self._began_ms = 0
+        self._clients: dict[Ref, ListeningBehaviour] = {}
+        self._stopped_by: list[StopJob] = []
+        self._savepoints_for: list[Ref] = []
+
+    @property
+    def job_id(self) -> JobId:
+        """The job's id."""
+        return self.submitted.job_graph.job_id
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether there is nothing that it waits for."""
+        return self.phase is not JobPhase.AWAITING_CODE
+
+    @property
+    def has_failed_too_often(self) -> bool:
+        """Whether another JobMaster would fail as well."""
+        return self._failures >= MAX_FAILURES
+
+    # Its life
+
+    def recover(self, submitted: SubmittedJobGraph, end: JobEnded | None, *, is_bound: bool) -> None:
+        """A new leader has found it in the store."""
+        self.submitted, self.is_kept, self.is_bound = submitted, True, is_bound
+        self.end = self.end or end
+        if not is_bound and self.end is None:
+            self.phase = JobPhase.AWAITING_CODE
+
+    def bind(self, job_graph: JobGraph) -> None:
+        """Its application is here, and has made this graph of it: what was kept of the job is for that one."""
+        self.submitted = replace(self.submitted, job_graph=job_graph, starts=self.submitted.starts + 1)
+        self.phase = JobPhase.ACCEPTING
+
+    def begin(self, phase: JobPhase) -> None:
+        """Something is being done for it."""
+        self.phase, self.is_busy = phase, True
+
+    def accept(self, starts: int) -> bool:
+        """It is kept, for this many starts and one more; whether this is news to its clients."""
+        is_new = self.phase is not JobPhase.STARTING
+        self.submitted = replace(self.submitted, starts=starts)
+        self.is_kept, self.is_bound, self.is_busy = True, True, False
+        return is_new
+
+    def run(self, job_master: Ref, now: int) -> None:
+        """A JobMaster runs it."""
+        self.job_master, self.phase, self._began_ms = job_master, JobPhase.RUNNING, now
+
+    def note_end(self, end: JobEnded) -> None:
+        """Its JobMaster has seen to everything."""
+        self.end, self.is_cleaned_up = end, True
+
+    def note_failure(self, failure: SerializedThrowable, now: int) -> None:
+        """Its JobMaster has failed by itself."""
+        if now - self._began_ms >= FAILURES_RESET_MS:
+            self._failures = 0
+        self._failures += 1
+        self.failure = failure
+
+    def lose_job_master(self, now: int) -> None:
+        """Its JobMaster has died; another one will take its place."""
+        text = f"the JobMaster of {self.job_id} has ended by itself; a new one goes on from the latest checkpoint"
+        cause = self.failure or SerializedThrowable(type_name="JobMasterLostError", message=text)
+        self.give_up_requests(text)
+        self._tell_status(JobStatus.RESTARTING, now, cause)
+
+    def release(self, end: JobEnded | None, checkpoint_path: str | None) -> None:
+        """Nothing works for its last JobMaster any more, which had come to this end, or to none."""
+        self.is_busy = False
+        if end is not None:
+            self.end = end
+        elif self.has_failed_too_often:
+            assert self.failure is not None, f"the JobMasters of {self.job_id} have not failed"
+            status = JobStatus.FAILED
+            self.end = JobEnded(job_id=self.job_id, status=status, cause=self.failure, checkpoint_path=checkpoint_path)
+
+    def answer_with_end(self, client: Ref, behaviour: ListeningBehaviour) -> None:
+        """It has ended, and is being put away: whoever submits it again hears of that end."""
+        self.is_asked_again = True
+        self.register(client, behaviour)
+        client.tell(JobSubmitSuccess(job_id=self.job_id))
+
+    def suspend(self, now: int) -> None:
+        """Who leads now goes on with it."""
+        if self.phase is JobPhase.RUNNING:
+            self._tell_status(JobStatus.SUSPENDED, now)
+        self.phase = JobPhase.SUSPENDED
+        self.give_up_requests("its JobManager leads no more")
+
+    # Clients
+
+    def register(self, client: Ref, behaviour: ListeningBehaviour) -> bool:
+        """Have the client hear of the job; whether it is to be told from now on of every change."""
+        wanted = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
+        was, self._clients[client] = self._clients.get(client), behaviour
+        return behaviour is wanted and was is not wanted
+
+    @property
+    def listeners(self) -> tuple[Ref, ...]:
+        """Who hears of every change."""
+        wanted = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
+        return tuple(client for client, behaviour in self._clients.items() if behaviour is wanted)
+
+    def refuse(self, cause: SerializedThrowable) -> None:
+        """Tell everybody that the job was not accepted."""
+        self.tell_all(refusal(self.job_id, cause))
+        self._clients.clear()
+
+    def tell_all(self, message: Message) -> None:
+        """Tell everybody, detached or not."""
+        for client in self._clients:
+            client.tell(message)
+
+    def tell_result(self, end: JobEnded, *, is_earlier: bool = False) -> None:
+        """Tell whoever waits for it how the job has ended."""
+        self.answer_stops(outcome_of_stop(end))
+        self.refuse_savepoints(f"it has ended {end.status}")
+        for client, behaviour in self._clients.items():
+            if behaviour is not ListeningBehaviour.DETACHED:
+                client.tell(result(end, is_earlier=is_earlier))
+
+    def _tell_status(self, status: JobStatus, now: int, cause: SerializedThrowable | None = None) -> None:
+        """Tell those who hear of every change what no JobMaster can tell."""
+        changed = JobStatusChanged(job_id=self.job_id, status=status, timestamp_ms=now, cause=cause)
+        for client in self.listeners:
+            client.tell(changed)
+
+    # What clients ask
+
+    def cancel(self, message: CancelJob) -> None:
+        """Have it cancelled, by this JobMaster or by those that come."""
+        if self.end is not None or self.phase is JobPhase.AWAITING_CODE:
+            message.client.tell(not_cancelled(self.job_id))
+            return
+        self.is_cancelled = True
+        if self.job_master is not None:
+            self.job_master.tell(message)
+        message.client.tell(CancellationSuccess(job_id=self.job_id))
+
+    def stop(self, message: StopJob) -> None:
+        """Have it stopped; answered when it has ended, or goes on all the same."""
+        if self.end is not None:
+            message.client.tell(not_stopped(self.job_id, f"there is no job {self.job_id} that could be stopped"))
+        elif self.phase is JobPhase.ACCEPTING:
+            message.client.tell(not_stopped(self.job_id, "it is not yet accepted"))
+        elif self.job_master is None:
+            message.client.tell(not_stopped(self.job_id, f"it {self.phase.value}"))
+        elif self._stopped_by and _kind_of_stop(self._stopped_by[0]) != _kind_of_stop(message):
+            text = f"it stops already, {_kind_of_stop(self._stopped_by[0])}"
+            message.client.tell(not_stopped(self.job_id, text))
+        else:
+            self._stopped_by.append(message)
+            self.job_master.tell(message)
+
+    def answer_stops(self, answer: StoppingSuccess | StoppingFailure) -> None:
+        """Tell whoever wants it stopped what came of that."""
+        for stop in self._stopped_by:
+            stop.client.tell(answer)
+        self._stopped_by.clear()
+
+    def trigger_savepoint(self, message: TriggerSavepoint) -> None:
+        """Have a savepoint taken; answered by the JobMaster, or by `refuse_savepoints` where it has ended without."""
+        if self.end is not None:
+            message.client.tell(no_savepoint(self.job_id, message.client, f"there is no job {self.job_id} that runs"))
+        elif self.phase is JobPhase.ACCEPTING:
+            message.client.tell(no_savepoint(self.job_id, message.client, "it is not yet accepted"))
+        elif self.job_master is None:
+            message.client.tell(no_savepoint(self.job_id, message.client, f"it {self.phase.value}"))
+        else:
+            self._savepoints_for.append(message.client)
+            self.job_master.tell(message)
+
+    def answer_savepoint(self, answer: TriggerSavepointSuccess | TriggerSavepointFailure) -> None:
+        """Hand on what the JobMaster says, unless the client was told already that there will be none."""
+        if answer.client in self._savepoints_for:
+            self._savepoints_for.remove(answer.client)
+            answer.client.tell(answer)
+
+    def refuse_savepoints(self, why: str) -> None:
+        """Tell whoever waits for one that there will be none."""
+        for client in self._savepoints_for:
+            client.tell(no_savepoint(self.job_id, client, why))
+        self._savepoints_for.clear()
+
+    def give_up_requests(self, why: str) -> None:
+        """Whoever was to stop the job, or to take a savepoint, is gone."""
+        self.answer_stops(not_stopped(self.job_id, why))
+        self.refuse_savepoints(why)
+
+
+def submitted(submission: SubmitJob) -> SubmittedJobGraph:
+    """What is kept of a submission."""
+    return SubmittedJobGraph(
+        job_graph=submission.job_graph,
+        listening_behaviour=submission.listening_behaviour,
+        restore_path=submission.restore_path,
+        allow_non_restored_state=submission.allow_non_restored_state,
+    )
+
+
+def result(end: JobEnded, *, is_earlier: bool = False) -> JobResultSuccess | JobResultFailure:
+    """How a job has ended, as its clients are told."""
+    job_id, path = end.job_id, end.checkpoint_path
+    match end.status:
+        case JobStatus.FINISHED:
+            return JobResultSuccess(
+                job_id=job_id, checkpoint_path=path, accumulators=end.accumulators, is_earlier=is_earlier
+            )
+        case JobStatus.CANCELED:
+            cause = SerializedThrowable(type_name="JobCancelledError", message=f"job {job_id} was cancelled")
+        case _:
+            assert end.cause is not None, f"job {job_id} is {end.status} without a cause"
+            cause = end.cause
+    return JobResultFailure(job_id=job_id, cause=cause, status=end.status, checkpoint_path=path, is_earlier=is_earlier)
+
+
+def refusal(job_id: JobId, cause: SerializedThrowable) -> JobResultFailure:
+    """What is told of a job that was not accepted."""
+    return JobResultFailure(job_id=job_id, cause=cause)
+
+
+def duplicate(job_id: JobId) -> SerializedThrowable:
+    """Why a job is not accepted that runs already (Flink's DuplicateJobSubmissionException)."""
+    return SerializedThrowable(type_name="DuplicateJobSubmissionError", message=f"there is a job {job_id} already")
+
+
+def removed(job_id: JobId) -> JobEnded:
+    """What clients hear of a job that nobody keeps any more, and of which no result is known."""
+    text = f"job {job_id} was removed: nobody goes on with it"
+    cause = SerializedThrowable(type_name="JobNotFoundError", message=text)
+    return JobEnded(job_id=job_id, status=JobStatus.FAILED, cause=cause)
+
+
+def outcome_of_stop(end: JobEnded) -> StoppingSuccess | StoppingFailure:
+    """What the end of a job is to whoever wanted it stopped."""
+    if end.status is JobStatus.FINISHED and end.checkpoint_path is not None:
+        return StoppingSuccess(job_id=end.job_id, checkpoint_path=end.checkpoint_path)
+    return not_stopped(end.job_id, f"it has ended {end.status}")
+
+
+def not_stopped(job_id: JobId, why: str) -> StoppingFailure:
+    """A stop that comes to nothing."""
+    return StoppingFailure(job_id=job_id, cause=SerializedThrowable(type_name="StopJobError", message=why))
+
+
+def not_cancelled(job_id: JobId) -> CancellationFailure:
+    """A cancellation of nothing."""
+    text = f"there is no job {job_id} that could be cancelled"
+    return CancellationFailure(job_id=job_id, cause=SerializedThrowable(type_name="JobNotFoundError", message=text))
+
+
+def no_savepoint(job_id: JobId, client: Ref, why: str) -> TriggerSavepointFailure:
+    """A savepoint that comes to nothing."""
+    cause = SerializedThrowable(type_name="SavepointError", message=why)
+    return TriggerSavepointFailure(job_id=job_id, client=client, cause=cause)
+
+
+def _kind_of_stop(stop: StopJob) -> str:
+    """Two stops are one where this is the same."""
+    if stop.savepoint_directory is None:
+        return "with a checkpoint"
+    return f"{'draining, ' if stop.drain else ''}with a savepoint in {stop.savepoint_directory!r}"

@@ -1,0 +1,1 @@
+"""The JobMaster and its parts."""

@@ -1,0 +1,393 @@
+"""The JobMaster: one job, from its graph to its end.
+
+It hands what is said to the ExecutionGraph (what runs), the SlotPoolService (where) and the OperatorCoordinatorHandler
+(who reads what), and does what they decide. Checkpoints are its coordinator's, to which it forwards what tasks say.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import assert_never
+
+from flykka.actors.checkpoint_coordinator.actor import CheckpointCoordinator
+from flykka.actors.checkpoint_coordinator.de_activator import CheckpointCoordinatorDeActivator
+from flykka.actors.checkpoint_coordinator.master_hooks import HooksOfJob
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.actors.data_plane import DataPlane
+from flykka.actors.high_availability.services import LeaderStore
+from flykka.actors.job_master.job_listeners import JobListeners
+from flykka.actors.job_master.operator_coordinator_handler import OperatorCoordinatorHandler
+from flykka.actors.job_master.resource_cleaner import CleanupMessage, ResourceCleaner
+from flykka.actors.job_master.savepoint_handler import SavepointHandler, SavepointMessage
+from flykka.actors.job_master.slot_pool_service import SlotMessage, SlotPoolService
+from flykka.actors.job_master.state_restorer import StateRestorer
+from flykka.actors.machines.graph import effects, events
+from flykka.actors.machines.graph.exception_history import ExceptionHistory
+from flykka.actors.machines.graph.execution_graph import ExecutionGraph
+from flykka.actors.machines.graph.job_waits import JobWaits
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.restart.restart_strategy import restart_strategy
+from flykka.actors.machines.slots.slot_requests import RequestSlots, ReturnSlot
+from flykka.actors.machines.states import JOB_TERMINAL
+from flykka.messages.checkpointing.checkpoint import (
+    AcknowledgeCheckpoint,
+    DeclineCheckpoint,
+    SnapshotOperatorCoordinators,
+)
+from flykka.messages.control.checkpoint_coordination import (
+    AbortPendingCheckpoints,
+    CheckpointFailuresExceeded,
+    CoordinatedTasks,
+    CoordinatedTaskStateChanged,
+    FinalCheckpointRequest,
+    RequestRestoreState,
+    RestoreState,
+    RestoreStateFailed,
+)
+from flykka.messages.control.job import (
+    CancelJob,
+    CheckpointAborted,
+    CheckpointCompleted,
+    ExecutionStateChanged,
+    JobRestored,
+    JobStatus,
+    JobStatusChanged,
+    MetricsReported,
+    RegisterJobClient,
+    TaskManagerLost,
+)
+from flykka.messages.control.job_control import (
+    JobEnded,
+    JobRestartDue,
+    JobVerticesFinalized,
+    SplitDiscoveryDue,
+    SplitDiscoveryFailed,
+)
+from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.monitoring.exception_history import ExceptionHistoryChanged
+from flykka.messages.monitoring.explanation import ExplainJob, JobExplained
+from flykka.messages.tasks.source import RequestSplits, SplitsDiscovered
+from flykka.messages.tasks.task import (
+    CancelTask,
+    ExecutionState,
+    NotifyEndOfData,
+    ReleasePartitions,
+    ReportTaskMetrics,
+    RequestPartitionProducerState,
+    SubmitTask,
+    UpdateTaskExecutionState,
+)
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import LeaderSessionId, OperatorId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.actor import Actor
+from flykka.runtime.errors import serialized
+from flykka.runtime.leader_session import Gateway
+from flykka.runtime.mailboxes.control_aware import ControlAwareMailbox
+from flykka.runtime.props import Props
+from flykka.runtime.signals import Terminated
+from flykka.runtime.supervision import ESCALATING_STRATEGY
+
+_log = logging.getLogger(__name__)
+
+TaskMessage = UpdateTaskExecutionState | NotifyEndOfData | ReportTaskMetrics | RequestPartitionProducerState
+
+
+class JobMaster(Actor):
+    """One per job, `/user/job-manager/job-<id>`. What its children remember cannot be made anew: it ends with them."""
+
+    supervisor_strategy = ESCALATING_STRATEGY
+    mailbox = ControlAwareMailbox()
+
+    def __init__(
+        self,
+        job_graph: JobGraph,
+        resource_manager: Ref,
+        data_plane: DataPlane,
+        storage: CheckpointStorage,
+        listeners: Sequence[Ref] = (),
+        master_hooks: Sequence[str] = (),
+        restore_path: str | None = None,
+        *,
+        allow_non_restored_state: bool = False,
+        store: LeaderStore,
+    ) -> None:
+        self._job_graph = job_graph
+        self._job_id = job_graph.job_id
+        self._resource_manager = resource_manager
+        self._data_plane = data_plane
+        self._storage = storage
+        self._listeners = JobListeners(listeners)
+        self._master_hooks = tuple(master_hooks)
+        self._restore_path = restore_path
+        self._allow_non_restored_state = allow_non_restored_state
+        self._store = store
+
+    def pre_start(self) -> None:
+        """Begin a session, bring up the coordinator, and schedule the job."""
+        context = self.context
+        self._session = LeaderSessionId(context.new_id("job-master-session"))
+        context.accept_session(self._session)
+        hooks = HooksOfJob(self._master_hooks, partial(self._data_plane.master_hooks, self._job_id))
+        coordinator = Props(
+            CheckpointCoordinator, self._job_graph, self._storage, self._store.checkpoints(self._job_id), hooks
+        )
+        self._coordinator = context.spawn(coordinator, "checkpoint-coordinator")
+        de_activator = Props(CheckpointCoordinatorDeActivator, self._coordinator)
+        self._de_activator = context.spawn(de_activator, "checkpoint-coordinator-de-activator")
+        self._graph = ExecutionGraph(self._job_graph, restart_strategy(self._job_graph.restart_strategy), context.now())
+        self._waits = JobWaits(context.now())
+        self._exceptions = ExceptionHistory()
+        context.watch(self._coordinator)
+        context.watch(self._de_activator)
+        self._savepoints = SavepointHandler(context, self._job_graph, self._coordinator)
+        self._cleaner = ResourceCleaner(context, self._job_id, self._data_plane, self._coordinator, self._store)
+        self._slots = SlotPoolService(context, self._job_graph, self._session, self._resource_manager)
+        self._sources = OperatorCoordinatorHandler(
+            context, self._graph, self._session, self._data_plane, self._coordinator
+        )
+        self._restorer = StateRestorer(
+            self._graph, self._sources, allow_non_restored_state=self._allow_non_restored_state
+        )
+        self._slots.start()
+        self._decide([events.SchedulingRequested()])
+
+    def handle_message(self, message: Message) -> None:
+        """Give each family of messages to the part that it concerns."""
+        match message:
+            case AcknowledgeCheckpoint() | DeclineCheckpoint():
+                self._sources.take(message)
+                self._coordinator.tell(message)
+            case _ if isinstance(message, TaskMessage):
+                self._on_task_message(message)
+            case RequestSplits() | SplitsDiscovered() | SplitDiscoveryDue() | SnapshotOperatorCoordinators():
+                self._sources.take(message)
+            case CheckpointAborted():
+                self._sources.take(message)
+                self._listeners.tell(message)
+            case CheckpointCompleted():
+                self._sources.take(message)
+                self._listeners.tell(message)
+                self._exceptions.checkpoint_completed()
+                self._decide([events.CheckpointCompleted()])
+            case RestoreState() | RestoreStateFailed():
+                self._on_restore_state(message)
+            case SplitDiscoveryFailed(cause=cause):
+                self._sources.take(message)
+                self._fail(cause)
+            case CheckpointFailuresExceeded(cause=cause):
+                self._fail(cause)
+            case JobRestartDue(version=version):
+                self._decide([events.RestartDue(version=version)])
+            case JobVerticesFinalized(version=version, cause=cause):
+                self._decide([events.VerticesFinalized(version=version, cause=cause)])
+            case ExplainJob(reply_to=reply_to):
+                reply_to.tell(self.explain(self.context.now()))
+            case RegisterJobClient():
+                self._listeners.register(message, self._graph, self.context.now())
+            case CancelJob():
+                self._decide([events.CancellationRequested()])
+            case _ if isinstance(message, SavepointMessage):
+                self._decide(self._savepoints.take(message))
+            case _ if isinstance(message, CleanupMessage):
+                self._on_cleaned_up(message)
+            case Terminated(ref=ref) if ref in (self._coordinator, self._de_activator):
+                self._end_with(ref)
+            case Terminated(ref=ref):
+                self._on_slot_events(self._slots.on_terminated(ref))
+            case _ if isinstance(message, SlotMessage):
+                self._on_slot_events(self._slots.take(message))
+            case _:
+                self.context.unhandled(message)
+
+    def unanswered(self) -> dict[OperatorId, Callable[[], SplitsDiscovered]]:
+        """The discoveries of splits under way, by source: for a fork, where nothing is left of their threads."""
+        return self._sources.unanswered()
+
+    def explain(self, now: int) -> JobExplained:
+        """How far the job is, and what it waits for."""
+        return self._waits.explain(self._job_id, self._graph, self._exceptions.entries, now)
+
+    def _end_with(self, child: Ref) -> None:
+        """Nobody knows any more which checkpoints are pending: the next JobMaster begins with the completed ones."""
+        _log.error("the JobMaster of job %s ends: %s has ended by itself", self._job_id, child.path)
+        self.context.stop()
+
+    def _on_task_message(self, message: TaskMessage) -> None:
+        match message:
+            case RequestPartitionProducerState(attempt=attempt, partition_id=partition_id):
+                self._decide([events.PartitionProducerStateRequested(attempt=attempt, partition_id=partition_id)])
+            case UpdateTaskExecutionState(state=update):
+                self._decide([events.TaskStateUpdated(update=update)])
+            case NotifyEndOfData(attempt=attempt):
+                self._decide([events.EndOfDataReported(attempt=attempt)])
+            case ReportTaskMetrics(attempt=attempt, metrics=metrics, accumulators=accumulators):
+                execution = self._graph.execution(attempt)
+                if execution is not None:
+                    self._listeners.tell(
+                        MetricsReported(
+                            job_id=self._job_id,
+                            attempt=attempt,
+                            task_name=execution.name,
+                            metrics=metrics,
+                            vertex_id=execution.vertex_id,
+                            subtask=execution.subtask,
+                            accumulators=accumulators,
+                            files_unassigned=self._sources.files_unassigned(execution.vertex_id),
+                        )
+                    )
+            case _:
+                assert_never(message)
+
+    def _on_slot_events(self, slot_events: Sequence[events.Event]) -> None:
+        for task_manager, reason in self._slots.take_losses().items():
+            self._listeners.tell(
+                TaskManagerLost(
+                    job_id=self._job_id, task_manager=task_manager, reason=reason, timestamp_ms=self.context.now()
+                )
+            )
+        self._decide(slot_events)
+
+    def _on_restore_state(self, message: RestoreState | RestoreStateFailed) -> None:
+        for event in self._restorer.take(message):
+            if isinstance(event, events.RestoreStateReady) and self._graph.restoring(event.version):
+                self._tell_of_restore(event.checkpoint_id)
+            self._decide([event])
+
+    def _tell_of_restore(self, checkpoint_id: int | None) -> None:
+        if checkpoint_id is not None or self._graph.number_of_restarts > 0:
+            now = self.context.now()
+            self._listeners.tell(JobRestored(job_id=self._job_id, checkpoint_id=checkpoint_id, timestamp_ms=now))
+
+    def _fail(self, cause: SerializedThrowable) -> None:
+        """Fail the job for something beside its tasks. One that ends or restarts anyway must not be kept from it."""
+        if self._graph.status is JobStatus.RUNNING:
+            self._decide([events.GlobalFailureReported(cause=cause)])
+
+    # What the ExecutionGraph decides
+
+    def _decide(self, happened: Iterable[events.Event]) -> None:
+        # What is done about one event may be another one, whose turn comes when all of the first is done.
+        waiting = deque(happened)
+        while waiting:
+            for effect in self._graph.handle(waiting.popleft(), self.context.now()):
+                waiting.extend(self._perform(effect))
+                self._hear(effect)
+
+    def _hear(self, effect: effects.Effect) -> None:
+        """Keep what is to be told of it to whoever asks, and to whoever listens."""
+        now = self.context.now()
+        self._waits.hear(effect, now)
+        for entry in self._exceptions.hear(effect, now):
+            self._listeners.tell(ExceptionHistoryChanged(job_id=self._job_id, entry=entry))
+
+    def _perform(self, effect: effects.Effect) -> Sequence[events.Event]:
+        match effect:
+            case RequestSlots() | ReturnSlot():
+                return self._slots.take_wish(effect)
+            case effects.Deploy(descriptor=descriptor, task_manager=task_manager):
+                submit = SubmitTask(descriptor=descriptor, job_master=self.context.ref)
+                Gateway(task_manager, self._session).tell(submit)
+            case effects.CancelAttempt(attempt=attempt, task_manager=task_manager):
+                Gateway(task_manager, self._session).tell(CancelTask(attempt=attempt))
+            case effects.JobStatusMoved(why=why):
+                if why is not None:
+                    _log.info("job %s could not be restarted: %s", self._job_id, why)
+                self._on_job_status(effect.status, effect.cause)
+            case effects.ExecutionMoved():
+                self._on_execution_moved(effect)
+            case effects.CoordinateTasks(tasks=tasks):
+                self._coordinator.tell(
+                    CoordinatedTasks(job_id=self._job_id, tasks=tasks, leader_session_id=self._session)
+                )
+            case effects.AskForRestoreState(version=version):
+                self._coordinator.tell(
+                    RequestRestoreState(
+                        job_id=self._job_id,
+                        version=version,
+                        path=self._restore_path,
+                        allow_non_restored_state=self._allow_non_restored_state,
+                    )
+                )
+            case effects.DrawRestartDelay(version=version):
+                return [events.RestartDelayDrawn(version=version, chance=self.context.random.random())]
+            case effects.StartRestartTimer(delay_ms=delay_ms, version=version):
+                self.context.timers.start_once(f"restart-{version}", delay_ms, JobRestartDue(version=version))
+            case effects.AbortCheckpoints():
+                self._coordinator.tell(AbortPendingCheckpoints(job_id=self._job_id))
+            case effects.ReleasePartitions(task_manager=task_manager, partition_ids=partition_ids):
+                release = ReleasePartitions(job_id=self._job_id, partition_ids=partition_ids)
+                Gateway(task_manager, self._session).tell(release)
+            case effects.AnswerProducerState(answer=answer, task_manager=task_manager):
+                Gateway(task_manager, self._session).tell(answer)
+            case effects.FinalizeVertices():
+                return self._finalize(effect)
+            case effects.AllTasksReachedEndOfData():
+                self._coordinator.tell(FinalCheckpointRequest(job_id=self._job_id))
+            case Ignore():
+                pass
+            case _:
+                assert_never(effect)
+        return ()
+
+    def _on_job_status(self, status: JobStatus, cause: SerializedThrowable | None) -> None:
+        changed = JobStatusChanged(job_id=self._job_id, status=status, timestamp_ms=self.context.now(), cause=cause)
+        self._de_activator.tell(changed)
+        self._listeners.tell(changed)
+        # A graph that moves knows by itself what that means for the stop.
+        self._savepoints.job_moved(status, cause)
+        if status is JobStatus.FAILING:
+            self._coordinator.tell(AbortPendingCheckpoints(job_id=self._job_id))
+        elif status in JOB_TERMINAL:
+            self._slots.end()
+            self._cleaner.start(
+                JobEnded(
+                    job_id=self._job_id,
+                    status=status,
+                    cause=self._graph.failure_cause if status is JobStatus.FAILED else None,
+                    checkpoint_path=self._savepoints.stopped_with,
+                    accumulators=self._graph.accumulators(),
+                )
+            )
+
+    def _on_execution_moved(self, moved: effects.ExecutionMoved) -> None:
+        self._listeners.tell(
+            ExecutionStateChanged(
+                job_id=self._job_id,
+                attempt=moved.attempt,
+                task_name=moved.task_name,
+                state=moved.state,
+                timestamp_ms=self.context.now(),
+                task_manager=moved.task_manager_id,
+                failure=moved.failure,
+            )
+        )
+        self._sources.attempt_moved(moved.attempt, moved.state)
+        # Before it is deployed, the coordinator does not know an attempt.
+        if moved.previous in (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.CANCELING):
+            self._coordinator.tell(
+                CoordinatedTaskStateChanged(job_id=self._job_id, attempt=moved.attempt, state=moved.state)
+            )
+
+    # The end
+
+    def _finalize(self, effect: effects.FinalizeVertices) -> Sequence[events.Event]:
+        if not effect.has_read_all:
+            return [events.VerticesFinalized(version=effect.version)]
+        self.context.pipe_to_self(
+            partial(self._data_plane.finalize_vertices, self._job_id, effect.vertices),
+            lambda _: JobVerticesFinalized(job_id=self._job_id, version=effect.version),
+            lambda error: JobVerticesFinalized(job_id=self._job_id, version=effect.version, cause=serialized(error)),
+        )
+        return ()
+
+    def _on_cleaned_up(self, message: CleanupMessage) -> None:
+        if not self._cleaner.take(message):
+            return
+        self._slots.disconnect()
+        self.context.parent.tell(self._cleaner.end)
+        self.context.stop()

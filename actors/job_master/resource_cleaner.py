@@ -1,0 +1,125 @@
+"""The part of a JobMaster that puts away what its job leaves behind (Flink's ResourceCleaner and JobResultStore).
+
+One thing after the other: first the end of the job is noted where whoever leads next finds it, so that nobody runs
+again what has ended. Behind the last attempt the checkpoints go, and behind them the data.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from functools import partial
+from typing import assert_never
+
+from flykka.actors.data_plane import DataPlane
+from flykka.actors.high_availability.services import LeaderStore
+from flykka.messages.control.checkpoint_coordination import CheckpointingStopped, StopCheckpointing
+from flykka.messages.control.job import JobStatus
+from flykka.messages.control.job_control import (
+    JobAttemptsEnded,
+    JobDataReleased,
+    JobEnded,
+    JobResultNoted,
+    NoteResultDue,
+)
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.context import ActorContext
+from flykka.runtime.errors import serialized
+
+_log = logging.getLogger(__name__)
+
+NOTE_RETRY_MS = 1_000
+"""How long an end that could not be noted waits, until that is tried again."""
+
+CleanupMessage = JobResultNoted | NoteResultDue | JobAttemptsEnded | CheckpointingStopped | JobDataReleased
+"""What a JobMaster hands to this part of it."""
+
+
+class ResourceCleaner:
+    """What is left of one job; used in the turns of its JobMaster only."""
+
+    def __init__(
+        self,
+        context: ActorContext,
+        job_id: JobId,
+        data_plane: DataPlane,
+        checkpoint_coordinator: Ref,
+        store: LeaderStore,
+    ) -> None:
+        self._context = context
+        self._job_id = job_id
+        self._data_plane = data_plane
+        self._checkpoint_coordinator = checkpoint_coordinator
+        self._store = store
+        self._end: JobEnded | None = None
+
+    @property
+    def end(self) -> JobEnded:
+        """How the job has ended; when all is put away, with the newest checkpoint that has stayed."""
+        assert self._end is not None, f"job {self._job_id} has not ended"
+        return self._end
+
+    def start(self, end: JobEnded) -> None:
+        """The job has come to its end."""
+        self._end = end
+        self._note(end)
+
+    def take(self, message: CleanupMessage) -> bool:
+        """Go on with what is next; whether all is put away."""
+        match message:
+            case JobResultNoted(cause=cause):
+                self._on_noted(cause)
+            case NoteResultDue():
+                self._note(self.end)
+            case JobAttemptsEnded(cause=cause):
+                self._publish_if_left(message, cause)
+                status = self.end.status
+                self._checkpoint_coordinator.tell(StopCheckpointing(job_id=self._job_id, job_status=status))
+            case CheckpointingStopped(retained=retained):
+                self._release(retained)
+            case JobDataReleased(cause=cause):
+                self._publish_if_left(message, cause)
+                return True
+            case _:
+                assert_never(message)
+        return False
+
+    def _on_noted(self, cause: SerializedThrowable | None) -> None:
+        if cause is not None:
+            # Where somebody else leads it is tried in vain until the JobManager hears of it, and ends all this.
+            _log.error("job %s has ended, which could not be noted: %s", self._job_id, cause.message)
+            self._context.timers.start_once("note-result", NOTE_RETRY_MS, NoteResultDue(job_id=self._job_id))
+            return
+        # First what works: a killed attempt may still write where checkpoints are about to be deleted.
+        self._context.pipe_to_self(
+            partial(self._data_plane.end_attempts, self._job_id),
+            lambda _: JobAttemptsEnded(job_id=self._job_id),
+            lambda error: JobAttemptsEnded(job_id=self._job_id, cause=serialized(error)),
+        )
+
+    def _note(self, end: JobEnded) -> None:
+        self._context.pipe_to_self(
+            partial(self._store.put_result, end),
+            lambda _: JobResultNoted(job_id=self._job_id),
+            lambda error: JobResultNoted(job_id=self._job_id, cause=serialized(error)),
+        )
+
+    def _release(self, retained: tuple[str, ...]) -> None:
+        end = self.end
+        if retained and end.checkpoint_path is None:
+            self._end = replace(end, checkpoint_path=retained[-1])
+        # A retained checkpoint publishes what was staged for it when a job starts from it. A finished job has.
+        keep_staged = bool(retained) and end.status is not JobStatus.FINISHED
+        self._context.pipe_to_self(
+            partial(self._data_plane.release_job, self._job_id, keep_staged=keep_staged),
+            lambda _: JobDataReleased(job_id=self._job_id),
+            lambda error: JobDataReleased(job_id=self._job_id, cause=serialized(error)),
+        )
+
+    def _publish_if_left(self, message: Message, cause: SerializedThrowable | None) -> None:
+        if cause is not None:
+            # The job has its result all the same; who looks after the cluster hears what may be left.
+            self._context.publish(message)

@@ -1,0 +1,161 @@
+"""The part of a JobMaster that deals with savepoints, and with the stop of its job.
+
+It makes folders on the I/O pool, lets `SavepointRequests` decide, asks the CheckpointCoordinator, and answers through
+the JobManager, which knows who still waits when the JobMaster is gone.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import assert_never
+
+from flykka.actors.checkpoint_storage.savepoint_name import savepoint_prefix
+from flykka.actors.checkpoint_storage.storage import discard_savepoint, initialize_savepoint
+from flykka.actors.machines.checkpoint.savepoint_requests import (
+    AnswerSavepoint,
+    DiscardLocation,
+    InitializeLocation,
+    JobMoved,
+    RefuseSavepoint,
+    RefuseStop,
+    SavepointEffect,
+    SavepointEvent,
+    SavepointRequests,
+    SavepointWanted,
+    StopWanted,
+    TakeLastCheckpoint,
+    TakeSavepoint,
+)
+from flykka.actors.machines.graph.events import StoppingChanged
+from flykka.actors.machines.ignore import Ignore
+from flykka.messages.control.checkpoint_coordination import (
+    SavepointCompleted,
+    SavepointFailed,
+    SavepointRequest,
+    StopCheckpointFailed,
+    StopCheckpointRequest,
+)
+from flykka.messages.control.job import (
+    JobStatus,
+    StopJob,
+    StoppingFailure,
+    TriggerSavepoint,
+    TriggerSavepointFailure,
+    TriggerSavepointSuccess,
+)
+from flykka.messages.control.job_control import (
+    SavepointDiscarded,
+    SavepointLocationInitialized,
+    SavepointLocationRefused,
+)
+from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.context import ActorContext
+from flykka.runtime.errors import serialized
+
+SavepointMessage = (
+    TriggerSavepoint
+    | StopJob
+    | SavepointLocationInitialized
+    | SavepointLocationRefused
+    | SavepointDiscarded
+    | SavepointCompleted
+    | SavepointFailed
+    | StopCheckpointFailed
+)
+"""What a JobMaster hands to this part of it."""
+
+
+class SavepointHandler:
+    """The savepoints of one job; used in the turns of its JobMaster only."""
+
+    def __init__(self, context: ActorContext, job_graph: JobGraph, checkpoint_coordinator: Ref) -> None:
+        self._context = context
+        self._job_id = job_graph.job_id
+        self._checkpoint_coordinator = checkpoint_coordinator
+        self._requests = SavepointRequests(job_graph.job_type)
+        self._clients: dict[str, Ref] = {}
+
+    @property
+    def stopped_with(self) -> str | None:
+        """The savepoint that the job has stopped with, if it has."""
+        return self._requests.stopped_with
+
+    def job_moved(self, status: JobStatus, cause: SerializedThrowable | None) -> None:
+        """The job has a new status."""
+        self._decide(JobMoved(status=status, cause=cause))
+
+    def take(self, message: SavepointMessage) -> list[StoppingChanged]:
+        """Handle one message about a savepoint or the stop; what the ExecutionGraph is to hear of it."""
+        match message:
+            case TriggerSavepoint(client=client, savepoint_directory=directory):
+                request_id = self._new_id()
+                self._clients[request_id] = client
+                return self._decide(SavepointWanted(request_id=request_id, directory=directory))
+            case StopJob(savepoint_directory=directory, drain=drain):
+                return self._decide(StopWanted(request_id=self._new_id(), directory=directory, drain=drain))
+            case SavepointDiscarded(cause=cause):
+                if cause is not None:
+                    # Whoever wanted the savepoint is answered; who looks after the cluster hears what may be left.
+                    self._context.publish(message)
+                return []
+            case _:
+                return self._decide(message)
+
+    def _new_id(self) -> str:
+        """The name of a savepoint's folder too."""
+        return self._context.new_id(savepoint_prefix(self._job_id))
+
+    def _decide(self, event: SavepointEvent) -> list[StoppingChanged]:
+        effects = self._requests.handle(event)
+        for effect in effects:
+            self._perform(effect)
+        begun_or_refused = (effect for effect in effects if isinstance(effect, TakeLastCheckpoint | RefuseStop))
+        return [StoppingChanged(is_stopping=isinstance(each, TakeLastCheckpoint)) for each in begun_or_refused]
+
+    def _perform(self, effect: SavepointEffect) -> None:
+        match effect:
+            case InitializeLocation(request_id=request_id, directory=directory):
+                self._context.pipe_to_self(
+                    partial(initialize_savepoint, directory, request_id),
+                    lambda location: SavepointLocationInitialized(request_id=request_id, location=location),
+                    lambda error: SavepointLocationRefused(request_id=request_id, cause=serialized(error)),
+                )
+            case DiscardLocation(location=location):
+                self._context.pipe_to_self(
+                    partial(discard_savepoint, location),
+                    lambda _: SavepointDiscarded(location=location),
+                    lambda error: SavepointDiscarded(location=location, cause=serialized(error)),
+                )
+            case TakeSavepoint(request_id=request_id, location=location):
+                self._checkpoint_coordinator.tell(
+                    SavepointRequest(job_id=self._job_id, request_id=request_id, target_location=location)
+                )
+            case TakeLastCheckpoint(request_id=request_id, location=last_location, drain=drain):
+                self._checkpoint_coordinator.tell(
+                    StopCheckpointRequest(
+                        job_id=self._job_id, target_location=last_location, drain=drain, request_id=request_id
+                    )
+                )
+            case AnswerSavepoint() | RefuseSavepoint() | RefuseStop():
+                self._answer(effect)
+            case Ignore():
+                pass
+            case _:
+                assert_never(effect)
+
+    def _answer(self, effect: AnswerSavepoint | RefuseSavepoint | RefuseStop) -> None:
+        job_manager, job_id = self._context.parent, self._job_id
+        match effect:
+            case AnswerSavepoint(request_id=request_id, path=path):
+                client = self._clients.pop(request_id)
+                job_manager.tell(TriggerSavepointSuccess(job_id=job_id, client=client, savepoint_path=path))
+            case RefuseSavepoint(request_id=request_id, cause=cause):
+                client = self._clients.pop(request_id)
+                job_manager.tell(TriggerSavepointFailure(job_id=job_id, client=client, cause=cause))
+            case RefuseStop(why=why):
+                refusal = SerializedThrowable(type_name="StopJobError", message=why)
+                job_manager.tell(StoppingFailure(job_id=job_id, cause=refusal))
+            case _:
+                assert_never(effect)

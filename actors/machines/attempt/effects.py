@@ -1,0 +1,225 @@
+"""What the machine of an attempt has done: work of the engine, and what the Task is told.
+
+Work of one lane is done in the order in which it was begun; the lanes do not wait for each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from flykka.actors.machines.ignore import Ignore
+from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.tasks.bridge import InFlightPart, InFlightRead, StagedOutput
+from flykka.messages.tasks.stage import ReadSplits, RunStage
+from flykka.messages.wire.ids import BatchId
+from flykka.messages.wire.message import Message
+
+
+class Lane(StrEnum):
+    """Where work is done: stages, snapshots and commits, what must not wait for anything, and the end."""
+
+    STAGES = "stages"
+    BACKGROUND = "background"
+    AT_ONCE = "at once"
+    END = "end"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Open:
+    """Make the chain ready, with the state of a checkpoint, and read what was in flight."""
+
+    restore: TaskStateSnapshot | None
+    recover: tuple[InFlightRead, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """Read splits, and take their rows through the chain."""
+
+    command: ReadSplits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """Take a batch through the chain."""
+
+    command: RunStage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateState:
+    """Take what a stage has made of its batch into the state."""
+
+    stage: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdvanceTo:
+    """Fire what the watermark fires, and take the results through the chain."""
+
+    stage: int
+    watermark_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteState:
+    """Note the state as it is at a barrier; `watermark_ms` fires with it, None where nothing does.
+
+    What a savepoint holds is all of the state: it shares nothing.
+    """
+
+    stage: int
+    checkpoint_id: int
+    watermark_ms: int | None
+    is_savepoint: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepareCommit:
+    """Stage what fires with the checkpoint, and prepare what was staged for it."""
+
+    checkpoint_id: int
+    staged: tuple[StagedOutput, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteSnapshot:
+    """Make the noted state durable."""
+
+    checkpoint_id: int
+    savepoint: str | None
+    sinks: tuple[OperatorSubtaskState, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscardSnapshot:
+    """Nobody waits for the noted state any more."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldBatches:
+    """Add a holder to batches that are in flight."""
+
+    checkpoint_id: int
+    batch_ids: tuple[BatchId, ...]
+    holder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteInFlight:
+    """Make batches in flight durable."""
+
+    checkpoint_id: int
+    parts: tuple[InFlightPart, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """Publish what was prepared up to a checkpoint, which is complete."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseChain:
+    """Wait until nothing runs any more, and let go of what the attempt holds."""
+
+    cancel: bool
+
+
+Work = (
+    Open
+    | Read
+    | Process
+    | UpdateState
+    | AdvanceTo
+    | NoteState
+    | PrepareCommit
+    | WriteSnapshot
+    | DiscardSnapshot
+    | HoldBatches
+    | WriteInFlight
+    | Commit
+    | CloseChain
+)
+"""Work that the engine answers."""
+
+Survivable = WriteSnapshot | WriteInFlight | HoldBatches
+"""Where this fails only its checkpoint does, unless the engine says that the attempt cannot go on."""
+
+
+def lane_of(work: Work) -> Lane:
+    """Where a piece of work is done."""
+    match work:
+        case HoldBatches():
+            return Lane.AT_ONCE
+        case PrepareCommit() | WriteSnapshot() | DiscardSnapshot() | WriteInFlight() | Commit():
+            return Lane.BACKGROUND
+        case CloseChain():
+            return Lane.END
+        case _:
+            return Lane.STAGES
+
+
+def key_of(work: Work) -> str:
+    """What an answer to this piece of work is told by: the same in every run, in whatever order work is begun."""
+    kind = type(work).__name__
+    match work:
+        case Open() | CloseChain():
+            return kind
+        case Read(command=command) | Process(command=command):
+            return f"{kind} {command.stage}"
+        case UpdateState(stage=stage) | AdvanceTo(stage=stage):
+            return f"{kind} {stage}"
+        case HoldBatches(checkpoint_id=checkpoint_id, batch_ids=batch_ids):
+            return f"{kind} {checkpoint_id} {' '.join(batch_ids)}"
+        case _:
+            return f"{kind} {work.checkpoint_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begin:
+    """Have the engine do this, and answer with its key; `number` and `what` tell it to others."""
+
+    key: str
+    number: int
+    work: Work
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellTask:
+    """Tell the Task of this attempt."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """Let go of batches that `holder` holds."""
+
+    batch_ids: tuple[BatchId, ...]
+    holder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseHeldBy:
+    """Let go of all that one holder holds."""
+
+    holder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelWork:
+    """Let nothing new begin, and have what is at work come to an end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterruptWork:
+    """Interrupt what was cancelled and does not end."""
+
+
+AttemptEffect = Begin | TellTask | Release | ReleaseHeldBy | CancelWork | InterruptWork | Ignore

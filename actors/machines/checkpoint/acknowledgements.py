@@ -1,0 +1,92 @@
+"""What the tasks answer: each acknowledgement counts once, what nobody waits for is discarded.
+
+Mirrors receiveAcknowledgeMessage and receiveDeclineMessage of Flink's CheckpointCoordinator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from flykka.actors.machines.checkpoint.completion import CheckpointCompletion
+from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
+from flykka.actors.machines.checkpoint.effects import CheckpointFailure, CoordinatorEffect
+from flykka.actors.machines.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.state.handles import exclusive_state
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint
+
+Effects = Iterator[CoordinatorEffect]
+
+
+class Acknowledgements:
+    """Collects what the tasks answer."""
+
+    def __init__(self, state: CoordinatorState, completion: CheckpointCompletion) -> None:
+        self._state = state
+        self._completion = completion
+
+    def acknowledge(self, event: AcknowledgeCheckpoint, now: int) -> Effects:
+        """A task has taken its snapshot."""
+        checkpoint_id, attempt = event.checkpoint_id, event.attempt
+        match self._state.pendings.expects(checkpoint_id, attempt):
+            case TaskAcknowledgeResult.SUCCESS:
+                pending = self._state.pendings.get(checkpoint_id)
+                assert pending is not None
+                yield from self._collect(pending, event, now)
+            case TaskAcknowledgeResult.DUPLICATE:
+                yield Ignore(reason=f"{attempt} has acknowledged checkpoint {checkpoint_id} already")
+            case TaskAcknowledgeResult.UNKNOWN if checkpoint_id in self._state.stored.store:
+                yield Ignore(reason=f"checkpoint {checkpoint_id} is complete")
+            case TaskAcknowledgeResult.UNKNOWN:
+                yield Ignore(reason=f"checkpoint {checkpoint_id} does not wait for {attempt}")
+                yield from self._discard(event)
+            case TaskAcknowledgeResult.DISCARDED:
+                yield Ignore(reason=f"checkpoint {checkpoint_id} is not pending")
+                self._measure(event, now)
+                yield from self._discard(event)
+            case unreachable:
+                assert_never(unreachable)
+
+    def decline(self, event: DeclineCheckpoint, now: int) -> Effects:
+        """A task cannot take part."""
+        pending = self._state.pendings.get(event.checkpoint_id)
+        if pending is None:
+            yield Ignore(reason=f"checkpoint {event.checkpoint_id} is not pending")
+            return
+        failure = CheckpointFailure(reason=event.reason, cause=event.cause)
+        yield from self._completion.abort(pending, failure, now, by_task=True)
+
+    def finish(self, pending: PendingCheckpoint, now: int) -> Effects:
+        """Where nobody is awaited any more, the metadata is written."""
+        if pending.is_fully_acknowledged:
+            yield from self._state.stored.write(
+                pending.finalize(now),
+                pending.properties.options.target_location,
+                is_retained=self._state.retains(pending.properties),
+            )
+
+    def _collect(self, pending: PendingCheckpoint, event: AcknowledgeCheckpoint, now: int) -> Effects:
+        state = event.state
+        if not pending.properties.is_savepoint:
+            state, redundant = self._state.stored.acknowledge(event.checkpoint_id, state)
+            yield from self._state.stored.dispose(state=redundant)
+        self._measure(event, now)
+        pending.acknowledge(event.attempt, state)
+        yield from self.finish(pending, now)
+
+    def _measure(self, event: AcknowledgeCheckpoint, now: int) -> None:
+        task = self._state.tasks.task(event.attempt)
+        if task is not None:
+            self._state.stats.report_subtask(event.checkpoint_id, task, now, event.metrics)
+
+    def _discard(self, event: AcknowledgeCheckpoint) -> Effects:
+        exclusive = self._state.pendings.discard(event.checkpoint_id, exclusive_state(event.state))
+        lives = event.attempt in self._state.tasks
+        yield from self._state.stored.discard_late(
+            event.checkpoint_id,
+            event.state,
+            exclusive,
+            attempt_lives=lives,
+            needed_from=self._state.pendings.needed_from(self._state.stored.latest_id),
+        )

@@ -1,0 +1,159 @@
+"""How a pending checkpoint ends: it completes, subsumes those before it, or is given up.
+
+Mirrors completePendingCheckpoint and abortPendingCheckpoint of Flink's CheckpointCoordinator. Whatever the end is, it
+is told to the tasks, to whoever asked for the checkpoint, and to those who listen, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flykka.actors.machines.checkpoint import effects
+from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
+from flykka.actors.machines.checkpoint.effects import CheckpointFailure, CoordinatorEffect, TimerKind
+from flykka.actors.machines.checkpoint.pending import PendingCheckpoint
+from flykka.actors.machines.checkpoint.trigger import CheckpointTrigger
+from flykka.actors.machines.ignore import Ignore
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.wire.failure import SerializedThrowable
+
+Effects = Iterator[CoordinatorEffect]
+
+
+class CheckpointCompletion:
+    """Ends checkpoints."""
+
+    def __init__(self, state: CoordinatorState, trigger: CheckpointTrigger) -> None:
+        self._state = state
+        self._trigger = trigger
+
+    def complete(self, pending: PendingCheckpoint, checkpoint: CompletedCheckpoint, now: int) -> Effects:
+        """Its metadata is durable, and it is in the store: nothing can go wrong any more."""
+        checkpoint_id, properties = checkpoint.checkpoint_id, pending.properties
+        if properties.can_be_subsumed and checkpoint_id < self._state.stored.latest_id:
+            # It came into the store behind one that subsumes it.
+            yield from self.abort(pending, CheckpointFailure(reason=CheckpointDeclineReason.SUBSUMED), now)
+            yield from self._state.stored.dispose(retained=(checkpoint_id,), checkpoints=(checkpoint.path,))
+            yield from self._trigger.resume(now)
+            return
+        self._state.pendings.remove(pending)
+        yield effects.CancelTimer(kind=TimerKind.TIMEOUT, checkpoint_id=checkpoint_id)
+        self._state.failures.succeed(checkpoint_id)
+        stats = self._state.stats.report_completed(checkpoint_id, now, checkpoint.path)
+        # A savepoint is the user's: who goes on from it commits what it holds, and the job commits with its next one.
+        is_retained = self._state.retains(properties)
+        if is_retained:
+            for attempt in self._state.tasks.alive(pending.plan.to_commit_to):
+                yield effects.NotifyComplete(
+                    attempt=attempt, checkpoint_id=checkpoint_id, timestamp_ms=checkpoint.timestamp_ms
+                )
+        yield effects.ReportCompleted(checkpoint=checkpoint, stats=stats, is_retained=is_retained)
+        if pending.request_id is not None and not self._is_tried_again(pending):
+            yield effects.ReportSavepointCompleted(
+                request_id=pending.request_id, checkpoint_id=checkpoint_id, path=checkpoint.path
+            )
+        if is_retained:
+            needed_from = self._state.pendings.needed_from(checkpoint_id)
+            yield from self._state.stored.retain(checkpoint, needed_from=needed_from)
+            yield from self._subsume(checkpoint_id, now)
+        yield from self._trigger.on_completed(checkpoint_id, now)
+        yield from self._trigger.resume(now)
+
+    def abort_all(self, reason: CheckpointDeclineReason, now: int) -> Effects:
+        """Every pending checkpoint is given up."""
+        for pending in self._state.pendings:
+            yield from self.abort(pending, CheckpointFailure(reason=reason), now)
+
+    def abort(
+        self, pending: PendingCheckpoint, failure: CheckpointFailure, now: int, *, by_task: bool = False
+    ) -> Effects:
+        """It is given up, because a task said so (`by_task`) or for a reason of the coordinator's own.
+
+        One that is on its way into the store is not: whether it gets there is decided in the store alone, and whoever
+        takes the job over goes by that.
+        """
+        if self._state.stored.is_being_added(pending.checkpoint_id):
+            yield Ignore(reason=f"checkpoint {pending.checkpoint_id} is being added to the store")
+            return
+        # A task may have been overtaken by the barrier of a newer one, whatever this one is; nobody else overtakes it.
+        is_overtaken = failure.reason is CheckpointDeclineReason.SUBSUMED and not by_task
+        assert pending.properties.can_be_subsumed or not is_overtaken
+        self._state.pendings.remove(pending)
+        if not pending.has_reached_tasks:
+            self._trigger.give_way()
+        yield effects.CancelTimer(kind=TimerKind.TIMEOUT, checkpoint_id=pending.checkpoint_id)
+        self._state.stats.report_failed(pending.checkpoint_id, now, failure.reason)
+        yield from self._notify_aborted(pending)
+        yield effects.ReportAborted(checkpoint_id=pending.checkpoint_id, reason=failure.reason)
+        yield from self._discard(pending)
+        fails_job = self._fails_job(pending, failure.reason, by_task=by_task)
+        if self._trigger.final.begun == pending.checkpoint_id:
+            yield from self._trigger.on_final_aborted(pending.checkpoint_id, failure)
+        elif pending.request_id is not None and not self._is_tried_again(pending):
+            yield effects.ReportSavepointFailed(request_id=pending.request_id, failure=failure)
+        if fails_job:
+            yield effects.FailJob(cause=_fatal(pending, failure))
+
+    def discard_unwritten(self, target_location: str | None) -> Effects:
+        """The metadata of a checkpoint that was given up before could not be written."""
+        yield from self._state.stored.dispose(checkpoints=_folder(target_location))
+
+    def _subsume(self, completed_id: int, now: int) -> Effects:
+        for pending in self._state.pendings:
+            if pending.checkpoint_id < completed_id and pending.properties.can_be_subsumed:
+                yield from self.abort(pending, CheckpointFailure(reason=CheckpointDeclineReason.SUBSUMED), now)
+
+    def _notify_aborted(self, pending: PendingCheckpoint) -> Effects:
+        if not pending.has_reached_tasks:
+            return
+        latest = self._state.stored.store.latest
+        for attempt in self._state.tasks.alive(task.attempt for task in pending.plan.to_wait_for):
+            yield effects.NotifyAborted(
+                attempt=attempt,
+                checkpoint_id=pending.checkpoint_id,
+                latest_completed_id=latest.checkpoint_id if latest else None,
+                timestamp_ms=pending.timestamp_ms,
+            )
+
+    def _discard(self, pending: PendingCheckpoint) -> Effects:
+        # While the metadata is being written there, the folder of a savepoint is left to the end of that.
+        is_left = pending.checkpoint_id in self._state.stored.writing
+        folder = () if is_left else _folder(pending.properties.options.target_location)
+        yield from self._state.stored.dispose(checkpoints=folder, state=pending.exclusive_state())
+
+    def _is_tried_again(self, pending: PendingCheckpoint) -> bool:
+        """Whether it was to stop attempts that are over: the stop waits for those that follow, and is answered then."""
+        final = self._trigger.final
+        is_wanted = final.stop is not None and final.stop.request_id == pending.request_id
+        return is_wanted and final.begun != pending.checkpoint_id
+
+    def _fails_job(self, pending: PendingCheckpoint, reason: CheckpointDeclineReason, *, by_task: bool) -> bool:
+        properties = pending.properties
+        is_aborted_stop = self._trigger.final.begun == pending.checkpoint_id
+        if is_aborted_stop and self._trigger.final.stop is not None:
+            # It is told to whoever stops the job. Sources that were drained will read nothing any more.
+            return properties.options.drain and pending.has_reached_tasks
+        if properties.is_savepoint and not by_task:
+            # Nobody is helped by a failover where a savepoint could not be written.
+            return False
+        return self._state.failures.fail(pending.checkpoint_id, reason)
+
+
+def _folder(target_location: str | None) -> tuple[str, ...]:
+    return () if target_location is None else (target_location,)
+
+
+def _fatal(pending: PendingCheckpoint, failure: CheckpointFailure) -> SerializedThrowable:
+    cause = failure.cause
+    because = f": {cause.type_name}: {cause.message}" if cause else ""
+    what = (
+        "the job was drained, and its last checkpoint failed,"
+        if pending.properties.options.drain
+        else "more checkpoints failed than are tolerable, the last one"
+    )
+    return SerializedThrowable(
+        type_name="CheckpointError",
+        message=f"{what} {pending.checkpoint_id} with {failure.reason}{because}",
+        stack_trace=cause.stack_trace if cause else "",
+    )

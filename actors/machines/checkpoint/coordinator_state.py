@@ -1,0 +1,37 @@
+"""What the parts of a coordinator share: the job, its attempts, and its checkpoints."""
+
+from __future__ import annotations
+
+from flykka.actors.machines.checkpoint.completed_store import CompletedCheckpointStore
+from flykka.actors.machines.checkpoint.failure_manager import CheckpointFailureManager
+from flykka.actors.machines.checkpoint.pending import CoordinatedJob
+from flykka.actors.machines.checkpoint.pending_checkpoints import PendingCheckpoints
+from flykka.actors.machines.checkpoint.plan import CheckpointPlanCalculator
+from flykka.actors.machines.checkpoint.properties import CheckpointProperties, for_checkpoint
+from flykka.actors.machines.checkpoint.request_decider import CheckpointLoad
+from flykka.actors.machines.checkpoint.statistics import CheckpointStatsTracker
+from flykka.actors.machines.checkpoint.stored_checkpoints import StoredCheckpoints
+from flykka.messages.graph.job_graph import CheckpointingSettings
+
+
+class CoordinatorState:
+    """One per coordinator, made by it and used by its parts alone."""
+
+    def __init__(self, job: CoordinatedJob, settings: CheckpointingSettings) -> None:
+        self.job = job
+        self.settings = settings
+        self.tasks = CheckpointPlanCalculator()
+        self.pendings = PendingCheckpoints()
+        store = CompletedCheckpointStore(settings.retained, for_checkpoint(settings.retention))
+        self.stored = StoredCheckpoints(store)
+        self.failures = CheckpointFailureManager(settings.tolerable_failures)
+        self.stats = CheckpointStatsTracker()
+
+    def retains(self, properties: CheckpointProperties) -> bool:
+        """Whether a checkpoint is the job's, which it goes back to, and not a savepoint that it goes on without."""
+        return not properties.is_savepoint or properties.is_final
+
+    @property
+    def load(self) -> CheckpointLoad:
+        """What is under way beside a request that is just being triggered."""
+        return CheckpointLoad(pending=len(self.pendings), cleaning=self.stored.disposals)

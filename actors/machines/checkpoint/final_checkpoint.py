@@ -1,0 +1,137 @@
+"""The checkpoint with which a job ends: how far it is, and who wants it.
+
+The end of the input wants it, and whoever stops the job (Flink's stop-with-savepoint). For the first it is tried again
+until it succeeds, for without it the job never ends; a stop that fails is over, and the job goes on.
+
+Flink fails the job where a task declines that savepoint: its tasks wait behind the barrier for the savepoint to
+complete, which it never does then (FLINK-12858, CheckpointFailureManager). Here they hear that it was aborted, and read
+on. Only sources that were drained have told that they end: that job is restarted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from flykka.actors.machines.checkpoint.properties import CheckpointProperties, for_final_checkpoint, for_sync_savepoint
+
+
+class FinalPhase(Enum):
+    """How far the final checkpoint is."""
+
+    NOT_REQUESTED = auto()
+    WANTED = auto()
+    REQUESTED = auto()
+    WAITING_TO_RETRY = auto()
+    PENDING = auto()
+    COMPLETED = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """How a job is to be stopped: with a savepoint at `target_location` or with a checkpoint, drained or not."""
+
+    target_location: str | None = None
+    drain: bool = False
+    request_id: str | None = None
+
+
+class FinalCheckpoint:
+    """One per coordinator; when it begins and how it ends is told by the trigger."""
+
+    def __init__(self) -> None:
+        self.phase = FinalPhase.NOT_REQUESTED
+        self._at_end_of_data = False
+        self._stop: Stop | None = None
+        self._begun: int | None = None
+
+    @property
+    def stop(self) -> Stop | None:
+        """Whoever stops the job with it."""
+        return self._stop
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether anybody wants it."""
+        return self._at_end_of_data or self._stop is not None
+
+    @property
+    def begun(self) -> int | None:
+        """Its id, where it has begun and was not given up: what it is going to be cannot be changed any more."""
+        return self._begun
+
+    @property
+    def keeps_checkpoint(self) -> bool:
+        """Whether a stop has got a checkpoint that is to be kept. A savepoint is kept by itself."""
+        return self.phase is FinalPhase.COMPLETED and self._stop is not None and self._stop.target_location is None
+
+    @property
+    def is_next(self) -> bool:
+        """Whether it has begun, or begins as soon as it can."""
+        return self.phase in (FinalPhase.WANTED, FinalPhase.REQUESTED, FinalPhase.PENDING)
+
+    @property
+    def is_to_be_retried(self) -> bool:
+        """Whether it has failed and is wanted all the same."""
+        return self.phase is FinalPhase.WAITING_TO_RETRY
+
+    def properties(self) -> CheckpointProperties:
+        """What it is to be, for those who want it now."""
+        if self._stop is not None and self._stop.target_location is not None:
+            return for_sync_savepoint(self._stop.target_location, drain=self._stop.drain)
+        return for_final_checkpoint(drain=self._stop is not None and self._stop.drain)
+
+    def reach_end_of_data(self) -> bool:
+        """The input is at its end; whether nobody has wanted a final checkpoint before."""
+        self._at_end_of_data = True
+        return self._want()
+
+    def stop_with(self, stop: Stop) -> bool:
+        """The job is stopped; whether nobody has wanted a final checkpoint before. There is one stop at a time."""
+        self._stop = self._stop or stop
+        return self._want()
+
+    def begin(self, checkpoint_id: int) -> None:
+        """It is pending."""
+        self._begun = checkpoint_id
+        self.phase = FinalPhase.PENDING
+
+    def complete(self) -> None:
+        """It is complete."""
+        self.phase = FinalPhase.COMPLETED
+
+    def decline(self) -> None:
+        """It was not its turn: it is still wanted, by whoever has not given up meanwhile."""
+        if self.phase is FinalPhase.REQUESTED:
+            self.phase = FinalPhase.WANTED if self.is_wanted else FinalPhase.NOT_REQUESTED
+
+    def fail(self) -> Stop | None:
+        """It was given up; the stop that ends with that."""
+        stop, self._stop, self._begun = self._stop, None, None
+        self.phase = FinalPhase.WAITING_TO_RETRY if self._at_end_of_data else FinalPhase.NOT_REQUESTED
+        return stop
+
+    def forget_attempts(self) -> None:
+        """The attempts that reached the end of their data are over. A stop waits for those that follow."""
+        self._at_end_of_data = False
+        self._begun = None
+        if self._stop is None:
+            self.phase = FinalPhase.NOT_REQUESTED
+        elif self.phase is not FinalPhase.REQUESTED:
+            self.phase = FinalPhase.WANTED
+
+    def forget_stop(self) -> Stop | None:
+        """The job has gone another way: it goes on, or ends, without being stopped. The stop that ends with that."""
+        stop, self._stop = self._stop, None
+        return None if self.phase is FinalPhase.COMPLETED else stop
+
+    def check(self) -> None:
+        """Raise `AssertionError` where it is on its way and nobody wants it."""
+        assert self.is_wanted == (self.phase is not FinalPhase.NOT_REQUESTED), (self.phase, self._stop)
+        assert (self._begun is not None) == (self.phase in (FinalPhase.PENDING, FinalPhase.COMPLETED))
+
+    def _want(self) -> bool:
+        is_first = self.phase is FinalPhase.NOT_REQUESTED
+        if is_first:
+            self.phase = FinalPhase.WANTED
+        return is_first

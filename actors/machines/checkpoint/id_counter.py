@@ -1,0 +1,47 @@
+"""Where checkpoint ids come from: a counter in the store, of which some are drawn ahead of their use.
+
+A job whose coordinator is made anew goes on behind those that were drawn (Flink's ZooKeeperCheckpointIDCounter, which
+draws one at a time).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from flykka.messages.control.checkpoint_coordination import CheckpointIds
+
+DRAWN_AT_ONCE = 8
+"""How many ids are drawn together: so many are skipped at most when somebody else goes on."""
+
+
+class DrawnCheckpointIds:
+    """The ids that were drawn and not used, lowest first."""
+
+    def __init__(self) -> None:
+        self._ids: deque[int] = deque()
+        self._last = 0
+
+    @property
+    def next_drawn(self) -> int:
+        """Those that are drawn next are none below this one."""
+        return self._last + 1
+
+    @property
+    def are_few(self) -> bool:
+        """Whether more had better be drawn with the next call to the store."""
+        return len(self._ids) <= DRAWN_AT_ONCE // 2
+
+    def add(self, drawn: CheckpointIds) -> None:
+        """These were drawn. Ids only grow: of draws that come in another order than they were made, some are unused."""
+        end = drawn.first + drawn.count
+        self._ids.extend(range(max(drawn.first, self.next_drawn), end))
+        self._last = max(self._last, end - 1)
+
+    def skip_to(self, checkpoint_id: int) -> None:
+        """Use none below this one: the job starts from a checkpoint that has used them."""
+        while self._ids and self._ids[0] < checkpoint_id:
+            self._ids.popleft()
+
+    def take(self) -> int | None:
+        """Use one; None where none is left."""
+        return self._ids.popleft() if self._ids else None

@@ -1,0 +1,73 @@
+"""What the master hooks get back when a job starts from a checkpoint. Mirrors Flink's MasterHooks.
+
+The hooks run outside: before they have, nobody learns what the job starts from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from flykka.actors.machines.checkpoint.effects import (
+    Restore,
+    RestoreFailed,
+    RestoreMasterHooks,
+)
+from flykka.actors.machines.ignore import Ignore
+from flykka.messages.checkpointing.checkpoint import MasterState
+from flykka.messages.control.checkpoint_coordination import MasterHookRestoreFailed, MasterHooksRestored
+from flykka.messages.wire.failure import SerializedThrowable
+
+Effects = Iterator[Restore | RestoreFailed | RestoreMasterHooks | Ignore]
+
+
+class MasterHookRestores:
+    """The hooks by identifier, and the answers that wait for them."""
+
+    def __init__(self, identifiers: Sequence[str]) -> None:
+        self.identifiers = tuple(identifiers)
+        self._waiting: dict[int, Restore] = {}
+
+    def restore(self, answer: Restore) -> Effects:
+        """The job starts from this: the hooks first. Without a checkpoint they are reset."""
+        checkpoint = answer.checkpoint
+        states = () if checkpoint is None else checkpoint.master_states
+        if not self.identifiers or (checkpoint is not None and not states):
+            yield answer
+            return
+        if (unmatched := self._unmatched(states)) and not answer.allow_unmatched:
+            yield RestoreFailed(version=answer.version, cause=_unmatched_states(answer, unmatched))
+            return
+        self._waiting[answer.version] = answer
+        by_name = {state.identifier: state for state in states}
+        # Whoever has state comes first, in the order of the checkpoint; the others get nothing.
+        known = [name for name in by_name if name in self.identifiers]
+        names = (*known, *(name for name in self.identifiers if name not in by_name))
+        yield RestoreMasterHooks(
+            version=answer.version,
+            checkpoint_id=None if checkpoint is None else checkpoint.checkpoint_id,
+            states=tuple((name, by_name[name].data if name in by_name else None) for name in names),
+        )
+
+    def restored(self, event: MasterHooksRestored | MasterHookRestoreFailed) -> Effects:
+        """The hooks have run."""
+        answer = self._waiting.pop(event.version, None)
+        if answer is None:
+            yield Ignore(reason=f"nobody waits for the master hooks of version {event.version}")
+        elif isinstance(event, MasterHookRestoreFailed):
+            yield RestoreFailed(version=event.version, cause=event.cause)
+        else:
+            yield answer
+
+    def _unmatched(self, states: Sequence[MasterState]) -> list[str]:
+        return [state.identifier for state in states if state.identifier not in self.identifiers]
+
+
+def _unmatched_states(answer: Restore, names: list[str]) -> SerializedThrowable:
+    assert answer.checkpoint is not None
+    return SerializedThrowable(
+        type_name="RestoreError",
+        message=(
+            f"checkpoint {answer.checkpoint.checkpoint_id} holds state of the master hooks {', '.join(names)},"
+            " and the job has none of that name: register them, or allow state that is not restored"
+        ),
+    )

@@ -1,0 +1,155 @@
+"""A checkpoint that has begun and is not complete. Mirrors Flink's PendingCheckpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from flykka.actors.machines.checkpoint.plan import CheckpointPlan, PlannedTask
+from flykka.actors.machines.checkpoint.properties import CheckpointProperties
+from flykka.actors.machines.state.handles import exclusive_state
+from flykka.messages.checkpointing.checkpoint import MasterState, OperatorCoordinatorState
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata, TaskStateEntry
+from flykka.messages.state.handles import ExclusiveStateHandle, TaskStateSnapshot
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId
+
+
+class TaskAcknowledgeResult(Enum):
+    """What an acknowledgement means: it is awaited, came already, is for another checkpoint, or comes too late."""
+
+    SUCCESS = auto()
+    DUPLICATE = auto()
+    UNKNOWN = auto()
+    DISCARDED = auto()
+
+
+class PendingPhase(Enum):
+    """What a pending checkpoint waits for, in this order."""
+
+    COORDINATORS = auto()
+    MASTER_HOOKS = auto()
+    TASKS = auto()
+    METADATA = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatedJob:
+    """What its checkpoints tell of a job: whoever reads one, another program perhaps, knows the job from it alone."""
+
+    job_id: JobId
+    name: str = ""
+    operators: tuple[OperatorMetadata, ...] = ()
+
+
+class PendingCheckpoint:
+    """Who has acknowledged, and with what.
+
+    `built_on` is the latest checkpoint that was complete when this one began, 0 where none was: its tasks may refer to
+    what that one holds.
+    """
+
+    def __init__(
+        self,
+        *,
+        job: CoordinatedJob,
+        checkpoint_id: int,
+        timestamp_ms: int,
+        properties: CheckpointProperties,
+        plan: CheckpointPlan,
+        built_on: int,
+        request_id: str | None = None,
+    ) -> None:
+        self.checkpoint_id = checkpoint_id
+        self.built_on = built_on
+        self.timestamp_ms = timestamp_ms
+        self.properties = properties
+        self.plan = plan
+        self.request_id = request_id
+        self.phase = PendingPhase.COORDINATORS
+        self._job = job
+        self._coordinators: tuple[OperatorCoordinatorState, ...] = ()
+        self._master_states: tuple[MasterState, ...] = ()
+        self._awaited = {task.attempt: task for task in plan.to_wait_for}
+        self._states: dict[ExecutionAttemptId, TaskStateEntry] = {}
+
+    @property
+    def acknowledged(self) -> frozenset[ExecutionAttemptId]:
+        """The attempts that have acknowledged."""
+        return frozenset(self._states)
+
+    @property
+    def awaited(self) -> frozenset[ExecutionAttemptId]:
+        """The attempts that have not acknowledged."""
+        return frozenset(self._awaited)
+
+    @property
+    def has_reached_tasks(self) -> bool:
+        """Whether tasks may have heard of it."""
+        return self.phase in (PendingPhase.TASKS, PendingPhase.METADATA)
+
+    @property
+    def is_fully_acknowledged(self) -> bool:
+        """Whether nothing is missing but the metadata."""
+        return self.phase is PendingPhase.TASKS and not self._awaited
+
+    def set_coordinators(self, states: tuple[OperatorCoordinatorState, ...]) -> None:
+        """The operator coordinators are snapshotted: it is the master hooks' turn."""
+        assert self.phase is PendingPhase.COORDINATORS, self.phase
+        self._coordinators = states
+        self.phase = PendingPhase.MASTER_HOOKS
+
+    def set_master_states(self, states: tuple[MasterState, ...]) -> None:
+        """The master hooks have run: it is the tasks' turn."""
+        assert self.phase is PendingPhase.MASTER_HOOKS, self.phase
+        self._master_states = states
+        self.phase = PendingPhase.TASKS
+
+    def expects(self, attempt: ExecutionAttemptId) -> TaskAcknowledgeResult:
+        """What an acknowledgement of this attempt would mean."""
+        if attempt in self._awaited:
+            return TaskAcknowledgeResult.SUCCESS
+        return TaskAcknowledgeResult.DUPLICATE if attempt in self._states else TaskAcknowledgeResult.UNKNOWN
+
+    def acknowledge(self, attempt: ExecutionAttemptId, state: TaskStateSnapshot | None) -> PlannedTask:
+        """Take note of the acknowledgement of an attempt that is awaited."""
+        task = self._awaited.pop(attempt)
+        self._states[attempt] = _entry(task, state)
+        return task
+
+    def finalize(self, now: int) -> CompletedCheckpoint:
+        """The checkpoint as it is to be written, its subtasks in the order of the plan."""
+        assert self.is_fully_acknowledged, f"{self.checkpoint_id} waits for {sorted(self._awaited)}"
+        self.phase = PendingPhase.METADATA
+        finished = (_entry(task, None) for task in self.plan.finished)
+        return CompletedCheckpoint(
+            job_id=self._job.job_id,
+            checkpoint_id=self.checkpoint_id,
+            timestamp_ms=self.timestamp_ms,
+            duration_ms=now - self.timestamp_ms,
+            task_states=(*(self._states[task.attempt] for task in self.plan.to_wait_for), *finished),
+            coordinator_states=self._coordinators,
+            snapshot_type=self.properties.options.snapshot_type,
+            job_name=self._job.name,
+            operators=self._job.operators,
+            master_states=self._master_states,
+        )
+
+    def exclusive_state(self) -> tuple[ExclusiveStateHandle, ...]:
+        """What goes when the checkpoint is given up."""
+        return tuple(handle for entry in self._states.values() for handle in exclusive_state(entry.state))
+
+    def check(self) -> None:
+        """Raise `AssertionError` where tasks are lost or counted twice, or the metadata came too early."""
+        assert not self._awaited.keys() & self._states.keys()
+        assert len(self._awaited) + len(self._states) == len(self.plan.to_wait_for)
+        assert self.phase is not PendingPhase.METADATA or not self._awaited
+
+
+def _entry(task: PlannedTask, state: TaskStateSnapshot | None) -> TaskStateEntry:
+    return TaskStateEntry(
+        vertex_id=task.vertex_id,
+        subtask=task.subtask,
+        parallelism=task.parallelism,
+        max_parallelism=task.max_parallelism,
+        state=state,
+    )

@@ -1,0 +1,65 @@
+"""The clockwork that asks for a checkpoint once per interval while the job runs.
+
+The first checkpoint comes early: until it is complete nothing is published, and a failure starts the job over. Flink
+draws that delay between the shortest pause and the interval (CheckpointCoordinator.getRandomInitDelay), so that jobs do
+not all write at once; here it is decided without chance.
+
+The rate is fixed: a late tick does not move those that follow. Where a request comes before the end of
+a pause, the clockwork goes on from that end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flykka.actors.machines.checkpoint.effects import CancelTimer, StartTimer, TimerKind
+
+FIRST_DELAY_MS = 1_000
+"""How long the first checkpoint waits at least: the first batches are under way by then. Never past the interval."""
+
+
+class PeriodicTrigger:
+    """Whether the scheduler is on, and when it is due."""
+
+    def __init__(self, interval_ms: int | None, min_pause_ms: int = 0) -> None:
+        if interval_ms is not None and interval_ms < 1:
+            raise ValueError(f"the checkpoint interval has to be at least 1 ms, not {interval_ms}")
+        # It makes no sense to ask more often than there may be a checkpoint.
+        self._interval_ms = None if interval_ms is None else max(interval_ms, min_pause_ms)
+        self._first_delay_ms = max(FIRST_DELAY_MS, min_pause_ms)
+        self._due: int | None = None
+        self.is_on = False
+
+    @property
+    def is_armed(self) -> bool:
+        """Whether a next trigger is scheduled."""
+        return self._due is not None
+
+    def start(self, now: int) -> Iterator[StartTimer]:
+        """Switch on: due after the first delay, or after one interval where that is shorter."""
+        self.is_on = True
+        if self._interval_ms is not None:
+            yield self._arm(now, min(self._first_delay_ms, self._interval_ms))
+
+    def stop(self) -> Iterator[CancelTimer]:
+        """Switch off."""
+        self.is_on = False
+        if self._due is not None:
+            self._due = None
+            yield CancelTimer(kind=TimerKind.PERIODIC)
+
+    def rearm(self, now: int, delay_ms: int) -> Iterator[StartTimer]:
+        """Be due `delay_ms` from now and go on from there; nothing happens while switched off."""
+        if self.is_on and self._interval_ms is not None:
+            yield self._arm(now, delay_ms)
+
+    def tick(self, now: int) -> Iterator[StartTimer]:
+        """It was due: set the next time."""
+        assert self._due is not None
+        assert self._interval_ms is not None
+        missed = (now - self._due) // self._interval_ms
+        yield self._arm(now, self._due + (missed + 1) * self._interval_ms - now)
+
+    def _arm(self, now: int, delay_ms: int) -> StartTimer:
+        self._due = now + delay_ms
+        return StartTimer(kind=TimerKind.PERIODIC, delay_ms=delay_ms)

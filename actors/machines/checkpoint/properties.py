@@ -1,0 +1,104 @@
+"""What kind of checkpoint a request asks for, and what becomes of a completed one.
+
+Mirrors Flink's CheckpointProperties and CheckpointRetentionPolicy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions, SnapshotType
+from flykka.messages.control.job import JobStatus
+from flykka.messages.graph.job_graph import CheckpointingMode, CheckpointingSettings, ExternalizedCheckpointRetention
+
+DISCARDED_WHEN: dict[ExternalizedCheckpointRetention, frozenset[JobStatus]] = {
+    ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS: frozenset(
+        {JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED, JobStatus.SUSPENDED}
+    ),
+    ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION: frozenset(
+        {JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.SUSPENDED}
+    ),
+    ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION: frozenset({JobStatus.FINISHED}),
+}
+"""The final states of a job in which its completed checkpoints are deleted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointProperties:
+    """What is to be taken, and when it is deleted once it is complete.
+
+    A `forced` one ignores the limit of concurrent checkpoints and the pause between them.
+    """
+
+    options: CheckpointOptions = field(default_factory=CheckpointOptions)
+    forced: bool = False
+    discard_subsumed: bool = True
+    discarded_when: frozenset[JobStatus] = DISCARDED_WHEN[ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION]
+
+    @property
+    def is_savepoint(self) -> bool:
+        """Whether it belongs to the user, and nobody else deletes it."""
+        return self.options.snapshot_type is SnapshotType.SAVEPOINT
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the job ends with it (Flink's synchronous savepoint, and the last checkpoint of a finished input)."""
+        return self.options.is_final
+
+    @property
+    def can_be_subsumed(self) -> bool:
+        """Whether a newer checkpoint that completes makes it superfluous while it is pending."""
+        return not self.forced and not self.is_savepoint
+
+
+def for_checkpoint(
+    retention: ExternalizedCheckpointRetention = ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION,
+    *,
+    forced: bool = False,
+) -> CheckpointProperties:
+    """A checkpoint: it may have to wait for its turn, and is deleted when nothing needs it."""
+    return CheckpointProperties(forced=forced, discarded_when=DISCARDED_WHEN[retention])
+
+
+def for_savepoint(target_location: str | None = None, *, forced: bool = True) -> CheckpointProperties:
+    """A savepoint, taken while the job goes on. Whoever asked for it deletes it."""
+    options = CheckpointOptions(snapshot_type=SnapshotType.SAVEPOINT, target_location=target_location)
+    return _kept(options, forced=forced)
+
+
+def for_sync_savepoint(
+    target_location: str | None = None, *, drain: bool = False, forced: bool = True
+) -> CheckpointProperties:
+    """The savepoint that a job is stopped with."""
+    options = CheckpointOptions(
+        snapshot_type=SnapshotType.SAVEPOINT, target_location=target_location, is_final=True, drain=drain
+    )
+    return _kept(options, forced=forced)
+
+
+def for_final_checkpoint(*, drain: bool = False) -> CheckpointProperties:
+    """The checkpoint that a job ends with, whether its input is at its end or it is stopped."""
+    return CheckpointProperties(options=CheckpointOptions(is_final=True, drain=drain), forced=True)
+
+
+def with_alignment(properties: CheckpointProperties, settings: CheckpointingSettings) -> CheckpointProperties:
+    """The same, with its barriers aligned or not as the job wants it (CheckpointOptions.forConfig).
+
+    Savepoints are aligned, so that they may be restored with any parallelism, and so is what a job ends with: what
+    barriers overtake is processed behind them, and there nobody reads any more.
+    """
+    return replace(properties, options=_aligned(properties.options, settings))
+
+
+def _aligned(options: CheckpointOptions, settings: CheckpointingSettings) -> CheckpointOptions:
+    if settings.mode is CheckpointingMode.AT_LEAST_ONCE:
+        return replace(options, alignment=AlignmentType.AT_LEAST_ONCE)
+    if not settings.unaligned or options.is_final or options.snapshot_type is SnapshotType.SAVEPOINT:
+        return replace(options, alignment=AlignmentType.ALIGNED)
+    if settings.aligned_timeout_ms == 0:
+        return replace(options, alignment=AlignmentType.UNALIGNED)
+    return replace(options, alignment=AlignmentType.ALIGNED, aligned_timeout_ms=settings.aligned_timeout_ms)
+
+
+def _kept(options: CheckpointOptions, *, forced: bool) -> CheckpointProperties:
+    return CheckpointProperties(options=options, forced=forced, discard_subsumed=False, discarded_when=frozenset())

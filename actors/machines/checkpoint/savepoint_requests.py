@@ -1,0 +1,295 @@
+"""Who waits for a savepoint of a job, and for its stop: what is asked of the coordinator, and what is answered.
+
+A savepoint, and the last one of a job that is stopped with it, goes through the same steps: a folder is made, the
+coordinator is asked, and says what came of it. Whoever asked is answered once, whatever becomes of the job meanwhile,
+and of a savepoint that failed nothing is left (Flink's StopWithSavepointTerminationHandler). From the moment it is
+asked only the coordinator knows whether there is a savepoint: it may complete while the job fails, and then it is what
+the job restarts from. So a folder is deleted, and a stop is refused, on the coordinator's word.
+
+Not here: how a savepoint is taken, which is the coordinator's, and when a stopped job has FINISHED, the JobManager's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from flykka.actors.machines.ignore import Ignore
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.control.checkpoint_coordination import SavepointCompleted, SavepointFailed, StopCheckpointFailed
+from flykka.messages.control.job import JobStatus
+from flykka.messages.control.job_control import SavepointLocationInitialized, SavepointLocationRefused
+from flykka.messages.graph.job_graph import JobType
+from flykka.messages.wire.failure import SerializedThrowable
+
+# Events
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavepointWanted:
+    """A client wants a savepoint below this directory."""
+
+    request_id: str
+    directory: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopWanted:
+    """Clients want the job to stop: with a savepoint below `directory`, or (None) with a checkpoint."""
+
+    request_id: str
+    directory: str | None = None
+    drain: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobMoved:
+    """The job has a new status."""
+
+    status: JobStatus
+    cause: SerializedThrowable | None = None
+
+
+SavepointEvent = (
+    SavepointWanted
+    | StopWanted
+    | JobMoved
+    | SavepointLocationInitialized
+    | SavepointLocationRefused
+    | SavepointCompleted
+    | SavepointFailed
+    | StopCheckpointFailed
+)
+
+
+# Effects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitializeLocation:
+    """Make a folder below the directory; come back with `SavepointLocationInitialized`, or why it cannot be."""
+
+    request_id: str
+    directory: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeSavepoint:
+    """Have the coordinator take a savepoint."""
+
+    request_id: str
+    location: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeLastCheckpoint:
+    """Have the coordinator take the checkpoint, or the savepoint, that the job stops with."""
+
+    request_id: str
+    location: str | None
+    drain: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerSavepoint:
+    """Tell whoever wanted it where the savepoint is."""
+
+    request_id: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefuseSavepoint:
+    """Tell whoever wanted it that there is no savepoint."""
+
+    request_id: str
+    cause: SerializedThrowable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefuseStop:
+    """Tell those who wanted it that the job was not stopped."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscardLocation:
+    """Delete a folder that nobody will write to."""
+
+    location: str
+
+
+SavepointEffect = (
+    InitializeLocation
+    | TakeSavepoint
+    | TakeLastCheckpoint
+    | AnswerSavepoint
+    | RefuseSavepoint
+    | RefuseStop
+    | DiscardLocation
+    | Ignore
+)
+
+
+class SavepointRequests:
+    """One per job. It knows of one stop at a time: those who want the same one share it.
+
+    A batch job goes on from no checkpoint, so it has no savepoints, and nothing to be stopped with.
+    """
+
+    def __init__(self, job_type: JobType = JobType.STREAMING) -> None:
+        self._is_batch = job_type is JobType.BATCH
+        self._status = JobStatus.CREATED
+        self._savepoints: set[str] = set()
+        self._locations: dict[str, str] = {}
+        self._stop: StopWanted | None = None
+        self._left: JobMoved | None = None
+        self._stopped_with: str | None = None
+
+    @property
+    def stopped_with(self) -> str | None:
+        """The savepoint that the job has stopped with, or stops with now; None where there is none."""
+        return self._stopped_with
+
+    @property
+    def waiting(self) -> frozenset[str]:
+        """The savepoints, and the stop, that somebody waits for."""
+        return frozenset(self._savepoints | ({self._stop.request_id} if self._stop else set()))
+
+    def handle(self, event: SavepointEvent) -> list[SavepointEffect]:
+        """What follows."""
+        match event:
+            case SavepointWanted():
+                return self._on_savepoint_wanted(event)
+            case StopWanted():
+                return self._on_stop_wanted(event)
+            case SavepointLocationInitialized(request_id=request_id, location=location):
+                return self._on_location(request_id, location)
+            case SavepointLocationRefused(request_id=request_id, cause=cause):
+                return self._give_up(request_id, cause)
+            case SavepointCompleted(request_id=request_id, path=path):
+                return self._on_completed(request_id, path)
+            case SavepointFailed(request_id=request_id):
+                return self._give_up(request_id, _savepoint_error(_why(event)))
+            case StopCheckpointFailed():
+                return self._on_stop_failed(event)
+            case JobMoved():
+                return self._on_job_moved(event)
+            case _:
+                assert_never(event)
+
+    def _on_savepoint_wanted(self, wanted: SavepointWanted) -> list[SavepointEffect]:
+        if self._is_batch:
+            why = "it is a batch job: where it failed it would begin with what is finished, not with a checkpoint"
+            return [RefuseSavepoint(request_id=wanted.request_id, cause=_savepoint_error(why))]
+        if self._status is not JobStatus.RUNNING:
+            why = f"it is {self._status}, and only of a RUNNING job a savepoint can be taken"
+            return [RefuseSavepoint(request_id=wanted.request_id, cause=_savepoint_error(why))]
+        self._savepoints.add(wanted.request_id)
+        return [InitializeLocation(request_id=wanted.request_id, directory=wanted.directory)]
+
+    def _on_stop_wanted(self, wanted: StopWanted) -> list[SavepointEffect]:
+        if self._is_batch:
+            return [RefuseStop(why="it is a batch job, which takes no checkpoint before its end: cancel it")]
+        if self._status is not JobStatus.RUNNING:
+            why = f"it is {self._status}, and only a RUNNING job can take the checkpoint that it stops with"
+            return [RefuseStop(why=why)]
+        if self._stop is not None:
+            return [Ignore(reason="the job stops already")]
+        self._stop = wanted
+        if wanted.directory is not None:
+            return [InitializeLocation(request_id=wanted.request_id, directory=wanted.directory)]
+        return [TakeLastCheckpoint(request_id=wanted.request_id, location=None, drain=wanted.drain)]
+
+    def _on_location(self, request_id: str, location: str) -> list[SavepointEffect]:
+        if request_id not in self.waiting:
+            return [DiscardLocation(location=location)]
+        self._locations[request_id] = location
+        if self._stop is not None and request_id == self._stop.request_id:
+            return [TakeLastCheckpoint(request_id=request_id, location=location, drain=self._stop.drain)]
+        return [TakeSavepoint(request_id=request_id, location=location)]
+
+    def _on_completed(self, request_id: str, path: str) -> list[SavepointEffect]:
+        self._locations.pop(request_id, None)
+        if request_id in self._savepoints:
+            self._savepoints.remove(request_id)
+            return [AnswerSavepoint(request_id=request_id, path=path)]
+        if self._stop is not None and request_id == self._stop.request_id:
+            # Whoever wants it is answered when the job has FINISHED.
+            self._stopped_with = path
+            return [] if self._left is None else self._refuse_stop(self._why_not_stopped(self._left))
+        return []
+
+    def _on_stop_failed(self, failed: StopCheckpointFailed) -> list[SavepointEffect]:
+        if self._stop is None or failed.request_id not in (None, self._stop.request_id):
+            return [Ignore(reason="the job has gone another way meanwhile, which was told already")]
+        if self._left is not None:
+            return self._refuse_stop(self._why_not_stopped(self._left))
+        what = "checkpoint" if self._stop.directory is None else "savepoint"
+        number = "" if failed.checkpoint_id is None else f" {failed.checkpoint_id}"
+        return self._refuse_stop(
+            f"its last {what}{number} failed with {failed.reason}{_because(failed.cause)}; the job goes on"
+        )
+
+    def _on_job_moved(self, moved: JobMoved) -> list[SavepointEffect]:
+        self._status = moved.status
+        if self._status in (JobStatus.RUNNING, JobStatus.FINISHED):
+            return []
+        not_begun = sorted(self._savepoints - self._locations.keys())
+        self._savepoints.difference_update(not_begun)
+        cause = _savepoint_error(f"the job became {moved.status} meanwhile{_because(moved.cause)}")
+        return [
+            *(RefuseSavepoint(request_id=request_id, cause=cause) for request_id in not_begun),
+            *self._leave_stop(moved),
+        ]
+
+    def _leave_stop(self, moved: JobMoved) -> list[SavepointEffect]:
+        if self._stop is None:
+            return []
+        if self._stop.request_id in self._locations:
+            self._left = self._left or moved
+            return []
+        return self._refuse_stop(self._why_not_stopped(moved))
+
+    def _why_not_stopped(self, moved: JobMoved) -> str:
+        why = f"it became {moved.status} meanwhile{_because(moved.cause)}"
+        if self._stopped_with is None:
+            return why
+        return (
+            f"{why}. A savepoint has been created at {self._stopped_with}: it is consistent, but what it holds for the"
+            " sinks may not be published; starting a job from it publishes that"
+        )
+
+    def _give_up(self, request_id: str, cause: SerializedThrowable) -> list[SavepointEffect]:
+        if request_id in self._savepoints:
+            self._savepoints.remove(request_id)
+            return [RefuseSavepoint(request_id=request_id, cause=cause), *self._discard(request_id)]
+        if self._stop is not None and request_id == self._stop.request_id:
+            gone = self._left and self._why_not_stopped(self._left)
+            return self._refuse_stop(gone or f"{cause.message}; the job goes on")
+        return [Ignore(reason=f"nobody waits for {request_id} any more")]
+
+    def _refuse_stop(self, why: str) -> list[SavepointEffect]:
+        assert self._stop is not None, "only a stop can be refused"
+        left = self._discard(self._stop.request_id)
+        self._stop, self._left, self._stopped_with = None, None, None
+        return [RefuseStop(why=why), *left]
+
+    def _discard(self, request_id: str) -> list[SavepointEffect]:
+        location = self._locations.pop(request_id, None)
+        return [] if location is None else [DiscardLocation(location=location)]
+
+
+def _savepoint_error(why: str) -> SerializedThrowable:
+    return SerializedThrowable(type_name="SavepointError", message=why)
+
+
+def _because(cause: SerializedThrowable | None) -> str:
+    return f": {cause.type_name}: {cause.message}" if cause else ""
+
+
+def _why(failed: SavepointFailed) -> str:
+    if failed.reason is CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING:
+        return f"not all required tasks are currently running ({failed.reason}): try again when they are"
+    return f"the savepoint failed with {failed.reason}{_because(failed.cause)}"

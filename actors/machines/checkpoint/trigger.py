@@ -1,0 +1,311 @@
+"""When a checkpoint begins: the scheduler's ticks, requests and their preconditions, the final checkpoint.
+
+Mirrors the triggering half of Flink's CheckpointCoordinator. A request is checked, an id is drawn outside, and when it
+comes everything is checked a second time, because the world went on meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+
+from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
+from flykka.actors.machines.checkpoint.effects import (
+    CancelTimer,
+    CheckpointFailure,
+    CoordinatorEffect,
+    DrawCheckpointId,
+    ReportSavepointFailed,
+    ReportStopFailed,
+    StartTimer,
+    TimerKind,
+    TriggerDeclined,
+)
+from flykka.actors.machines.checkpoint.final_checkpoint import FinalCheckpoint, FinalPhase, Stop
+from flykka.actors.machines.checkpoint.periodic_trigger import PeriodicTrigger
+from flykka.actors.machines.checkpoint.properties import CheckpointProperties, for_checkpoint
+from flykka.actors.machines.checkpoint.request_decider import (
+    CheckpointLoad,
+    CheckpointRequestDecider,
+    CheckpointTriggerRequest,
+    RequestDecision,
+)
+from flykka.actors.machines.ignore import Ignore
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.wire.failure import SerializedThrowable
+
+FINAL_RETRY_MS = 1_000
+"""How long to wait after a failed final checkpoint: it may fail at once, and nothing else slows it down."""
+
+
+class CheckpointTrigger:
+    """Requests on their way to a checkpoint. The coordinator's state is only looked at."""
+
+    def __init__(self, state: CoordinatorState) -> None:
+        self.final = FinalCheckpoint()
+        self.periodic = PeriodicTrigger(state.settings.interval_ms, state.settings.min_pause_ms)
+        self._periodic_properties = for_checkpoint(state.settings.retention)
+        self._state = state
+        settings = state.settings
+        self._requests = CheckpointRequestDecider(
+            max_concurrent=settings.max_concurrent, min_pause_ms=settings.min_pause_ms
+        )
+        self._drawing: CheckpointTriggerRequest | None = None
+        self._is_triggering = False
+        self._failed_draws = 0
+        self._requested = 0
+        self._tick_waits = False
+        self._missed_tick = False
+        self._is_shut_down = False
+
+    # --- the scheduler -----------------------------------------------------------------------------------------------
+
+    def start_scheduler(self, now: int) -> Iterator[CoordinatorEffect]:
+        """Trigger periodically from now on."""
+        if self._is_shut_down:
+            yield Ignore(reason="the coordinator is shut down")
+            return
+        yield from self.periodic.start(now)
+
+    def stop_scheduler(self, reason: CheckpointDeclineReason) -> Iterator[CoordinatorEffect]:
+        """Trigger periodically no more, and decline those who wait for a turn."""
+        for request in self._requests.abort_all():
+            yield from self._decline(request, reason)
+        self._missed_tick = False
+        yield from self.periodic.stop()
+
+    def shut_down(self, reason: CheckpointDeclineReason) -> Iterator[CoordinatorEffect]:
+        """Trigger nothing any more."""
+        self._is_shut_down = True
+        yield from self.give_up_stop(reason)
+        yield from self.stop_scheduler(reason)
+
+    def on_tick(self, now: int) -> Iterator[CoordinatorEffect]:
+        """The periodic timer went off. The clockwork has one request at a time: where that waits, it asks no more."""
+        if not self.periodic.is_armed:
+            yield Ignore(reason="the scheduler is off")
+            return
+        yield from self.periodic.tick(now)
+        if not self._tick_waits:
+            yield from self._tick(now)
+
+    def _tick(self, now: int) -> Iterator[CoordinatorEffect]:
+        self._tick_waits = True
+        yield from self.request(self._periodic_properties, now, is_periodic=True)
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def request(
+        self,
+        properties: CheckpointProperties,
+        now: int,
+        *,
+        is_periodic: bool = False,
+        request_id: str | None = None,
+    ) -> Iterator[CoordinatorEffect]:
+        """Somebody wants a checkpoint."""
+        self._requested += 1
+        request = CheckpointTriggerRequest(
+            properties=properties,
+            timestamp_ms=now,
+            number=self._requested,
+            is_periodic=is_periodic,
+            request_id=request_id,
+        )
+        if self._is_shut_down:
+            yield from self._decline(request, CheckpointDeclineReason.COORDINATOR_SHUTDOWN)
+            return
+        yield from self._follow(self._requests.offer(request, self._load(), now), now)
+
+    def on_id_drawn(self, now: int) -> Generator[CoordinatorEffect, None, CheckpointTriggerRequest | None]:
+        """The id is here: what begins now, None where it is too late for that."""
+        request = self._drawn()
+        self._failed_draws = 0
+        refusal = self._refusal(request)
+        if refusal is not None:
+            yield from self._decline(request, refusal)
+            return None
+        self._is_triggering = True
+        self._tick_waits = self._tick_waits and not request.is_periodic
+        self._missed_tick = False
+        if not request.properties.is_final:
+            return request
+        # Whoever wants it may have changed while the id was on its way.
+        return replace(request, properties=self.final.properties(), request_id=_asks(self.final.stop))
+
+    def on_id_not_drawn(self, cause: SerializedThrowable, now: int) -> Iterator[CoordinatorEffect]:
+        """Decline the request for which there is no id. The periodic scheduler asks again with its next tick.
+
+        The count of failures in a row is Flink's numUnsuccessfulCheckpointsTriggers.
+        """
+        request = self._drawn()
+        self._failed_draws += 1
+        refusal = self._refusal(request)
+        if refusal is not None:
+            yield from self._decline(request, refusal)
+        else:
+            in_a_row = f", {self._failed_draws} times in a row" if self._failed_draws > 1 else ""
+            failed = replace(cause, message=f"no id could be drawn for it{in_a_row}: {cause.message}")
+            yield from self._decline(request, CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE, failed)
+        yield from self.resume(now)
+
+    def _drawn(self) -> CheckpointTriggerRequest:
+        assert self._drawing is not None, "an id comes only when it was asked for"
+        request, self._drawing = self._drawing, None
+        self._is_triggering = False
+        return request
+
+    def give_way(self) -> None:
+        """What began last has come to the tasks, or was given up before: when it resumes, the next may follow."""
+        self._is_triggering = False
+
+    def on_tasks_changed(self, now: int) -> Iterator[CoordinatorEffect]:
+        """Where a checkpoint was due before all tasks ran, it is taken as soon as they do."""
+        if not self._state.tasks.can_trigger:
+            return
+        yield from self.resume(now)
+        if self._missed_tick and not self._tick_waits:
+            yield from self._tick(now)
+
+    def resume(self, now: int) -> Iterator[CoordinatorEffect]:
+        """The load has changed: whoever waited for that goes on."""
+        yield from self._take_final(now)
+        yield from self._follow(self._requests.poll(self._load(), now), now)
+
+    # --- checkpoints that end ----------------------------------------------------------------------------------------
+
+    def on_completed(self, checkpoint_id: int, now: int) -> Iterator[CoordinatorEffect]:
+        """A checkpoint is complete; after the final one nothing is left to be saved."""
+        self._requests.completed(now)
+        if self.final.begun == checkpoint_id:
+            self.final.complete()
+            yield from self.periodic.stop()
+
+    def on_final_aborted(self, checkpoint_id: int | None, failure: CheckpointFailure) -> Iterator[CoordinatorEffect]:
+        """The final checkpoint was given up: at the end of the input it is tried again, a stop has failed with it."""
+        stop = self.final.fail()
+        if stop is not None:
+            yield ReportStopFailed(checkpoint_id=checkpoint_id, failure=failure, request_id=stop.request_id)
+        if self.final.is_to_be_retried:
+            yield StartTimer(kind=TimerKind.FINAL_RETRY, delay_ms=FINAL_RETRY_MS)
+
+    # --- the final checkpoint ----------------------------------------------------------------------------------------
+
+    def reach_end_of_data(self, now: int) -> Iterator[CoordinatorEffect]:
+        """All input is read: one checkpoint more, as soon as all tasks run and none is pending."""
+        if not self.final.reach_end_of_data():
+            yield Ignore(reason=f"the final checkpoint is {self.final.phase.name}")
+            return
+        yield from self._take_final(now)
+
+    def stop_with(self, stop: Stop, now: int) -> Iterator[CoordinatorEffect]:
+        """The job is to end with a last checkpoint, at once. One that has begun already cannot become a savepoint."""
+        begun = self.final.begun
+        if stop.target_location is not None and begun is not None and self.final.stop is None:
+            failure = CheckpointFailure(
+                reason=CheckpointDeclineReason.INPUT_END_OF_STREAM,
+                cause=SerializedThrowable(
+                    type_name="CheckpointError",
+                    message=f"the input is at its end, and the job already ends with checkpoint {begun}",
+                ),
+            )
+            yield ReportStopFailed(checkpoint_id=begun, failure=failure, request_id=stop.request_id)
+            return
+        if not self.final.stop_with(stop):
+            yield Ignore(reason=f"the final checkpoint is {self.final.phase.name}")
+            return
+        yield from self._take_final(now)
+
+    def give_up_stop(self, reason: CheckpointDeclineReason) -> Iterator[CoordinatorEffect]:
+        """The job has gone another way. Whoever stops it with a savepoint hears that there is none, unless there is."""
+        stop = self.final.forget_stop()
+        if stop is None or stop.target_location is None or stop.request_id is None:
+            return
+        if all(pending.request_id != stop.request_id for pending in self._state.pendings):
+            yield ReportSavepointFailed(request_id=stop.request_id, failure=CheckpointFailure(reason=reason))
+
+    def on_final_retry(self, now: int) -> Iterator[CoordinatorEffect]:
+        """The final checkpoint failed a while ago."""
+        if self.final.phase is not FinalPhase.WAITING_TO_RETRY:
+            yield Ignore(reason=f"the final checkpoint is {self.final.phase.name}")
+            return
+        self.final.phase = FinalPhase.WANTED
+        yield from self._take_final(now)
+
+    def forget_final(self) -> Iterator[CoordinatorEffect]:
+        """The attempts that reported the end of their data are over; new ones will report again."""
+        if self.final.phase is FinalPhase.WAITING_TO_RETRY:
+            yield CancelTimer(kind=TimerKind.FINAL_RETRY)
+        self.final.forget_attempts()
+
+    def _take_final(self, now: int) -> Iterator[CoordinatorEffect]:
+        load = self._load()
+        # Whoever stops the job does not wait; at its end there is nothing to be gained by two checkpoints at a time.
+        has_turn = self.final.stop is not None or not load.pending
+        if self.final.phase is FinalPhase.WANTED and has_turn and not load.is_triggering:
+            self.final.phase = FinalPhase.REQUESTED
+            yield from self.request(self.final.properties(), now)
+
+    # --- preconditions -----------------------------------------------------------------------------------------------
+
+    def _load(self) -> CheckpointLoad:
+        return replace(self._state.load, is_triggering=self._is_triggering)
+
+    def _follow(self, decision: RequestDecision, now: int) -> Iterator[CoordinatorEffect]:
+        while True:
+            yield from self._heed(decision, now)
+            if decision.chosen is None:
+                return
+            refusal = self._refusal(decision.chosen)
+            if refusal is None:
+                self._drawing, self._is_triggering = decision.chosen, True
+                yield DrawCheckpointId()
+                return
+            yield from self._decline(decision.chosen, refusal)
+            decision = self._requests.poll(self._load(), now)
+
+    def _heed(self, decision: RequestDecision, now: int) -> Iterator[CoordinatorEffect]:
+        for request, reason in decision.dropped:
+            yield from self._decline(request, reason)
+        if decision.retry_ms is not None:
+            yield from self.periodic.rearm(now, decision.retry_ms)
+
+    def _refusal_of_coordinator(self, request: CheckpointTriggerRequest) -> CheckpointDeclineReason | None:
+        if self._is_shut_down:
+            return CheckpointDeclineReason.COORDINATOR_SHUTDOWN
+        if request.is_periodic and (not self.periodic.is_on or self.final.is_next):
+            # Behind the barrier of the final one nothing is read, and before it no other may begin: where checkpoints
+            # overlap, one would always be pending, and the final one would never have its turn.
+            return CheckpointDeclineReason.PERIODIC_SCHEDULER_SHUTDOWN
+        return None
+
+    def _refusal(self, request: CheckpointTriggerRequest) -> CheckpointDeclineReason | None:
+        refusal = self._refusal_of_coordinator(request)
+        if refusal is not None:
+            return refusal
+        if request.properties.is_final and self.final.phase is not FinalPhase.REQUESTED:
+            return CheckpointDeclineReason.ALREADY_QUEUED
+        return None if self._state.tasks.can_trigger else CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING
+
+    def _decline(
+        self,
+        request: CheckpointTriggerRequest,
+        reason: CheckpointDeclineReason,
+        cause: SerializedThrowable | None = None,
+    ) -> Iterator[CoordinatorEffect]:
+        if request.is_periodic:
+            self._tick_waits = False
+            if reason is CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING:
+                self._missed_tick = True
+        yield TriggerDeclined(reason=reason, cause=cause)
+        failure = CheckpointFailure(reason=reason, cause=cause)
+        if request.properties.is_final and cause is not None:
+            yield from self.on_final_aborted(None, failure)
+        elif request.properties.is_final:
+            self.final.decline()
+        elif request.request_id is not None:
+            yield ReportSavepointFailed(request_id=request.request_id, failure=failure)
+
+
+def _asks(stop: Stop | None) -> str | None:
+    return None if stop is None else stop.request_id

@@ -1,0 +1,164 @@
+"""How many batches the sender of a channel may send: the receiver's side of credit-based flow control.
+
+A credit is room for one batch. Every channel has `exclusive` credits of its own, which travel with its request, and
+shares a pool of floating ones with the other channels of its gate: a channel behind which data waits (the sender's
+backlog) draws from the pool up to backlog + exclusive, or waits for its turn. So the batches that a gate can be made
+to hold are bounded by channels × exclusive + floating, whatever the senders do. Nothing in here knows of sequence
+numbers, queues or messages. Follows Flink's RemoteInputChannel with its AvailableBufferQueue, where the credits are
+memory segments.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from flykka.actors.machines.exchange.buffer_pool import LocalBufferPool, NotificationResult
+
+
+class FloatingCredits(LocalBufferPool["ChannelCredits"]):
+    """The credits that the channels of one gate share. Channels that need more than there are wait in line."""
+
+    __slots__ = ()
+
+
+class ChannelCredits:
+    """The credits of one channel. Each is available (the sender has it, or will be told of it) or in use by a batch."""
+
+    __slots__ = (
+        "_exclusive_available",
+        "_floating_available",
+        "_in_use_is_floating",
+        "_pool",
+        "channel",
+        "exclusive",
+        "is_released",
+        "is_waiting",
+        "required",
+        "unannounced",
+    )
+
+    def __init__(self, channel: int, exclusive: int, pool: FloatingCredits) -> None:
+        if exclusive < 0:
+            raise ValueError(f"exclusive credits cannot be negative: {exclusive}")
+        self.channel = channel
+        self.exclusive = exclusive
+        self.required = exclusive
+        self.unannounced = 0
+        self.is_waiting = False
+        self.is_released = False
+        self._pool = pool
+        self._exclusive_available = exclusive
+        self._floating_available = 0
+        self._in_use_is_floating: deque[bool] = deque()
+
+    @property
+    def available(self) -> int:
+        """Credits ready for a batch, announced or not."""
+        return self._exclusive_available + self._floating_available
+
+    @property
+    def outstanding(self) -> int:
+        """Credits that the sender knows of and has not used: more batches than these may not arrive."""
+        return self.available - self.unannounced
+
+    @property
+    def in_use(self) -> int:
+        """Batches that have arrived and are not yet processed."""
+        return len(self._in_use_is_floating)
+
+    @property
+    def is_announcement_due(self) -> bool:
+        """Half of the own credits wait to be announced, or the sender has none left.
+
+        The first rule saves messages on channels with many credits; the second keeps the sender from starving.
+        """
+        return self.unannounced > 0 and (self.outstanding == 0 or 2 * self.unannounced >= self.exclusive)
+
+    def take_announcement(self) -> int:
+        """The credits that the sender has not been told of; from now on it has."""
+        announced, self.unannounced = self.unannounced, 0
+        return announced
+
+    def spend(self) -> bool:
+        """A batch has arrived: it uses a floating credit first. False where the sender had none to use."""
+        if self.is_released or self.outstanding == 0:
+            return False
+        is_floating = self._floating_available > 0
+        if is_floating:
+            self._floating_available -= 1
+        else:
+            self._exclusive_available -= 1
+        self._in_use_is_floating.append(is_floating)
+        return True
+
+    def on_backlog(self, backlog: int) -> None:
+        """`backlog` batches wait at the sender: draw floating credits for them, or wait for some."""
+        if self.is_released:
+            return
+        self.required = backlog + self.exclusive
+        missing = self.required - self.available
+        if missing <= 0 or self.is_waiting:
+            return
+        taken = self._pool.take_up_to(missing)
+        self._floating_available += taken
+        self.unannounced += taken
+        if taken < missing:
+            self.is_waiting = self._pool.wait(self)
+
+    def give_back(self) -> ChannelCredits | None:
+        """The oldest batch in use is processed; the channel, this or another, that has a credit more to announce."""
+        assert self._in_use_is_floating, f"channel {self.channel}: more batches processed than received"
+        if self._in_use_is_floating.popleft():
+            return self._pool.give_back()
+        if self.is_released:
+            return None
+        self._exclusive_available += 1
+        if self.available > self.required:
+            # One more than needed: the own credit takes the place of a floating one, which others may need.
+            self._floating_available -= 1
+            return self._pool.give_back()
+        self.unannounced += 1
+        return self
+
+    def buffer_available(self) -> NotificationResult:
+        """The pool offers a credit that this channel has waited for."""
+        self.is_waiting = False
+        if self.is_released or self.available >= self.required:
+            return NotificationResult.BUFFER_NOT_USED
+        self._floating_available += 1
+        self.unannounced += 1
+        self.is_waiting = self.available < self.required
+        if self.is_waiting:
+            return NotificationResult.BUFFER_USED_NEED_MORE
+        return NotificationResult.BUFFER_USED_NO_NEED_FOR_MORE
+
+    def buffer_pool_destroyed(self) -> None:
+        """No floating credit will come."""
+        self.is_waiting = False
+
+    def release(self) -> list[ChannelCredits]:
+        """Nothing more will arrive: floating credits go back; the channels that have a credit more to announce.
+
+        Credits in use stay so until their batches are processed.
+        """
+        self.is_released = True
+        self._exclusive_available = self.required = self.unannounced = 0
+        return self._give_back_floating()
+
+    def check(self) -> None:
+        """Assert that no credit is lost, made or promised twice."""
+        assert 0 <= self.unannounced <= self.available
+        assert self._floating_available >= 0
+        assert self._exclusive_available >= 0
+        own = self._exclusive_available + self._in_use_is_floating.count(False)
+        assert own <= self.exclusive if self.is_released else own == self.exclusive
+
+    @property
+    def floating(self) -> int:
+        """Floating credits that this channel holds, available or in use."""
+        return self._floating_available + self._in_use_is_floating.count(True)
+
+    def _give_back_floating(self) -> list[ChannelCredits]:
+        floating, self._floating_available = self._floating_available, 0
+        takers = (self._pool.give_back() for _ in range(floating))
+        return [taker for taker in takers if taker is not None]

@@ -1,0 +1,113 @@
+"""What the machines of the exchange ask of the Task that holds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from flykka.actors.machines.ignore import Ignore
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import (
+    AddCredit,
+    BacklogAnnouncement,
+    BufferResponse,
+    CancelPartitionRequest,
+    ErrorResponse,
+)
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ResultPartitionId
+from flykka.messages.wire.ref import Ref
+
+PRODUCER_FAILED_ERROR = "ProducerFailedError"
+"""The type of the cause in an `ErrorResponse` that blames the producer (Flink's ProducerFailedException)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseBatch:
+    """Nobody will read this batch any more."""
+
+    batch: BatchRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Send:
+    """Tell the consumer of a subpartition."""
+
+    consumer: Ref
+    response: BufferResponse | BacklogAnnouncement | ErrorResponse
+
+
+PartitionEffect = Send | ReleaseBatch | Ignore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestPartition:
+    """Ask the TaskManager of the producer for a subpartition; `credit` batches may come at once."""
+
+    channel: int
+    task_manager: Ref
+    partition_id: ResultPartitionId
+    subpartition: int
+    credit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryRequest:
+    """Call `retry(channel)` when `delay_ms` have passed."""
+
+    channel: int
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GiveCredit:
+    """Tell the producer, which has sent something on this channel already, of credits."""
+
+    channel: int
+    message: AddCredit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnAway:
+    """Answer the sender of the message at hand, from which no channel reads any more."""
+
+    message: CancelPartitionRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersistInFlight:
+    """A batch on its way into gate number `gate` is part of the checkpoint (Flink's ChannelStateWriter)."""
+
+    checkpoint_id: int
+    gate: int
+    batch: BatchRef
+
+
+class ChannelFailureKind(StrEnum):
+    """Whose fault it is that a channel cannot be read."""
+
+    SEQUENCE_MISMATCH = "SEQUENCE_MISMATCH"
+    CREDIT_OVERRUN = "CREDIT_OVERRUN"
+    NOT_REQUESTED = "NOT_REQUESTED"
+    PARTITION_CONNECTION = "PARTITION_CONNECTION"
+    PARTITION_NOT_FOUND = "PARTITION_NOT_FOUND"
+    PRODUCER_FAILED = "PRODUCER_FAILED"
+    REFUSED = "REFUSED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelFailed:
+    """The channel cannot be read on, and the gate gives nothing more out; `cause` names the subpartition.
+
+    PRODUCER_FAILED is not a failure of this task: it cancels itself, and the producer's own failure decides what
+    follows (Flink's CancelTaskException).
+    """
+
+    channel: int
+    kind: ChannelFailureKind
+    cause: SerializedThrowable
+
+
+GateEffect = (
+    RequestPartition | RetryRequest | GiveCredit | TurnAway | ReleaseBatch | PersistInFlight | ChannelFailed | Ignore
+)

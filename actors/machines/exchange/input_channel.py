@@ -1,0 +1,255 @@
+"""One channel of an input gate: the consumer's end of one subpartition.
+
+Decides whether an element that arrives is the one expected and allowed, and keeps it until the gate takes it. Turns
+between channels, and who is told what, belong to the gate. Follows Flink's RemoteInputChannel.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from flykka.actors.machines.exchange.alignment import as_unaligned, is_unaligned, may_time_out
+from flykka.actors.machines.exchange.barriers import BarrierAnnouncement
+from flykka.actors.machines.exchange.credits import ChannelCredits
+from flykka.actors.machines.exchange.effects import (
+    PRODUCER_FAILED_ERROR,
+    ChannelFailed,
+    ChannelFailureKind,
+    GiveCredit,
+    RequestPartition,
+    RetryRequest,
+)
+from flykka.actors.machines.exchange.partition_request import PartitionRequestBackoff
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import (
+    AddCredit,
+    Buffer,
+    BufferResponse,
+    CheckpointBarrier,
+    EndOfPartition,
+    ErrorResponse,
+)
+from flykka.messages.tasks.task import InputChannelDescriptor
+from flykka.messages.wire.failure import SerializedThrowable
+
+
+class ChannelState(Enum):
+    """CREATED -> REQUESTED -> READING -> ENDED; FAILED from each of them."""
+
+    CREATED = "created"
+    REQUESTED = "requested"
+    READING = "reading"
+    ENDED = "ended"
+    FAILED = "failed"
+
+
+OPEN = frozenset({ChannelState.REQUESTED, ChannelState.READING})
+"""Something may still arrive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """An element that is not yet read, under its sequence number; a barrier that may time out is announced first."""
+
+    sequence_number: int
+    buffer: Buffer | BarrierAnnouncement
+
+
+class InputChannel:
+    """What has arrived on one channel and is not yet read. `channel` is its number among all channels of the task.
+
+    What is in `priority` is read before what is in `queue`: unaligned barriers, and announcements of aligned ones.
+    """
+
+    __slots__ = (
+        "_backoff",
+        "_barriers",
+        "_persisting",
+        "channel",
+        "credits",
+        "descriptor",
+        "next_sequence_number",
+        "priority",
+        "queue",
+        "state",
+    )
+
+    def __init__(
+        self,
+        channel: int,
+        descriptor: InputChannelDescriptor,
+        channel_credits: ChannelCredits,
+        backoff: PartitionRequestBackoff,
+    ) -> None:
+        self.channel = channel
+        self.descriptor = descriptor
+        self.credits = channel_credits
+        self.state = ChannelState.CREATED
+        self.next_sequence_number = 0
+        self.queue: deque[Queued] = deque()
+        self.priority: deque[Queued] = deque()
+        self._backoff = backoff
+        # Checkpoints whose barriers have arrived, with the sequence numbers of these, from the one read last on.
+        self._barriers: deque[tuple[int, int]] = deque()
+        self._persisting: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Asked for, and neither ended nor given up."""
+        return self.state in OPEN
+
+    def request(self) -> RequestPartition:
+        """Ask for the subpartition, for the first time or again, with the channel's own credits."""
+        assert self.state in (ChannelState.CREATED, ChannelState.REQUESTED), f"{self} is {self.state.value}"
+        self.state = ChannelState.REQUESTED
+        return RequestPartition(
+            channel=self.channel,
+            task_manager=self.descriptor.task_manager,
+            partition_id=self.descriptor.partition_id,
+            subpartition=self.descriptor.subpartition,
+            credit=self.credits.exclusive,
+        )
+
+    def on_credit_available(self) -> GiveCredit | ChannelFailed | None:
+        """The channel has credits that the producer may not know of: tell it when that is due.
+
+        A channel that has not asked for its subpartition has nobody to tell; it fails, and keeps them to its end.
+        """
+        if self.state is ChannelState.CREATED and self.credits.unannounced:
+            cause = SerializedThrowable(
+                type_name="IllegalStateError", message="a credit came before the subpartition was asked for"
+            )
+            return self._fail(ChannelFailureKind.NOT_REQUESTED, cause)
+        return self.announce() if self.is_open and self.credits.is_announcement_due else None
+
+    def announce(self) -> GiveCredit:
+        """Tell the producer of the credits that it does not know of."""
+        message = AddCredit(
+            partition_id=self.descriptor.partition_id,
+            subpartition=self.descriptor.subpartition,
+            credit=self.credits.take_announcement(),
+        )
+        return GiveCredit(channel=self.channel, message=message)
+
+    def on_connection_failed(self) -> ChannelFailed:
+        """The TaskManager of the producer is gone, and with it what has not come."""
+        cause = SerializedThrowable(
+            type_name="PartitionConnectionError",
+            message=f"the TaskManager {self.descriptor.task_manager} cannot be reached",
+            lost_partition=self.descriptor.partition_id,
+        )
+        return self._fail(ChannelFailureKind.PARTITION_CONNECTION, cause)
+
+    def on_buffer(self, response: BufferResponse) -> ChannelFailed | None:
+        """Queue the next element of an open channel; a failure where it is not the next one, or not allowed."""
+        assert self.is_open, f"{self} is {self.state.value}"
+        if response.sequence_number != self.next_sequence_number:
+            text = f"expected element {self.next_sequence_number}, got element {response.sequence_number}"
+            cause = SerializedThrowable(type_name="SequenceMismatchError", message=text)
+            return self._fail(ChannelFailureKind.SEQUENCE_MISMATCH, cause)
+        if isinstance(response.buffer, BatchRef) and not self.credits.spend():
+            text = f"element {response.sequence_number} came without a credit"
+            cause = SerializedThrowable(type_name="CreditOverrunError", message=text)
+            return self._fail(ChannelFailureKind.CREDIT_OVERRUN, cause)
+        self.state = ChannelState.ENDED if isinstance(response.buffer, EndOfPartition) else ChannelState.READING
+        self._enqueue(Queued(response.sequence_number, response.buffer))
+        self.next_sequence_number += 1
+        self.credits.on_backlog(response.backlog)
+        return None
+
+    def take(self) -> Buffer | BarrierAnnouncement:
+        """The next element to be read; there must be one."""
+        buffer = (self.priority or self.queue).popleft().buffer
+        if isinstance(buffer, CheckpointBarrier):
+            # No checkpoint before this one will be taken any more.
+            while self._barriers and self._barriers[0][0] < buffer.checkpoint_id:
+                self._barriers.popleft()
+        return buffer
+
+    def prioritize(self, checkpoint_id: int) -> None:
+        """Let the barrier of the checkpoint, which was announced, overtake the data before it, if it is still there."""
+        for place, queued in enumerate(self.queue):
+            if isinstance(queued.buffer, CheckpointBarrier) and queued.buffer.checkpoint_id == checkpoint_id:
+                del self.queue[place]
+                self.priority.append(Queued(queued.sequence_number, as_unaligned(queued.buffer)))
+                return
+
+    # Channel state (Flink's ChannelStatePersister)
+
+    @property
+    def persisting(self) -> int | None:
+        """The checkpoint whose state the next batch that arrives is part of."""
+        return self._persisting
+
+    def start_persisting(self, checkpoint_id: int) -> tuple[BatchRef, ...]:
+        """The checkpoint is taken now: what is in flight here; until its barrier comes, so is what arrives."""
+        self._persisting = checkpoint_id if self._barrier_of(checkpoint_id) is None else None
+        return self.in_flight(checkpoint_id)
+
+    def stop_persisting(self) -> None:
+        """What arrives is nobody's state."""
+        self._persisting = None
+
+    def in_flight(self, checkpoint_id: int) -> tuple[BatchRef, ...]:
+        """Batches that are not yet read and are before the barrier of the checkpoint."""
+        barrier = self._barrier_of(checkpoint_id)
+        return tuple(
+            queued.buffer
+            for queued in self.queue
+            if isinstance(queued.buffer, BatchRef) and (barrier is None or queued.sequence_number < barrier)
+        )
+
+    def on_backlog(self, backlog: int) -> None:
+        """Data waits at the sender of an open channel."""
+        assert self.is_open, f"{self} is {self.state.value}"
+        self.state = ChannelState.READING
+        self.credits.on_backlog(backlog)
+
+    def on_error(self, response: ErrorResponse) -> RetryRequest | ChannelFailed:
+        """The subpartition cannot be had: ask again while that may help."""
+        assert self.is_open, f"{self} is {self.state.value}"
+        if response.partition_not_found and self.state is ChannelState.REQUESTED:
+            delay_ms = self._backoff.next_delay_ms()
+            if delay_ms is not None:
+                return RetryRequest(channel=self.channel, delay_ms=delay_ms)
+        if response.partition_not_found:
+            return self._fail(ChannelFailureKind.PARTITION_NOT_FOUND, response.cause)
+        if response.cause.type_name == PRODUCER_FAILED_ERROR:
+            return self._fail(ChannelFailureKind.PRODUCER_FAILED, response.cause)
+        return self._fail(ChannelFailureKind.REFUSED, response.cause)
+
+    def check(self) -> None:
+        """Assert that what is held was paid for, and that a state that has no data has none."""
+        self.credits.check()
+        batches = [queued.buffer for queued in self.queue if isinstance(queued.buffer, BatchRef)]
+        assert len(batches) <= self.credits.in_use, "a queued batch holds a credit"
+        assert not any(isinstance(queued.buffer, BatchRef) for queued in self.priority), "data overtakes nothing"
+        assert self._persisting is None or self._barrier_of(self._persisting) is None
+        assert self.state is not ChannelState.CREATED or self.next_sequence_number == 0
+
+    def _barrier_of(self, checkpoint_id: int) -> int | None:
+        """The number of the barrier that ends a checkpoint here: its own, or that of a later one."""
+        return next((number for barrier, number in self._barriers if barrier >= checkpoint_id), None)
+
+    def _enqueue(self, queued: Queued) -> None:
+        buffer = queued.buffer
+        if isinstance(buffer, CheckpointBarrier):
+            self._barriers.append((buffer.checkpoint_id, queued.sequence_number))
+            if self._persisting is not None and buffer.checkpoint_id >= self._persisting:
+                self._persisting = None
+            if is_unaligned(buffer):
+                self.priority.append(queued)
+                return
+            if may_time_out(buffer):
+                self.priority.append(Queued(queued.sequence_number, BarrierAnnouncement(barrier=buffer)))
+        self.queue.append(queued)
+
+    def _fail(self, kind: ChannelFailureKind, cause: SerializedThrowable) -> ChannelFailed:
+        self.state = ChannelState.FAILED
+        named = replace(cause, message=f"{self}: {cause.message}")
+        return ChannelFailed(channel=self.channel, kind=kind, cause=named)
+
+    def __str__(self) -> str:
+        return f"channel {self.channel} (subpartition {self.descriptor.subpartition} of {self.descriptor.partition_id})"

@@ -1,0 +1,341 @@
+"""All inputs of a task: their channels, read in fair turns.
+
+Decides which channel is read next and what the producers are told; what an element means (barriers, watermarks) is
+decided by who polls. Inputs take turns, and so do the channels of each; what overtakes data is read first. A blocked
+channel is not read: its elements stay in its queue, within its credits. Channels are numbered across the inputs.
+Follows Flink's SingleInputGate and UnionInputGate.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from flykka.actors.machines.exchange.barriers import BarrierAnnouncement
+from flykka.actors.machines.exchange.credits import ChannelCredits, FloatingCredits
+from flykka.actors.machines.exchange.effects import ChannelFailed, GateEffect, PersistInFlight, ReleaseBatch, TurnAway
+from flykka.actors.machines.exchange.input_channel import ChannelState, InputChannel
+from flykka.actors.machines.exchange.partition_request import (
+    INITIAL_BACKOFF_MS,
+    MAX_BACKOFF_MS,
+    PartitionRequestBackoff,
+)
+from flykka.actors.machines.ignore import Ignore
+from flykka.messages.graph.job_graph import ResultPartitionType
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import (
+    BacklogAnnouncement,
+    Buffer,
+    BufferResponse,
+    CancelPartitionRequest,
+    EndOfData,
+    EndOfPartition,
+    ErrorResponse,
+    TaskBuffers,
+)
+from flykka.messages.tasks.task import InputGateDescriptor
+from flykka.messages.wire.ref import Ref
+
+EXCLUSIVE_CREDIT = 2
+FLOATING_CREDIT = 2
+
+
+class EndOfDataStatus(Enum):
+    """Whether all data has been read, and whether the job is to drain (one channel that stops decides)."""
+
+    NOT_END_OF_DATA = "not end of data"
+    DRAINED = "drained"
+    STOPPED = "stopped"
+
+
+@dataclass(slots=True, eq=False)
+class _Input:
+    """The channels of one input, the credits that they share, and which of them can be read, in the order of turns."""
+
+    gate: int
+    is_blocking: bool
+    floating: FloatingCredits
+    channels: tuple[InputChannel, ...]
+    # Ordered sets of numbers: a channel is in a line once, and a blocked one leaves it.
+    turns: OrderedDict[int, None] = field(default_factory=OrderedDict)
+    priority_turns: OrderedDict[int, None] = field(default_factory=OrderedDict)
+
+
+class InputGate:
+    """The channels of one task. A task without inputs has none, and is finished from the start.
+
+    `exclusive_credit` is at least 1: with floating credits alone, blocked channels could keep the others from running.
+    `buffers` says the credits of each input, where the TaskManager has given the task its share.
+    """
+
+    __slots__ = (
+        "_blocked",
+        "_by_subpartition",
+        "_drain",
+        "_input_of",
+        "_inputs",
+        "_not_ended",
+        "_priority_turns",
+        "_turns",
+        "_with_data",
+        "buffers_in_use",
+        "channels",
+        "failure",
+    )
+
+    def __init__(
+        self,
+        descriptors: Sequence[InputGateDescriptor],
+        exclusive_credit: int = EXCLUSIVE_CREDIT,
+        floating_credit: int = FLOATING_CREDIT,
+        *,
+        buffers: TaskBuffers | None = None,
+        initial_backoff_ms: int = INITIAL_BACKOFF_MS,
+        max_backoff_ms: int = MAX_BACKOFF_MS,
+    ) -> None:
+        exclusive = exclusive_credit if buffers is None else buffers.exclusive
+        if exclusive < 1:
+            raise ValueError(f"a channel needs a credit of its own, not {exclusive}")
+        inputs: list[_Input] = []
+        channels: list[InputChannel] = []
+        for number, descriptor in enumerate(descriptors):
+            floating = FloatingCredits(floating_credit if buffers is None else buffers.floating[number])
+            made = tuple(
+                InputChannel(
+                    channel_number,
+                    channel,
+                    ChannelCredits(channel_number, exclusive, floating),
+                    PartitionRequestBackoff(initial_backoff_ms, max_backoff_ms),
+                )
+                for channel_number, channel in enumerate(descriptor.channels, len(channels))
+            )
+            is_blocking = descriptor.consumed_partition_type is ResultPartitionType.BLOCKING
+            inputs.append(_Input(descriptor.gate, is_blocking, floating, made))
+            channels += made
+        self.channels = tuple(channels)
+        self.failure: ChannelFailed | None = None
+        """The first failure of a channel: nothing is read behind it."""
+        self.buffers_in_use = 0
+        """Batches that have arrived and are not yet processed."""
+        self._inputs = tuple(inputs)
+        self._input_of = [each for each in inputs for _ in each.channels]
+        self._by_subpartition = {(c.descriptor.partition_id, c.descriptor.subpartition): c for c in channels}
+        assert len(self._by_subpartition) == len(channels), "two channels of a task read the same subpartition"
+        self._turns: OrderedDict[_Input, None] = OrderedDict()
+        self._priority_turns: OrderedDict[_Input, None] = OrderedDict()
+        self._blocked: set[int] = set()
+        self._not_ended = self._with_data = len(channels)
+        self._drain = True
+
+    @property
+    def has_data(self) -> bool:
+        """Something can be read now."""
+        return bool(self._turns) and self.failure is None
+
+    @property
+    def has_priority(self) -> bool:
+        """Something that overtakes data can be read now."""
+        return bool(self._priority_turns) and self.failure is None
+
+    @property
+    def is_finished(self) -> bool:
+        """The end of every channel has been read."""
+        return self._not_ended == 0
+
+    @property
+    def is_available(self) -> bool:
+        """Polling is worth while. A finished gate stays available, so that nobody waits for it."""
+        return self.has_data or self.is_finished
+
+    @property
+    def end_of_data_status(self) -> EndOfDataStatus:
+        """What the channels read so far say about the end of the data."""
+        if self._with_data:
+            return EndOfDataStatus.NOT_END_OF_DATA
+        return EndOfDataStatus.DRAINED if self._drain else EndOfDataStatus.STOPPED
+
+    @property
+    def floating(self) -> tuple[FloatingCredits, ...]:
+        """The credits that the channels of each input share."""
+        return tuple(each.floating for each in self._inputs)
+
+    def gate_of(self, channel: int) -> int:
+        """The number of the input that `channel` belongs to."""
+        return self._input_of[channel].gate
+
+    def request_partitions(self) -> list[GateEffect]:
+        """Ask for every subpartition; called once, when the task runs."""
+        return [channel.request() for channel in self.channels]
+
+    def on_connection_failed(self, task_manager: Ref) -> list[GateEffect]:
+        """A TaskManager is gone: channels that wait for its answer fail, the JobMaster sees to the others.
+
+        A channel of a blocking partition fails while it reads, too: nothing runs any more that could be seen to.
+        """
+        effects: list[GateEffect] = []
+        for channel in self.channels:
+            is_blocking = self._input_of[channel.channel].is_blocking
+            is_lost = channel.is_open if is_blocking else channel.state is ChannelState.REQUESTED
+            if is_lost and channel.descriptor.task_manager == task_manager:
+                effects.append(self._failed(channel.on_connection_failed()))
+        return effects
+
+    def retry(self, channel: int) -> list[GateEffect]:
+        """The delay of a `RetryRequest` is over."""
+        retried = self.channels[channel]
+        if retried.state is not ChannelState.REQUESTED:
+            return [Ignore(reason=f"{retried} is {retried.state.value}")]
+        return [retried.request()]
+
+    def on_buffer(self, response: BufferResponse) -> list[GateEffect]:
+        """The next element of a channel has arrived; one that no channel reads is dropped, and its sender told so."""
+        channel = self._by_subpartition.get((response.partition_id, response.subpartition))
+        if channel is None or not channel.is_open:
+            cancel = CancelPartitionRequest(partition_id=response.partition_id, subpartition=response.subpartition)
+            return [TurnAway(message=cancel), *_release(response.buffer)]
+        failure = channel.on_buffer(response)
+        if failure is not None:
+            is_ours = response.sequence_number >= channel.next_sequence_number
+            return [self._failed(failure), *(_release(response.buffer) if is_ours else [])]
+        if isinstance(response.buffer, BatchRef):
+            self.buffers_in_use += 1
+        # A channel that is in the line already keeps its place.
+        self._line_up(channel)
+        takers = channel.credits.release() if channel.state is ChannelState.ENDED else [channel.credits]
+        return [*self._persisted(channel, response.buffer), *self._announce(takers)]
+
+    def on_backlog(self, announcement: BacklogAnnouncement) -> list[GateEffect]:
+        """Data waits for credit at the producer."""
+        channel = self._by_subpartition.get((announcement.partition_id, announcement.subpartition))
+        if channel is None or not channel.is_open:
+            return [Ignore(reason="a backlog of a channel that is not open")]
+        channel.on_backlog(announcement.backlog)
+        return self._announce([channel.credits])
+
+    def on_error(self, response: ErrorResponse) -> list[GateEffect]:
+        """A subpartition cannot be had, for now or at all."""
+        channel = self._by_subpartition.get((response.partition_id, response.subpartition))
+        if channel is None or not channel.is_open:
+            return [Ignore(reason="an error of a channel that is not open")]
+        effect = channel.on_error(response)
+        return [self._failed(effect) if isinstance(effect, ChannelFailed) else effect]
+
+    def poll(self) -> tuple[int, Buffer | BarrierAnnouncement] | None:
+        """The next element and its channel, turn by turn; None while there is none, and after a failure."""
+        if not self.has_data:
+            return None
+        source = next(iter(self._priority_turns or self._turns))
+        self._turns.pop(source, None)
+        number, _ = (source.priority_turns or source.turns).popitem(last=False)
+        buffer = self.channels[number].take()
+        self._line_up(self.channels[number])
+        match buffer:
+            case EndOfData(drain=drain):
+                self._with_data -= 1
+                self._drain = self._drain and drain
+            case EndOfPartition():
+                self._not_ended -= 1
+        return number, buffer
+
+    def credit_returned(self, channel: int) -> list[GateEffect]:
+        """The oldest batch read from `channel` is processed: another may come in its place, here or elsewhere."""
+        self.buffers_in_use -= 1
+        taker = self.channels[channel].credits.give_back()
+        return [] if taker is None else self._announce([taker])
+
+    def resize(self, floating: Sequence[int]) -> list[GateEffect]:
+        """Each input has another number of floating credits from now on; a channel that waited for one may have it."""
+        pools = zip(self.floating, floating, strict=True)
+        return [effect for pool, size in pools for effect in self._announce(pool.resize(size))]
+
+    def block(self, channel: int) -> None:
+        """Do not read from `channel` until `unblock_all`."""
+        self._blocked.add(channel)
+        self._input_of[channel].turns.pop(channel, None)
+        self._take_turn(self._input_of[channel])
+
+    def unblock_all(self) -> None:
+        """Read from every channel again; those that were blocked take the last turns, by number."""
+        blocked, self._blocked = sorted(self._blocked), set()
+        for channel in blocked:
+            self._line_up(self.channels[channel])
+
+    def prioritize(self, channel: int, checkpoint_id: int) -> None:
+        """Let the barrier that was announced in `channel` overtake the data before it."""
+        self.channels[channel].prioritize(checkpoint_id)
+        self._line_up(self.channels[channel])
+
+    def start_persisting(self, checkpoint_id: int) -> list[PersistInFlight]:
+        """A checkpoint is taken before its barrier has come through all channels: what is in flight to the task."""
+        return [
+            PersistInFlight(checkpoint_id=checkpoint_id, gate=self.gate_of(channel.channel), batch=batch)
+            for channel in self.channels
+            for batch in channel.start_persisting(checkpoint_id)
+        ]
+
+    def stop_persisting(self) -> None:
+        """Nothing that arrives is part of a checkpoint."""
+        for channel in self.channels:
+            channel.stop_persisting()
+
+    def check(self) -> None:
+        """Assert that turns, queues and credits agree."""
+        for channel in self.channels:
+            channel.check()
+            number, source = channel.channel, self._input_of[channel.channel]
+            assert (number in source.turns) == (bool(channel.queue) and number not in self._blocked)
+            assert (number in source.priority_turns) == bool(channel.priority)
+        for source in self._inputs:
+            assert (source in self._turns) == bool(source.turns or source.priority_turns)
+            assert (source in self._priority_turns) == bool(source.priority_turns)
+            held = sum(channel.credits.floating for channel in source.channels)
+            assert held == source.floating.used, "a floating credit is lost"
+            source.floating.check()
+            starving = any(c.credits.is_waiting and c.credits.available < c.credits.required for c in source.channels)
+            assert not (starving and source.floating.free), "a credit lies idle while a channel waits for one"
+        assert self.buffers_in_use == sum(channel.credits.in_use for channel in self.channels)
+        assert not any(c.is_open and c.credits.unannounced and not c.credits.outstanding for c in self.channels)
+
+    def _line_up(self, channel: InputChannel) -> None:
+        """Put the channel behind the others, if it can be read; one that is in the line keeps its place."""
+        number, source = channel.channel, self._input_of[channel.channel]
+        if channel.priority:
+            source.priority_turns.setdefault(number)
+        if not channel.queue:
+            source.turns.pop(number, None)
+        elif number not in self._blocked:
+            source.turns.setdefault(number)
+        self._take_turn(source)
+
+    def _take_turn(self, source: _Input) -> None:
+        if source.turns or source.priority_turns:
+            self._turns.setdefault(source)
+        else:
+            self._turns.pop(source, None)
+        if source.priority_turns:
+            self._priority_turns.setdefault(source)
+        else:
+            self._priority_turns.pop(source, None)
+
+    def _persisted(self, channel: InputChannel, buffer: Buffer) -> list[GateEffect]:
+        if channel.persisting is None or not isinstance(buffer, BatchRef):
+            return []
+        return [PersistInFlight(checkpoint_id=channel.persisting, gate=self.gate_of(channel.channel), batch=buffer)]
+
+    def _announce(self, takers: Iterable[ChannelCredits]) -> list[GateEffect]:
+        effects: list[GateEffect] = []
+        for taker in takers:
+            effect = self.channels[taker.channel].on_credit_available()
+            if effect is not None:
+                effects.append(self._failed(effect) if isinstance(effect, ChannelFailed) else effect)
+        return effects
+
+    def _failed(self, failure: ChannelFailed) -> ChannelFailed:
+        self.failure = self.failure or failure
+        return failure
+
+
+def _release(buffer: Buffer) -> list[GateEffect]:
+    return [ReleaseBatch(batch=buffer)] if isinstance(buffer, BatchRef) else []

@@ -1,0 +1,139 @@
+"""What a source may say of event time, from the event times that it has read.
+
+The generators are Flink's: BoundedOutOfOrdernessWatermarks, AscendingTimestampsWatermarks with its handlers of
+violations, punctuated ones, and none. They are told of rows in batches, by the earliest and the latest event time of
+one; a row alone is a batch of one. `TimestampsAndWatermarksOperator` says what has grown, and lets nothing pass from
+before it but the end of event time. This is the only place where a watermark is made of event times.
+
+Not here: where event times come from, and what the watermarks of several channels mean together (`watermarks`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from flykka.messages.graph.job_graph import JobVertex, MonotonyViolationHandler
+from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN, Watermark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonotonyViolated:
+    """A row with an earlier event time came behind a later one. It is to be logged or, if `is_fatal`, to fail."""
+
+    timestamp_ms: int
+    latest_ms: int
+    is_fatal: bool
+
+
+class WatermarkGenerator(Protocol):
+    """Learns event times; knows how far event time has come by them."""
+
+    @property
+    def watermark_ms(self) -> int:
+        """The watermark now. It never goes back."""
+
+    def on_batch(self, earliest_ms: int, latest_ms: int) -> MonotonyViolated | None:
+        """Rows with event times from `earliest_ms` to `latest_ms` were read."""
+
+
+class BoundedOutOfOrdernessWatermarks:
+    """Rows come at most `delay_ms` later than the latest row before them."""
+
+    __slots__ = ("_behind_ms", "watermark_ms")
+
+    def __init__(self, delay_ms: int) -> None:
+        if delay_ms < 0:
+            raise ValueError(f"the delay of a watermark cannot be negative: {delay_ms} ms")
+        self._behind_ms = delay_ms + 1
+        self.watermark_ms = WATERMARK_MIN
+
+    def on_batch(self, earliest_ms: int, latest_ms: int) -> None:
+        """Rows up to `latest_ms` were read. Nothing wraps around at the beginning of time."""
+        self.watermark_ms = max(self.watermark_ms, latest_ms - self._behind_ms)
+
+
+class AscendingTimestampsWatermarks:
+    """Event times never go back from batch to batch; what is done where they do is said by the handler."""
+
+    __slots__ = ("_latest_ms", "_on_violation")
+
+    def __init__(self, on_violation: MonotonyViolationHandler) -> None:
+        self._on_violation = on_violation
+        self._latest_ms = WATERMARK_MIN
+
+    @property
+    def watermark_ms(self) -> int:
+        """One below the latest event time, which may come again."""
+        return max(self._latest_ms - 1, WATERMARK_MIN)
+
+    def on_batch(self, earliest_ms: int, latest_ms: int) -> MonotonyViolated | None:
+        """Rows were read; the first violation, where it is to be told."""
+        before_ms, self._latest_ms = self._latest_ms, max(self._latest_ms, latest_ms)
+        if earliest_ms >= before_ms or self._on_violation is MonotonyViolationHandler.IGNORE:
+            return None
+        is_fatal = self._on_violation is MonotonyViolationHandler.FAIL
+        return MonotonyViolated(timestamp_ms=earliest_ms, latest_ms=before_ms, is_fatal=is_fatal)
+
+
+class PunctuatedWatermarks:
+    """The batches are those of rows that mark a watermark: their own event time."""
+
+    __slots__ = ("watermark_ms",)
+
+    def __init__(self) -> None:
+        self.watermark_ms = WATERMARK_MIN
+
+    def on_batch(self, earliest_ms: int, latest_ms: int) -> None:
+        """Rows that mark a watermark were read."""
+        self.watermark_ms = max(self.watermark_ms, latest_ms)
+
+
+class NoWatermarks:
+    """There is no event time."""
+
+    __slots__ = ()
+
+    watermark_ms = WATERMARK_MIN
+
+    def on_batch(self, earliest_ms: int, latest_ms: int) -> None:
+        """Event times say nothing here."""
+
+
+def watermark_generator(source: JobVertex) -> WatermarkGenerator:
+    """The generator that a source's vertex asks for."""
+    if source.watermark_delay_ms is None:
+        return NoWatermarks()
+    if source.punctuated_watermarks:
+        return PunctuatedWatermarks()
+    if source.on_monotony_violation is not MonotonyViolationHandler.IGNORE:
+        return AscendingTimestampsWatermarks(source.on_monotony_violation)
+    return BoundedOutOfOrdernessWatermarks(source.watermark_delay_ms)
+
+
+class TimestampsAndWatermarksOperator:
+    """Says each watermark of its generator once, as far as it has grown (Flink's operator of this name)."""
+
+    __slots__ = ("_generator", "_said_ms")
+
+    def __init__(self, generator: WatermarkGenerator) -> None:
+        self._generator = generator
+        self._said_ms = WATERMARK_MIN
+
+    def on_batch(self, earliest_ms: int, latest_ms: int) -> MonotonyViolated | None:
+        """Rows were read; nothing is said of it before `emit`."""
+        return self._generator.on_batch(earliest_ms, latest_ms)
+
+    def emit(self) -> Watermark | None:
+        """The watermark, where it has grown since the last one. A source asks behind each batch."""
+        return self._say(self._generator.watermark_ms)
+
+    def on_watermark(self, watermark: Watermark) -> Watermark | None:
+        """A watermark from before this operator: only the end of event time is one for those behind it, too."""
+        return self._say(WATERMARK_MAX) if watermark.timestamp_ms == WATERMARK_MAX else None
+
+    def _say(self, watermark_ms: int) -> Watermark | None:
+        if watermark_ms <= self._said_ms:
+            return None
+        self._said_ms = watermark_ms
+        return Watermark(timestamp_ms=watermark_ms)

@@ -1,0 +1,99 @@
+"""What happens to a Task: the messages it is told, and two things that only its shell knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flykka.messages.checkpointing.checkpoint import (
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
+    TriggerCheckpoint,
+)
+from flykka.messages.tasks.exchange import (
+    AddCredit,
+    AlignmentTimeoutDue,
+    BacklogAnnouncement,
+    BufferResponse,
+    BuffersResized,
+    CancelPartitionRequest,
+    ErrorResponse,
+    PartitionRequest,
+    PartitionRequestDue,
+)
+from flykka.messages.tasks.source import AddSplits, NoMoreSplits
+from flykka.messages.tasks.stage import (
+    BridgeClosed,
+    BridgeOpened,
+    ChannelStateWritten,
+    CheckpointCommitted,
+    SnapshotFailed,
+    StageFailed,
+    StageFinished,
+    StateSnapshotted,
+)
+from flykka.messages.tasks.task import (
+    CancellationDue,
+    CancelTask,
+    FailTask,
+    IdleDue,
+    LatencyMarkerDue,
+    MetricsDue,
+    PartitionProducerState,
+)
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ref import Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartTask:
+    """The Task's actor and its bridge are there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BridgeLost:
+    """The bridge's actor died."""
+
+    cause: SerializedThrowable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskManagerLost:
+    """A TaskManager that was asked for a partition has ended."""
+
+    task_manager: Ref
+
+
+TaskEvent = (
+    StartTask
+    | BridgeLost
+    | TaskManagerLost
+    | PartitionRequestDue
+    | AlignmentTimeoutDue
+    | MetricsDue
+    | IdleDue
+    | LatencyMarkerDue
+    | BridgeOpened
+    | StageFinished
+    | StageFailed
+    | StateSnapshotted
+    | ChannelStateWritten
+    | SnapshotFailed
+    | CheckpointCommitted
+    | BridgeClosed
+    | BufferResponse
+    | BacklogAnnouncement
+    | ErrorResponse
+    | PartitionRequest
+    | AddCredit
+    | CancelPartitionRequest
+    | BuffersResized
+    | TriggerCheckpoint
+    | NotifyCheckpointComplete
+    | NotifyCheckpointAborted
+    | AddSplits
+    | NoMoreSplits
+    | CancelTask
+    | CancellationDue
+    | PartitionProducerState
+    | FailTask
+)

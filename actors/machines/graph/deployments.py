@@ -1,0 +1,107 @@
+"""Attempts on their way to their TaskManagers: groups that are deployed as a whole, when nothing is missing.
+
+A group is what the scheduling strategy wants deployed together. It waits until each of its tasks has its slot and what
+it starts from. A task that was scheduled lazily waits also until it is known where all that it reads can be read: the
+scheduling says when a task is worth a slot, and this when its channels can be wired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from flykka.actors.machines.graph.execution_topology import Subtask
+
+Unreadable = Callable[[Subtask], Iterator[Subtask]]
+"""The producers that a task cannot read yet: asked again, it goes on from where it stood."""
+
+
+class _Group:
+    __slots__ = ("members", "missing")
+
+    def __init__(self, members: tuple[Subtask, ...]) -> None:
+        # A dict for its order: what follows from it must not depend on hashes.
+        self.members = dict.fromkeys(members)
+        self.missing = 0
+
+
+class Deployments:
+    """The groups of one job that are not deployed yet."""
+
+    def __init__(self, unreadable: Unreadable) -> None:
+        self._unreadable = unreadable
+        self._group_of: dict[Subtask, _Group] = {}
+        self._needs: dict[Subtask, int] = {}
+        self._ready: list[_Group] = []
+        self._parked: dict[Subtask, list[tuple[_Group, Iterator[Subtask]]]] = {}
+
+    def __contains__(self, task: Subtask) -> bool:
+        return task in self._group_of
+
+    def begin(self, tasks: tuple[Subtask, ...], stateless: Iterable[Subtask]) -> None:
+        """These tasks are deployed together; the `stateless` do not know yet what they start from."""
+        group = _Group(tasks)
+        for task in tasks:
+            self._group_of[task] = group
+            self._needs[task] = 1
+            group.missing += 1
+        for task in stateless:
+            self._needs[task] += 1
+            group.missing += 1
+
+    def supplied(self, task: Subtask) -> None:
+        """The task has got its slot, or what it starts from."""
+        group = self._group_of[task]
+        self._needs[task] -= 1
+        group.missing -= 1
+        if group.missing == 0:
+            self._ready.append(group)
+
+    def leave(self, task: Subtask) -> None:
+        """The attempt has ended before it was deployed: nobody waits for it."""
+        group = self._group_of.pop(task, None)
+        if group is None:
+            return
+        group.missing -= self._needs.pop(task)
+        del group.members[task]
+        if group.missing == 0 and group.members and group not in self._ready:
+            self._ready.append(group)
+
+    def readable(self, producer: Subtask) -> None:
+        """What this task makes can be read: whoever waited for that looks at what it reads next."""
+        for group, unreadable in self._parked.pop(producer, ()):
+            self._park(group, unreadable)
+
+    def take_ready(self, *, is_lazy: bool) -> tuple[Subtask, ...]:
+        """The tasks of all groups that miss nothing, each once; `is_lazy` where they were scheduled lazily."""
+        ready, self._ready = self._ready, []
+        if is_lazy:
+            for group in ready:
+                for task in tuple(group.members):
+                    self._park(group, self._unreadable(task))
+            ready, self._ready = self._ready, []
+        taken = tuple(task for group in ready for task in group.members)
+        for task in taken:
+            del self._group_of[task], self._needs[task]
+        return taken
+
+    def clear(self) -> None:
+        """Nobody is deployed any more."""
+        self._group_of.clear()
+        self._needs.clear()
+        self._ready.clear()
+        self._parked.clear()
+
+    def _park(self, group: _Group, unreadable: Iterator[Subtask]) -> None:
+        if not group.members:
+            return
+        producer = next(unreadable, None)
+        if producer is None:
+            self._ready.append(group)
+        else:
+            self._parked.setdefault(producer, []).append((group, unreadable))
+
+    def check(self) -> None:
+        """Assert that the counts are true."""
+        for group in dict.fromkeys(self._group_of.values()):
+            assert group.missing == sum(self._needs[task] for task in group.members)
+        assert all(task in group.members for task, group in self._group_of.items())

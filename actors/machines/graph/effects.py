@@ -1,0 +1,148 @@
+"""What the ExecutionGraph asks for, in the order in which it is to be done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.slots.slot_requests import RequestSlots, ReturnSlot
+from flykka.messages.control.checkpoint_coordination import CoordinatedTask
+from flykka.messages.control.job import JobStatus
+from flykka.messages.graph.job_graph import JobVertex
+from flykka.messages.tasks.task import ExecutionState, PartitionProducerState, TaskDeploymentDescriptor
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ExecutionAttemptId, ResultPartitionId, TaskManagerId
+from flykka.messages.wire.ref import Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatusMoved:
+    """Tell the listeners that the job has a new status; `cause` is the failure behind it, where there is one.
+
+    `why` says in words why a job that has FAILED is not restarted.
+    """
+
+    status: JobStatus
+    cause: SerializedThrowable | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionMoved:
+    """Tell the listeners and the checkpoint coordinator that an attempt has a new state."""
+
+    attempt: ExecutionAttemptId
+    task_name: str
+    previous: ExecutionState
+    state: ExecutionState
+    task_manager_id: TaskManagerId | None = None
+    failure: SerializedThrowable | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinateTasks:
+    """Tell the checkpoint coordinator which attempts there are now, before they are deployed."""
+
+    tasks: tuple[CoordinatedTask, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deploy:
+    """Submit an attempt to the TaskManager that holds its slot."""
+
+    descriptor: TaskDeploymentDescriptor
+    task_manager: Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelAttempt:
+    """Tell the TaskManager of an attempt to cancel it."""
+
+    attempt: ExecutionAttemptId
+    task_manager: Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskForRestoreState:
+    """Ask what the new attempts start from; the answer comes back with the same `version`."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawRestartDelay:
+    """Draw a chance from 0 to below 1, and report `RestartDelayDrawn` with it and this `version`."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartRestartTimer:
+    """Report `RestartDue` with this `version` in so many ms; what starts again are these tasks, or all.
+
+    The failure behind it is `cause`.
+    """
+
+    delay_ms: int
+    version: int
+    tasks: tuple[str, ...] = ()
+    cause: SerializedThrowable | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortCheckpoints:
+    """Have the checkpoint coordinator give up what is pending: some of the tasks in it are about to end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasePartitions:
+    """Tell the TaskManager that keeps these results that nobody needs them any more."""
+
+    task_manager: Ref
+    partition_ids: tuple[ResultPartitionId, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllTasksReachedEndOfData:
+    """Every attempt has processed its last row: time for the final checkpoint."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerProducerState:
+    """Tell a consumer, through its TaskManager, what has become of a producer."""
+
+    answer: PartitionProducerState
+    task_manager: Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinalizeVertices:
+    """Every task has finished: do what is to be done once for each vertex (Flink's finalizeOnMaster), then report it.
+
+    The answer comes back with the same `version`. A job that has not read its input to the end was stopped, and is to
+    be continued: nothing of it is final.
+    """
+
+    version: int
+    vertices: tuple[JobVertex, ...]
+    has_read_all: bool
+
+
+Effect = (
+    Ignore
+    | JobStatusMoved
+    | ExecutionMoved
+    | CoordinateTasks
+    | Deploy
+    | CancelAttempt
+    | RequestSlots
+    | ReturnSlot
+    | AskForRestoreState
+    | DrawRestartDelay
+    | StartRestartTimer
+    | AbortCheckpoints
+    | ReleasePartitions
+    | AllTasksReachedEndOfData
+    | AnswerProducerState
+    | FinalizeVertices
+)

@@ -1,0 +1,184 @@
+"""What a job has failed of, and how it went on: heard from the effects of its ExecutionGraph, in their order.
+
+Decides nothing about the job. The first failure since the last decision is a root; what fails before something is
+decided about it is concurrent to it. A restart comes about when the first of its tasks is deployed. The same failure
+that comes back, with no checkpoint completed in between, is counted and not kept once more. Follows Flink's exception
+history (RootExceptionHistoryEntry, FailureHandlingResultSnapshot); bounded, as a job may fail for ever.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import replace
+
+from flykka.actors.machines.graph.effects import Deploy, Effect, ExecutionMoved, JobStatusMoved, StartRestartTimer
+from flykka.actors.machines.restart.repeated_failures import FailureSignature, failure_signature
+from flykka.messages.control.job import JobStatus
+from flykka.messages.monitoring.exception_history import (
+    ExceptionHistoryEntry,
+    FailureOutcome,
+    RootExceptionHistoryEntry,
+)
+from flykka.messages.tasks.task import ExecutionState, TaskDeploymentDescriptor
+from flykka.messages.wire.failure import SerializedThrowable
+
+MAX_ENTRIES = 16
+"""Failures that are kept, the last ones (Flink's `web.exception-history-size`)."""
+
+MAX_CONCURRENT = 8
+"""Of what failed with a root so many are kept: a TaskManager that is lost fails thousands of tasks for one cause."""
+
+_ENDS = {
+    JobStatus.FAILED: FailureOutcome.FAILED,
+    JobStatus.CANCELED: FailureOutcome.CANCELED,
+}
+
+
+class ExceptionHistory:
+    """One per job."""
+
+    __slots__ = ("_entries", "_last_cause", "_last_number", "_numbers")
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[int, RootExceptionHistoryEntry] = OrderedDict()
+        self._last_number = 0
+        self._last_cause: SerializedThrowable | None = None
+        self._numbers: dict[FailureSignature, int] = {}
+        """The entries since the last checkpoint whose failure may come back."""
+
+    @property
+    def entries(self) -> tuple[RootExceptionHistoryEntry, ...]:
+        """Those that are kept, the oldest first."""
+        return tuple(self._entries.values())
+
+    @property
+    def suppressed(self) -> int:
+        """How many there were before them."""
+        return self._last_number - len(self._entries)
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        assert len(self._entries) <= MAX_ENTRIES
+        assert all(number == entry.number <= self._last_number for number, entry in self._entries.items())
+        open_ones = [entry for entry in self._entries.values() if entry.outcome is FailureOutcome.UNDECIDED]
+        assert len(open_ones) <= 1, "two failures wait for a decision, and the second belongs to the first"
+        assert all(number in self._entries for number in self._numbers.values())
+
+    def checkpoint_completed(self) -> None:
+        """The job has got on: what fails from now on is another failure, though it be of the same."""
+        self._numbers.clear()
+
+    def hear(self, effect: Effect, now: int) -> list[RootExceptionHistoryEntry]:
+        """The graph asks for this at `now`; the entries that are new or have changed by it."""
+        match effect:
+            case ExecutionMoved(state=ExecutionState.FAILED, failure=failure) if failure is not None:
+                failed = ExceptionHistoryEntry(
+                    cause=failure,
+                    timestamp_ms=now,
+                    task_name=effect.task_name,
+                    attempt=effect.attempt,
+                    task_manager=effect.task_manager_id,
+                )
+                return [self._failed(failed)]
+            case JobStatusMoved(status=JobStatus.FAILING, cause=cause) if cause is not None:
+                return self._on_failing(cause, now)
+            case JobStatusMoved(status=status, why=why) if status in _ENDS:
+                return self._end(_ENDS[status], why)
+            case StartRestartTimer():
+                return self._on_restart(effect, now)
+            case Deploy(descriptor=descriptor):
+                return self._on_deploy(descriptor, now)
+            case _:
+                return []
+
+    def _failed(self, failed: ExceptionHistoryEntry) -> RootExceptionHistoryEntry:
+        undecided = self._undecided()
+        if undecided is None:
+            return self._root(failed)
+        if undecided.times > 1:
+            return undecided  # What fails with it was told the first time.
+        if len(undecided.concurrent) == MAX_CONCURRENT:
+            return self._put(replace(undecided, concurrent_suppressed=undecided.concurrent_suppressed + 1))
+        return self._put(replace(undecided, concurrent=(*undecided.concurrent, failed)))
+
+    def _root(self, failed: ExceptionHistoryEntry) -> RootExceptionHistoryEntry:
+        self._last_cause = failed.cause
+        # The vertex of a task is its name without the number of the subtask.
+        vertex = None if failed.task_name is None else failed.task_name.rpartition(" (")[0]
+        signature = failure_signature(vertex, failed.cause)
+        number = None if signature is None else self._numbers.get(signature)
+        if number is not None:
+            earlier = self._entries[number]
+            return self._put(
+                replace(
+                    earlier,
+                    times=earlier.times + 1,
+                    last_timestamp_ms=failed.timestamp_ms,
+                    outcome=FailureOutcome.UNDECIDED,
+                    delay_ms=0,
+                    restarted_tasks=(),
+                    restarted_ms=None,
+                    restored_checkpoint=None,
+                )
+            )
+        self._last_number += 1
+        if signature is not None:
+            self._numbers[signature] = self._last_number
+        return self._put(RootExceptionHistoryEntry(number=self._last_number, root=failed))
+
+    def _on_failing(self, cause: SerializedThrowable, now: int) -> list[RootExceptionHistoryEntry]:
+        undecided = self._undecided()
+        if undecided is not None and self._last_cause == cause:
+            return []  # The failure of a task, of which the job is told behind it.
+        return [self._failed(ExceptionHistoryEntry(cause=cause, timestamp_ms=now))]
+
+    def _on_restart(self, restart: StartRestartTimer, now: int) -> list[RootExceptionHistoryEntry]:
+        undecided = self._undecided()
+        if undecided is None and restart.cause is not None:
+            # What a part of the job restarts for need not be the failure of a task.
+            undecided = self._failed(ExceptionHistoryEntry(cause=restart.cause, timestamp_ms=now))
+        if undecided is None:
+            return []
+        decided = replace(
+            undecided,
+            outcome=FailureOutcome.RESTARTING,
+            delay_ms=restart.delay_ms,
+            restarted_tasks=restart.tasks,
+        )
+        return [self._put(decided)]
+
+    def _on_deploy(self, descriptor: TaskDeploymentDescriptor, now: int) -> list[RootExceptionHistoryEntry]:
+        name = f"{descriptor.vertex.name} ({descriptor.subtask + 1}/{descriptor.vertex.parallelism})"
+        return [
+            self._put(
+                replace(
+                    entry,
+                    outcome=FailureOutcome.RESTARTED,
+                    restarted_ms=now,
+                    restored_checkpoint=descriptor.restored_checkpoint_id,
+                )
+            )
+            for entry in self.entries
+            if entry.outcome is FailureOutcome.RESTARTING
+            and (not entry.restarted_tasks or name in entry.restarted_tasks)
+        ]
+
+    def _end(self, outcome: FailureOutcome, why: str | None = None) -> list[RootExceptionHistoryEntry]:
+        """The job has ended: what was not mended by then is not mended any more. `why` is of what was not decided."""
+        undecided = self._undecided()
+        return [
+            self._put(replace(entry, outcome=outcome, why_not_restarted=why if entry is undecided else None))
+            for entry in self.entries
+            if entry.outcome in (FailureOutcome.UNDECIDED, FailureOutcome.RESTARTING)
+        ]
+
+    def _undecided(self) -> RootExceptionHistoryEntry | None:
+        undecided = (each for each in self._entries.values() if each.outcome is FailureOutcome.UNDECIDED)
+        return next(undecided, None)
+
+    def _put(self, entry: RootExceptionHistoryEntry) -> RootExceptionHistoryEntry:
+        self._entries[entry.number] = entry
+        if len(self._entries) > MAX_ENTRIES:
+            dropped, _ = self._entries.popitem(last=False)
+            self._numbers = {each: number for each, number in self._numbers.items() if number != dropped}
+        return entry

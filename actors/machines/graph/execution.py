@@ -1,0 +1,196 @@
+"""One attempt at running one subtask, as the JobMaster sees it (Flink's Execution).
+
+Decided here: which state an attempt is in and what a command or a report means in that state. What it means for the
+job is decided in `execution_graph`, which is told by effects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flykka.actors.errors import IllegalTransitionError
+from flykka.actors.machines.graph.effects import CancelAttempt, ExecutionMoved
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.slots.slot_requests import AssignedSlot
+from flykka.actors.machines.states import EXECUTION_TERMINAL, execution_may_move
+from flykka.messages.state.handles import TaskStateSnapshot
+from flykka.messages.tasks.accumulator import AccumulatorSnapshot
+from flykka.messages.tasks.task import ExecutionState, TaskExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveSlot:
+    """The attempt needs its slot no more: the one it runs in, or the one it waits for (`slot` is None).
+
+    Unless it `has_finished`, another attempt at its subtask may follow.
+    """
+
+    attempt: ExecutionAttemptId
+    slot: AssignedSlot | None
+    has_finished: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProtocolViolated:
+    """A report that this attempt cannot have made: the job can no longer be trusted and fails as a whole."""
+
+    attempt: ExecutionAttemptId
+    cause: SerializedThrowable
+
+
+AttemptEffect = ExecutionMoved | CancelAttempt | LeaveSlot | ProtocolViolated | Ignore
+
+
+class Execution:
+    """An attempt: its state, its slot, and when it came into each state (ms)."""
+
+    def __init__(
+        self, *, attempt: ExecutionAttemptId, number: int, vertex_id: JobVertexId, subtask: int, name: str, now: int
+    ) -> None:
+        self.attempt = attempt
+        self.number = number
+        self.vertex_id = vertex_id
+        self.subtask = subtask
+        self.name = name
+        self.state = ExecutionState.CREATED
+        self.timestamps = {ExecutionState.CREATED: now}
+        self.slot: AssignedSlot | None = None
+        self.failure: SerializedThrowable | None = None
+        self.restore: TaskStateSnapshot | None = None
+        self.restored_checkpoint_id: int | None = None
+        self.waits_for_state = True
+        self.has_reached_end_of_data = False
+        self.accumulators: tuple[AccumulatorSnapshot, ...] = ()
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether nothing more happens to it."""
+        return self.state in EXECUTION_TERMINAL
+
+    def schedule(self, now: int) -> list[AttemptEffect]:
+        """Begin to wait for a slot."""
+        if self.state is not ExecutionState.CREATED:
+            return [self._ignore("scheduling")]
+        return [self._move(ExecutionState.SCHEDULED, now)]
+
+    def assign(self, slot: AssignedSlot) -> bool:
+        """Take the slot; False where none is wanted, and whoever brought it gives it back."""
+        if self.slot is not None or self.state not in (ExecutionState.CREATED, ExecutionState.SCHEDULED):
+            return False
+        self.slot = slot
+        return True
+
+    def start_from(self, checkpoint_id: int | None, state: TaskStateSnapshot | None) -> None:
+        """What the attempt starts from: its part of a checkpoint, or nothing."""
+        self.restored_checkpoint_id, self.restore = checkpoint_id, state
+        self.waits_for_state = False
+
+    def deploy(self, now: int) -> list[AttemptEffect]:
+        """Go to the TaskManager. Raises `IllegalTransitionError` unless the attempt waits with a slot."""
+        if self.slot is None:
+            raise IllegalTransitionError(f"{self.attempt} cannot be deployed: it has no slot")
+        moved = self._move(ExecutionState.DEPLOYING, now)
+        # The TaskManager has it now; at large jobs the handles are too many to be kept twice.
+        self.restore = None
+        return [moved]
+
+    def cancel(self, now: int) -> list[AttemptEffect]:
+        """Stop: at once where nothing was deployed, else when the task says so. What has ended or is ending may."""
+        if self.state in (ExecutionState.CREATED, ExecutionState.SCHEDULED):
+            # It is being cancelled for this moment only: its timestamps tell that, and nobody has to hear of it.
+            self.timestamps[ExecutionState.CANCELING] = now
+            return self._end(ExecutionState.CANCELED, now)
+        if not execution_may_move(self.state, ExecutionState.CANCELING):
+            return []
+        return [self._move(ExecutionState.CANCELING, now), *self._cancel_task()]
+
+    def fail(self, cause: SerializedThrowable, now: int) -> list[AttemptEffect]:
+        """The attempt has failed, or nobody will hear of it again; where it was being cancelled, that is its end."""
+        if self.is_terminal:
+            return [self._ignore("a failure")]
+        if self.state is ExecutionState.CANCELING:
+            return self._end(ExecutionState.CANCELED, now)
+        self.failure = cause
+        return self._end(ExecutionState.FAILED, now)
+
+    def update(self, update: TaskExecutionState, now: int) -> list[AttemptEffect]:
+        """A report of the task. What it has counted is final with its end, and nothing before that is."""
+        if update.state in EXECUTION_TERMINAL and not self.is_terminal:
+            self.accumulators = update.accumulators
+        match update.state:
+            case ExecutionState.RUNNING:
+                return self._on_running(now)
+            case ExecutionState.FINISHED:
+                return self._on_finished(now)
+            case ExecutionState.CANCELED:
+                return self._on_canceled(now)
+            case ExecutionState.FAILED:
+                return self.fail(update.failure or _without_cause(self.attempt), now)
+            case _:
+                return [self._ignore(f"the report {update.state}, which the JobMaster knows by itself")]
+
+    def _on_running(self, now: int) -> list[AttemptEffect]:
+        if self.state is ExecutionState.DEPLOYING:
+            return [self._move(ExecutionState.RUNNING, now)]
+        if self.state is ExecutionState.FAILED and self.slot is not None:
+            # It was given up with its TaskManager, and both are alive after all.
+            return self._cancel_task()
+        return [self._ignore("the report RUNNING")]
+
+    def _on_finished(self, now: int) -> list[AttemptEffect]:
+        if self.state is ExecutionState.CANCELING:
+            return self._end(ExecutionState.CANCELED, now)
+        if execution_may_move(self.state, ExecutionState.FINISHED):
+            return self._end(ExecutionState.FINISHED, now)
+        if self.is_terminal:
+            return [self._ignore("the report FINISHED")]
+        return self.fail(self._impossible("FINISHED"), now)
+
+    def _on_canceled(self, now: int) -> list[AttemptEffect]:
+        if self.state in (ExecutionState.CANCELING, ExecutionState.RUNNING, ExecutionState.DEPLOYING):
+            return self._end(ExecutionState.CANCELED, now)
+        if self.state in (ExecutionState.CANCELED, ExecutionState.FAILED):
+            return [self._ignore("the report CANCELED")]
+        return [ProtocolViolated(attempt=self.attempt, cause=self._impossible("CANCELED"))]
+
+    def _end(self, state: ExecutionState, now: int) -> list[AttemptEffect]:
+        """Give the slot back first: whoever hears of the end may want it again at once."""
+        is_scheduled = self.state is not ExecutionState.CREATED
+        moved = self._move(state, now)
+        if not is_scheduled:
+            return [moved]
+        has_finished = state is ExecutionState.FINISHED
+        return [LeaveSlot(attempt=self.attempt, slot=self.slot, has_finished=has_finished), moved]
+
+    def _move(self, state: ExecutionState, now: int) -> ExecutionMoved:
+        previous = self.state
+        if not execution_may_move(previous, state):
+            raise IllegalTransitionError(f"{self.attempt} is {previous} and cannot become {state}")
+        self.state = state
+        self.timestamps[state] = now
+        return ExecutionMoved(
+            attempt=self.attempt,
+            task_name=self.name,
+            previous=previous,
+            state=state,
+            task_manager_id=self.slot.task_manager_id if self.slot else None,
+            failure=self.failure,
+        )
+
+    def _cancel_task(self) -> list[AttemptEffect]:
+        assert self.slot is not None, f"{self.attempt} is {self.state} without a slot"
+        return [CancelAttempt(attempt=self.attempt, task_manager=self.slot.task_manager)]
+
+    def _ignore(self, what: str) -> Ignore:
+        return Ignore(reason=f"{self.attempt} is {self.state}: {what} changes nothing")
+
+    def _impossible(self, report: str) -> SerializedThrowable:
+        return SerializedThrowable(
+            type_name="IllegalStateError", message=f"{self.attempt} is {self.state} and was reported {report}"
+        )
+
+
+def _without_cause(attempt: ExecutionAttemptId) -> SerializedThrowable:
+    return SerializedThrowable(type_name="TaskFailedError", message=f"{attempt} was reported FAILED without a cause")

@@ -1,0 +1,381 @@
+"""The job as it runs: its status, what follows when one of its attempts fails, and how it ends.
+
+Mirrors Flink's ExecutionGraph with its DefaultScheduler. The scheduling strategy says who begins when, and groups of
+tasks are deployed when they have their slots and know what they start from (`task_scheduling`). When tasks fail, the
+failover strategy says which tasks start anew: with all of the job the job is FAILING and RESTARTING, with a part of it
+the job stays RUNNING and the rest goes on (`failovers`).
+
+Each failover, the cancellation and the suspension make a new version; what belongs to one that is over (a restart, a
+state that was read) comes too late and is ignored.
+
+Not here: where slots come from (SlotPool), what a checkpoint is (CheckpointCoordinator), whether a failure is followed
+by a restart (`scheduling.failure_handler`), and what a single attempt does with a report (`execution`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import assert_never
+
+from flykka.actors.errors import IllegalTransitionError
+from flykka.actors.machines.graph import events
+from flykka.actors.machines.graph.accumulators import merged
+from flykka.actors.machines.graph.effects import (
+    AbortCheckpoints,
+    AllTasksReachedEndOfData,
+    AnswerProducerState,
+    Effect,
+    ExecutionMoved,
+    FinalizeVertices,
+    JobStatusMoved,
+)
+from flykka.actors.machines.graph.execution import AttemptEffect, Execution, LeaveSlot, ProtocolViolated
+from flykka.actors.machines.graph.execution_topology import Subtask
+from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
+from flykka.actors.machines.graph.failovers import Failovers, StartingAnew, restart_timer
+from flykka.actors.machines.graph.partition_producers import producer_state
+from flykka.actors.machines.graph.task_scheduling import TaskScheduling, task_of
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.restart.failover_strategy import failover_strategy
+from flykka.actors.machines.restart.failure_handler import ExecutionFailureHandler, GiveUp, Restart
+from flykka.actors.machines.restart.restart_strategy import RestartStrategy
+from flykka.actors.machines.slots.slot_requests import ReturnSlot
+from flykka.actors.machines.states import EXECUTION_TERMINAL, JOB_HAS_CAUSE, JOB_TERMINAL, job_may_move
+from flykka.messages.control.job import JobStatus
+from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph
+from flykka.messages.tasks.accumulator import AccumulatorResults
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
+
+
+class ExecutionGraph:
+    """A job in execution. The job graph it is made of is valid (`validation`)."""
+
+    def __init__(self, job_graph: JobGraph, restart_strategy: RestartStrategy, now: int) -> None:
+        self.job_graph = job_graph
+        self.status = JobStatus.CREATED
+        self.version = 1
+        self.failure_cause: SerializedThrowable | None = None
+        self.number_of_restarts = 0
+        """How often tasks have failed and were to begin again, the refused last time included (as in Flink 1.9)."""
+        self._tasks = TaskScheduling(job_graph, now)
+        self._attempts = self._tasks.attempts
+        availability = self._tasks.results.availability
+        self._handler = ExecutionFailureHandler(
+            restart_strategy, failover_strategy(job_graph.failover_strategy, self._tasks.topology, availability)
+        )
+        self._failovers = Failovers()
+        self._failed: dict[Subtask, SerializedThrowable] = {}
+        self._failing_vertex: JobVertexId | None = None
+        self._given_up: GiveUp | None = None
+        self._is_stopping = self._finalizing = False
+
+    def handle(self, event: events.Event, now: int) -> list[Effect]:
+        """Take one event; what is to be done about it, in order."""
+        return [*self._on_event(event, now), *self._follow_failures(now), *self._settle(now)]
+
+    def _on_event(self, event: events.Event, now: int) -> list[Effect]:
+        match event:
+            case events.SchedulingRequested():
+                return self._on_schedule(now)
+            case events.SlotAllocated():
+                return self._tasks.slot_allocated(event, now)
+            case events.SlotAllocationFailed():
+                return self._on_slot_allocation_failed(event, now)
+            case events.RestoreStateReady():
+                return self._tasks.restored(event, now)
+            case events.TaskStateUpdated():
+                return self._on_task_state(event, now)
+            case events.EndOfDataReported(attempt=attempt):
+                return self._on_end_of_data(attempt)
+            case events.SlotsLost():
+                return self._on_slots_lost(event, now)
+            case events.GlobalFailureReported():
+                return self._on_global_failure(event, now)
+            case events.CheckpointCompleted():
+                self._handler.checkpoint_completed()
+                return []
+            case events.StoppingChanged(is_stopping=is_stopping):
+                self._is_stopping = is_stopping
+                return []
+            case events.CancellationRequested():
+                return self._on_cancel(now)
+            case events.RestartDue(version=version):
+                return self._on_restart_due(version, now)
+            case events.RestartDelayDrawn(version=version, chance=chance):
+                return self._on_delay_drawn(version, chance)
+            case events.PartitionProducerStateRequested():
+                return self._on_producer_state_requested(event)
+            case events.VerticesFinalized():
+                return self._on_finalized(event, now)
+            case _:
+                assert_never(event)
+
+    # What others may ask
+
+    @property
+    def live_attempts(self) -> int:
+        """How many attempts have not come to an end."""
+        return self._attempts.live
+
+    @property
+    def executions(self) -> Iterator[Execution]:
+        """The current attempt of every subtask."""
+        return (subtask.execution for subtask in self._tasks.subtasks())
+
+    def accumulators(self) -> AccumulatorResults:
+        """What the job has counted: the accumulators of the attempts that have FINISHED, of no former ones."""
+        finished = (execution for execution in self.executions if execution.state is ExecutionState.FINISHED)
+        return merged(snapshot for execution in finished for snapshot in execution.accumulators)
+
+    def subtask(self, vertex_id: JobVertexId, subtask: int) -> ExecutionVertex:
+        """A subtask and its attempts."""
+        return self._tasks.subtask((vertex_id, subtask))
+
+    def execution(self, attempt: ExecutionAttemptId) -> Execution | None:
+        """The attempt, where it is the current one of its subtask."""
+        return self._attempts.get(attempt)
+
+    def restoring(self, version: int) -> tuple[Subtask, ...] | None:
+        """The tasks that still wait for the state of this version; None where it is over or was answered."""
+        return self._tasks.restoring(version)
+
+    def restores_all(self, version: int) -> bool:
+        """Whether this version, which waits for its state, is one of the whole job and not of a part of it."""
+        return self._tasks.is_whole(version)
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        self._tasks.check()
+        self._failovers.check()
+        if self.status in JOB_TERMINAL or self.status is JobStatus.RESTARTING:
+            assert self.live_attempts == 0, f"the job is {self.status} with live attempts"
+        if self.status not in (JobStatus.RUNNING, JobStatus.RESTARTING):
+            assert not self._failovers, f"the job is {self.status}, and tasks are to start anew"
+        if self.status is JobStatus.FINISHED:
+            assert self._attempts.have_finished
+
+    # Scheduling
+
+    def _on_schedule(self, now: int) -> list[Effect]:
+        if self.status is not JobStatus.CREATED:
+            return [self._ignore("scheduling")]
+        return [self._move(JobStatus.RUNNING), *self._tasks.start(self.version, now)]
+
+    def _on_slot_allocation_failed(self, event: events.SlotAllocationFailed, now: int) -> list[Effect]:
+        if not any(map(self._tasks.waits_for_slot, event.attempts)):
+            return [self._ignore(f"that there is no slot for {', '.join(event.attempts)}")]
+        return self._fail(event.cause, now)
+
+    # What becomes of attempts
+
+    def _on_task_state(self, event: events.TaskStateUpdated, now: int) -> list[Effect]:
+        execution = self.execution(event.update.attempt)
+        if execution is None:
+            return [self._ignore(f"a report of {event.update.attempt}, which is no current attempt")]
+        return self._perform(execution.update(event.update, now), now)
+
+    def _on_end_of_data(self, attempt: ExecutionAttemptId) -> list[Effect]:
+        execution = self.execution(attempt)
+        if execution is None or execution.is_terminal or execution.has_reached_end_of_data:
+            return [self._ignore(f"the end of data of {attempt}")]
+        self._attempts.reach_end_of_data(execution)
+        return [AllTasksReachedEndOfData()] if self._attempts.have_reached_end_of_data else []
+
+    def _on_slots_lost(self, event: events.SlotsLost, now: int) -> list[Effect]:
+        # All of them have failed before the job hears of the first: nobody is told to cancel what is gone.
+        failed: list[AttemptEffect] = []
+        for attempt in event.attempts:
+            execution = self.execution(attempt)
+            failed += execution.fail(event.cause, now) if execution is not None else []
+        effects = self._perform(failed, now)
+        where = event.task_manager_id
+        for task in self._tasks.results.lose_task_manager(where) if where is not None else ():
+            self._failed.setdefault(task, event.cause)
+        return effects or [self._ignore("the loss of slots it no longer uses")]
+
+    def _on_producer_state_requested(self, event: events.PartitionProducerStateRequested) -> list[Effect]:
+        asking = self.execution(event.attempt)
+        if asking is None or asking.is_terminal or asking.slot is None:
+            return [self._ignore(f"a question of {event.attempt}, which runs no more,")]
+        answer = producer_state(self.job_graph.job_id, self._tasks.vertices, event.attempt, event.partition_id)
+        return [AnswerProducerState(answer=answer, task_manager=asking.slot.task_manager)]
+
+    # What starts anew
+
+    def _follow_failures(self, now: int) -> list[Effect]:
+        """What follows when tasks have failed, all that have failed together being one failure."""
+        failed, self._failed = self._failed, {}
+        if not failed:
+            return []
+        (vertex, _), cause = next(iter(failed.items()))
+        for lost in (each.lost_partition for each in failed.values() if each.lost_partition is not None):
+            self._tasks.results.lose(lost)
+        is_region = self.job_graph.failover_strategy is FailoverStrategyKind.REGION
+        # Behind the last checkpoint of a stop nobody may go on while others end: the stop has failed with all of them.
+        if self.status is not JobStatus.RUNNING or not is_region or self._is_stopping:
+            return self._fail(cause, now, vertex)
+        match self._handler.handle(failed, cause, now, vertex):
+            case Restart() as restart:
+                return self._start_anew(restart, cause, now)
+            case GiveUp() as given_up:
+                self._given_up = given_up
+                return self._fail(cause, now, vertex)
+            case unreachable:
+                assert_never(unreachable)
+
+    def _start_anew(self, restart: Restart[Subtask], cause: SerializedThrowable, now: int) -> list[Effect]:
+        self.version += 1
+        self.number_of_restarts += 1
+        effects: list[Effect] = [AbortCheckpoints()]
+        tasks = self._tasks.to_restart(restart.tasks)
+        self._tasks.reset(tasks)
+        for task in tasks:
+            effects += self._perform(self._tasks.execution_of(task).cancel(now), now)
+            self._tasks.give_up(task)
+        living = (task for task in tasks if not self._tasks.execution_of(task).is_terminal)
+        names = tuple(self._tasks.subtask(task).name for task in tasks)
+        starting = StartingAnew(version=self.version, names=names, backoff=restart.backoff, cause=cause)
+        return [*effects, self._failovers.begin(starting, tasks, living)]
+
+    def _on_delay_drawn(self, version: int, chance: float) -> list[Effect]:
+        starting = self._failovers.get(version)
+        if starting is None:
+            return [self._ignore(f"the pause of version {version}")]
+        return [restart_timer(starting, chance)]
+
+    def _on_restart_due(self, version: int, now: int) -> list[Effect]:
+        starting = self._failovers.get(version)
+        if starting is None:
+            return [self._ignore(f"the restart of version {version}")]
+        self._failovers.due(version)
+        if self.status is not JobStatus.RESTARTING:
+            return []
+        self._failovers.end_all(())
+        created = self._move(JobStatus.CREATED)
+        running = self._move(JobStatus.RUNNING)
+        return [created, running, *self._tasks.restart(version, self._tasks.topology.tasks, now, is_whole=True)]
+
+    # What becomes of the job
+
+    def _on_global_failure(self, event: events.GlobalFailureReported, now: int) -> list[Effect]:
+        if event.attempt is not None:
+            execution = self.execution(event.attempt)
+            if execution is None or execution.is_terminal:
+                return [self._ignore(f"the failure of {event.attempt}, which is over,")]
+        return self._fail(event.cause, now)
+
+    def _fail(self, cause: SerializedThrowable, now: int, vertex: JobVertexId | None = None) -> list[Effect]:
+        """Stop every attempt because of `cause`; whether the job starts again is seen when all have ended."""
+        if not job_may_move(self.status, JobStatus.FAILING):
+            return [self._ignore("a failure")]
+        self.failure_cause, self._failing_vertex = cause, vertex
+        self.number_of_restarts += 1
+        return [self._move(JobStatus.FAILING), *self._cancel_attempts(now)]
+
+    def _on_cancel(self, now: int) -> list[Effect]:
+        if self.status is JobStatus.RESTARTING:
+            self._failovers.end_all(self._tasks.topology.tasks)
+            return [self._move(JobStatus.CANCELED)]
+        if not job_may_move(self.status, JobStatus.CANCELLING):
+            return [self._ignore("cancelling")]
+        is_ending = self.status is JobStatus.FAILING
+        moved = self._move(JobStatus.CANCELLING)
+        return [moved] if is_ending else [moved, *self._cancel_attempts(now)]
+
+    def _cancel_attempts(self, now: int) -> list[Effect]:
+        self.version += 1
+        self._is_stopping = self._finalizing = False
+        self._failovers.end_all(self._tasks.topology.tasks)
+        self._tasks.give_up_all()
+        return [effect for execution in self.executions for effect in self._perform(execution.cancel(now), now)]
+
+    def _finalize(self) -> list[Effect]:
+        if self._finalizing:
+            return []
+        self._finalizing = True
+        has_read_all = self._attempts.have_reached_end_of_data
+        return [FinalizeVertices(version=self.version, vertices=self.job_graph.vertices, has_read_all=has_read_all)]
+
+    def _on_finalized(self, event: events.VerticesFinalized, now: int) -> list[Effect]:
+        if event.version != self.version or self.status is not JobStatus.RUNNING or not self._finalizing:
+            return [self._ignore(f"the finalization of version {event.version}")]
+        return [self._move(JobStatus.FINISHED)] if event.cause is None else self._fail(event.cause, now)
+
+    def _settle(self, now: int) -> list[Effect]:
+        """What follows when the last attempt of a failover, or of the job, has come to an end."""
+        effects: list[Effect] = []
+        if self.status is JobStatus.RUNNING:
+            for starting, tasks in self._failovers.take_ready():
+                effects += self._tasks.restart(starting.version, tasks, now, is_whole=False)
+        return effects if self.live_attempts > 0 else effects + self._settle_job(now)
+
+    def _settle_job(self, now: int) -> list[Effect]:
+        match self.status:
+            case JobStatus.RUNNING if self._attempts.have_finished:
+                return self._finalize()
+            case JobStatus.RUNNING if not self._failovers:
+                text = "all tasks ended, and not all were finished"
+                cause = SerializedThrowable(type_name="IllegalStateError", message=text)
+                return [*self._fail(cause, now), *self._settle(now)]
+            case JobStatus.CANCELLING:
+                return [self._move(JobStatus.CANCELED)]
+            case JobStatus.FAILING:
+                return self._restart_or_fail(now)
+            case _:
+                return []
+
+    def _restart_or_fail(self, now: int) -> list[Effect]:
+        assert self.failure_cause is not None
+        decision = self._given_up or self._handler.handle_global(self.failure_cause, now, self._failing_vertex)
+        match decision:
+            case Restart(backoff=backoff):
+                starting = StartingAnew(version=self.version, backoff=backoff, cause=self.failure_cause)
+                waiting = self._failovers.begin(starting, self._tasks.topology.tasks, ())
+                return [self._move(JobStatus.RESTARTING), waiting]
+            case GiveUp(cause=cause, why=why):
+                self.failure_cause = cause
+                return [self._move(JobStatus.FAILED, why)]
+            case unreachable:
+                assert_never(unreachable)
+
+    def _perform(self, effects: Iterable[AttemptEffect], now: int) -> list[Effect]:
+        """Draw the consequences of what an attempt did."""
+        performed: list[Effect] = []
+        for effect in effects:
+            match effect:
+                case LeaveSlot(attempt=attempt, has_finished=has_finished):
+                    performed.append(ReturnSlot(attempt=attempt, will_return=not has_finished))
+                case ProtocolViolated(cause=cause):
+                    performed += self._fail(cause, now)
+                case ExecutionMoved():
+                    performed += self._on_moved(effect, now)
+                case _:
+                    performed.append(effect)
+        return performed
+
+    def _on_moved(self, moved: ExecutionMoved, now: int) -> list[Effect]:
+        task = task_of(self._attempts[moved.attempt].execution)
+        self._attempts.moved(moved.attempt, moved.previous, moved.state)
+        if moved.state in EXECUTION_TERMINAL:
+            self._tasks.give_up(task)
+            self._failovers.ended(task)
+        match moved.state:
+            case ExecutionState.RUNNING:
+                return [moved, *self._tasks.running(task, now)]
+            case ExecutionState.FINISHED:
+                return [moved, *self._tasks.finished(task, now)]
+            case ExecutionState.FAILED:
+                assert moved.failure is not None
+                self._failed[task] = moved.failure
+        return [moved]
+
+    def _move(self, status: JobStatus, why: str | None = None) -> Effect:
+        if not job_may_move(self.status, status):
+            raise IllegalTransitionError(f"the job is {self.status} and cannot become {status}")
+        self.status = status
+        return JobStatusMoved(status=status, cause=self.failure_cause if status in JOB_HAS_CAUSE else None, why=why)
+
+    def _ignore(self, what: str) -> Ignore:
+        return Ignore(reason=f"the job is {self.status}: {what} changes nothing")

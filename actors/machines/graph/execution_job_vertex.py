@@ -1,0 +1,59 @@
+"""One vertex of the job graph with its subtasks and its wiring (Flink's ExecutionJobVertex)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
+from flykka.actors.machines.state.vertex_parallelism import VertexParallelism
+from flykka.messages.graph.job_graph import JobEdge, JobGraph, JobVertex
+from flykka.messages.wire.ids import JobId, JobVertexId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumer:
+    """Who reads an output of a vertex, and through which edge."""
+
+    reader: ExecutionJobVertex
+    edge: JobEdge
+
+    @property
+    def job_vertex(self) -> JobVertex:
+        """The reading vertex, as it is now."""
+        return self.reader.job_vertex
+
+
+class ExecutionJobVertex:
+    """A vertex: its subtasks in order, and by output number who reads them."""
+
+    def __init__(self, job_id: JobId, job_vertex: JobVertex, now: int, first_attempt_number: int = 0) -> None:
+        self.job_vertex = job_vertex
+        self.subtasks = tuple(
+            ExecutionVertex(job_id, job_vertex, subtask, now, first_attempt_number)
+            for subtask in range(job_vertex.parallelism)
+        )
+        self.consumers: dict[int, Consumer] = {}
+
+    def set_max_parallelism(self, max_parallelism: int) -> None:
+        """Take over the number of key groups of a checkpoint. Raises `GraphError` where another one was configured."""
+        now = VertexParallelism(
+            parallelism=self.job_vertex.parallelism,
+            max_parallelism=self.job_vertex.max_parallelism,
+            is_max_configured=self.job_vertex.is_max_parallelism_configured,
+        )
+        restored = now.with_max_parallelism(max_parallelism)
+        self.job_vertex = replace(self.job_vertex, max_parallelism=restored.max_parallelism)
+        for subtask in self.subtasks:
+            subtask.job_vertex = self.job_vertex
+
+
+def execution_job_vertices(job_graph: JobGraph, now: int) -> dict[JobVertexId, ExecutionJobVertex]:
+    """The vertices of a valid job graph, in its order, wired."""
+    vertices = {
+        vertex.vertex_id: ExecutionJobVertex(job_graph.job_id, vertex, now, job_graph.first_attempt_number)
+        for vertex in job_graph.vertices
+    }
+    for vertex in job_graph.vertices:
+        for edge in vertex.inputs:
+            vertices[edge.source].consumers[edge.source_output] = Consumer(reader=vertices[vertex.vertex_id], edge=edge)
+    return vertices

@@ -1,0 +1,106 @@
+"""Failovers of a part of the job that are under way: their tasks end, the pause passes, and then they start anew.
+
+A task belongs to the last failover that it is part of: an older one leaves it alone (`ExecutionVertexVersioner`), so
+that it starts anew once. A failover of the job as a whole ends all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from flykka.actors.machines.graph.effects import DrawRestartDelay, StartRestartTimer
+from flykka.actors.machines.graph.execution_topology import Subtask
+from flykka.actors.machines.restart.restart_strategy import Backoff
+from flykka.actors.machines.scheduling.execution_vertex_versioner import ExecutionVertexVersioner
+from flykka.messages.wire.failure import SerializedThrowable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartingAnew:
+    """Tasks are to start anew: those of these `names`, or all of the job, because of `cause`."""
+
+    version: int
+    backoff: Backoff
+    cause: SerializedThrowable
+    names: tuple[str, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Failover:
+    starting: StartingAnew
+    versions: dict[Subtask, int]
+    living: set[Subtask]
+    is_due: bool = False
+
+
+class Failovers:
+    """Those of one job, by the version of the graph that each has made."""
+
+    def __init__(self) -> None:
+        self._versioner: ExecutionVertexVersioner[Subtask] = ExecutionVertexVersioner()
+        self._under_way: dict[int, _Failover] = {}
+        self._waiting_for: dict[Subtask, _Failover] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._under_way)
+
+    def get(self, version: int) -> StartingAnew | None:
+        """The failover of this version, where it is under way."""
+        failover = self._under_way.get(version)
+        return failover.starting if failover is not None else None
+
+    def begin(
+        self, starting: StartingAnew, tasks: Iterable[Subtask], living: Iterable[Subtask]
+    ) -> DrawRestartDelay | StartRestartTimer:
+        """These tasks are to start anew, when those of them that are `living` have ended: begin with the pause."""
+        versions = self._versioner.record_modifications(tuple(tasks))
+        failover = _Failover(starting=starting, versions=versions, living=set(living))
+        self._under_way[starting.version] = failover
+        for task in failover.living:
+            earlier = self._waiting_for.get(task)
+            if earlier is not None:
+                earlier.living.discard(task)
+            self._waiting_for[task] = failover
+        # How long it is may have to be found out first.
+        has_jitter = starting.backoff.jitter_ms > 0
+        return DrawRestartDelay(version=starting.version) if has_jitter else restart_timer(starting, chance=0.0)
+
+    def ended(self, task: Subtask) -> None:
+        """The attempt of a task has come to its end."""
+        failover = self._waiting_for.pop(task, None)
+        if failover is not None:
+            failover.living.discard(task)
+
+    def due(self, version: int) -> None:
+        """The pause of this failover is over."""
+        self._under_way[version].is_due = True
+
+    def take_ready(self) -> list[tuple[StartingAnew, tuple[Subtask, ...]]]:
+        """Those that start anew now, the oldest first, with their tasks: without those that newer ones have."""
+        ready = [version for version, each in self._under_way.items() if each.is_due and not each.living]
+        taken = [self._under_way.pop(version) for version in ready]
+        unmodified = [(each.starting, self._versioner.unmodified(each.versions)) for each in taken]
+        return [(starting, tasks) for starting, tasks in unmodified if tasks]
+
+    def end_all(self, tasks: Iterable[Subtask]) -> None:
+        """All that are under way are over: these tasks have another fate now."""
+        self._under_way.clear()
+        self._waiting_for.clear()
+        self._versioner.record_modifications(tuple(tasks))
+
+    def check(self) -> None:
+        """Assert that nobody waits for whom nobody knows."""
+        known = list(self._under_way.values())
+        assert all(any(each is failover for each in known) for failover in self._waiting_for.values())
+        assert all(task in failover.living for task, failover in self._waiting_for.items())
+
+
+def restart_timer(starting: StartingAnew, chance: float) -> StartRestartTimer:
+    """Wait as long as it is for this `chance`, from 0 to below 1."""
+    return StartRestartTimer(
+        delay_ms=starting.backoff.drawn(chance),
+        version=starting.version,
+        tasks=starting.names,
+        cause=starting.cause,
+    )

@@ -1,0 +1,112 @@
+"""The results of a job that outlive their producers: where they are kept, which are gone, and which may go.
+
+Flink's JobMasterPartitionTracker together with its PartitionReleaseStrategy. A result is kept by the TaskManager of the
+attempt that has made it. It is given up there when nobody will read it any more, and when its producer starts anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from flykka.actors.machines.graph.effects import ReleasePartitions
+from flykka.actors.machines.graph.execution import Execution
+from flykka.actors.machines.graph.execution_job_vertex import ExecutionJobVertex
+from flykka.actors.machines.graph.execution_topology import Subtask
+from flykka.actors.machines.restart.failover_strategy import PartitionAvailability
+from flykka.actors.machines.scheduling.partition_release import RegionPartitionReleaseStrategy
+from flykka.actors.machines.scheduling.topology import Partition, SchedulingTopology
+from flykka.messages.wire.ids import (
+    ExecutionAttemptId,
+    JobVertexId,
+    ResultPartitionId,
+    TaskManagerId,
+)
+from flykka.messages.wire.ids import partition_id as partition_id_of
+from flykka.messages.wire.ref import Ref
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    partition: Partition[Subtask]
+    at: TaskManagerId
+    task_manager: Ref
+
+
+class ResultPartitions:
+    """Those of one job. A job whose tasks all exchange rows while these are made has none, and does nothing here."""
+
+    def __init__(
+        self, topology: SchedulingTopology[Subtask], vertices: Mapping[JobVertexId, ExecutionJobVertex]
+    ) -> None:
+        self.availability: PartitionAvailability[Subtask] = PartitionAvailability()
+        self._vertices = vertices
+        self._release = RegionPartitionReleaseStrategy(topology)
+        self._made_by: dict[Subtask, dict[Partition[Subtask], None]] = {}
+        for exchange in topology.exchanges:
+            for partition in exchange.partitions if exchange.is_blocking else ():
+                self._made_by.setdefault(partition.producer, {})[partition] = None
+        self._kept: dict[ResultPartitionId, _Kept] = {}
+        self._kept_at: dict[TaskManagerId, dict[ResultPartitionId, None]] = {}
+
+    def finished(self, task: Subtask) -> list[ReleasePartitions]:
+        """The attempt of a task has finished: what it has made is kept, and what nobody needs now any more goes."""
+        execution = self._execution(task)
+        for partition in self._made_by.get(task, ()):
+            assert execution.slot is not None, f"{execution.attempt} has finished without a slot"
+            kept = _Kept(
+                partition=partition, at=execution.slot.task_manager_id, task_manager=execution.slot.task_manager
+            )
+            self._kept[_id_of(partition, execution.attempt)] = kept
+            self._kept_at.setdefault(kept.at, {})[_id_of(partition, execution.attempt)] = None
+        unneeded = self._release.finished(task)
+        self.availability.lose(unneeded)
+        return self._let_go(unneeded)
+
+    def starts_anew(self, task: Subtask) -> list[ReleasePartitions]:
+        """The task is about to have a new attempt: what the last one has made goes, and is going to be made again."""
+        self._release.unfinished(task)
+        made = self._made_by.get(task, {})
+        self.availability.made_anew(made)
+        return self._let_go(made)
+
+    def lose_task_manager(self, task_manager: TaskManagerId) -> tuple[Subtask, ...]:
+        """A TaskManager is gone with all that it kept: the tasks whose results somebody still needs."""
+        gone = [self._kept.pop(lost).partition for lost in self._kept_at.pop(task_manager, {})]
+        self.availability.lose(gone)
+        return tuple(dict.fromkeys(partition.producer for partition in gone))
+
+    def lose(self, lost: ResultPartitionId) -> None:
+        """A reader has found this partition gone. Where that was one of a former attempt, its task has begun anew."""
+        kept = self._kept.get(lost)
+        if kept is not None:
+            self.availability.lose([kept.partition])
+
+    def _let_go(self, partitions: Iterable[Partition[Subtask]]) -> list[ReleasePartitions]:
+        by_task_manager: dict[Ref, list[ResultPartitionId]] = {}
+        for partition in partitions:
+            partition_id = _id_of(partition, self._execution(partition.producer).attempt)
+            kept = self._kept.pop(partition_id, None)
+            if kept is not None:
+                del self._kept_at[kept.at][partition_id]
+                by_task_manager.setdefault(kept.task_manager, []).append(partition_id)
+        return [
+            ReleasePartitions(task_manager=task_manager, partition_ids=tuple(ids))
+            for task_manager, ids in by_task_manager.items()
+        ]
+
+    def _execution(self, task: Subtask) -> Execution:
+        vertex_id, subtask = task
+        return self._vertices[vertex_id].subtasks[subtask].execution
+
+    def check(self) -> None:
+        """Assert that the indexes agree."""
+        assert sorted(self._kept) == sorted(each for kept in self._kept_at.values() for each in kept)
+
+
+def _id_of(partition: Partition[Subtask], attempt: ExecutionAttemptId) -> ResultPartitionId:
+    match partition.result:
+        case (_, int(output)):
+            return partition_id_of(attempt, output)
+        case unknown:
+            raise AssertionError(f"a result is named by its vertex and its output number, not {unknown!r}")

@@ -1,0 +1,203 @@
+"""The program as its author wrote it: operators by uid and the edges between them (Flink's StreamGraph).
+
+What is refused here is refused with the uid that is at fault. How operators become vertices is not decided here: see
+`chaining` and `job_graph_generator`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from flykka.actors.errors import GraphError
+from flykka.actors.machines.state.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from flykka.messages.graph.job_graph import (
+    JobType,
+    MonotonyViolationHandler,
+    OperatorKind,
+    OperatorRef,
+    ResourceSpec,
+    ScheduleMode,
+    ShipStrategy,
+)
+from flykka.messages.state.handles import StateSchema
+
+
+class ChainingStrategy(StrEnum):
+    """Whether an operator lets itself be fused: with its input too, only with what follows, or not at all."""
+
+    ALWAYS = "ALWAYS"
+    HEAD = "HEAD"
+    NEVER = "NEVER"
+
+
+class ExchangeMode(StrEnum):
+    """How an edge wants its rows to be exchanged: while they are made, after that, or as the graph says."""
+
+    UNDEFINED = "UNDEFINED"
+    PIPELINED = "PIPELINED"
+    BATCH = "BATCH"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamNode:
+    """One operator. A sharing group of None is inherited from the inputs, a max_parallelism of None is derived.
+
+    `publishes_per_checkpoint` marks a sink whose rows nobody sees before a checkpoint, `event_time` an operator that
+    fires with the watermark, `watermark_delay_ms` (sources) how far behind the newest row the watermark stays,
+    `idle_timeout_ms` (sources) how long nothing may be read before the source holds no watermark back any more.
+
+    A uid is automatic where the user gave none: then the id is one of the structure (`operator_ids`). `uid_hash` is an
+    id that the user gave beside it. `state_schema` is what an operator with keyed state keeps.
+    """
+
+    uid: str
+    name: str
+    kind: OperatorKind
+    ref: OperatorRef
+    parallelism: int = 1
+    max_parallelism: int | None = None
+    slot_sharing_group: str | None = None
+    chaining: ChainingStrategy = ChainingStrategy.ALWAYS
+    publishes_per_checkpoint: bool = False
+    event_time: bool = False
+    watermark_delay_ms: int | None = None
+    idle_timeout_ms: int | None = None
+    on_monotony_violation: MonotonyViolationHandler = MonotonyViolationHandler.IGNORE
+    punctuated_watermarks: bool = False
+    has_automatic_uid: bool = False
+    uid_hash: str | None = None
+    co_location_group: str | None = None
+    resources: ResourceSpec = field(default_factory=ResourceSpec)
+    state_schema: StateSchema | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StreamEdge:
+    """The output of one operator as an input of another; `key_by` holds the key expressions of a HASH edge.
+
+    The rows of a side output are taken on in the task that makes them, whatever is said of chaining.
+
+    Edges are told apart by identity: a stream united with itself has two that look the same.
+    """
+
+    source_uid: str
+    target_uid: str
+    ship_strategy: ShipStrategy = ShipStrategy.FORWARD
+    key_by: OperatorRef | None = None
+    exchange_mode: ExchangeMode = ExchangeMode.UNDEFINED
+    is_side_output: bool = False
+
+
+class StreamGraph:
+    """Operators and edges in the order in which they were added, which is the order that everything later keeps.
+
+    Of a BATCH program everything that is exchanged is made wholly before it is read.
+    """
+
+    def __init__(
+        self,
+        *,
+        chaining_enabled: bool = True,
+        schedule_mode: ScheduleMode = ScheduleMode.EAGER,
+        job_type: JobType = JobType.STREAMING,
+    ) -> None:
+        self.job_type = job_type
+        self.chaining_enabled = chaining_enabled
+        self.schedule_mode = schedule_mode
+        self._nodes: dict[str, StreamNode] = {}
+        self._owner_of_hash: dict[str, str] = {}
+        self._inputs: dict[str, list[StreamEdge]] = {}
+        self._outputs: dict[str, list[StreamEdge]] = {}
+
+    def add_node(self, node: StreamNode) -> None:
+        """Add an operator. Raises `GraphError` where its uid is taken or its parallelism makes no sense."""
+        if node.uid in self._nodes:
+            raise GraphError(f"two operators have the uid {node.uid!r}")
+        if node.parallelism < 1:
+            raise GraphError(f"the parallelism of {node.uid!r} is {node.parallelism}; it must be 1 or more")
+        if node.max_parallelism is not None and not 1 <= node.max_parallelism <= UPPER_BOUND_MAX_PARALLELISM:
+            raise GraphError(
+                f"the maximum parallelism of {node.uid!r} is {node.max_parallelism}; it must be between 1 and"
+                f" {UPPER_BOUND_MAX_PARALLELISM}"
+            )
+        if node.uid_hash is not None and self._owner_of_hash.setdefault(node.uid_hash, node.uid) != node.uid:
+            raise GraphError(
+                f"the operators {self._owner_of_hash[node.uid_hash]!r} and {node.uid!r} have one uid hash,"
+                f" {node.uid_hash}: it names the state of one operator"
+            )
+        self._nodes[node.uid] = node
+        self._inputs[node.uid] = []
+        self._outputs[node.uid] = []
+
+    def add_edge(self, edge: StreamEdge) -> None:
+        """Connect two operators that were added before. Raises `GraphError` where they cannot be connected so."""
+        for uid in (edge.source_uid, edge.target_uid):
+            if uid not in self._nodes:
+                raise GraphError(f"the edge {edge.source_uid!r} -> {edge.target_uid!r} names {uid!r}, which is unknown")
+        source, target = self._nodes[edge.source_uid], self._nodes[edge.target_uid]
+        arrow = f"{source.uid!r} -> {target.uid!r}"
+        if target.kind is OperatorKind.SOURCE:
+            raise GraphError(f"the edge {arrow} leads into a source")
+        if source.kind is OperatorKind.SINK:
+            raise GraphError(f"the edge {arrow} leads out of a sink")
+        if edge.ship_strategy is ShipStrategy.FORWARD and source.parallelism != target.parallelism:
+            raise GraphError(
+                f"forward partitioning does not allow change of parallelism: the edge {arrow} joins parallelism"
+                f" {source.parallelism} and {target.parallelism}; use another partitioning, such as rebalance, rescale,"
+                " shuffle, broadcast or global"
+            )
+        if (edge.ship_strategy is ShipStrategy.HASH) != (edge.key_by is not None):
+            raise GraphError(f"the edge {arrow} is {edge.ship_strategy}; keys belong to HASH edges and to no other")
+        self._inputs[edge.target_uid].append(edge)
+        self._outputs[edge.source_uid].append(edge)
+
+    @property
+    def nodes(self) -> tuple[StreamNode, ...]:
+        """Every operator, in the order of addition."""
+        return tuple(self._nodes.values())
+
+    def node(self, uid: str) -> StreamNode:
+        """The operator with this uid, which exists."""
+        return self._nodes[uid]
+
+    def inputs(self, uid: str) -> tuple[StreamEdge, ...]:
+        """The edges into an operator, in the order of addition."""
+        return tuple(self._inputs[uid])
+
+    def outputs(self, uid: str) -> tuple[StreamEdge, ...]:
+        """The edges out of an operator, in the order of addition."""
+        return tuple(self._outputs[uid])
+
+    def topological(self) -> tuple[StreamNode, ...]:
+        """Every operator after all of its inputs. Raises `GraphError` for a cycle and for an input that is missing."""
+        for node in self._nodes.values():
+            if node.kind is not OperatorKind.SOURCE and not self._inputs[node.uid]:
+                raise GraphError(f"the operator {node.uid!r} is no source and has no input")
+        missing = {uid: len(edges) for uid, edges in self._inputs.items()}
+        ready = deque(uid for uid, count in missing.items() if count == 0)
+        order: list[StreamNode] = []
+        while ready:
+            uid = ready.popleft()
+            order.append(self._nodes[uid])
+            for edge in self._outputs[uid]:
+                missing[edge.target_uid] -= 1
+                if missing[edge.target_uid] == 0:
+                    ready.append(edge.target_uid)
+        if len(order) < len(self._nodes):
+            cyclic = sorted(uid for uid, count in missing.items() if count > 0)
+            raise GraphError(f"the dataflow is cyclic: no order exists for {', '.join(cyclic)}")
+        return tuple(order)
+
+    def downstream(self, uid: str) -> Iterator[StreamNode]:
+        """Every operator that rows of this one can reach, itself not included, each once."""
+        seen: set[str] = set()
+        ahead = deque(edge.target_uid for edge in self._outputs[uid])
+        while ahead:
+            reached = ahead.popleft()
+            if reached not in seen:
+                seen.add(reached)
+                yield self._nodes[reached]
+                ahead.extend(edge.target_uid for edge in self._outputs[reached])

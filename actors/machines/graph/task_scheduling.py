@@ -1,0 +1,273 @@
+"""The subtasks of a job on their way into their slots: who begins, what each starts from, when it is deployed.
+
+The mechanics behind the ExecutionGraph's decisions (Flink's DefaultScheduler.allocateSlotsAndDeploy). Whoever is to
+begin waits for a slot and for what it starts from; a group is deployed when nobody in it waits any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import assert_never
+
+from flykka.actors.machines.graph.current_attempts import CurrentAttempts
+from flykka.actors.machines.graph.deployment import coordinated_task, deployment_descriptor
+from flykka.actors.machines.graph.deployments import Deployments
+from flykka.actors.machines.graph.effects import AskForRestoreState, CoordinateTasks, Deploy, Effect, ExecutionMoved
+from flykka.actors.machines.graph.events import RestoreStateReady, SlotAllocated
+from flykka.actors.machines.graph.execution import AttemptEffect, Execution
+from flykka.actors.machines.graph.execution_job_vertex import execution_job_vertices
+from flykka.actors.machines.graph.execution_topology import Subtask, execution_topology
+from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
+from flykka.actors.machines.graph.result_partitions import ResultPartitions
+from flykka.actors.machines.graph.slot_wishes import slot_request
+from flykka.actors.machines.graph.wiring import channels
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.scheduling.lazy_from_sources_scheduling import LazyFromSourcesSchedulingStrategy
+from flykka.actors.machines.scheduling.pipelined_region_scheduling import PipelinedRegionSchedulingStrategy
+from flykka.actors.machines.scheduling.scheduling_strategy import (
+    EagerSchedulingStrategy,
+    Groups,
+    SchedulingStrategy,
+    in_order,
+)
+from flykka.actors.machines.scheduling.topology import SchedulingTopology
+from flykka.actors.machines.slots.slot_requests import RequestSlots
+from flykka.messages.graph.job_graph import JobGraph, ResultPartitionType, ScheduleMode
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import ExecutionAttemptId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Restore:
+    """These tasks want to know what they start from."""
+
+    tasks: dict[Subtask, None]
+    is_whole: bool
+
+
+class TaskScheduling:
+    """The subtasks of one job."""
+
+    def __init__(self, job_graph: JobGraph, now: int) -> None:
+        self.vertices = execution_job_vertices(job_graph, now)
+        self.topology = execution_topology(job_graph)
+        self.attempts = CurrentAttempts(self.subtasks())
+        self.results = ResultPartitions(self.topology, self.vertices)
+        self._job_graph = job_graph
+        self._strategy = scheduling_strategy(job_graph, self.topology)
+        self._is_lazy = job_graph.schedule_mode is ScheduleMode.LAZY_FROM_SOURCES
+        self._deployments = Deployments(self._unreadable)
+        self._restores: dict[int, _Restore] = {}
+        self._number = {task: number for number, task in enumerate(self.topology.tasks)}
+
+    def subtask(self, task: Subtask) -> ExecutionVertex:
+        """A subtask and its attempts."""
+        vertex_id, subtask = task
+        return self.vertices[vertex_id].subtasks[subtask]
+
+    def subtasks(self) -> Iterator[ExecutionVertex]:
+        """All of them, in the order of the job."""
+        return (subtask for vertex in self.vertices.values() for subtask in vertex.subtasks)
+
+    def to_restart(self, tasks: Collection[Subtask]) -> tuple[Subtask, ...]:
+        """The tasks of these regions that need a new attempt, in the order of the job.
+
+        A task that never began does not (FLINK-19712): it waits on for what it reads. Lazy from sources gives it one,
+        as Flink did as long as it had that mode.
+        """
+        ordered = in_order(self.topology, tasks)
+        if self._is_lazy:
+            return ordered
+        return tuple(task for task in ordered if self.execution_of(task).state is not ExecutionState.CREATED)
+
+    def reset(self, tasks: Collection[Subtask]) -> None:
+        """Nobody begins any more with what these tasks have made: they are about to make it again."""
+        self._strategy.reset(tasks)
+
+    # Who begins
+
+    def start(self, version: int, now: int) -> list[Effect]:
+        """The job begins."""
+        return self._begin(version, self.topology.tasks, self._strategy.start(), now, is_whole=True)
+
+    def restart(self, version: int, tasks: tuple[Subtask, ...], now: int, *, is_whole: bool) -> list[Effect]:
+        """These tasks, whose attempts have ended, start anew; `is_whole` where all of the job does."""
+        effects: list[Effect] = []
+        for task in tasks:
+            subtask = self.subtask(task)
+            effects += self.results.starts_anew(task)
+            ended = subtask.execution
+            subtask.reset(now)
+            self.attempts.replace(ended, subtask)
+        return effects + self._begin(version, tasks, self._strategy.restart(tasks), now, is_whole=is_whole)
+
+    def _begin(
+        self, version: int, tasks: tuple[Subtask, ...], groups: Groups[Subtask], now: int, *, is_whole: bool
+    ) -> list[Effect]:
+        self._restores[version] = _Restore(tasks=dict.fromkeys(tasks), is_whole=is_whole)
+        moved, requested = self._schedule(groups, now)
+        return [*moved, AskForRestoreState(version=version), *requested]
+
+    def _schedule(self, groups: Groups[Subtask], now: int) -> tuple[list[Effect], list[Effect]]:
+        scheduled = sorted((task for group in groups for task in group), key=self._number.__getitem__)
+        moved = [effect for task in scheduled for effect in self.note(self.execution_of(task).schedule(now))]
+        for group in groups:
+            stateless = [task for task in group if self.execution_of(task).waits_for_state]
+            self._deployments.begin(group, stateless)
+        requests = tuple(slot_request(self.vertices, self.subtask(task)) for task in scheduled)
+        return moved, [RequestSlots(requests=requests)] if requests else []
+
+    def running(self, task: Subtask, now: int) -> list[Effect]:
+        """The attempt of a task runs: who reads what it makes, while it does, may begin."""
+        moved, requested = self._schedule(self._not_begun(self._strategy.data_produced(task)), now)
+        return moved + requested
+
+    def finished(self, task: Subtask, now: int) -> list[Effect]:
+        """The attempt of a task has finished: who reads what it has made may begin, and what it has read may go."""
+        self._deployments.readable(task)
+        # Its report that it runs may be one that never came.
+        ready = self._strategy.data_produced(task) + self._strategy.finished(task)
+        moved, requested = self._schedule(self._not_begun(ready), now)
+        return [*moved, *requested, *self.results.finished(task), *self.deploy_when_ready(now)]
+
+    def _not_begun(self, groups: Groups[Subtask]) -> Groups[Subtask]:
+        """Those that may begin. The others were given up with a result they read, and begin when it is made anew."""
+        created = ExecutionState.CREATED
+        return [group for group in groups if all(self.execution_of(task).state is created for task in group)]
+
+    # What they wait for
+
+    def waits_for_slot(self, attempt: ExecutionAttemptId) -> bool:
+        """Whether the attempt is the current one of its subtask, has asked for a slot and has none."""
+        execution = self.attempts.get(attempt)
+        return execution is not None and execution.state is ExecutionState.SCHEDULED and execution.slot is None
+
+    def slot_allocated(self, event: SlotAllocated, now: int) -> list[Effect]:
+        """Attempts have a slot. One that waits no more was cancelled while it was on its way, and has given it back."""
+        for attempt in filter(self.waits_for_slot, event.attempts):
+            execution = self.attempts[attempt].execution
+            execution.assign(event.slot)
+            self._deployments.supplied(task_of(execution))
+            self._deployments.readable(task_of(execution))
+        return self.deploy_when_ready(now)
+
+    def restoring(self, version: int) -> tuple[Subtask, ...] | None:
+        """The tasks that still wait for the state of this version; None where it is over or was answered."""
+        restore = self._restores.get(version)
+        return tuple(restore.tasks) if restore is not None else None
+
+    def is_whole(self, version: int) -> bool:
+        """Whether this version that waits for its state is that of all of the job."""
+        return self._restores[version].is_whole
+
+    def restored(self, event: RestoreStateReady, now: int) -> list[Effect]:
+        """It is known what the attempts of a version start from, where they still wait for that."""
+        restore = self._restores.pop(event.version, None)
+        if restore is None:
+            return [Ignore(reason=f"nobody waits for the state for version {event.version}")]
+        for vertex_id, max_parallelism in event.max_parallelism.items():
+            self.vertices[vertex_id].set_max_parallelism(max_parallelism)
+        for task in restore.tasks:
+            self.execution_of(task).start_from(event.checkpoint_id, event.states.get(task))
+            if task in self._deployments:
+                self._deployments.supplied(task)
+        return self.deploy_when_ready(now)
+
+    def give_up(self, task: Subtask) -> None:
+        """The attempt of a task has ended or is about to: it is not to be deployed, whatever it waited for."""
+        self._deployments.leave(task)
+        for version, restore in tuple(self._restores.items()):
+            restore.tasks.pop(task, None)
+            # That of the whole job is its sources' state too: they wait for it whatever becomes of their readers.
+            if not restore.tasks and not restore.is_whole:
+                del self._restores[version]
+
+    def give_up_all(self) -> None:
+        """Nobody is to be deployed."""
+        self._deployments.clear()
+        self._restores.clear()
+
+    # Into their slots
+
+    def deploy_when_ready(self, now: int) -> list[Effect]:
+        """Deploy who waits for nothing any more."""
+        ready = self._deployments.take_ready(is_lazy=self._is_lazy)
+        if not ready:
+            return []
+        moved: list[Effect] = []
+        deployed: list[Effect] = []
+        for task in ready:
+            subtask = self.subtask(task)
+            execution = subtask.execution
+            assert execution.slot is not None, f"{execution.attempt} is deployed without a slot"
+            descriptor = deployment_descriptor(self._job_graph, self.vertices, subtask)
+            moved += self.note(execution.deploy(now))
+            deployed.append(Deploy(descriptor=descriptor, task_manager=execution.slot.task_manager))
+        return [*self._coordinate_tasks(), *moved, *deployed]
+
+    def _coordinate_tasks(self) -> list[Effect]:
+        """No checkpoint begins before every task is there, so of fewer of them the coordinator does not hear."""
+        if not self.attempts.are_deployed:
+            return []
+        tasks = (coordinated_task(subtask) for subtask in self.subtasks())
+        return [CoordinateTasks(tasks=tuple(tasks))]
+
+    def _unreadable(self, task: Subtask) -> Iterator[Subtask]:
+        """The producers of a task that have no slot yet or, where the result is blocking, have not finished."""
+        subtask = self.subtask(task)
+        for edge in subtask.job_vertex.inputs:
+            producers = self.vertices[edge.source].subtasks
+            read = channels(edge.ship_strategy, len(producers), subtask.job_vertex.parallelism, subtask.subtask)
+            for channel in read:
+                producer = producers[channel.producer]
+                while not _is_readable(producer.execution, edge.result_partition_type):
+                    yield edge.source, channel.producer
+
+    def execution_of(self, task: Subtask) -> Execution:
+        """The current attempt of a task."""
+        return self.subtask(task).execution
+
+    def note(self, effects: Iterable[AttemptEffect]) -> list[Effect]:
+        """Count what an attempt did that nothing follows from: it was scheduled, or deployed."""
+        noted: list[Effect] = []
+        for effect in effects:
+            assert isinstance(effect, ExecutionMoved), f"{effect} has consequences"
+            self.attempts.moved(effect.attempt, effect.previous, effect.state)
+            noted.append(effect)
+        return noted
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        self.attempts.check()
+        self.results.check()
+        self._deployments.check()
+        for execution in (subtask.execution for subtask in self.subtasks()):
+            if execution.state in (ExecutionState.DEPLOYING, ExecutionState.RUNNING, ExecutionState.CANCELING):
+                assert execution.slot is not None, f"{execution.attempt} is {execution.state} without a slot"
+            if execution.is_terminal:
+                assert task_of(execution) not in self._deployments, f"{execution.attempt} is over and to be deployed"
+
+
+def task_of(execution: Execution) -> Subtask:
+    """The subtask of an attempt."""
+    return execution.vertex_id, execution.subtask
+
+
+def scheduling_strategy(job_graph: JobGraph, topology: SchedulingTopology[Subtask]) -> SchedulingStrategy[Subtask]:
+    """The strategy of a job."""
+    match job_graph.schedule_mode:
+        case ScheduleMode.EAGER:
+            return EagerSchedulingStrategy(topology)
+        case ScheduleMode.PIPELINED_REGION:
+            return PipelinedRegionSchedulingStrategy(topology)
+        case ScheduleMode.LAZY_FROM_SOURCES:
+            return LazyFromSourcesSchedulingStrategy(topology, job_graph.input_dependency_constraint)
+        case unreachable:
+            assert_never(unreachable)
+
+
+def _is_readable(producer: Execution, kind: ResultPartitionType) -> bool:
+    if kind is ResultPartitionType.BLOCKING:
+        return producer.state is ExecutionState.FINISHED
+    return producer.slot is not None

@@ -1,0 +1,133 @@
+"""Whether a job graph that came as a message can be executed at all.
+
+The generator only makes graphs that can; one that was submitted or persisted may have been made by anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from flykka.actors.errors import GraphError
+from flykka.actors.machines.state.vertex_parallelism import VertexParallelism
+from flykka.messages.graph.job_graph import (
+    JobGraph,
+    JobType,
+    JobVertex,
+    OperatorKind,
+    ResultPartitionType,
+    ScheduleMode,
+    ShipStrategy,
+)
+from flykka.messages.wire.ids import JobVertexId
+
+_EXCHANGED = {
+    JobType.STREAMING: ResultPartitionType.PIPELINED_BOUNDED,
+    JobType.BATCH: ResultPartitionType.BLOCKING,
+}
+
+
+def check_job_graph(job_graph: JobGraph) -> None:
+    """Raise `GraphError`, naming the vertex or the operator, where the graph cannot be executed."""
+    if not job_graph.vertices:
+        raise GraphError(f"the job {job_graph.name!r} has no vertex")
+    if job_graph.job_type is JobType.BATCH:
+        _check_batch(job_graph)
+    operators = [operator for vertex in job_graph.vertices for operator in vertex.operators]
+    _check_unique("vertex id", (vertex.vertex_id for vertex in job_graph.vertices))
+    _check_unique("uid", (operator.ref.uid for operator in operators))
+    _check_unique("operator id", (operator.operator_id for operator in operators))
+    named = (operator.user_defined_operator_id for operator in operators)
+    _check_unique("user-defined operator id", (each for each in named if each is not None))
+    earlier: dict[JobVertexId, JobVertex] = {}
+    read: set[tuple[JobVertexId, int]] = set()
+    for vertex in job_graph.vertices:
+        _check_vertex(vertex)
+        _check_exchange(job_graph.job_type, vertex)
+        _check_inputs(vertex, earlier, read)
+        earlier[vertex.vertex_id] = vertex
+    _check_co_location(job_graph)
+    for vertex in job_graph.vertices:
+        for output in range(len(vertex.outputs)):
+            if (vertex.vertex_id, output) not in read:
+                raise GraphError(f"nobody reads output {output} of the vertex {vertex.name!r}")
+
+
+def _check_batch(job_graph: JobGraph) -> None:
+    if job_graph.schedule_mode is ScheduleMode.EAGER:
+        raise GraphError(
+            f"the BATCH job {job_graph.name!r} is to be scheduled {job_graph.schedule_mode}: its tasks read what others"
+            f" have finished, so it must be {ScheduleMode.PIPELINED_REGION} or {ScheduleMode.LAZY_FROM_SOURCES}"
+        )
+    if job_graph.checkpointing.interval_ms is not None:
+        raise GraphError(
+            f"the BATCH job {job_graph.name!r} is to take a checkpoint every {job_graph.checkpointing.interval_ms} ms:"
+            " it takes one, at its end"
+        )
+
+
+def _check_unique(what: str, names: Iterable[Hashable]) -> None:
+    seen: set[Hashable] = set()
+    for name in names:
+        if name in seen:
+            raise GraphError(f"the {what} {name!r} stands twice in the job graph")
+        seen.add(name)
+
+
+def _check_vertex(vertex: JobVertex) -> None:
+    if not vertex.operators:
+        raise GraphError(f"the vertex {vertex.name!r} has no operator")
+    if not vertex.slot_sharing_group:
+        raise GraphError(f"the vertex {vertex.name!r} is in no slot sharing group: nobody would ask for its slots")
+    try:
+        VertexParallelism(parallelism=vertex.parallelism, max_parallelism=vertex.max_parallelism)
+    except GraphError as refused:
+        raise GraphError(f"the vertex {vertex.name!r}: {refused}") from refused
+
+
+def _check_exchange(job_type: JobType, vertex: JobVertex) -> None:
+    """Rows are exchanged as the job is meant: while they are made, or after it."""
+    fitting = _EXCHANGED[job_type]
+    for edge in vertex.inputs:
+        if edge.result_partition_type is not fitting:
+            raise GraphError(
+                f"the vertex {vertex.name!r} reads a {edge.result_partition_type} output, and those of a {job_type} job"
+                f" are {fitting}"
+            )
+    has_sink = any(operator.kind is OperatorKind.SINK for operator in vertex.operators)
+    if job_type is JobType.BATCH and has_sink and vertex.outputs:
+        raise GraphError(
+            f"the vertex {vertex.name!r} of a BATCH job has a sink, which waits for the end of the job, and an output,"
+            " which is read when the vertex has finished: the sink must be a vertex of its own"
+        )
+
+
+def _check_inputs(vertex: JobVertex, earlier: dict[JobVertexId, JobVertex], read: set[tuple[JobVertexId, int]]) -> None:
+    for edge in vertex.inputs:
+        source = earlier.get(edge.source)
+        if source is None:
+            raise GraphError(f"the vertex {vertex.name!r} reads {edge.source!r}, which does not come before it")
+        output = (edge.source, edge.source_output)
+        if not 0 <= edge.source_output < len(source.outputs):
+            raise GraphError(f"the vertex {vertex.name!r} reads output {edge.source_output} of {source.name!r}: none")
+        if output in read:
+            raise GraphError(f"output {edge.source_output} of {source.name!r} has two readers")
+        if edge.ship_strategy is ShipStrategy.FORWARD and source.parallelism != vertex.parallelism:
+            raise GraphError(
+                f"forward partitioning does not allow change of parallelism: {source.name!r} has {source.parallelism}"
+                f" subtasks and {vertex.name!r} has {vertex.parallelism}"
+            )
+        read.add(output)
+
+
+def _check_co_location(job_graph: JobGraph) -> None:
+    first: dict[str, JobVertex] = {}
+    for vertex in job_graph.vertices:
+        if vertex.co_location_group is None:
+            continue
+        other = first.setdefault(vertex.co_location_group, vertex)
+        if other.slot_sharing_group != vertex.slot_sharing_group:
+            raise GraphError(
+                f"the vertices {other.name!r} and {vertex.name!r} are in the co-location group"
+                f" {vertex.co_location_group!r} and in the slot sharing groups {other.slot_sharing_group!r} and"
+                f" {vertex.slot_sharing_group!r}: only vertices that share slots can run in the same ones"
+            )

@@ -1,0 +1,56 @@
+"""Which subtask reads which: the channels between two vertices (Flink's EdgeManagerBuildUtil).
+
+A FORWARD or RESCALE edge is point-wise, every other one all-to-all. A subpartition belongs to one consuming subtask, so
+the partition of a producer has as many as it has consumers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flykka.messages.graph.job_graph import ShipStrategy
+
+POINTWISE = frozenset({ShipStrategy.FORWARD, ShipStrategy.RESCALE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Channel:
+    """A channel of a consuming subtask: which subtask produces it, and at which of its subpartitions it is read."""
+
+    producer: int
+    subpartition: int
+
+
+def channels(ship_strategy: ShipStrategy, upstream: int, downstream: int, consumer: int) -> tuple[Channel, ...]:
+    """The channels of the consuming subtask `consumer`, in the order of their producers."""
+    if ship_strategy not in POINTWISE:
+        return tuple(Channel(producer=producer, subpartition=consumer) for producer in range(upstream))
+    return tuple(
+        Channel(producer=producer, subpartition=consumer - pointwise_consumers(upstream, downstream, producer).start)
+        for producer in pointwise_producers(upstream, downstream, consumer)
+    )
+
+
+def subpartitions(ship_strategy: ShipStrategy, upstream: int, downstream: int, producer: int) -> int:
+    """How many subtasks read the partition of the producing subtask `producer`."""
+    if ship_strategy not in POINTWISE:
+        return downstream
+    return len(pointwise_consumers(upstream, downstream, producer))
+
+
+def pointwise_producers(upstream: int, downstream: int, consumer: int) -> range:
+    """The producers that a consumer reads: one where there are fewer of them, its even share where there are more."""
+    if upstream <= downstream:
+        producer = consumer * upstream // downstream
+        return range(producer, producer + 1)
+    return range(consumer * upstream // downstream, (consumer + 1) * upstream // downstream)
+
+
+def pointwise_consumers(upstream: int, downstream: int, producer: int) -> range:
+    """The consumers of a producer: `pointwise_producers` read from the other end, so they are neighbours too."""
+    if upstream <= downstream:
+        # Ceilings: consumer j reads producer floor(j * upstream / downstream).
+        return range(-(-producer * downstream // upstream), -(-(producer + 1) * downstream // upstream))
+    # The last consumer whose share begins at or before the producer.
+    consumer = ((producer + 1) * downstream - 1) // upstream
+    return range(consumer, consumer + 1)

@@ -1,0 +1,133 @@
+"""Who still breathes: the deadlines behind the heartbeats (Flink's HeartbeatManager, in both its forms).
+
+Whom one asks gets a request once per interval and is given up when it has not answered within its timeout: a
+TaskManager by the ResourceManager and by JobMasters, a JobMaster by the ResourceManager. By whom one is asked is given
+up when it has not asked. A silence is noticed at the first tick behind its timeout.
+
+Not here: the timer that ticks, and what a target is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from flykka.actors.machines.ignore import Ignore
+
+# Events
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorTarget:
+    """Watch over this target from now on, or under this timeout from now on.
+
+    One that is not asked is expected to say something by itself: to ask, or to register.
+    """
+
+    target: str
+    timeout_ms: int
+    is_asked: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnmonitorTarget:
+    """The target is nothing to us any more."""
+
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatReceived:
+    """A sign of life."""
+
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatTick:
+    """Another interval has passed."""
+
+
+HeartbeatEvent = MonitorTarget | UnmonitorTarget | HeartbeatReceived | HeartbeatTick
+
+
+# Effects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendHeartbeatRequest:
+    """Ask the target for a sign of life."""
+
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetTimedOut:
+    """The target has been silent for too long; it is watched no more."""
+
+    target: str
+    silent_ms: int
+
+
+HeartbeatEffect = SendHeartbeatRequest | TargetTimedOut | Ignore
+
+
+@dataclass(slots=True)
+class _Target:
+    timeout_ms: int
+    is_asked: bool
+    last_heard_ms: int
+
+
+class HeartbeatMonitor:
+    """The targets of one actor, of those it asks and of those that ask it."""
+
+    def __init__(self) -> None:
+        self._targets: dict[str, _Target] = {}
+
+    def handle(self, event: HeartbeatEvent, now: int) -> list[HeartbeatEffect]:
+        """Take one event at `now` (ms); what is to be done about it, in the order in which the targets came."""
+        match event:
+            case MonitorTarget(target=target, timeout_ms=timeout_ms, is_asked=is_asked):
+                assert timeout_ms > 0, f"{target} has no time to answer"
+                self._targets[target] = _Target(timeout_ms, is_asked, now)
+                return [SendHeartbeatRequest(target=target)] if is_asked else []
+            case UnmonitorTarget(target=target):
+                return [] if self._targets.pop(target, None) else [_unknown(target)]
+            case HeartbeatReceived(target=target):
+                return self._on_heartbeat(target, now)
+            case HeartbeatTick():
+                return self._on_tick(now)
+            case _:
+                assert_never(event)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Who is watched."""
+        return tuple(self._targets)
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        assert all(target.timeout_ms > 0 for target in self._targets.values())
+
+    def _on_heartbeat(self, target: str, now: int) -> list[HeartbeatEffect]:
+        watched = self._targets.get(target)
+        if watched is None:
+            return [_unknown(target)]
+        watched.last_heard_ms = now
+        return []
+
+    def _on_tick(self, now: int) -> list[HeartbeatEffect]:
+        effects: list[HeartbeatEffect] = []
+        for name, target in tuple(self._targets.items()):
+            silent_ms = now - target.last_heard_ms
+            if silent_ms >= target.timeout_ms:
+                del self._targets[name]
+                effects.append(TargetTimedOut(target=name, silent_ms=silent_ms))
+            elif target.is_asked:
+                effects.append(SendHeartbeatRequest(target=name))
+        return effects
+
+
+def _unknown(target: str) -> Ignore:
+    return Ignore(reason=f"{target} is not watched")

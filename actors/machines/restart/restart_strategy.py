@@ -1,0 +1,241 @@
+"""Whether a failed job is started again, and after how long (Flink's RestartBackoffTimeStrategy).
+
+A strategy only counts. What suppresses restarts whatever the strategy says is decided in `failure_handler`. Times are
+ms of the clock that the caller has; chance stays outside: a `Backoff` says between which bounds the delay is drawn.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol, assert_never
+
+from flykka.messages.graph.job_graph import (
+    ExponentialDelayRestartStrategyConfiguration,
+    FailureRateRestartStrategyConfiguration,
+    FixedDelayRestartStrategyConfiguration,
+    NoRestartStrategyConfiguration,
+    RestartStrategyConfiguration,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """`delay_ms`, give or take up to `jitter_ms`, and never more than `max_ms` (None: there is no limit)."""
+
+    delay_ms: int
+    jitter_ms: int = 0
+    max_ms: int | None = None
+
+    def drawn(self, chance: float) -> int:
+        """The delay (ms) for a `chance` from 0 to below 1: each whole number within the jitter is as likely."""
+        drawn = self.delay_ms - self.jitter_ms + int(chance * (2 * self.jitter_ms + 1))
+        return drawn if self.max_ms is None else min(drawn, self.max_ms)
+
+
+class RestartStrategy(Protocol):
+    """Asked once for every failure that may be mended by a restart."""
+
+    @property
+    def backoff(self) -> Backoff:
+        """How long to wait before the restart that was counted last."""
+
+    @property
+    def max_same_failures(self) -> int | None:
+        """How often a job may fail with the same failure between two checkpoints; the last time ends it."""
+
+    @property
+    def allowance(self) -> str:
+        """What it allows at most, in words that fit behind "it allows"."""
+
+    def can_restart(self, now: int) -> bool:
+        """Whether one more restart is allowed; asking changes nothing."""
+
+    def restart(self, now: int) -> None:
+        """Count a restart, which is allowed."""
+
+
+class NoRestartStrategy:
+    """Every failure is the last."""
+
+    backoff = Backoff(delay_ms=0)
+    max_same_failures: int | None = None
+    allowance = "no restart"
+
+    def can_restart(self, now: int) -> bool:
+        """No."""
+        return False
+
+    def restart(self, now: int) -> None:
+        """Never called."""
+        raise AssertionError("no restart is allowed")
+
+
+class FixedDelayRestartStrategy:
+    """So many restarts, or without end, and the same pause before each.
+
+    Raises:
+        ValueError: the number of attempts or the delay is negative.
+    """
+
+    max_same_failures: int | None = None
+
+    def __init__(self, attempts: int | None, delay_ms: int) -> None:
+        if attempts is not None and attempts < 0:
+            raise ValueError(f"the number of restarts must be 0 or more, not {attempts}")
+        self._attempts = attempts
+        self.backoff = Backoff(delay_ms=_at_least(delay_ms, 0, "delay of a restart"))
+        self.attempts_used = 0
+
+    @property
+    def allowance(self) -> str:
+        """The number of restarts."""
+        return "restarts without end" if self._attempts is None else _restarts(self._attempts)
+
+    def can_restart(self, now: int) -> bool:
+        """Whether one more restart is allowed."""
+        return self._attempts is None or self.attempts_used < self._attempts
+
+    def restart(self, now: int) -> None:
+        """Count a restart."""
+        assert self.can_restart(now)
+        self.attempts_used += 1
+
+
+class FailureRateRestartStrategy:
+    """So many restarts within an interval; the one that is exactly that old still counts.
+
+    Raises:
+        ValueError: the number of failures or the interval is below 1, or the delay is negative.
+    """
+
+    max_same_failures: int | None = None
+
+    def __init__(self, max_failures: int, interval_ms: int, delay_ms: int) -> None:
+        self._restarts: deque[int] = deque(maxlen=_at_least(max_failures, 1, "number of failures"))
+        self._interval_ms = _at_least(interval_ms, 1, "interval in which failures are counted")
+        self.backoff = Backoff(delay_ms=_at_least(delay_ms, 0, "delay of a restart"))
+
+    @property
+    def allowance(self) -> str:
+        """The number of restarts, and the interval."""
+        return f"{_restarts(self._restarts.maxlen or 0)} within {self._interval_ms / 1_000:g} s"
+
+    def can_restart(self, now: int) -> bool:
+        """Whether one more restart is allowed."""
+        return len(self._restarts) < (self._restarts.maxlen or 0) or now - self._restarts[0] > self._interval_ms
+
+    def restart(self, now: int) -> None:
+        """Count a restart; the oldest one is forgotten where there are too many."""
+        assert self.can_restart(now)
+        self._restarts.append(now)
+
+
+class ExponentialDelayRestartStrategy:
+    """Restarts after a longer pause each, until all has gone well for long enough.
+
+    There is no end to them, except for a failure that comes back `max_same_failures` times without a checkpoint.
+
+    Raises:
+        ValueError: a length of time is below 1 ms, the first delay is above the longest, the multiplier is not above
+            1, the jitter is not between 0 and 1, or the same failure may not come even once.
+    """
+
+    def __init__(
+        self,
+        *,
+        initial_backoff_ms: int,
+        max_backoff_ms: int,
+        backoff_multiplier: float,
+        reset_backoff_threshold_ms: int,
+        jitter_factor: float,
+        max_same_failures: int | None = None,
+    ) -> None:
+        self._initial_ms = _at_least(initial_backoff_ms, 1, "first delay of a restart")
+        self._max_ms = _at_least(max_backoff_ms, 1, "longest delay of a restart")
+        self._reset_ms = _at_least(reset_backoff_threshold_ms, 1, "time after which the delay is reset")
+        if initial_backoff_ms > max_backoff_ms:
+            raise ValueError(f"the first delay, {initial_backoff_ms} ms, is above the longest, {max_backoff_ms} ms")
+        if not backoff_multiplier > 1:
+            raise ValueError(f"the multiplier of the delay must be above 1, not {backoff_multiplier}")
+        if not 0 <= jitter_factor <= 1:
+            raise ValueError(f"the jitter must be a share of the delay from 0 to 1, not {jitter_factor}")
+        if max_same_failures is not None:
+            _at_least(max_same_failures, 1, "number of times that the same failure may come")
+        self.max_same_failures = max_same_failures
+        self._multiplier = backoff_multiplier
+        self._jitter = jitter_factor
+        self._current_ms = initial_backoff_ms
+        self._last_failure_ms = 0
+
+    @property
+    def backoff(self) -> Backoff:
+        """The delay of now; its jitter is a share of it, whole milliseconds."""
+        jitter_ms = int(self._current_ms * self._jitter)
+        return Backoff(delay_ms=self._current_ms, jitter_ms=jitter_ms, max_ms=self._max_ms)
+
+    @property
+    def allowance(self) -> str:
+        """All of them."""
+        return "restarts without end"
+
+    def can_restart(self, now: int) -> bool:
+        """Yes."""
+        return True
+
+    def restart(self, now: int) -> None:
+        """Wait longer than last time, unless that time was long ago."""
+        if now - self._last_failure_ms >= self._reset_ms + self._current_ms:
+            self._current_ms = self._initial_ms
+        else:
+            self._current_ms = min(int(self._current_ms * self._multiplier), self._max_ms)
+        self._last_failure_ms = now
+
+
+def restart_strategy(configuration: RestartStrategyConfiguration) -> RestartStrategy:
+    """The strategy of a job. Raises `ValueError` where the configuration makes no sense."""
+    match configuration:
+        case NoRestartStrategyConfiguration():
+            return NoRestartStrategy()
+        case FixedDelayRestartStrategyConfiguration(attempts=attempts, delay_ms=delay_ms):
+            return FixedDelayRestartStrategy(attempts, delay_ms)
+        case FailureRateRestartStrategyConfiguration(
+            max_failures=max_failures, interval_ms=interval_ms, delay_ms=delay_ms
+        ):
+            return FailureRateRestartStrategy(max_failures, interval_ms, delay_ms)
+        case ExponentialDelayRestartStrategyConfiguration():
+            return ExponentialDelayRestartStrategy(
+                initial_backoff_ms=configuration.initial_backoff_ms,
+                max_backoff_ms=configuration.max_backoff_ms,
+                backoff_multiplier=configuration.backoff_multiplier,
+                reset_backoff_threshold_ms=configuration.reset_backoff_threshold_ms,
+                jitter_factor=configuration.jitter_factor,
+                max_same_failures=configuration.max_same_failures,
+            )
+        case unreachable:
+            assert_never(unreachable)
+
+
+def _restarts(number: int) -> str:
+    return {0: "no restart", 1: "1 restart"}.get(number, f"{number} restarts")
+
+
+def restarts_without_end(configuration: RestartStrategyConfiguration) -> bool:
+    """Whether a job that fails again and again, with the same failure, is restarted for ever."""
+    match configuration:
+        case NoRestartStrategyConfiguration():
+            return False
+        case FixedDelayRestartStrategyConfiguration(attempts=attempts):
+            return attempts is None
+        case FailureRateRestartStrategyConfiguration():
+            return False
+        case ExponentialDelayRestartStrategyConfiguration(max_same_failures=max_same_failures):
+            return max_same_failures is None
+        case unreachable:
+            assert_never(unreachable)
+
+
+def _at_least(number: int, least: int, what: str) -> int:
+    if number < least:
+        raise ValueError(f"the {what} must be {least} or more, not {number}")
+    return number

@@ -1,0 +1,1 @@
+"""Slots: offered, requested, shared and allocated."""

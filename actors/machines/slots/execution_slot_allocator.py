@@ -1,0 +1,322 @@
+"""Where each attempt of a job runs: in a slot that it shares, in a free one, or in one that has to be asked for.
+
+Follows Flink's SchedulerImpl and its ExecutionSlotAllocator. The first of these that there is, is taken:
+
+1. the slot of the tasks with the same co-location constraint, or, when that is gone, a slot of its TaskManager;
+2. the slot that the subtask had before, where its state may still lie (PreviousAllocationSlotSelectionStrategy);
+3. the shared slot of a task that it reads from (LocalInputPreferredSlotSharingStrategy);
+4. a shared slot on a preferred TaskManager, then a free slot on one;
+5. any shared slot, then any free one, then one that is kept for others with whom the attempt may share it;
+6. a shared slot that has been asked for, and else a new one.
+
+The attempts of a vertex that find what they prefer come before those that take anything. Until the slots of new shared
+slots are asked for, all attempts of one call have joined, so that slots are asked for that are large enough for all.
+
+A slot that turns out to be too small for its members keeps those that it has room for, and the others are placed again.
+Where it has room for none, they fail: asking again would bring the same.
+
+Not here: which slots are shared by whom (`slot_sharing`) and which slots the job holds (`slot_pool`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits, merged
+from flykka.actors.machines.slots.slot_pool import IDLE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, SlotPool
+from flykka.actors.machines.slots.slot_pool_events import (
+    FreeSlotGone,
+    SlotAssigned,
+    SlotLost,
+    SlotPoolEvent,
+    SlotRequestRejected,
+    SlotReturned,
+    SlotUnkept,
+    SlotWanted,
+    ToldToOthers,
+)
+from flykka.actors.machines.slots.slot_requests import (
+    CoLocationConstraint,
+    RequestSlots,
+    ReturnSlot,
+    SlotRequest,
+    SlotRequestId,
+)
+from flykka.actors.machines.slots.slot_sharing import PhysicalSlot, SharedSlot, SlotSharing
+from flykka.messages.graph.job_graph import ResourceSpec
+from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, TaskManagerId
+
+AllocatorEvent = RequestSlots | ReturnSlot | SlotPoolEvent
+"""What the ExecutionGraph asks for, and what becomes of the slots of the job."""
+
+# Effects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptsPlaced:
+    """These attempts have room in this slot."""
+
+    attempts: tuple[ExecutionAttemptId, ...]
+    allocation_id: AllocationId
+    task_manager: TaskManagerId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptsRejected:
+    """These attempts will have no room; where that `is_temporary`, later ones may."""
+
+    attempts: tuple[ExecutionAttemptId, ...]
+    reason: str
+    is_temporary: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptsLost:
+    """The slot that these attempts were in is gone, and they with it."""
+
+    attempts: tuple[ExecutionAttemptId, ...]
+    task_manager: TaskManagerId
+    reason: str
+
+
+AllocatorEffect = AttemptsPlaced | AttemptsRejected | AttemptsLost | ToldToOthers
+
+
+class ExecutionSlotAllocator:
+    """The attempts of one job and their slots. `name` is what its allocations are numbered behind.
+
+    With `batch` no place is kept for an attempt that will return: those that come before it may need the slot.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        batch: bool = False,
+        request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        idle_timeout_ms: int = IDLE_TIMEOUT_MS,
+    ) -> None:
+        self._batch = batch
+        self.pool = SlotPool(name, request_timeout_ms=request_timeout_ms, idle_timeout_ms=idle_timeout_ms)
+        self.sharing = SlotSharing()
+        self._locations: dict[CoLocationConstraint, TaskManagerId] = {}
+
+    def handle(self, event: AllocatorEvent, now: int) -> list[AllocatorEffect]:
+        """Take one event at `now` (ms); what is to be done about it, in order."""
+        match event:
+            case RequestSlots(requests=requests):
+                return self._place_all(requests, now)
+            case ReturnSlot(attempt=attempt, will_return=will_return):
+                return self._on_returned(attempt, now, will_return=will_return)
+            case _:
+                return self._tell_pool(event, now)
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        self.pool.check()
+        self.sharing.check()
+
+    # Placing
+
+    def _place_all(self, requests: Iterable[SlotRequest], now: int) -> list[AllocatorEffect]:
+        effects: list[AllocatorEffect] = []
+        asked: list[SharedSlot] = []
+        for _, of_vertex in groupby(requests, lambda request: request.vertex_id):
+            others: list[SlotRequest] = []
+            for request in of_vertex:
+                assert self.sharing.of(request.attempt) is None, f"{request.attempt} has asked before"
+                placed = self._place_where_preferred(request, now)
+                if placed is None:
+                    others.append(request)
+                else:
+                    effects += placed
+            for request in others:
+                effects += self._place_anywhere(request, asked, now)
+        for shared in asked:
+            # One that was kept for an attempt which has found another place may be free by now.
+            held = self.pool.choose(shared.required)
+            wanted = SlotWanted(
+                request_id=shared.request_id, resources=shared.required, held=held, is_batch=self._batch
+            )
+            effects += self._tell_pool(wanted, now)
+        return effects
+
+    def _place_where_preferred(self, request: SlotRequest, now: int) -> list[AllocatorEffect] | None:
+        """What follows from placing the attempt where it wants to be; None where it has to be anywhere."""
+        constraint = request.co_location
+        if constraint is not None:
+            shared = self.sharing.of_constraint(constraint)
+            if shared is not None:
+                return self._join(shared, request, now) if shared.has_room_for(request) else self._reject(request)
+            if constraint in self._locations:
+                bound = self._place_on(request, (self._locations[constraint],), now)
+                return self._reject(request) if bound is None else bound
+        prior = self.sharing.prior(request)
+        if prior is not None:
+            shared = self.sharing.at(prior)
+            if shared is not None and self.sharing.can_join(request, shared):
+                return self._join(shared, request, now)
+            if self.pool.is_free(prior, request.resources):
+                return self._take(prior, request, now)
+        near = [shared for attempt in request.inputs if (shared := self.sharing.of(attempt)) is not None]
+        joined = next((shared for shared in near if self.sharing.can_join(request, shared)), None)
+        if joined is not None:
+            return self._join(joined, request, now)
+        near_by = dict.fromkeys(shared.slot.task_manager for shared in near if shared.slot is not None)
+        return self._place_on(request, (*request.preferred, *near_by), now)
+
+    def _place_on(
+        self, request: SlotRequest, task_managers: Iterable[TaskManagerId], now: int
+    ) -> list[AllocatorEffect] | None:
+        """The same on one of these TaskManagers: with others rather than alone."""
+        preferred = tuple(task_managers)
+        for task_manager in preferred:
+            shared = self.sharing.room(request, task_manager)
+            if shared is not None:
+                return self._join(shared, request, now)
+        for task_manager in preferred:
+            free = self.pool.choose(request.resources, task_manager)
+            if free is not None:
+                return self._take(free, request, now)
+        return None
+
+    def _place_anywhere(self, request: SlotRequest, asked: list[SharedSlot], now: int) -> list[AllocatorEffect]:
+        shared = self.sharing.room(request)
+        if shared is not None:
+            return self._join(shared, request, now)
+        free = self.pool.choose(request.resources)
+        if free is not None:
+            return self._take(free, request, now)
+        kept = (each for each in self.sharing.kept_with_room(request) if self.pool.is_free(each, request.resources))
+        with_others = next(kept, None)
+        if with_others is not None:
+            # Whoever comes back to it shares it: asking for another slot might be to wait for one that never comes.
+            return self._take(with_others, request, now)
+        shared = self.sharing.room_in_pending(request)
+        if shared is None:
+            shared = self.sharing.create(request.slot_sharing_group)
+            asked.append(shared)
+        return self._join(shared, request, now)
+
+    def _take(self, free: AllocationId, request: SlotRequest, now: int) -> list[AllocatorEffect]:
+        """A free slot becomes a shared one."""
+        shared = self.sharing.create(request.slot_sharing_group)
+        for effect in self.pool.handle(SlotWanted(request_id=shared.request_id, held=free), now):
+            assert isinstance(effect, SlotAssigned), f"a free slot was not simply taken: {effect}"
+            self.sharing.resolve(shared, _physical(effect))
+        return self._join(shared, request, now)
+
+    def _join(self, shared: SharedSlot, request: SlotRequest, now: int) -> list[AllocatorEffect]:
+        released = self.sharing.keep_no_longer(request)
+        self.sharing.join(shared, request)
+        effects: list[AllocatorEffect] = []
+        if shared.slot is not None:
+            effects.append(self._placed(shared, (request,)))
+        if released is not None and self.pool.is_free(released):
+            effects += self._tell_pool(SlotUnkept(allocation_id=released), now)
+        return effects
+
+    def _placed(self, shared: SharedSlot, members: Iterable[SlotRequest]) -> AttemptsPlaced:
+        assert shared.slot is not None
+        placed = tuple(members)
+        for member in placed:
+            if member.co_location is not None:
+                self._locations[member.co_location] = shared.slot.task_manager
+        return AttemptsPlaced(
+            attempts=tuple(member.attempt for member in placed),
+            allocation_id=shared.slot.allocation_id,
+            task_manager=shared.slot.task_manager,
+        )
+
+    def _reject(self, request: SlotRequest) -> list[AllocatorEffect]:
+        constraint = request.co_location
+        assert constraint is not None
+        where = self._locations.get(constraint, "its slot")
+        reason = f"{request.attempt} has to be where the other tasks of {constraint.group!r} are, and {where} is full"
+        return [AttemptsRejected(attempts=(request.attempt,), reason=reason)]
+
+    # What becomes of slots
+
+    def _on_returned(self, attempt: ExecutionAttemptId, now: int, *, will_return: bool) -> list[AllocatorEffect]:
+        shared = self.sharing.leave(attempt, will_return=will_return and not self._batch)
+        if shared is None:
+            return [Ignore(reason=f"{attempt} has no slot and waits for none")]
+        return [] if shared.members else self._give_back(shared, now)
+
+    def _give_back(self, shared: SharedSlot, now: int) -> list[AllocatorEffect]:
+        self.sharing.drop(shared)
+        is_kept = shared.slot is not None and self.sharing.is_kept(shared.slot.allocation_id)
+        return self._tell_pool(SlotReturned(request_id=shared.request_id, is_kept=is_kept), now)
+
+    def _tell_pool(self, event: SlotPoolEvent, now: int) -> list[AllocatorEffect]:
+        effects: list[AllocatorEffect] = []
+        for effect in self.pool.handle(event, now):
+            match effect:
+                case SlotAssigned():
+                    effects += self._on_assigned(effect, now)
+                case SlotRequestRejected(reason=reason, is_temporary=is_temporary):
+                    members = self._drop(effect.request_id)
+                    effects.append(AttemptsRejected(attempts=members, reason=reason, is_temporary=is_temporary))
+                case SlotLost(task_manager=task_manager, reason=reason):
+                    members = self._drop(effect.request_id)
+                    effects.append(AttemptsLost(attempts=members, task_manager=task_manager, reason=reason))
+                    self._forget(effect.allocation_id, task_manager)
+                case FreeSlotGone(allocation_id=allocation_id, task_manager=task_manager):
+                    self._forget(allocation_id, task_manager)
+                case _:
+                    effects.append(effect)
+        return effects
+
+    def _drop(self, request_id: SlotRequestId) -> tuple[ExecutionAttemptId, ...]:
+        shared = self.sharing.get(request_id)
+        assert shared is not None, f"{request_id} is nobody's"
+        return tuple(member.attempt for member in self.sharing.drop(shared))
+
+    def _forget(self, allocation_id: AllocationId, task_manager: TaskManagerId) -> None:
+        """Nobody comes back to the slot; nor is anybody bound to a TaskManager of which the job has nothing."""
+        self.sharing.forget(allocation_id)
+        if not self.pool.report(task_manager):
+            for constraint in [each for each, where in self._locations.items() if where == task_manager]:
+                del self._locations[constraint]
+
+    def _on_assigned(self, assigned: SlotAssigned, now: int) -> list[AllocatorEffect]:
+        shared = self.sharing.get(assigned.request_id)
+        assert shared is not None, f"{assigned.request_id} is nobody's"
+        self.sharing.resolve(shared, _physical(assigned))
+        fitting, evicted = _fitting(shared.members.values(), assigned.size)
+        if not fitting:
+            attempts = tuple(request.attempt for request in evicted)
+            reason = f"the slot {assigned.slot_id} is too small for any of {', '.join(attempts)}"
+            self.sharing.drop(shared)
+            returned = self._tell_pool(SlotReturned(request_id=shared.request_id), now)
+            return [AttemptsRejected(attempts=attempts, reason=reason), *returned]
+        for request in evicted:
+            self.sharing.leave(request.attempt, will_return=False)
+        return [self._placed(shared, fitting), *self._place_all(evicted, now)]
+
+
+def _physical(assigned: SlotAssigned) -> PhysicalSlot:
+    return PhysicalSlot(allocation_id=assigned.allocation_id, task_manager=assigned.task_manager, size=assigned.size)
+
+
+def _fitting(members: Iterable[SlotRequest], size: ResourceSpec) -> tuple[list[SlotRequest], list[SlotRequest]]:
+    """Those that a slot has room for, and the others. What is co-located fits together or not at all."""
+    units: dict[CoLocationConstraint | ExecutionAttemptId, list[SlotRequest]] = {}
+    for member in members:
+        units.setdefault(member.co_location or member.attempt, []).append(member)
+    fitting: list[SlotRequest] = []
+    evicted: list[SlotRequest] = []
+    taken = UNSPECIFIED
+    for unit in units.values():
+        needed = taken
+        for member in unit:
+            needed = merged(needed, member.resources)
+        if fits(needed, size):
+            taken = needed
+            fitting += unit
+        else:
+            evicted += unit
+    return fitting, evicted

@@ -1,0 +1,73 @@
+"""The requests for slots that wait, by what they need: the first that a slot is large enough for comes first.
+
+Requests differ in few sizes. So the next one is found at once, however many wait for slots that are larger than those
+that become free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from flykka.messages.graph.job_graph import ResourceSpec
+from flykka.messages.wire.ids import AllocationId, JobId, SlotId
+
+
+@dataclass(slots=True, kw_only=True)
+class SlotRequest:
+    """A job wants a slot: it waits, or `slot_id` is PENDING for it since `given_at_ms`."""
+
+    job_id: JobId
+    allocation_id: AllocationId
+    resources: ResourceSpec
+    since_ms: int
+    order: int = 0
+    slot_id: SlotId | None = None
+    given_at_ms: int = 0
+
+
+class PendingSlotRequests:
+    """Those that wait. A lower `order` comes first."""
+
+    def __init__(self) -> None:
+        self._by_size: dict[ResourceSpec, dict[AllocationId, SlotRequest]] = {}
+        self._last, self._first = 0, 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_size.values()))
+
+    def __iter__(self) -> Iterator[SlotRequest]:
+        every = [request for requests in self._by_size.values() for request in requests.values()]
+        return iter(sorted(every, key=lambda request: request.order))
+
+    def __contains__(self, request: SlotRequest) -> bool:
+        return request.allocation_id in self._by_size.get(request.resources, {})
+
+    def add(self, request: SlotRequest) -> None:
+        """It waits behind all others."""
+        self._last += 1
+        request.order = self._last
+        self._by_size.setdefault(request.resources, {})[request.allocation_id] = request
+
+    def add_first(self, request: SlotRequest) -> None:
+        """It waits before all others."""
+        self._first -= 1
+        request.order = self._first
+        of_size = self._by_size.pop(request.resources, {})
+        self._by_size[request.resources] = {request.allocation_id: request, **of_size}
+
+    def discard(self, request: SlotRequest) -> None:
+        """It does not wait."""
+        self._by_size.get(request.resources, {}).pop(request.allocation_id, None)
+
+    def next(self, choose: Callable[[ResourceSpec], SlotId | None]) -> tuple[SlotRequest, SlotId] | None:
+        """The first that a slot is chosen for, and the slot."""
+        served: tuple[SlotRequest, SlotId] | None = None
+        for size, requests in self._by_size.items():
+            request = next(iter(requests.values()), None)
+            if request is None or (served is not None and served[0].order < request.order):
+                continue
+            slot_id = choose(size)
+            if slot_id is not None:
+                served = request, slot_id
+        return served

@@ -1,0 +1,389 @@
+"""The slots that a job holds, and its requests for more (Flink's SlotPool).
+
+A request takes a free slot of the pool that it names, or the ResourceManager is asked. An offered slot serves the
+request it was asked for, else the one that has waited longest and is served by it, whose own allocation is then
+withdrawn, and else stays here as a spare. A slot that nobody has needed for a while goes back.
+
+A batch request does not time out: slots of the job that are in use will become free. Only where no slot of the job is
+large enough, for as long as a request may wait, it fails.
+
+Not here: which attempts share a slot and which free slot is best (`execution_slot_allocator`), and how anybody is
+reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits
+from flykka.actors.machines.slots.slot_matching import LeastUtilized
+from flykka.actors.machines.slots.slot_pool_events import (
+    AllocationFailed,
+    AnswerOffers,
+    AskForSlot,
+    BatchTimeoutCheckDue,
+    CancelRequestTimer,
+    DismissTaskManager,
+    FreeAtTaskManager,
+    FreeSlotGone,
+    IdleCheckDue,
+    PoolClosed,
+    RequestTimedOut,
+    ResourceManagerConnected,
+    ResourceManagerDisconnected,
+    SlotAssigned,
+    SlotLost,
+    SlotPoolEffect,
+    SlotPoolEvent,
+    SlotRequestRejected,
+    SlotReturned,
+    SlotsOffered,
+    SlotUnkept,
+    SlotWanted,
+    StartRequestTimer,
+    TaskManagerConnected,
+    TaskManagerDisconnected,
+    WithdrawRequest,
+)
+from flykka.actors.machines.slots.slot_requests import SlotRequestId
+from flykka.messages.control.slots import SlotOffer
+from flykka.messages.graph.job_graph import ResourceSpec
+from flykka.messages.wire.ids import AllocationId, SlotId, TaskManagerId
+
+REQUEST_TIMEOUT_MS = 300_000
+"""Flink's slot.request.timeout."""
+IDLE_TIMEOUT_MS = 50_000
+"""Flink's slot.idle.timeout."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _PooledSlot:
+    """A slot the job holds: for a request, or free since `free_since_ms`, for anybody or for those who come back."""
+
+    allocation_id: AllocationId
+    slot_id: SlotId
+    task_manager: TaskManagerId
+    size: ResourceSpec
+    request_id: SlotRequestId | None = None
+    free_since_ms: int = 0
+    is_kept: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class _Pending:
+    """A request that waits."""
+
+    allocation_id: AllocationId
+    resources: ResourceSpec
+    is_batch: bool
+    unfulfillable_since_ms: int | None = None
+
+
+class SlotPool:
+    """The slots of one job. Its allocations are numbered behind `name`, which no other pool has."""
+
+    def __init__(
+        self, name: str, *, request_timeout_ms: int = REQUEST_TIMEOUT_MS, idle_timeout_ms: int = IDLE_TIMEOUT_MS
+    ) -> None:
+        self._name = name
+        self._asks = 0
+        self._request_timeout_ms = request_timeout_ms
+        self._idle_timeout_ms = idle_timeout_ms
+        self._resource_manager_connected = False
+        self._is_closed = False
+        # Dicts for their order: the longest waiting request comes first.
+        self._pending: dict[SlotRequestId, _Pending] = {}
+        self._asked: dict[AllocationId, SlotRequestId] = {}
+        self._slots: dict[AllocationId, _PooledSlot] = {}
+        self._at: dict[SlotId, _PooledSlot] = {}
+        self._slots_of: dict[TaskManagerId, dict[SlotId, _PooledSlot]] = {}
+        self._free: dict[AllocationId, _PooledSlot] = {}
+        self._for_anybody = LeastUtilized()
+        self._assigned: dict[SlotRequestId, _PooledSlot] = {}
+
+    def handle(self, event: SlotPoolEvent, now: int) -> list[SlotPoolEffect]:
+        """Take one event at `now` (ms); what is to be done about it, in order."""
+        match event:
+            case SlotsOffered():
+                return self._on_offered(event, now)
+            case TaskManagerDisconnected():
+                return self._on_task_manager_disconnected(event)
+            case _ if self._is_closed:
+                return [Ignore(reason="the job has ended")]
+            case SlotWanted():
+                return self._on_wanted(event)
+            case SlotReturned(request_id=request_id, is_kept=is_kept):
+                return self._on_returned(request_id, now, is_kept=is_kept)
+            case SlotUnkept(allocation_id=allocation_id):
+                return self._on_unkept(allocation_id, now)
+            case ResourceManagerConnected():
+                self._resource_manager_connected = True
+                return [self._ask(pending) for pending in self._pending.values()]
+            case ResourceManagerDisconnected():
+                self._resource_manager_connected = False
+                return []
+            case TaskManagerConnected(task_manager=task_manager):
+                if task_manager not in self._slots_of:
+                    self._slots_of[task_manager] = {}
+                    self._for_anybody.register(task_manager)
+                return []
+            case AllocationFailed():
+                return self._on_allocation_failed(event)
+            case RequestTimedOut(request_id=request_id):
+                return self._on_timed_out(request_id)
+            case BatchTimeoutCheckDue():
+                return self._on_batch_timeout_check(now)
+            case IdleCheckDue():
+                return self._on_idle_check(now)
+            case PoolClosed():
+                return self._on_closed()
+            case _:
+                assert_never(event)
+
+    # What may be asked
+
+    @property
+    def pending_requests(self) -> tuple[SlotRequestId, ...]:
+        """Who waits, the longest waiting first."""
+        return tuple(self._pending)
+
+    def holds(self, allocation_id: AllocationId) -> bool:
+        """Whether the slot of this allocation is the job's, used or free."""
+        return allocation_id in self._slots
+
+    def is_free(self, allocation_id: AllocationId, required: ResourceSpec = UNSPECIFIED) -> bool:
+        """Whether nobody uses the slot of this allocation, which may be kept, and it has what is required."""
+        slot = self._free.get(allocation_id)
+        return slot is not None and fits(required, slot.size)
+
+    def choose(self, required: ResourceSpec, task_manager: TaskManagerId | None = None) -> AllocationId | None:
+        """The free slot that is best for what is required: of this TaskManager, or of the one that is used least."""
+        if task_manager is None:
+            slot_id = self._for_anybody.next(required)
+        else:
+            slot_id = self._for_anybody.next_on(task_manager, required)
+        return None if slot_id is None else self._at[slot_id].allocation_id
+
+    def utilization(self, task_manager: TaskManagerId) -> float:
+        """How much of what the job holds on a TaskManager is used, or kept, from 0 to 1."""
+        return self._for_anybody.utilization(task_manager)
+
+    def report(self, task_manager: TaskManagerId) -> Mapping[SlotId, AllocationId]:
+        """The slots that the job holds on a TaskManager, used or free (Flink's AllocatedSlotReport)."""
+        return {slot_id: slot.allocation_id for slot_id, slot in self._slots_of.get(task_manager, {}).items()}
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        self._for_anybody.check()
+        asked = {pending.allocation_id: request_id for request_id, pending in self._pending.items()}
+        assert asked == self._asked
+        assert not self._pending.keys() & self._assigned.keys(), "a request waits for a slot and has one"
+        for pending in self._pending.values():
+            assert self.choose(pending.resources) is None, f"{pending} waits beside a free slot"
+        for allocation_id, slot in self._slots.items():
+            assert (allocation_id in self._free) == (slot.request_id is None)
+            assert slot.request_id is None or self._assigned[slot.request_id] is slot
+            assert self._at[slot.slot_id] is self._slots_of[slot.task_manager][slot.slot_id] is slot
+            for_anybody = self._for_anybody.is_free(slot.task_manager, slot.slot_id)
+            assert for_anybody == (slot.request_id is None and not slot.is_kept), f"{slot} is offered to the wrong"
+        assert len(self._free) + len(self._assigned) == len(self._slots) == len(self._at)
+        assert sum(len(slots) for slots in self._slots_of.values()) == len(self._slots)
+
+    # Requests
+
+    def _on_wanted(self, event: SlotWanted) -> list[SlotPoolEffect]:
+        request_id = event.request_id
+        if request_id in self._pending or request_id in self._assigned:
+            return [Ignore(reason=f"{request_id} was made before")]
+        if event.held is not None:
+            return [self._assign(self._free[event.held], request_id)]
+        self._asks += 1
+        allocation_id = AllocationId(f"{self._name}-{self._asks}")
+        pending = _Pending(allocation_id=allocation_id, resources=event.resources, is_batch=event.is_batch)
+        self._pending[request_id] = pending
+        self._asked[allocation_id] = request_id
+        delay_ms = self._request_timeout_ms
+        timer = [] if event.is_batch else [StartRequestTimer(request_id=request_id, delay_ms=delay_ms)]
+        return [*timer, *([self._ask(pending)] if self._resource_manager_connected else [])]
+
+    def _ask(self, pending: _Pending) -> AskForSlot:
+        return AskForSlot(allocation_id=pending.allocation_id, resources=pending.resources)
+
+    def _on_returned(self, request_id: SlotRequestId, now: int, *, is_kept: bool) -> list[SlotPoolEffect]:
+        if request_id in self._pending:
+            return self._withdraw(request_id)
+        slot = self._assigned.pop(request_id, None)
+        if slot is None:
+            return [Ignore(reason=f"{request_id} has no slot")]
+        slot.request_id, slot.free_since_ms, slot.is_kept = None, now, is_kept
+        self._free[slot.allocation_id] = slot
+        return [] if is_kept else self._release(slot)
+
+    def _on_unkept(self, allocation_id: AllocationId, now: int) -> list[SlotPoolEffect]:
+        slot = self._free.get(allocation_id)
+        if slot is None or not slot.is_kept:
+            return [Ignore(reason=f"{allocation_id} is kept for nobody")]
+        slot.is_kept, slot.free_since_ms = False, now
+        return self._release(slot)
+
+    def _on_timed_out(self, request_id: SlotRequestId) -> list[SlotPoolEffect]:
+        if request_id not in self._pending:
+            return [Ignore(reason=f"{request_id} does not wait")]
+        return self._time_out(request_id)
+
+    def _time_out(self, request_id: SlotRequestId) -> list[SlotPoolEffect]:
+        reason = f"no slot became free within {self._request_timeout_ms} ms"
+        rejection = SlotRequestRejected(request_id=request_id, reason=reason, has_timed_out=True)
+        return [*self._withdraw(request_id), rejection]
+
+    def _on_batch_timeout_check(self, now: int) -> list[SlotPoolEffect]:
+        effects: list[SlotPoolEffect] = []
+        for request_id, pending in tuple(self._pending.items()):
+            if not pending.is_batch:
+                continue
+            if self._for_anybody.has_slot_for(pending.resources):
+                pending.unfulfillable_since_ms = None
+            elif pending.unfulfillable_since_ms is None:
+                pending.unfulfillable_since_ms = now
+            elif now - pending.unfulfillable_since_ms >= self._request_timeout_ms:
+                effects += self._time_out(request_id)
+        return effects
+
+    def _on_allocation_failed(self, event: AllocationFailed) -> list[SlotPoolEffect]:
+        request_id = self._asked.get(event.allocation_id)
+        if request_id is not None:
+            if self._pending[request_id].is_batch and not event.is_unfulfillable:
+                return [Ignore(reason=f"{request_id} waits for slots that the job has")]
+            # Withdrawn all the same: what is called a failure may be an answer that was late.
+            rejection = SlotRequestRejected(
+                request_id=request_id, reason=event.reason, is_temporary=not event.is_unfulfillable
+            )
+            return [*self._withdraw(request_id), rejection]
+        slot = self._slots.get(event.allocation_id)
+        if slot is None:
+            return [Ignore(reason=f"{event.allocation_id} is neither held nor asked for")]
+        task_manager = slot.task_manager
+        effects = [*self._lose(slot, event.reason), _free_at_task_manager(slot)]
+        if not self._slots_of[task_manager]:
+            effects.append(DismissTaskManager(task_manager=task_manager, reason=event.reason))
+        return effects
+
+    def _withdraw(self, request_id: SlotRequestId) -> list[SlotPoolEffect]:
+        pending = self._pending.pop(request_id)
+        del self._asked[pending.allocation_id]
+        timer = [] if pending.is_batch else [CancelRequestTimer(request_id=request_id)]
+        if not self._resource_manager_connected:
+            return [*timer]
+        return [*timer, WithdrawRequest(allocation_id=pending.allocation_id)]
+
+    # Slots
+
+    def _on_offered(self, event: SlotsOffered, now: int) -> list[SlotPoolEffect]:
+        if event.task_manager not in self._slots_of:
+            return [Ignore(reason=f"{event.task_manager} is not connected")]
+        answers = [(offer.allocation_id, self._take(event.task_manager, offer, now)) for offer in event.offers]
+        accepted = tuple(allocation_id for allocation_id, effects in answers if effects is not None)
+        # The TaskManager hears that a slot is taken before the first task for it arrives.
+        answer = AnswerOffers(task_manager=event.task_manager, accepted=accepted, offer=event.offer)
+        return [answer, *(effect for _, effects in answers for effect in effects or ())]
+
+    def _take(self, task_manager: TaskManagerId, offer: SlotOffer, now: int) -> list[SlotPoolEffect] | None:
+        """What follows from taking the offered slot; None where it is not taken."""
+        if self._is_closed:
+            return None
+        held = self._slots.get(offer.allocation_id)
+        if held is not None:
+            return [] if (held.slot_id, held.task_manager) == (offer.slot_id, task_manager) else None
+        outdated = self._at.get(offer.slot_id)
+        lost = self._lose(outdated, "its TaskManager has given the slot anew") if outdated is not None else []
+        slot = _PooledSlot(
+            allocation_id=offer.allocation_id,
+            slot_id=offer.slot_id,
+            task_manager=task_manager,
+            size=offer.resources,
+            free_since_ms=now,
+        )
+        self._slots[slot.allocation_id] = self._at[slot.slot_id] = self._free[slot.allocation_id] = slot
+        self._slots_of[task_manager][slot.slot_id] = slot
+        self._for_anybody.add_slot(task_manager, slot.slot_id, slot.size)
+        request_id = self._asked.pop(offer.allocation_id, None)
+        if request_id is None:
+            return [*lost, *self._put_to_use(slot)]
+        pending = self._pending.pop(request_id)
+        timer = [] if pending.is_batch else [CancelRequestTimer(request_id=request_id)]
+        return [*lost, *timer, self._assign(slot, request_id)]
+
+    def _release(self, slot: _PooledSlot) -> list[SlotPoolEffect]:
+        """The slot is for anybody."""
+        self._for_anybody.release(slot.task_manager, slot.slot_id)
+        return self._put_to_use(slot)
+
+    def _put_to_use(self, slot: _PooledSlot) -> list[SlotPoolEffect]:
+        """Give the free slot to the request that has waited longest of those that it serves."""
+        served = (request_id for request_id, pending in self._pending.items() if fits(pending.resources, slot.size))
+        request_id = next(served, None)
+        if request_id is None:
+            return []
+        return [*self._withdraw(request_id), self._assign(slot, request_id)]
+
+    def _assign(self, slot: _PooledSlot, request_id: SlotRequestId) -> SlotAssigned:
+        if not slot.is_kept:
+            self._for_anybody.occupy(slot.task_manager, slot.slot_id)
+        del self._free[slot.allocation_id]
+        slot.request_id, slot.is_kept = request_id, False
+        self._assigned[request_id] = slot
+        return SlotAssigned(
+            request_id=request_id,
+            allocation_id=slot.allocation_id,
+            slot_id=slot.slot_id,
+            task_manager=slot.task_manager,
+            size=slot.size,
+        )
+
+    def _lose(self, slot: _PooledSlot, reason: str) -> list[SlotPoolEffect]:
+        """The slot is no longer held."""
+        del self._slots[slot.allocation_id]
+        del self._at[slot.slot_id]
+        del self._slots_of[slot.task_manager][slot.slot_id]
+        self._for_anybody.remove_slot(slot.task_manager, slot.slot_id)
+        if slot.request_id is None:
+            del self._free[slot.allocation_id]
+            return [FreeSlotGone(allocation_id=slot.allocation_id, task_manager=slot.task_manager)]
+        del self._assigned[slot.request_id]
+        return [
+            SlotLost(
+                request_id=slot.request_id,
+                allocation_id=slot.allocation_id,
+                task_manager=slot.task_manager,
+                reason=reason,
+            )
+        ]
+
+    def _on_task_manager_disconnected(self, event: TaskManagerDisconnected) -> list[SlotPoolEffect]:
+        if event.task_manager not in self._slots_of:
+            return [Ignore(reason=f"{event.task_manager} is not connected")]
+        lost = tuple(self._slots_of[event.task_manager].values())
+        effects = [effect for slot in lost for effect in self._lose(slot, event.reason)]
+        del self._slots_of[event.task_manager]
+        self._for_anybody.forget(event.task_manager)
+        return effects
+
+    def _on_idle_check(self, now: int) -> list[SlotPoolEffect]:
+        idle = [slot for slot in self._free.values() if now - slot.free_since_ms >= self._idle_timeout_ms]
+        effects = [effect for slot in idle for effect in self._lose(slot, "nobody needed it")]
+        return [*effects, *(_free_at_task_manager(slot) for slot in idle)]
+
+    def _on_closed(self) -> list[SlotPoolEffect]:
+        self._is_closed = True
+        effects = [effect for request_id in tuple(self._pending) for effect in self._withdraw(request_id)]
+        for slot in tuple(self._slots.values()):
+            self._lose(slot, "the job has ended")
+            effects.append(_free_at_task_manager(slot))
+        return effects
+
+
+def _free_at_task_manager(slot: _PooledSlot) -> FreeAtTaskManager:
+    return FreeAtTaskManager(task_manager=slot.task_manager, allocation_id=slot.allocation_id)

@@ -1,0 +1,321 @@
+"""The shared slots of a job: which attempts are in which, and who may still join (Flink's SlotSharingManager).
+
+A shared slot belongs to a sharing group and holds at most one subtask of each vertex, and of each co-location group the
+tasks of one constraint. It is asked for by its first member and given back when its last one has left. A place that a
+subtask will come back to is kept free for it, as Flink keeps other tasks off prior allocations.
+
+For each group it is known in which slots a further subtask of a vertex has room, by TaskManager; so a place is found at
+once, however many tasks there are.
+
+Not here: free slots and the ResourceManager (`slot_pool`), and which of several places is best
+(`execution_slot_allocator`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits, merged
+from flykka.actors.machines.slots.slot_requests import CoLocationConstraint, SlotRequest, SlotRequestId
+from flykka.messages.graph.job_graph import ResourceSpec
+from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobVertexId, TaskManagerId
+
+Place = tuple[str, str]
+"""What fits once into a shared slot: a vertex, or a co-location group."""
+Subtask = tuple[JobVertexId, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhysicalSlot:
+    """A slot that a TaskManager has given to the job."""
+
+    allocation_id: AllocationId
+    task_manager: TaskManagerId
+    size: ResourceSpec
+
+
+@dataclass(slots=True, kw_only=True)
+class SharedSlot:
+    """A slot asked for, or held, and who is in it."""
+
+    request_id: SlotRequestId
+    group: str
+    slot: PhysicalSlot | None = None
+    # Dicts for their order: what follows from it must not depend on hashes.
+    members: dict[ExecutionAttemptId, SlotRequest] = field(default_factory=dict)
+    constraints: dict[str, CoLocationConstraint] = field(default_factory=dict)
+    """By co-location group."""
+
+    @property
+    def required(self) -> ResourceSpec:
+        """What all members need together."""
+        total = UNSPECIFIED
+        for member in self.members.values():
+            total = merged(total, member.resources)
+        return total
+
+    def has_room_for(self, request: SlotRequest) -> bool:
+        """Whether the slot is large enough for one more, as far as that is known."""
+        return self.slot is None or fits(merged(self.required, request.resources), self.slot.size)
+
+
+@dataclass(slots=True)
+class _Open:
+    """The slots of a group that one place is open in: all, those that are not there yet, the others by TaskManager."""
+
+    pending: dict[SlotRequestId, SharedSlot] = field(default_factory=dict)
+    resolved: dict[SlotRequestId, SharedSlot] = field(default_factory=dict)
+    by_task_manager: dict[TaskManagerId, dict[SlotRequestId, SharedSlot]] = field(default_factory=dict)
+
+    def add(self, shared: SharedSlot) -> None:
+        if shared.slot is None:
+            self.pending[shared.request_id] = shared
+        else:
+            self.resolved[shared.request_id] = shared
+            self.by_task_manager.setdefault(shared.slot.task_manager, {})[shared.request_id] = shared
+
+    def discard(self, shared: SharedSlot) -> None:
+        self.pending.pop(shared.request_id, None)
+        if self.resolved.pop(shared.request_id, None) is not None:
+            assert shared.slot is not None
+            del self.by_task_manager[shared.slot.task_manager][shared.request_id]
+
+
+@dataclass(slots=True)
+class _Group:
+    slots: dict[SlotRequestId, SharedSlot] = field(default_factory=dict)
+    open: dict[Place, _Open] = field(default_factory=dict)
+
+
+class SlotSharing:
+    """The shared slots of one job."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, _Group] = {}
+        self._by_request: dict[SlotRequestId, SharedSlot] = {}
+        self._by_attempt: dict[ExecutionAttemptId, SharedSlot] = {}
+        self._by_allocation: dict[AllocationId, SharedSlot] = {}
+        self._by_constraint: dict[CoLocationConstraint, SharedSlot] = {}
+        self._kept_for: dict[AllocationId, dict[Subtask, Place]] = {}
+        self._kept_in: dict[str, dict[AllocationId, None]] = {}
+        """By sharing group."""
+        self._prior: dict[Subtask, AllocationId] = {}
+        self._created = 0
+
+    # What is there
+
+    def get(self, request_id: SlotRequestId) -> SharedSlot | None:
+        """The shared slot that was asked for by this request."""
+        return self._by_request.get(request_id)
+
+    def of(self, attempt: ExecutionAttemptId) -> SharedSlot | None:
+        """Where the attempt is, or waits."""
+        return self._by_attempt.get(attempt)
+
+    def of_constraint(self, constraint: CoLocationConstraint) -> SharedSlot | None:
+        """Where the tasks of a co-location constraint are."""
+        return self._by_constraint.get(constraint)
+
+    def at(self, allocation_id: AllocationId) -> SharedSlot | None:
+        """The shared slot that has this allocation."""
+        return self._by_allocation.get(allocation_id)
+
+    def slots_of(self, group: str) -> tuple[SharedSlot, ...]:
+        """The shared slots of a group."""
+        return tuple(self._groups[group].slots.values()) if group in self._groups else ()
+
+    def prior(self, request: SlotRequest) -> AllocationId | None:
+        """Where the subtask was before, if that is kept for it."""
+        return self._prior.get(_subtask(request))
+
+    def is_kept(self, allocation_id: AllocationId) -> bool:
+        """Whether subtasks will come back to this slot."""
+        return allocation_id in self._kept_for
+
+    # Where a request finds room
+
+    def room(self, request: SlotRequest, task_manager: TaskManagerId | None = None) -> SharedSlot | None:
+        """A slot that is there and can be joined: the first, or the first of a TaskManager."""
+        opened = self._open(request.slot_sharing_group, _place(request))
+        if task_manager is None:
+            return self._joinable(request, opened.resolved.values())
+        return self._joinable(request, opened.by_task_manager.get(task_manager, {}).values())
+
+    def room_in_pending(self, request: SlotRequest) -> SharedSlot | None:
+        """A slot that is asked for and can be joined."""
+        return self._joinable(request, self._open(request.slot_sharing_group, _place(request)).pending.values())
+
+    def can_join(self, request: SlotRequest, shared: SharedSlot) -> bool:
+        """Whether the request finds room in this slot of its group."""
+        return (
+            shared.group == request.slot_sharing_group
+            and all(self._is_open(shared, place, _subtask(request)) for place in _places(request))
+            and shared.has_room_for(request)
+        )
+
+    def kept_with_room(self, request: SlotRequest) -> Iterator[AllocationId]:
+        """Slots that nobody is in, kept for others of the group than the vertex of the request."""
+        place = ("vertex", str(request.vertex_id))
+        for allocation_id in self._kept_in.get(request.slot_sharing_group, ()):
+            if allocation_id not in self._by_allocation and place not in self._kept_for[allocation_id].values():
+                yield allocation_id
+
+    def _joinable(self, request: SlotRequest, candidates: Iterable[SharedSlot]) -> SharedSlot | None:
+        return next((shared for shared in candidates if self.can_join(request, shared)), None)
+
+    # What changes
+
+    def create(self, group: str, slot: PhysicalSlot | None = None) -> SharedSlot:
+        """A new shared slot, which nobody is in."""
+        self._created += 1
+        shared = SharedSlot(request_id=SlotRequestId(f"{group}/{self._created}"), group=group, slot=slot)
+        slots = self._groups.setdefault(group, _Group())
+        slots.slots[shared.request_id] = self._by_request[shared.request_id] = shared
+        if slot is not None:
+            self._by_allocation[slot.allocation_id] = shared
+        for place in slots.open:
+            self._sort_in(shared, place)
+        return shared
+
+    def join(self, shared: SharedSlot, request: SlotRequest) -> None:
+        """Take one more in, which is kept nothing any more."""
+        shared.members[request.attempt] = request
+        self._by_attempt[request.attempt] = shared
+        if request.co_location is not None:
+            shared.constraints[request.co_location.group] = request.co_location
+            self._by_constraint[request.co_location] = shared
+        for place in _places(request):
+            self._sort_in(shared, place)
+
+    def leave(self, attempt: ExecutionAttemptId, *, will_return: bool) -> SharedSlot | None:
+        """Take an attempt out of the slot it is in; a slot without members is still there until it is dropped."""
+        shared = self._by_attempt.pop(attempt, None)
+        if shared is None:
+            return None
+        request = shared.members.pop(attempt)
+        constraint = request.co_location
+        if constraint is not None and all(member.co_location != constraint for member in shared.members.values()):
+            del shared.constraints[constraint.group]
+            del self._by_constraint[constraint]
+        if will_return and shared.slot is not None:
+            allocation_id = shared.slot.allocation_id
+            self._prior[_subtask(request)] = allocation_id
+            self._kept_for.setdefault(allocation_id, {})[_subtask(request)] = ("vertex", request.vertex_id)
+            self._kept_in.setdefault(shared.group, {})[allocation_id] = None
+        for place in _places(request):
+            self._sort_in(shared, place)
+        return shared
+
+    def resolve(self, shared: SharedSlot, slot: PhysicalSlot) -> None:
+        """The slot that was asked for is there."""
+        places = self._groups[shared.group].open
+        for opened in places.values():
+            opened.discard(shared)
+        shared.slot = slot
+        self._by_allocation[slot.allocation_id] = shared
+        for place in places:
+            self._sort_in(shared, place)
+
+    def drop(self, shared: SharedSlot) -> tuple[SlotRequest, ...]:
+        """The slot is given back, or lost; who was in it."""
+        group = self._groups[shared.group]
+        del group.slots[shared.request_id]
+        del self._by_request[shared.request_id]
+        if shared.slot is not None:
+            del self._by_allocation[shared.slot.allocation_id]
+        for opened in group.open.values():
+            opened.discard(shared)
+        for constraint in shared.constraints.values():
+            del self._by_constraint[constraint]
+        for attempt in shared.members:
+            del self._by_attempt[attempt]
+        return tuple(shared.members.values())
+
+    def keep_no_longer(self, request: SlotRequest) -> AllocationId | None:
+        """The subtask has room, or needs none; the slot it was kept, if nobody else comes back to that one."""
+        allocation_id = self._prior.pop(_subtask(request), None)
+        if allocation_id is None:
+            return None
+        kept_for = self._kept_for[allocation_id]
+        place = kept_for.pop(_subtask(request))
+        holder = self._by_allocation.get(allocation_id)
+        if holder is not None:
+            self._sort_in(holder, place)
+        if kept_for:
+            return None
+        del self._kept_for[allocation_id]
+        del self._kept_in[request.slot_sharing_group][allocation_id]
+        return allocation_id
+
+    def forget(self, allocation_id: AllocationId) -> None:
+        """The job has the slot no more: there is nothing to come back to."""
+        for subtask in self._kept_for.pop(allocation_id, {}):
+            del self._prior[subtask]
+        for kept in self._kept_in.values():
+            kept.pop(allocation_id, None)
+
+    def check(self) -> None:
+        """Assert that the indexes agree."""
+        slots = list(self._by_request.values())
+        assert sum(len(group.slots) for group in self._groups.values()) == len(slots)
+        assert sorted(self._by_attempt) == sorted(attempt for shared in slots for attempt in shared.members)
+        assert all(shared.members for shared in slots), "an empty slot was not given back"
+        for shared in slots:
+            vertices = [member.vertex_id for member in shared.members.values()]
+            assert len(set(vertices)) == len(vertices), f"{shared.request_id} has a vertex twice"
+            constraints = {member.co_location for member in shared.members.values() if member.co_location}
+            assert set(shared.constraints.values()) == constraints
+            assert all(self._by_constraint[constraint] is shared for constraint in constraints)
+            assert shared.slot is None or self._by_allocation[shared.slot.allocation_id] is shared
+            for place, opened in self._groups[shared.group].open.items():
+                where = opened.pending if shared.slot is None else opened.resolved
+                assert (shared.request_id in where) == self._is_open(shared, place), (shared, place)
+        kept = {subtask: allocation for allocation, for_whom in self._kept_for.items() for subtask in for_whom}
+        assert kept == self._prior, "what is kept is not kept for those who come back to it"
+        assert all(self._kept_for.values())
+        assert sorted(each for kept_in in self._kept_in.values() for each in kept_in) == sorted(self._kept_for)
+
+    # The index
+
+    def _open(self, group: str, place: Place) -> _Open:
+        slots = self._groups.setdefault(group, _Group())
+        opened = slots.open.get(place)
+        if opened is None:
+            opened = slots.open[place] = _Open()
+            for shared in slots.slots.values():
+                if self._is_open(shared, place):
+                    opened.add(shared)
+        return opened
+
+    def _sort_in(self, shared: SharedSlot, place: Place) -> None:
+        opened = self._groups[shared.group].open.get(place)
+        if opened is not None:
+            opened.discard(shared)
+            if self._is_open(shared, place):
+                opened.add(shared)
+
+    def _is_open(self, shared: SharedSlot, place: Place, subtask: Subtask | None = None) -> bool:
+        """Whether nobody has the place, and nobody but this `subtask` will come back to it."""
+        kind, name = place
+        if kind == "co-location":
+            return name not in shared.constraints
+        if any(member.vertex_id == name for member in shared.members.values()):
+            return False
+        kept_for = self._kept_for.get(shared.slot.allocation_id, {}) if shared.slot else {}
+        return all(kept != place for returning, kept in kept_for.items() if returning != subtask)
+
+
+def _subtask(request: SlotRequest) -> Subtask:
+    return request.vertex_id, request.subtask
+
+
+def _place(request: SlotRequest) -> Place:
+    """The place by which room for the request is looked for."""
+    return _places(request)[-1]
+
+
+def _places(request: SlotRequest) -> tuple[Place, ...]:
+    """All places that the request takes."""
+    vertex = ("vertex", str(request.vertex_id))
+    return (vertex,) if request.co_location is None else (vertex, ("co-location", request.co_location.group))

@@ -1,0 +1,326 @@
+"""The slots of one TaskManager: who holds them and which tasks run in them (Flink's TaskSlotTable).
+
+A slot is FREE, ALLOCATED (given to a job that has not taken it yet), ACTIVE (taken) or RELEASING (given up, with tasks
+that have not ended). A task may arrive before the offer of its slot is acknowledged: then the JobMaster has evidently
+taken the slot. A slot lives on without tasks until its JobMaster frees it, and is free only when its last task has
+ended. One offer per JobMaster is under way at a time, so that an answer leaves no doubt about what it refuses; it is
+made again, under the same number, until it is answered. A slot that no JobMaster takes is free again after a while.
+
+Not here: refs, sessions, and how a task is run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import assert_never
+
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
+from flykka.actors.machines.slots.slot_table_events import (
+    AllocationRequested,
+    AllocationsKnown,
+    AnnounceFreeSlot,
+    CancelOfferTimer,
+    CancelSlotTimer,
+    ConfirmAllocation,
+    End,
+    FailAtJobMaster,
+    JobConnected,
+    JobDisconnected,
+    JobLost,
+    OfferAnswered,
+    OfferTimedOut,
+    OfferToJobMaster,
+    RefuseAllocation,
+    RejectTask,
+    RunTask,
+    SlotFreeRequested,
+    SlotTableEffect,
+    SlotTableEvent,
+    SlotTimedOut,
+    StartSlotTimer,
+    StopTask,
+    TableClosed,
+    TaskEnded,
+    TaskSubmitted,
+)
+from flykka.messages.control.registration import SlotReport, SlotStatus
+from flykka.messages.control.slots import SlotOffer
+from flykka.messages.graph.job_graph import ResourceSpec
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobId, SlotId, TaskManagerId, slot_id
+
+
+class TaskSlotState(Enum):
+    """Where a slot stands for its TaskManager."""
+
+    FREE = "FREE"
+    ALLOCATED = "ALLOCATED"
+    ACTIVE = "ACTIVE"
+    RELEASING = "RELEASING"
+
+
+@dataclass(slots=True)
+class _TaskSlot:
+    slot_id: SlotId
+    state: TaskSlotState = TaskSlotState.FREE
+    allocation_id: AllocationId | None = None
+    job_id: JobId | None = None
+    tasks: dict[ExecutionAttemptId, None] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Job:
+    """What a JobMaster has been given: its slots, the offer it has not answered, and what it has not been offered."""
+
+    connected: bool = False
+    offer: int = 0
+    slots: dict[AllocationId, _TaskSlot] = field(default_factory=dict)
+    offered: tuple[AllocationId, ...] = ()
+    to_offer: dict[AllocationId, None] = field(default_factory=dict)
+
+
+class SlotTable:
+    """All slots of one TaskManager."""
+
+    def __init__(self, task_manager: TaskManagerId, slots: int, size: ResourceSpec = UNSPECIFIED) -> None:
+        self._size = size
+        self._is_closing = False
+        ids = [slot_id(task_manager, index) for index in range(slots)]
+        self._slots = {each: _TaskSlot(each) for each in ids}
+        self._allocations: dict[AllocationId, _TaskSlot] = {}
+        self._tasks: dict[ExecutionAttemptId, _TaskSlot] = {}
+        self._jobs: dict[JobId, _Job] = {}
+
+    def handle(self, event: SlotTableEvent, now: int) -> list[SlotTableEffect]:
+        """Take one event; what is to be done about it, in order."""
+        match event:
+            case AllocationRequested():
+                return self._on_allocation_requested(event)
+            case JobConnected(job_id=job_id):
+                job = self._jobs.setdefault(job_id, _Job())
+                job.connected = True
+                return self._offer(job_id, job)
+            case OfferAnswered():
+                return self._on_offer_answered(event)
+            case OfferTimedOut(job_id=job_id, offer=offer):
+                return self._on_offer_timed_out(job_id, offer)
+            case SlotTimedOut(allocation_id=allocation_id):
+                slot = self._allocations.get(allocation_id)
+                waits = slot is not None and slot.state is TaskSlotState.ALLOCATED
+                return self._release(slot) if slot and waits else [Ignore(reason=f"{allocation_id} does not wait")]
+            case AllocationsKnown():
+                return self._on_allocations_known(event)
+            case TaskSubmitted(descriptor=descriptor):
+                return self._on_task_submitted(descriptor)
+            case TaskEnded(attempt=attempt):
+                return self._on_task_ended(attempt)
+            case SlotFreeRequested(allocation_id=allocation_id):
+                slot = self._allocations.get(allocation_id)
+                return self._release(slot) if slot else [Ignore(reason=f"{allocation_id} holds no slot here")]
+            case JobDisconnected(job_id=job_id):
+                return self._on_job_disconnected(job_id)
+            case JobLost(job_id=job_id):
+                return self._on_job_lost(job_id)
+            case TableClosed():
+                self._is_closing = True
+                released = [each for slot in tuple(self._allocations.values()) for each in self._release(slot)]
+                return [*released, *self._end_when_empty()]
+            case _:
+                assert_never(event)
+
+    def report(self) -> SlotReport:
+        """The state of all slots, as the ResourceManager is to know it."""
+        return SlotReport(
+            slots=tuple(
+                SlotStatus(
+                    slot_id=slot.slot_id,
+                    allocation_id=slot.allocation_id,
+                    job_id=slot.job_id,
+                    resources=self._size,
+                )
+                for slot in self._slots.values()
+            )
+        )
+
+    @property
+    def slot_states(self) -> dict[SlotId, TaskSlotState]:
+        """Where every slot stands."""
+        return {slot.slot_id: slot.state for slot in self._slots.values()}
+
+    @property
+    def is_closed(self) -> bool:
+        """Nothing runs here, and nothing will."""
+        return self._is_closing and not self._tasks
+
+    def holds_slots(self, job_id: JobId) -> bool:
+        """Whether any slot is the job's."""
+        return job_id in self._jobs and bool(self._jobs[job_id].slots)
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        for slot in self._slots.values():
+            assert (slot.state is TaskSlotState.FREE) == (slot.allocation_id is None) == (slot.job_id is None), slot
+            assert not slot.tasks or slot.state in (TaskSlotState.ACTIVE, TaskSlotState.RELEASING), slot
+            assert slot.tasks or slot.state is not TaskSlotState.RELEASING, f"{slot} waits for nothing"
+            assert all(self._tasks[task] is slot for task in slot.tasks)
+            if slot.allocation_id is not None:
+                assert self._allocations[slot.allocation_id] is slot
+        assert len(self._tasks) == sum(len(slot.tasks) for slot in self._slots.values())
+        assert all(slot.allocation_id == allocation_id for allocation_id, slot in self._allocations.items())
+        for job in self._jobs.values():
+            assert not set(job.offered) & job.to_offer.keys(), "a slot is offered twice at a time"
+
+    def _on_allocation_requested(self, event: AllocationRequested) -> list[SlotTableEffect]:
+        slot = self._slots.get(event.slot_id)
+        holds = self._allocations.get(event.allocation_id)
+        if (
+            slot is None
+            or self._is_closing
+            or slot.state is TaskSlotState.RELEASING
+            or holds is not (slot if slot.allocation_id else None)
+        ):
+            occupied_by = slot.allocation_id if slot is not None else None
+            return [RefuseAllocation(slot_id=event.slot_id, allocation_id=event.allocation_id, occupied_by=occupied_by)]
+        job = self._jobs.setdefault(event.job_id, _Job())
+        timer: list[SlotTableEffect] = []
+        if slot.state is TaskSlotState.FREE:
+            slot.state, slot.allocation_id, slot.job_id = TaskSlotState.ALLOCATED, event.allocation_id, event.job_id
+            self._allocations[event.allocation_id] = slot
+            job.slots[event.allocation_id] = slot
+            job.to_offer[event.allocation_id] = None
+            timer = [StartSlotTimer(allocation_id=event.allocation_id)]
+        confirmation = ConfirmAllocation(slot_id=event.slot_id, job_id=event.job_id, allocation_id=event.allocation_id)
+        return [*timer, confirmation, *self._offer(event.job_id, job)]
+
+    def _offer(self, job_id: JobId, job: _Job) -> list[SlotTableEffect]:
+        """Offer what has not been offered, once the last offer is answered."""
+        if not job.connected or job.offered or not job.to_offer:
+            return []
+        job.offer += 1
+        job.offered = tuple(job.to_offer)
+        job.to_offer.clear()
+        return [self._offered(job_id, job)]
+
+    def _offered(self, job_id: JobId, job: _Job) -> OfferToJobMaster:
+        offers = tuple(
+            SlotOffer(allocation_id=each, slot_id=job.slots[each].slot_id, resources=self._size)
+            for each in job.offered
+            if each in job.slots
+        )
+        return OfferToJobMaster(job_id=job_id, offers=offers, offer=job.offer)
+
+    def _on_offer_timed_out(self, job_id: JobId, offer: int) -> list[SlotTableEffect]:
+        job = self._jobs.get(job_id)
+        if job is None or not job.offered or job.offer != offer:
+            return [Ignore(reason=f"offer {offer} to {job_id} does not wait for an answer")]
+        return [self._offered(job_id, job)]
+
+    def _on_offer_answered(self, event: OfferAnswered) -> list[SlotTableEffect]:
+        job = self._jobs.get(event.job_id)
+        if job is None or not job.offered or job.offer != event.offer:
+            return [Ignore(reason=f"{event.job_id} has no offer {event.offer} to answer")]
+        effects: list[SlotTableEffect] = [CancelOfferTimer(job_id=event.job_id)]
+        offered, job.offered = job.offered, ()
+        for allocation_id in offered:
+            slot = job.slots.get(allocation_id)
+            if slot is None:
+                continue  # freed since it was offered
+            if allocation_id not in event.accepted:
+                effects += self._release(slot)
+            else:
+                effects += self._activate(slot)
+        return effects + self._offer(event.job_id, job)
+
+    def _on_task_submitted(self, descriptor: TaskDeploymentDescriptor) -> list[SlotTableEffect]:
+        attempt, allocation_id, job_id = descriptor.attempt, descriptor.allocation_id, descriptor.job_id
+        if attempt in self._tasks:
+            return [Ignore(reason=f"{attempt} was submitted before")]
+        slot = self._allocations.get(allocation_id)
+        if slot is None or slot.job_id != job_id or slot.state is TaskSlotState.RELEASING:
+            return [RejectTask(job_id=job_id, attempt=attempt, reason=f"{job_id} holds no slot by {allocation_id}")]
+        activated = self._activate(slot)
+        slot.tasks[attempt] = None
+        self._tasks[attempt] = slot
+        return [*activated, RunTask(descriptor=descriptor)]
+
+    def _activate(self, slot: _TaskSlot) -> list[SlotTableEffect]:
+        """Its JobMaster has taken the slot."""
+        if slot.state is not TaskSlotState.ALLOCATED:
+            return []
+        assert slot.allocation_id is not None
+        slot.state = TaskSlotState.ACTIVE
+        return [CancelSlotTimer(allocation_id=slot.allocation_id)]
+
+    def _on_task_ended(self, attempt: ExecutionAttemptId) -> list[SlotTableEffect]:
+        slot = self._tasks.pop(attempt, None)
+        if slot is None:
+            return [Ignore(reason=f"{attempt} does not run here")]
+        del slot.tasks[attempt]
+        freed = self._free(slot) if slot.state is TaskSlotState.RELEASING and not slot.tasks else []
+        return [*freed, *self._end_when_empty()]
+
+    def _on_job_disconnected(self, job_id: JobId) -> list[SlotTableEffect]:
+        job = self._jobs.pop(job_id, None)
+        if job is None:
+            return [Ignore(reason=f"{job_id} has nothing here")]
+        timer = [CancelOfferTimer(job_id=job_id)] if job.offered else []
+        return [*timer, *(effect for slot in tuple(job.slots.values()) for effect in self._release(slot))]
+
+    def _on_job_lost(self, job_id: JobId) -> list[SlotTableEffect]:
+        job = self._jobs.get(job_id)
+        if job is None:
+            return [Ignore(reason=f"{job_id} has nothing here")]
+        effects: list[SlotTableEffect] = [CancelOfferTimer(job_id=job_id)] if job.offered else []
+        job.connected, job.offered = False, ()
+        for allocation_id, slot in tuple(job.slots.items()):
+            if slot.tasks:
+                effects += self._release(slot)
+                continue
+            if slot.state is TaskSlotState.ACTIVE:
+                effects.append(StartSlotTimer(allocation_id=allocation_id))
+            slot.state = TaskSlotState.ALLOCATED
+            job.to_offer[allocation_id] = None
+        return effects
+
+    def _on_allocations_known(self, event: AllocationsKnown) -> list[SlotTableEffect]:
+        """Both sides forget what the other one does not know."""
+        job = self._jobs.get(event.job_id, _Job())
+        unknown_here = [each for each in event.allocations if each not in job.slots]
+        unknown_there = [
+            slot
+            for allocation_id, slot in job.slots.items()
+            if slot.state is TaskSlotState.ACTIVE and allocation_id not in event.allocations
+        ]
+        failed: list[SlotTableEffect] = [
+            FailAtJobMaster(job_id=event.job_id, allocation_id=each) for each in unknown_here
+        ]
+        return [*failed, *(effect for slot in unknown_there for effect in self._release(slot))]
+
+    def _end_when_empty(self) -> list[SlotTableEffect]:
+        return [End()] if self.is_closed else []
+
+    def _release(self, slot: _TaskSlot) -> list[SlotTableEffect]:
+        """Give the slot up: at once, or when its last task has ended."""
+        if slot.state is TaskSlotState.RELEASING:
+            return [Ignore(reason=f"{slot.slot_id} is being given up")]
+        if not slot.tasks:
+            return self._free(slot)
+        slot.state = TaskSlotState.RELEASING
+        return [StopTask(attempt=attempt) for attempt in slot.tasks]
+
+    def _free(self, slot: _TaskSlot) -> list[SlotTableEffect]:
+        allocation_id, job_id = slot.allocation_id, slot.job_id
+        assert allocation_id is not None
+        assert job_id is not None
+        del self._allocations[allocation_id]
+        job = self._jobs.get(job_id)
+        # A JobMaster that took the job over has claims of its own, not this one.
+        if job is not None and job.slots.get(allocation_id) is slot:
+            del job.slots[allocation_id]
+            job.to_offer.pop(allocation_id, None)
+        waited = slot.state is TaskSlotState.ALLOCATED
+        slot.state, slot.allocation_id, slot.job_id = TaskSlotState.FREE, None, None
+        timer = [CancelSlotTimer(allocation_id=allocation_id)] if waited else []
+        return [*timer, AnnounceFreeSlot(slot_id=slot.slot_id, allocation_id=allocation_id)]

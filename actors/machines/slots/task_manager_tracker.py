@@ -1,0 +1,205 @@
+"""How many TaskManagers there are and are to be, and what is expected of those on their way.
+
+As many as configured live or are on their way, always. While requests wait for which no slot is expected, more are
+started, up to a maximum; of what is beyond the configured number, those that have been idle for long are released. What
+cannot start is not started in a tight loop: the pause before the next one grows with every failure in a row.
+
+A TaskManager that was given up does not come back; another instance of its name may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits
+from flykka.actors.machines.slots.slot_manager_events import StartTaskManager
+from flykka.messages.graph.job_graph import ResourceSpec
+from flykka.messages.wire.ids import TaskManagerId
+
+NAME = "task-manager-"
+"""What TaskManagers are called, with a number behind it."""
+
+START_RETRY_MS = 3_000
+"""The pause after a TaskManager that ended before it could register (Flink's
+resourcemanager.start-worker.retry-interval)."""
+START_RETRY_MS_MAX = 60_000
+START_FAILURES_MAX = 3
+"""So many failures in a row, and nobody should go on waiting for a TaskManager to come."""
+TASK_MANAGER_TIMEOUT_MS = 30_000
+"""Flink's resourcemanager.taskmanager-timeout."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workers:
+    """How many TaskManagers are to be there (`configured`), at most (`maximum`), and what one of them offers.
+
+    What is beyond the configured number is released after `idle_timeout_ms` without use.
+    """
+
+    configured: int
+    maximum: int | None = None
+    slots: int = 1
+    slot_size: ResourceSpec = UNSPECIFIED
+    idle_timeout_ms: int = TASK_MANAGER_TIMEOUT_MS
+
+    def limit(self) -> int:
+        """How many there may be."""
+        return self.configured if self.maximum is None else max(self.configured, self.maximum)
+
+
+class TaskManagerTracker:
+    """The TaskManagers by what is known of them."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self._starting: dict[TaskManagerId, int] = {}
+        """How many slots are expected of each that is on its way."""
+        self._registered: dict[TaskManagerId, int] = {}
+        """The instance of each that lives."""
+        self._gone: dict[TaskManagerId, int] = {}
+        """The last instance of each that was given up."""
+        self._idle_since_ms: dict[TaskManagerId, int] = {}
+        self._idle_period: dict[TaskManagerId, int] = {}
+        self._last_number = 0
+        self._last_idle_period = 0
+        self._failures = 0
+
+    # What may be asked
+
+    def knows(self, task_manager: TaskManagerId) -> bool:
+        """It lives or is on its way."""
+        return task_manager in self._starting or task_manager in self._registered
+
+    def is_registered(self, task_manager: TaskManagerId) -> bool:
+        """It lives."""
+        return task_manager in self._registered
+
+    def is_gone(self, task_manager: TaskManagerId, instance: int) -> bool:
+        """This instance, or a later one, was given up."""
+        return instance <= self._gone.get(task_manager, 0)
+
+    def is_idle(self, task_manager: TaskManagerId) -> bool:
+        """None of its slots is used."""
+        return task_manager in self._idle_since_ms
+
+    @property
+    def expected_slots(self) -> int:
+        """How many slots those on their way will bring."""
+        return sum(self._starting.values())
+
+    @property
+    def keeps_failing(self) -> bool:
+        """So many have failed to start in a row that the next one will, too."""
+        return self._failures >= START_FAILURES_MAX
+
+    def could_bring(self, required: ResourceSpec) -> bool:
+        """Whether one that is on its way, or can be started, has slots that are large enough."""
+        can_start = len(self._starting) + len(self._registered) < self._workers.limit()
+        return (can_start or self.expected_slots > 0) and fits(required, self._workers.slot_size)
+
+    # Coming
+
+    def take_over(self, task_managers: Iterable[TaskManagerId]) -> None:
+        """They were started by an earlier ResourceManager, and live; numbers go on behind theirs."""
+        for task_manager in task_managers:
+            self._starting[task_manager] = self._workers.slots
+            self._last_number = max(self._last_number, number_of(task_manager))
+
+    def register(self, task_manager: TaskManagerId, instance: int) -> None:
+        """It lives; it may be one that somebody else started."""
+        self._failures = 0
+        self._starting.pop(task_manager, None)
+        self._registered[task_manager] = instance
+
+    def fulfil_expectation(self, size: ResourceSpec) -> None:
+        """One that nobody here has started brought a free slot: one less is needed of those on their way."""
+        expecting = next((each for each, slots in self._starting.items() if slots), None)
+        if expecting is not None and size == self._workers.slot_size:
+            self._starting[expecting] -= 1
+
+    def start_missing(self, delay_ms: int = 0) -> list[StartTaskManager]:
+        """The TaskManagers that the configured number lacks, each under the next number."""
+        missing = self._workers.configured - len(self._starting) - len(self._registered)
+        return [self._start(delay_ms) for _ in range(missing)]
+
+    def start_for(self, waiting: int) -> list[StartTaskManager]:
+        """Those that it takes, and that there may be, for so many requests that wait."""
+        room = self._workers.limit() - len(self._starting) - len(self._registered)
+        lacking = -(-(waiting - self.expected_slots) // self._workers.slots)
+        return [self._start(self._pause()) for _ in range(min(lacking, room))]
+
+    # Going
+
+    def give_up(self, task_manager: TaskManagerId, instance: int) -> list[StartTaskManager]:
+        """It is lost; what is to be started in its place."""
+        had_registered = task_manager in self._registered
+        if not had_registered:
+            self._failures += 1
+        self.forget(task_manager, instance)
+        return self.start_missing(delay_ms=0 if had_registered else self._pause())
+
+    def forget_released(self, task_manager: TaskManagerId) -> None:
+        """It is told to end: nobody needs it."""
+        self.forget(task_manager, self._registered[task_manager])
+
+    def forget(self, task_manager: TaskManagerId, instance: int) -> None:
+        """It is there no more, and does not come back."""
+        self.leave(task_manager)
+        self._gone[task_manager] = max(instance, self._gone.get(task_manager, 0))
+
+    def leave(self, task_manager: TaskManagerId) -> None:
+        """It is not there; one of its name is about to come."""
+        self._starting.pop(task_manager, None)
+        self._registered.pop(task_manager, None)
+        self._idle_since_ms.pop(task_manager, None)
+        self._idle_period.pop(task_manager, None)
+
+    # Idleness
+
+    def note_use(self, task_manager: TaskManagerId, now: int, *, is_unused: bool) -> None:
+        """Its slots are all free, or not. Each time that they become so another idle period begins."""
+        if not is_unused:
+            self._idle_since_ms.pop(task_manager, None)
+        elif task_manager not in self._idle_since_ms:
+            self._last_idle_period += 1
+            self._idle_since_ms[task_manager] = now
+            self._idle_period[task_manager] = self._last_idle_period
+
+    def idle_for_too_long(self, now: int) -> list[tuple[TaskManagerId, int]]:
+        """Those that may be released, as many as are too many, and their idle periods."""
+        idle = [
+            (task_manager, self._idle_period[task_manager])
+            for task_manager, since_ms in self._idle_since_ms.items()
+            if now - since_ms >= self._workers.idle_timeout_ms
+        ]
+        return idle[: max(0, len(self._registered) - self._workers.configured)]
+
+    def may_release(self, task_manager: TaskManagerId, idle_period: int) -> bool:
+        """Whether nobody has used it meanwhile, and it is one too many still."""
+        is_same = task_manager in self._idle_since_ms and self._idle_period[task_manager] == idle_period
+        return is_same and len(self._registered) > self._workers.configured
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        assert not self._starting.keys() & self._registered.keys(), "a TaskManager is on its way and there"
+        assert self._idle_since_ms.keys() <= self._registered.keys(), "a TaskManager is idle that is not there"
+        for task_manager, instance in self._registered.items():
+            assert not self.is_gone(task_manager, instance), f"{task_manager} is gone and there"
+
+    def _pause(self) -> int:
+        if self._failures == 0:
+            return 0
+        return min(START_RETRY_MS << min(self._failures - 1, 10), START_RETRY_MS_MAX)
+
+    def _start(self, delay_ms: int) -> StartTaskManager:
+        self._last_number += 1
+        task_manager = TaskManagerId(f"{NAME}{self._last_number}")
+        self._starting[task_manager] = self._workers.slots
+        return StartTaskManager(task_manager=task_manager, delay_ms=delay_ms)
+
+
+def number_of(task_manager: TaskManagerId) -> int:
+    """The number behind its name; 0 where it has none."""
+    number = task_manager.removeprefix(NAME)
+    return int(number) if number.isdecimal() else 0

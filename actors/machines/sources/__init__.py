@@ -1,0 +1,1 @@
+"""Sources on the JobMaster's side: discovery and assignment of splits."""

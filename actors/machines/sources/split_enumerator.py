@@ -1,0 +1,275 @@
+"""Which reader gets which split of one source (Flink's SplitEnumerator and the gateways to its subtasks).
+
+Splits go out in the order in which they were found, whole, to the readers in the order in which they asked: one split
+per reader and turn, so that a reader with a large appetite does not starve the others. A reader that asks when nothing
+is left and nothing more can be found is told so, once.
+
+Between a checkpoint's snapshot of this state and a reader's own part in that checkpoint, nothing is handed to that
+reader: its requests wait. So a split is either unassigned in the snapshot or in the reader's state, never both, and no
+snapshot, however many overlap, sees a split on its way. What is behind the snapshot has always a later barrier.
+
+What was found is remembered as a position that the source's discovery understands, and not by name: the state does not
+grow with what was read. A reader registers with its first request. When its attempt is over it gets nothing more, and
+what it got since the checkpoint that its subtask begins from is kept for the next attempt at that subtask: others have
+gone on, and what they have read behind those splits may have moved event time past their rows.
+
+Not here: looking for splits, and which attempt a subtask is at.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from typing import assert_never
+
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.sources.split_assignment_tracker import NumberedSplit, SplitAssignmentTracker
+from flykka.actors.machines.sources.split_enumerator_events import (
+    AssignSplits,
+    CheckpointConfirmed,
+    CheckpointGivenUp,
+    ReaderEnded,
+    SignalNoMoreSplits,
+    SplitEnumeratorEffect,
+    SplitEnumeratorEvent,
+    SplitsFound,
+    SplitsRequested,
+    SubtaskReset,
+    SubtaskSettled,
+)
+from flykka.messages.tasks.source import SourceSplit, SplitEnumeratorState, files_in
+from flykka.messages.wire import codec
+from flykka.messages.wire.errors import DecodeError
+
+FEW_SPLITS = 128
+"""A source that has fewer splits in line should be looked at, where it has more."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Reader:
+    """A subtask: its attempt, how many splits it waits for, and the checkpoints whose barrier it has yet to pass."""
+
+    attempt_number: int = 0
+    is_over: bool = False
+    wanted: int = 0
+    told_no_more: bool = False
+    closed_for: tuple[int, ...] = ()
+
+
+class SplitEnumerator:
+    """The splits of one source operator and its readers, subtasks 0 to `parallelism` - 1."""
+
+    def __init__(self, *, parallelism: int) -> None:
+        self._readers = [_Reader() for _ in range(parallelism)]
+        # Who waits, the first to ask first. One that ends leaves from the middle, and at large jobs thousands do.
+        self._turns: OrderedDict[int, None] = OrderedDict()
+        self._unassigned: deque[SourceSplit] = deque()
+        self._returned: dict[int, deque[NumberedSplit]] = {}
+        self._assigned = SplitAssignmentTracker()
+        self._position = b""
+        self._finished = False
+        self._handed_out = 0
+
+    @property
+    def position(self) -> bytes:
+        """Where the next look at the source begins; empty: at the beginning."""
+        return self._position
+
+    @property
+    def has_few_splits(self) -> bool:
+        """Readers may soon wait for splits."""
+        return len(self._unassigned) < FEW_SPLITS
+
+    @property
+    def files_unassigned(self) -> int:
+        """How many files wait for a reader, of those that were found."""
+        kept = (split for splits in self._returned.values() for split, _ in splits)
+        return files_in(self._unassigned) + files_in(kept)
+
+    @property
+    def discovery_finished(self) -> bool:
+        """No look at the source can bring more."""
+        return self._finished
+
+    def handle(self, event: SplitEnumeratorEvent, now: int) -> list[SplitEnumeratorEffect]:
+        """Take one event; what is to be done about it, in order."""
+        match event:
+            case SplitsFound():
+                return self._on_found(event)
+            case SplitsRequested():
+                return self._on_requested(event)
+            case ReaderEnded(subtask=subtask, attempt_number=attempt_number):
+                return self._on_reader_ended(subtask, attempt_number)
+            case SubtaskReset(subtask=subtask, checkpoint_id=checkpoint_id):
+                return self._on_reset(subtask, checkpoint_id)
+            case SubtaskSettled(subtask=subtask, checkpoint_id=checkpoint_id):
+                # Barriers reach a task in the order of their ids: with this one, all before it are settled.
+                later = tuple(each for each in self._readers[subtask].closed_for if each > checkpoint_id)
+                return self._reopen({subtask: later}, checkpoint_id)
+            case CheckpointGivenUp(checkpoint_id=checkpoint_id):
+                others = {
+                    subtask: tuple(each for each in reader.closed_for if each != checkpoint_id)
+                    for subtask, reader in enumerate(self._readers)
+                }
+                return self._reopen(others, checkpoint_id)
+            case CheckpointConfirmed(checkpoint_id=checkpoint_id):
+                self._assigned.on_checkpoint_complete(checkpoint_id)
+                return []
+            case _:
+                assert_never(event)
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        """This state as it belongs to the checkpoint; from now on every reader waits until it has settled it."""
+        for reader in self._readers:
+            reader.closed_for += (checkpoint_id,)
+        self._turns.clear()
+        self._assigned.on_checkpoint(checkpoint_id)
+        state = SplitEnumeratorState(
+            unassigned=(*(split for kept in self._returned.values() for split, _ in kept), *self._unassigned),
+            finished=self._finished,
+            handed_out=self._handed_out,
+            position=self._position,
+        )
+        return codec.encode(state)
+
+    def restore(self, data: bytes | None) -> None:
+        """Go back to a checkpoint's state, or with None to where nothing was found. All readers are new ones.
+
+        Raises:
+            DecodeError: the bytes are not a state of this class.
+        """
+        state = _decode(data) if data is not None else SplitEnumeratorState()
+        self._unassigned = deque(state.unassigned)
+        self._returned = {}
+        self._position = state.position
+        self._finished = state.finished
+        self._handed_out = state.handed_out
+        self._assigned = SplitAssignmentTracker()
+        self._readers = [
+            _Reader(attempt_number=reader.attempt_number, is_over=reader.is_over) for reader in self._readers
+        ]
+        self._turns.clear()
+
+    def check(self) -> None:
+        """Assert the invariants."""
+        returned = [split for kept in self._returned.values() for split, _ in kept]
+        waiting = [split.split_id for split in (*returned, *self._unassigned)]
+        assert len(waiting) == len(set(waiting)), "a split would be handed out twice"
+        ready = [index for index, reader in enumerate(self._readers) if reader.wanted and not reader.closed_for]
+        assert sorted(self._turns) == ready, "a reader waits in vain, or is served while it is closed"
+        assert not any(reader.wanted for reader in self._readers if reader.is_over), "a reader that is over waits"
+        assert not (self._turns and self._unassigned), "a split and a reader wait for each other"
+        assert all(self._returned.values()), "nothing is kept for a reader that is remembered"
+        assert not self._turns.keys() & self._returned.keys(), "a reader waits for what is kept for it"
+        self._assigned.check()
+
+    def _on_found(self, event: SplitsFound) -> list[SplitEnumeratorEffect]:
+        if event.begun_at != self._position:
+            return [Ignore(reason="the source was looked at from where it is no more")]
+        self._unassigned.extend(event.splits)
+        self._position = event.position
+        self._finished = event.finished
+        return self._serve()
+
+    def _on_requested(self, event: SplitsRequested) -> list[SplitEnumeratorEffect]:
+        subtask, reader = event.subtask, self._readers[event.subtask]
+        if event.attempt_number < reader.attempt_number or (
+            event.attempt_number == reader.attempt_number and reader.is_over
+        ):
+            return [Ignore(reason=f"attempt {event.attempt_number} of subtask {subtask} is over")]
+        if event.attempt_number > reader.attempt_number:
+            self._turns.pop(subtask, None)
+            reader = _Reader(attempt_number=event.attempt_number, closed_for=reader.closed_for)
+            self._readers[subtask] = reader
+        if reader.told_no_more:
+            return [Ignore(reason=f"subtask {subtask} knows that there is no more")]
+        if event.count > 0 and not reader.wanted and not reader.closed_for:
+            self._turns[subtask] = None
+        reader.wanted += max(event.count, 0)
+        return self._serve()
+
+    def _on_reader_ended(self, subtask: int, attempt_number: int) -> list[SplitEnumeratorEffect]:
+        reader = self._readers[subtask]
+        if attempt_number < reader.attempt_number:
+            return [Ignore(reason=f"attempt {attempt_number} of subtask {subtask} was over")]
+        self._turns.pop(subtask, None)
+        self._readers[subtask] = _Reader(attempt_number=attempt_number, is_over=True, closed_for=reader.closed_for)
+        return []
+
+    def _on_reset(self, subtask: int, checkpoint_id: int | None) -> list[SplitEnumeratorEffect]:
+        taken = self._assigned.take_back(subtask, checkpoint_id)
+        kept = deque((*taken, *self._returned.get(subtask, ())))
+        if kept:
+            self._returned[subtask] = kept
+        return self._serve()
+
+    def _reopen(self, closed_for: dict[int, tuple[int, ...]], checkpoint_id: int) -> list[SplitEnumeratorEffect]:
+        """Let the readers go on that wait for no other checkpoint."""
+        changed = {subtask: left for subtask, left in closed_for.items() if left != self._readers[subtask].closed_for}
+        for subtask, left in changed.items():
+            reader = self._readers[subtask]
+            reader.closed_for = left
+            if not left and reader.wanted:
+                self._turns[subtask] = None
+        return self._serve() if changed else [Ignore(reason=f"nobody waits for checkpoint {checkpoint_id}")]
+
+    def _serve(self) -> list[SplitEnumeratorEffect]:
+        handed: dict[int, list[tuple[SourceSplit, int]]] = {}
+        while (subtask := self._next_turn()) is not None:
+            split, number = self._take_for(subtask)
+            self._assigned.record(subtask, split, number)
+            handed.setdefault(subtask, []).append((split, number))
+            reader = self._readers[subtask]
+            reader.wanted -= 1
+            if reader.wanted:
+                self._turns[subtask] = None
+        effects: list[SplitEnumeratorEffect] = [
+            AssignSplits(
+                subtask=subtask,
+                splits=tuple(split for split, _ in splits),
+                numbers=tuple(number for _, number in splits),
+            )
+            for subtask, splits in handed.items()
+        ]
+        return effects + self._signal_no_more()
+
+    def _next_turn(self) -> int | None:
+        """The reader that gets the next split, which waits no more; None where nobody waits for what there is."""
+        if self._turns and self._unassigned:
+            return self._turns.popitem(last=False)[0]
+        for subtask in self._returned:
+            if subtask in self._turns:
+                del self._turns[subtask]
+                return subtask
+        return None
+
+    def _take_for(self, subtask: int) -> NumberedSplit:
+        """What is kept for the reader, under the number that it had; else the first in line, under the next one."""
+        kept = self._returned.get(subtask)
+        if kept is None:
+            self._handed_out += 1
+            return self._unassigned.popleft(), self._handed_out - 1
+        numbered = kept.popleft()
+        if not kept:
+            del self._returned[subtask]
+        return numbered
+
+    def _signal_no_more(self) -> list[SplitEnumeratorEffect]:
+        if not self._finished or self._unassigned:
+            return []
+        told = tuple(self._turns)
+        self._turns.clear()
+        for subtask in told:
+            self._readers[subtask].wanted = 0
+            self._readers[subtask].told_no_more = True
+        return [SignalNoMoreSplits(subtask=subtask) for subtask in told]
+
+
+def _decode(data: bytes) -> SplitEnumeratorState:
+    state = codec.decode(data)
+    if not isinstance(state, SplitEnumeratorState):
+        raise DecodeError(f"a split enumerator cannot be restored from a {type(state).__name__}")
+    if state.assigned and not state.position:
+        # To begin such a source anew would read everything twice.
+        raise DecodeError("the state of a split enumerator names its splits, as it did before flykka kept positions")
+    return state

@@ -1,0 +1,197 @@
+"""Who gets which state of a checkpoint (Flink's StateAssignmentOperation).
+
+State belongs to operators, not to the chains or vertices they happen to run in. At the parallelism of the checkpoint
+each subtask gets its own back. At another one, keyed state goes to every subtask whose key groups it touches, which
+reads what is its own; the lists of operator state are dealt out anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from flykka.actors.errors import RescaleNotSupportedError, StateWithoutOperatorError
+from flykka.actors.machines.state.in_flight import InFlightState, assign_in_flight, is_in_flight
+from flykka.actors.machines.state.key_groups import intersection, key_groups_of, owner
+from flykka.actors.machines.state.operator_state import repartition
+from flykka.actors.machines.state.user_defined_ids import under_current_ids
+from flykka.messages.checkpointing.checkpoint import OperatorCoordinatorState
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.graph.job_graph import JobVertex, Operator
+from flykka.messages.state.handles import OperatorListState, OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.wire.ids import JobVertexId, OperatorId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateAssignment:
+    """What a job starts from.
+
+    `states` is by vertex and subtask; who has no state is not in it. `coordinators` are the states beside the
+    subtasks, under the ids of today. `max_parallelism` are the vertices that take over the number of key groups from
+    the checkpoint. `non_restored` are operators whose state is let go of.
+    """
+
+    states: Mapping[tuple[JobVertexId, int], TaskStateSnapshot] = field(default_factory=dict)
+    max_parallelism: Mapping[JobVertexId, int] = field(default_factory=dict)
+    non_restored: tuple[OperatorId, ...] = ()
+    coordinators: tuple[OperatorCoordinatorState, ...] = ()
+
+
+def assign(
+    checkpoint: CompletedCheckpoint, vertices: Iterable[JobVertex], *, allow_non_restored_state: bool = False
+) -> StateAssignment:
+    """What each subtask of the job starts from; operators that the checkpoint does not know start empty.
+
+    Raises:
+        RescaleNotSupportedError: an operator cannot run as parallel as it is to, or with as many key groups.
+        StateWithoutOperatorError: state of the checkpoint has no operator any more, and that is not allowed.
+    """
+    vertices = tuple(vertices)
+    checkpoint = under_current_ids(checkpoint, vertices)
+    states = _by_operator(checkpoint)
+    left_over = _left_over(checkpoint, states, vertices)
+    if left_over and not allow_non_restored_state:
+        raise StateWithoutOperatorError(checkpoint.checkpoint_id, left_over)
+    assigned: dict[tuple[JobVertexId, int], tuple[OperatorSubtaskState, ...]] = {}
+    taken_over: dict[JobVertexId, int] = {}
+    for vertex in vertices:
+        own = [
+            (operator, states[operator.operator_id]) for operator in vertex.operators if operator.operator_id in states
+        ]
+        max_parallelism = _max_parallelism(vertex, own)
+        if max_parallelism != vertex.max_parallelism:
+            taken_over[vertex.vertex_id] = max_parallelism
+        to_assign = [_Redistribution(operator, state, vertex.parallelism, max_parallelism) for operator, state in own]
+        for subtask in range(vertex.parallelism) if to_assign else ():
+            operators = tuple(piece for each in to_assign for piece in each.of_subtask(subtask))
+            if operators:
+                assigned[vertex.vertex_id, subtask] = operators
+    held = {operator_id: state.in_flight for operator_id, state in states.items() if state.in_flight.by_subtask}
+    for place, in_flight in assign_in_flight(held, vertices, taken_over).items():
+        assigned[place] = (*assigned.get(place, ()), in_flight)
+    snapshots = {place: TaskStateSnapshot(operators=operators) for place, operators in assigned.items()}
+    return StateAssignment(
+        states=snapshots,
+        max_parallelism=taken_over,
+        non_restored=left_over,
+        coordinators=checkpoint.coordinator_states,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _OperatorState:
+    """All of an operator's state in the checkpoint."""
+
+    parallelism: int
+    max_parallelism: int
+    in_flight: InFlightState
+    by_subtask: dict[int, list[OperatorSubtaskState]] = field(default_factory=dict)
+
+    def states(self) -> Iterator[OperatorSubtaskState]:
+        return (state for subtask in sorted(self.by_subtask) for state in self.by_subtask[subtask])
+
+    def lists(self) -> list[list[OperatorListState]]:
+        return [
+            [each for state in self.by_subtask.get(subtask, ()) for each in state.operator_state]
+            for subtask in range(self.parallelism)
+        ]
+
+    @property
+    def is_keyed(self) -> bool:
+        return any(state.key_groups is not None for state in self.states())
+
+
+def _by_operator(checkpoint: CompletedCheckpoint) -> dict[OperatorId, _OperatorState]:
+    operators: dict[OperatorId, _OperatorState] = {}
+    for entry in checkpoint.task_states:
+        for state in entry.state.operators if entry.state is not None else ():
+            operator = operators.get(state.operator_id)
+            if operator is None:
+                operator = operators[state.operator_id] = _OperatorState(
+                    parallelism=entry.parallelism,
+                    max_parallelism=entry.max_parallelism,
+                    in_flight=InFlightState(parallelism=entry.parallelism),
+                )
+            held = operator.in_flight.by_subtask if is_in_flight(state) else operator.by_subtask
+            held.setdefault(entry.subtask, []).append(state)
+    return operators
+
+
+def _left_over(
+    checkpoint: CompletedCheckpoint, states: Mapping[OperatorId, _OperatorState], vertices: Iterable[JobVertex]
+) -> tuple[OperatorId, ...]:
+    held = {
+        operator_id
+        for operator_id, state in states.items()
+        if state.in_flight.by_subtask or any(map(_holds_state, state.states()))
+    }
+    held |= {coordinator.operator_id for coordinator in checkpoint.coordinator_states}
+    there = {operator.operator_id for vertex in vertices for operator in vertex.operators}
+    return tuple(sorted(held - there))
+
+
+def _max_parallelism(vertex: JobVertex, own: Iterable[tuple[Operator, _OperatorState]]) -> int:
+    """The number of key groups that the vertex has from now on: with keyed state it is that of the checkpoint."""
+    max_parallelism = vertex.max_parallelism
+    for operator, state in sorted(own, key=lambda each: each[1].is_keyed):
+        named = f"{operator.name} ({operator.ref.uid})"
+        if vertex.parallelism > state.max_parallelism:
+            raise RescaleNotSupportedError(
+                f"{named} is to run with parallelism {vertex.parallelism}, but its maximum parallelism in the"
+                f" checkpoint is {state.max_parallelism}: set_parallelism(...) to that at most"
+            )
+        if vertex.is_max_parallelism_configured and vertex.max_parallelism != state.max_parallelism:
+            raise RescaleNotSupportedError(
+                f"{named} ran with the maximum parallelism {state.max_parallelism}, and the job sets it to"
+                f" {vertex.max_parallelism}: it decides which keys belong together and has to stay;"
+                f" set_max_parallelism({state.max_parallelism}), or leave it out"
+            )
+        max_parallelism = state.max_parallelism
+    return max_parallelism
+
+
+class _Redistribution:
+    """The state of one operator on its way to its subtasks.
+
+    Where the parallelism changes, `exclusive` files go with keyed state only: others are named by elements of lists.
+    """
+
+    def __init__(self, operator: Operator, old: _OperatorState, parallelism: int, max_parallelism: int) -> None:
+        self._operator = operator
+        self._old = old
+        self._parallelism = parallelism
+        self._max_parallelism = max_parallelism
+
+    def of_subtask(self, subtask: int) -> Iterator[OperatorSubtaskState]:
+        lists = self._lists[subtask]
+        if lists:
+            yield OperatorSubtaskState(operator_id=self._operator.operator_id, operator_state=tuple(lists))
+        for state in self._keyed(subtask):
+            if _holds_state(state):
+                yield state
+
+    @cached_property
+    def _lists(self) -> list[list[OperatorListState]]:
+        return repartition(self._old.lists(), self._parallelism)
+
+    def _keyed(self, subtask: int) -> Iterator[OperatorSubtaskState]:
+        if self._parallelism == self._old.parallelism:
+            return (replace(state, operator_state=()) for state in self._old.by_subtask.get(subtask, ()))
+        return self._cut(subtask)
+
+    def _cut(self, subtask: int) -> Iterator[OperatorSubtaskState]:
+        mine = key_groups_of(subtask, self._max_parallelism, self._parallelism)
+        # Whose key groups touch are neighbours, and no others are looked at.
+        first, last = (owner(end, self._max_parallelism, self._old.parallelism) for end in (mine.start, mine.end))
+        for old_subtask in range(first, last + 1):
+            for state in self._old.by_subtask.get(old_subtask, ()):
+                touched = None if state.key_groups is None else intersection(state.key_groups, mine)
+                if touched is not None:
+                    yield replace(state, operator_state=(), key_groups=touched)
+
+
+def _holds_state(state: OperatorSubtaskState) -> bool:
+    return bool(
+        any(each.elements for each in state.operator_state) or state.shared or state.exclusive or state.keyed_state
+    )

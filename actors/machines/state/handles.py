@@ -1,0 +1,142 @@
+"""Looking into snapshots: which files they refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata
+from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.state.handles import (
+    ExclusiveStateHandle,
+    OperatorListState,
+    OperatorSubtaskState,
+    SharedStateHandle,
+    TaskStateSnapshot,
+)
+from flykka.messages.state.operator_state import COMMITTABLES, PendingFile, StagedBatch
+from flykka.messages.wire.codec import decode, encode
+from flykka.messages.wire.ids import OperatorId
+
+
+def shared_state(snapshot: TaskStateSnapshot | None) -> Iterator[SharedStateHandle]:
+    """The shared state that a subtask refers to."""
+    for operator in snapshot.operators if snapshot else ():
+        yield from operator.shared
+
+
+def exclusive_state(snapshot: TaskStateSnapshot | None) -> Iterator[ExclusiveStateHandle]:
+    """The state of a subtask that belongs to one checkpoint alone."""
+    for operator in snapshot.operators if snapshot else ():
+        yield from operator.exclusive
+
+
+def with_shared_state(
+    snapshot: TaskStateSnapshot | None, kept: Callable[[SharedStateHandle], SharedStateHandle]
+) -> TaskStateSnapshot | None:
+    """The snapshot with each handle of shared state replaced by `kept(handle)`."""
+    if snapshot is None or not any(operator.shared for operator in snapshot.operators):
+        return snapshot
+    operators = tuple(
+        replace(operator, shared=tuple(kept(handle) for handle in operator.shared)) for operator in snapshot.operators
+    )
+    return replace(snapshot, operators=operators)
+
+
+def snapshots(checkpoint: CompletedCheckpoint) -> Iterable[TaskStateSnapshot | None]:
+    """The snapshots of all subtasks."""
+    return (entry.state for entry in checkpoint.task_states)
+
+
+def shared_state_of(checkpoint: CompletedCheckpoint) -> dict[str, SharedStateHandle]:
+    """The shared state of a whole checkpoint by its id: subtasks may refer to the same."""
+    return {handle.state_id: handle for snapshot in snapshots(checkpoint) for handle in shared_state(snapshot)}
+
+
+def exclusive_state_of(checkpoint: CompletedCheckpoint) -> tuple[ExclusiveStateHandle, ...]:
+    """The exclusive state of a whole checkpoint."""
+    return tuple(handle for snapshot in snapshots(checkpoint) for handle in exclusive_state(snapshot))
+
+
+def state_sizes(checkpoint: CompletedCheckpoint) -> dict[OperatorId, int]:
+    """How much state each operator has in a checkpoint, in bytes; who has none is not in it."""
+    sizes: dict[OperatorId, int] = {}
+    seen: set[str] = set()
+    for snapshot in snapshots(checkpoint):
+        for operator in snapshot.operators if snapshot else ():
+            own = sum(len(element) for each in operator.operator_state for element in each.elements)
+            shared = {handle.state_id: handle.size_bytes for handle in operator.shared if handle.state_id not in seen}
+            files = [*shared.values(), *(handle.size_bytes for handle in operator.exclusive)]
+            if own or operator.shared or operator.exclusive or operator.keyed_state:
+                size = own + len(operator.keyed_state) + sum(files)
+                sizes[operator.operator_id] = sizes.get(operator.operator_id, 0) + size
+            seen |= shared.keys()
+    for coordinator in checkpoint.coordinator_states:
+        sizes[coordinator.operator_id] = sizes.get(coordinator.operator_id, 0) + len(coordinator.data)
+    return sizes
+
+
+def operator_metadata(job_graph: JobGraph) -> tuple[OperatorMetadata, ...]:
+    """What a checkpoint tells of the operators of its job."""
+    return tuple(
+        OperatorMetadata(
+            operator_id=operator.operator_id,
+            ref=operator.ref,
+            name=operator.name,
+            kind=operator.kind,
+            parallelism=vertex.parallelism,
+            max_parallelism=vertex.max_parallelism,
+            state_schema=operator.state_schema,
+        )
+        for vertex in job_graph.vertices
+        for operator in vertex.operators
+    )
+
+
+def with_paths(savepoint: CompletedCheckpoint, named: Callable[[str], str]) -> CompletedCheckpoint:
+    """A savepoint with the paths of its files replaced by `named(path)`, those among what sinks have kept included."""
+
+    def renamed(operator: OperatorSubtaskState) -> OperatorSubtaskState:
+        return replace(
+            operator,
+            operator_state=_lists_renamed(operator.operator_state, named),
+            shared=tuple(replace(handle, path=named(handle.path)) for handle in operator.shared),
+            exclusive=tuple(replace(handle, path=named(handle.path)) for handle in operator.exclusive),
+        )
+
+    return with_operators(savepoint, renamed)
+
+
+def with_operators(
+    checkpoint: CompletedCheckpoint, changed: Callable[[OperatorSubtaskState], OperatorSubtaskState]
+) -> CompletedCheckpoint:
+    """A checkpoint with what each subtask holds of an operator replaced by `changed(state)`."""
+    return replace(
+        checkpoint,
+        task_states=tuple(
+            entry
+            if entry.state is None
+            else replace(entry, state=replace(entry.state, operators=tuple(map(changed, entry.state.operators))))
+            for entry in checkpoint.task_states
+        ),
+    )
+
+
+def _lists_renamed(lists: tuple[OperatorListState, ...], named: Callable[[str], str]) -> tuple[OperatorListState, ...]:
+    """Only sinks keep paths. What else operators keep stays as it is, unread: it may be of a connector's own kind."""
+    return tuple(
+        replace(each, elements=tuple(_element_renamed(element, named) for element in each.elements))
+        if each.name == COMMITTABLES
+        else each
+        for each in lists
+    )
+
+
+def _element_renamed(element: bytes, named: Callable[[str], str]) -> bytes:
+    match decode(element):
+        case PendingFile(in_savepoint=True, staged=staged) as file:
+            return encode(replace(file, staged=named(staged)))
+        case StagedBatch(in_savepoint=True, path=path) as batch:
+            return encode(replace(batch, path=named(path)))
+        case _:
+            return element

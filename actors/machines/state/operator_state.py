@@ -1,0 +1,145 @@
+"""Operator state: named lists, and who gets which element when the parallelism has changed.
+
+Follows Flink's RoundRobinOperatorStateRepartitioner. At an unchanged parallelism lists stay where they are, but for
+union state, of which everybody gets everything anyway, and for broadcast state that some subtasks lack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from flykka.actors.errors import UnreadableStateError
+from flykka.messages.state.handles import OperatorListState, OperatorStateMode, OperatorSubtaskState
+from flykka.messages.wire.codec import decode, encode
+from flykka.messages.wire.errors import DecodeError
+from flykka.messages.wire.message import Value
+
+Element = TypeVar("Element", bound=Value)
+
+Lists = Sequence[OperatorListState]
+"""The lists of one subtask; two of one name come from two subtasks."""
+
+
+def list_state(
+    name: str, elements: Iterable[Value], mode: OperatorStateMode = OperatorStateMode.SPLIT_DISTRIBUTE
+) -> OperatorListState:
+    """A list of values as a checkpoint keeps it."""
+    return OperatorListState(name=name, elements=tuple(encode(element) for element in elements), mode=mode)
+
+
+def elements_of(states: Iterable[OperatorSubtaskState], name: str, kind: type[Element]) -> list[Element]:
+    """The values of all lists of this name.
+
+    Raises:
+        UnreadableStateError: an element is damaged, of a version that is not known yet, or not of this kind.
+    """
+    return [
+        _element(element, f"list {name!r} of operator {state.operator_id}", kind)
+        for state in states
+        for each in state.operator_state
+        if each.name == name
+        for element in each.elements
+    ]
+
+
+def _element(data: bytes, of: str, kind: type[Element]) -> Element:
+    try:
+        element = decode(data)
+    except DecodeError as damaged:
+        raise UnreadableStateError(f"the checkpoint's {of} cannot be read: {damaged}") from damaged
+    if not isinstance(element, kind):
+        raise UnreadableStateError(
+            f"the checkpoint's {of} holds a {type(element).__name__} where a {kind.__name__} is expected"
+        )
+    return element
+
+
+def repartition(previous: Sequence[Lists], parallelism: int) -> list[list[OperatorListState]]:
+    """What each of `parallelism` subtasks gets of the lists of all subtasks before."""
+    assert parallelism > 0, f"parallelism {parallelism}"
+    grouped = _ByMode.of(previous)
+    if len(previous) == parallelism:
+        return _unchanged(previous, grouped)
+    result: list[list[OperatorListState]] = [[] for _ in range(parallelism)]
+    _split(grouped.split, result)
+    _union(grouped.union, result)
+    for lists in grouped.broadcast.values():
+        for subtask, received in enumerate(result):
+            received.append(lists[subtask % len(lists)])
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _ByMode:
+    """All lists by name, in the order in which the names first came."""
+
+    split: dict[str, list[OperatorListState]] = field(default_factory=dict)
+    union: dict[str, list[OperatorListState]] = field(default_factory=dict)
+    broadcast: dict[str, list[OperatorListState]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, previous: Sequence[Lists]) -> _ByMode:
+        grouped = cls()
+        for lists in previous:
+            for each in lists:
+                grouped._named(each.mode).setdefault(each.name, []).append(each)
+        return grouped
+
+    def _named(self, mode: OperatorStateMode) -> dict[str, list[OperatorListState]]:
+        match mode:
+            case OperatorStateMode.SPLIT_DISTRIBUTE:
+                return self.split
+            case OperatorStateMode.UNION:
+                return self.union
+            case OperatorStateMode.BROADCAST:
+                return self.broadcast
+
+
+def _unchanged(previous: Sequence[Lists], grouped: _ByMode) -> list[list[OperatorListState]]:
+    result = [[each for each in lists if each.mode is not OperatorStateMode.UNION] for lists in previous]
+    _union(grouped.union, result)
+    # A subtask that had finished has left nothing behind; what the others hold is the same everywhere.
+    for name, lists in grouped.broadcast.items():
+        for subtask, received in enumerate(result):
+            if all(each.name != name for each in received):
+                received.append(lists[subtask % len(lists)])
+    return result
+
+
+def _split(named: dict[str, list[OperatorListState]], result: list[list[OperatorListState]]) -> None:
+    """Deal the elements of each name out in even runs; who gets one more changes from name to name."""
+    parallelism, start = len(result), 0
+    for lists in named.values():
+        share, more = divmod(sum(len(each.elements) for each in lists), parallelism)
+        pieces = _Pieces(lists)
+        for turn in range(parallelism):
+            result[(start + turn) % parallelism] += pieces.take(share + (turn < more))
+        start = (start + more) % parallelism
+
+
+class _Pieces:
+    """The elements of several lists in order, taken off in runs; what is taken remembers which list it was of."""
+
+    def __init__(self, lists: Lists) -> None:
+        self._lists = lists
+        self._list = 0
+        self._offset = 0
+
+    def take(self, count: int) -> Iterator[OperatorListState]:
+        while count > 0:
+            current = self._lists[self._list]
+            piece = current.elements[self._offset : self._offset + count]
+            self._offset += len(piece)
+            if self._offset == len(current.elements):
+                self._list, self._offset = self._list + 1, 0
+            count -= len(piece)
+            if piece:
+                yield replace(current, elements=piece)
+
+
+def _union(named: dict[str, list[OperatorListState]], result: list[list[OperatorListState]]) -> None:
+    everything = [each for lists in named.values() for each in lists]
+    for received in result:
+        received += everything

@@ -1,0 +1,115 @@
+"""The legal moves of a job, of an execution attempt and of a task, as literal tables (Flink's JobStatus and
+ExecutionState).
+
+Nothing moves but through `job_may_move`, `execution_may_move` and `task_may_move`; the diagrams and tables of the
+documentation are printed from these, so that they cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TypeVar
+
+from flykka.messages.control.job import JobStatus
+from flykka.messages.tasks.task import ExecutionState
+
+S = TypeVar("S", bound=StrEnum)
+J = JobStatus
+E = ExecutionState
+
+JOB_MOVES: dict[JobStatus, tuple[JobStatus, ...]] = {
+    J.CREATED: (J.RUNNING, J.FAILING, J.CANCELLING, J.SUSPENDED),
+    J.RUNNING: (J.FINISHED, J.FAILING, J.CANCELLING, J.SUSPENDED),
+    J.FAILING: (J.RESTARTING, J.FAILED, J.CANCELLING, J.SUSPENDED),
+    J.RESTARTING: (J.CREATED, J.FAILING, J.CANCELED, J.SUSPENDED),
+    J.CANCELLING: (J.CANCELED, J.FAILING, J.SUSPENDED),
+    J.RECONCILING: (),
+    J.FAILED: (),
+    J.CANCELED: (),
+    J.FINISHED: (),
+    J.SUSPENDED: (),
+}
+"""A global failure overrides a running cancellation. RECONCILING is Flink's takeover; no move leads there."""
+
+EXECUTION_MOVES: dict[ExecutionState, tuple[ExecutionState, ...]] = {
+    E.CREATED: (E.SCHEDULED, E.DEPLOYING, E.CANCELED, E.FAILED),
+    E.SCHEDULED: (E.DEPLOYING, E.CANCELED, E.FAILED),
+    E.DEPLOYING: (E.RUNNING, E.FINISHED, E.CANCELING, E.CANCELED, E.FAILED),
+    E.RUNNING: (E.FINISHED, E.CANCELING, E.CANCELED, E.FAILED),
+    E.CANCELING: (E.CANCELED,),
+    E.RECONCILING: (),
+    E.FINISHED: (),
+    E.CANCELED: (),
+    E.FAILED: (),
+}
+"""A failure while cancelling ends CANCELED, and so does a task that finishes before the cancellation reaches it."""
+
+TASK_MOVES: dict[ExecutionState, tuple[ExecutionState, ...]] = {
+    E.CREATED: (E.DEPLOYING, E.CANCELING, E.FAILED),
+    E.DEPLOYING: (E.RUNNING, E.CANCELING, E.FAILED),
+    E.RUNNING: (E.FINISHED, E.CANCELING, E.FAILED),
+    E.CANCELING: (E.CANCELED,),
+    E.FINISHED: (),
+    E.CANCELED: (),
+    E.FAILED: (),
+}
+"""The same attempt on its TaskManager. It is deployed with its slot, so that it never waits for one here."""
+
+JOB_TERMINAL = frozenset({J.FAILED, J.CANCELED, J.FINISHED, J.SUSPENDED})
+JOB_GLOBALLY_TERMINAL = JOB_TERMINAL - {J.SUSPENDED}
+JOB_HAS_CAUSE = frozenset({J.FAILING, J.RESTARTING, J.FAILED})
+"""Of these statuses is told what the job has failed of."""
+"""Terminal for everybody: nothing may take the job up again. A suspended job another leader may."""
+EXECUTION_TERMINAL = frozenset({E.FINISHED, E.CANCELED, E.FAILED})
+
+
+def job_may_move(from_status: JobStatus, to_status: JobStatus) -> bool:
+    """Whether the table of jobs knows the move."""
+    return to_status in JOB_MOVES[from_status]
+
+
+def execution_may_move(from_state: ExecutionState, to_state: ExecutionState) -> bool:
+    """Whether the table of execution attempts knows the move."""
+    return to_state in EXECUTION_MOVES[from_state]
+
+
+def task_may_move(from_state: ExecutionState, to_state: ExecutionState) -> bool:
+    """Whether the table of tasks knows the move."""
+    return to_state in TASK_MOVES[from_state]
+
+
+def job_status_diagram() -> str:
+    """The life of a job as a Mermaid state diagram."""
+    return _diagram(JOB_MOVES, J.CREATED, JOB_TERMINAL)
+
+
+def execution_state_diagram() -> str:
+    """The life of an execution attempt, as the JobMaster sees it, as a Mermaid state diagram."""
+    return _diagram(EXECUTION_MOVES, E.CREATED, EXECUTION_TERMINAL)
+
+
+def task_state_diagram() -> str:
+    """The life of an attempt on its TaskManager as a Mermaid state diagram."""
+    return _diagram(TASK_MOVES, E.CREATED, EXECUTION_TERMINAL)
+
+
+def terminal_table() -> str:
+    """Which states end what, as a table of Markdown."""
+    lines = ["| | ends it | for everybody |", "| --- | --- | --- |"]
+    for status in JOB_MOVES:
+        lines.append(_terminal(f"job {status}", status in JOB_TERMINAL, status in JOB_GLOBALLY_TERMINAL))
+    for state in EXECUTION_MOVES:
+        lines.append(_terminal(f"attempt {state}", state in EXECUTION_TERMINAL, state in EXECUTION_TERMINAL))
+    return "\n".join(lines) + "\n"
+
+
+def _terminal(what: str, ends: bool, for_everybody: bool) -> str:
+    return f"| {what} | {'yes' if ends else 'no'} | {'yes' if for_everybody else 'no'} |"
+
+
+def _diagram(moves: Mapping[S, tuple[S, ...]], start: S, terminal: frozenset[S]) -> str:
+    lines = ["stateDiagram-v2", f"    [*] --> {start}"]
+    lines += [f"    {source} --> {target}" for source, targets in moves.items() for target in targets]
+    lines += [f"    {state} --> [*]" for state in moves if state in terminal]
+    return "\n".join(lines) + "\n"

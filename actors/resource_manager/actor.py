@@ -1,0 +1,389 @@
+"""The ResourceManager: starts TaskManagers, knows their slots, and gives the slots to the JobMasters that ask.
+
+It holds the refs and the sessions; which slot goes to whom and how many TaskManagers there are to be is decided by the
+`SlotManager`, who is silent for too long by the `HeartbeatMonitor`. Every registration has a session of its own, which
+ends with it: what somebody says who was given up, or whose place another one has taken, comes no further.
+
+What it knows it can be told anew. When it ends, the ClusterEntrypoint starts another one, which finds the TaskManagers
+that live; they register with a report of their slots, and JobMasters ask again for what they wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import assert_never
+
+from flykka.actors.machines.heartbeat import (
+    HeartbeatEvent,
+    HeartbeatMonitor,
+    HeartbeatReceived,
+    HeartbeatTick,
+    MonitorTarget,
+    SendHeartbeatRequest,
+    TargetTimedOut,
+    UnmonitorTarget,
+)
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS, SlotManager
+from flykka.actors.machines.slots.slot_manager_events import (
+    AcceptTaskManager,
+    AllocationConfirmed,
+    AllocationRefused,
+    AskWhetherReleasable,
+    FailAllocation,
+    GiveSlot,
+    JobGone,
+    LetTaskManagerGo,
+    RefuseTaskManager,
+    ResourceManagerStarted,
+    SlotFreed,
+    SlotManagerEffect,
+    SlotManagerEvent,
+    SlotRequestCancelled,
+    SlotRequested,
+    SlotsReported,
+    StartTaskManager,
+    TaskManagerAnswered,
+    TaskManagerGone,
+    TaskManagerRegistered,
+    TimeoutCheckDue,
+    UnfulfillableRequestsRefused,
+)
+from flykka.actors.machines.slots.task_manager_slots import SlotState
+from flykka.actors.machines.slots.task_manager_tracker import NAME, Workers
+from flykka.actors.resource_manager.registrations import Registrations
+from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest, JobMasterHeartbeat
+from flykka.messages.control.registration import (
+    AcknowledgeRegistration,
+    AskForRelease,
+    DisconnectJobMaster,
+    DisconnectResourceManager,
+    DisconnectTaskManager,
+    JobMasterRegistrationSuccess,
+    RefuseRegistration,
+    RegisterJobMaster,
+    RegisterTaskManager,
+    ReleaseAnswer,
+    ReleaseTaskManager,
+    ResourceManagerLeaderAddress,
+    SlotReport,
+    StartTaskManagerDue,
+    StartUpPeriodElapsed,
+)
+from flykka.messages.control.slots import (
+    AllocateSlot,
+    AllocateSlotConfirmed,
+    AllocateSlotRefused,
+    CancelSlotRequest,
+    RequestSlot,
+    SlotAvailable,
+    SlotRequestFailed,
+)
+from flykka.messages.monitoring.explanation import ExplainSlots, SlotsExplained
+from flykka.messages.wire.ids import JobId, TaskManagerId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref, is_former
+from flykka.runtime.actor import Actor
+from flykka.runtime.errors import SpawnRefusedError
+from flykka.runtime.leader_session import Gateway
+from flykka.runtime.mailboxes.control_aware import ControlAwareMailbox
+from flykka.runtime.props import Props
+from flykka.runtime.signals import Terminated
+
+TaskManagerProps = Callable[[TaskManagerId, Ref], Props]
+"""How a TaskManager of this id is made; the ref is the ResourceManager's, at which it is to register."""
+
+
+class ResourceManager(Actor):
+    """One per system, `/user/resource-manager`; the TaskManagers are its siblings, so that they outlive it."""
+
+    mailbox = ControlAwareMailbox()
+
+    def __init__(
+        self,
+        workers: Workers,
+        task_manager_props: TaskManagerProps,
+        *,
+        heartbeat_interval_ms: int,
+        heartbeat_timeout_ms: int,
+        slot_request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+    ) -> None:
+        self._task_manager_props = task_manager_props
+        self._heartbeat_interval_ms = heartbeat_interval_ms
+        self._heartbeat_timeout_ms = heartbeat_timeout_ms
+        self._slots = SlotManager(workers, request_timeout_ms=slot_request_timeout_ms)
+        self._heartbeats = HeartbeatMonitor()
+        self._heartbeats_of_jobs = HeartbeatMonitor()
+        self._task_managers: dict[TaskManagerId, Ref] = {}
+        self._ids: dict[Ref, TaskManagerId] = {}
+        self._job_masters: dict[JobId, Gateway] = {}
+
+    def pre_start(self) -> None:
+        """Begin to watch, take over the TaskManagers that live, and start those that are missing."""
+        self._registrations = Registrations(self.context)
+        self.context.timers.start_fixed_delay("heartbeat", self._heartbeat_interval_ms, HeartbeatDue())
+        self.context.timers.start_once("start-up", self._heartbeat_timeout_ms, StartUpPeriodElapsed())
+        self._decide(ResourceManagerStarted(task_managers=self._survivors()))
+
+    def post_restart(self, cause: BaseException | None) -> None:
+        """What the failed instance knew is lost, and nobody would tell this one: end, and be started anew."""
+        self.context.stop()
+
+    def handle_message(self, message: Message) -> None:
+        """Translate what is said into what the machines understand."""
+        match message:
+            case RegisterTaskManager():
+                self._on_register_task_manager(message)
+            case Heartbeat(task_manager_id=task_manager, slot_report=report):
+                self._watch_over(HeartbeatReceived(target=task_manager))
+                if report is not None:
+                    self._decide(SlotsReported(task_manager=task_manager, report=report))
+            case JobMasterHeartbeat(job_id=job_id):
+                self._watch_over_jobs(HeartbeatReceived(target=job_id))
+            case HeartbeatDue():
+                self._watch_over(HeartbeatTick())
+                self._watch_over_jobs(HeartbeatTick())
+                self._decide(TimeoutCheckDue())
+            case StartUpPeriodElapsed():
+                # Before, somebody might come with slots that are larger than those known.
+                self._decide(UnfulfillableRequestsRefused(is_on=True))
+            case DisconnectTaskManager(task_manager_id=task_manager, cause=cause) if (
+                task_manager in self._task_managers
+            ):
+                self._lose(task_manager, cause.message, is_superseded=message.will_return)
+            case StartTaskManagerDue(task_manager_id=task_manager):
+                self._start(task_manager)
+            case RegisterJobMaster() | DisconnectJobMaster():
+                self._on_job_master(message)
+            case ExplainSlots(reply_to=reply_to):
+                reply_to.tell(self.explain(self.context.now()))
+            case Terminated(ref=ref):
+                self._on_terminated(ref)
+            case _:
+                self._on_slot_message(message)
+
+    def explain(self, now: int) -> SlotsExplained:
+        """Which slots are there, and how many requests wait for one."""
+        states = self._slots.slot_states.values()
+        return SlotsExplained(
+            now_ms=now,
+            task_managers=self._slots.task_managers,
+            slots=len(states),
+            free=sum(state is SlotState.FREE for state in states),
+            pending_requests=len(self._slots.waiting_requests),
+        )
+
+    # TaskManagers
+
+    def _survivors(self) -> tuple[TaskManagerId, ...]:
+        """Those whom an earlier ResourceManager has started: they learn where to register."""
+        found = self.context.actor_selection(f"../{NAME}*").resolve()
+        for ref in found:
+            self._know(TaskManagerId(ref.path.rpartition("/")[2]), ref)
+            ref.tell(ResourceManagerLeaderAddress(resource_manager=self.context.ref))
+        return tuple(self._ids.values())
+
+    def _start(self, task_manager: TaskManagerId) -> None:
+        try:
+            ref = self.context.spawn_top_level(self._task_manager_props(task_manager, self.context.ref), task_manager)
+        except SpawnRefusedError:
+            return  # The cluster ends before it has come up, as when its first job is refused.
+        self._know(task_manager, ref)
+
+    def _know(self, task_manager: TaskManagerId, ref: Ref) -> None:
+        self._task_managers[task_manager] = ref
+        self._ids[ref] = task_manager
+        self.context.watch(ref)
+        # One that never registers is as good as dead.
+        self._watch_over(MonitorTarget(target=task_manager, timeout_ms=self._heartbeat_timeout_ms, is_asked=False))
+
+    def _on_register_task_manager(self, message: RegisterTaskManager) -> None:
+        task_manager = message.task_manager_id
+        if is_former(message.task_manager, self._task_managers.get(task_manager)):
+            self.context.reject(f"another {task_manager} has taken its place")
+            return
+        if message.task_manager not in self._ids:
+            if task_manager in self._task_managers:
+                self._lose(task_manager, f"another {task_manager} has taken its place", is_superseded=True)
+            self._know(task_manager, message.task_manager)
+        self._decide(
+            TaskManagerRegistered(
+                task_manager=task_manager,
+                report=message.slot_report or SlotReport(slots=()),
+                instance=message.task_manager.incarnation,
+            )
+        )
+
+    def _lose(self, task_manager: TaskManagerId, reason: str, *, is_superseded: bool = False) -> None:
+        instance = self._task_managers[task_manager].incarnation
+        self._forget(task_manager)
+        self._decide(
+            TaskManagerGone(task_manager=task_manager, reason=reason, instance=instance, is_superseded=is_superseded)
+        )
+
+    def _forget(self, task_manager: TaskManagerId) -> None:
+        ref = self._task_managers.pop(task_manager)
+        del self._ids[ref]
+        self._registrations.end(ref)
+        self._watch_over(UnmonitorTarget(target=task_manager))
+
+    def _on_terminated(self, ref: Ref) -> None:
+        task_manager = self._ids.get(ref)
+        if task_manager is not None:
+            self._lose(task_manager, f"{task_manager} has ended")
+            return
+        for job_id in [job_id for job_id, gateway in self._job_masters.items() if gateway.ref == ref]:
+            self._forget_job(job_id)
+
+    # JobMasters
+
+    def _on_job_master(self, message: RegisterJobMaster | DisconnectJobMaster) -> None:
+        match message:
+            case RegisterJobMaster():
+                self._on_register_job_master(message)
+            case DisconnectJobMaster(job_id=job_id) if job_id in self._job_masters:
+                self._forget_job(job_id)
+            case DisconnectJobMaster():
+                self.context.unhandled(message)
+            case _:
+                assert_never(message)
+
+    def _on_register_job_master(self, message: RegisterJobMaster) -> None:
+        job_id, job_master = message.job_id, message.job_master
+        known = self._job_masters.get(job_id)
+        if known is not None and is_former(job_master, known.ref):
+            self.context.reject(f"another JobMaster leads {job_id}")
+            return
+        if known is not None and known.ref != job_master:
+            self._forget_job(job_id)
+        if job_id not in self._job_masters:
+            self._job_masters[job_id] = Gateway(job_master, message.leader_session_id)
+            self.context.watch(job_master)
+        was_known = job_master in self._registrations
+        session = self._registrations.begin(job_master)
+        self._job_masters[job_id].tell(JobMasterRegistrationSuccess(leader_session_id=session))
+        if not was_known:
+            watch = MonitorTarget(target=job_id, timeout_ms=self._heartbeat_timeout_ms, is_asked=True)
+            self._watch_over_jobs(watch)
+
+    def _forget_job(self, job_id: JobId) -> None:
+        self._registrations.end(self._job_masters.pop(job_id).ref)
+        self._watch_over_jobs(UnmonitorTarget(target=job_id))
+        self._decide(JobGone(job_id=job_id))
+
+    # Slots
+
+    def _on_slot_message(self, message: Message) -> None:
+        match message:
+            case RequestSlot(job_id=job_id, allocation_id=allocation_id) if job_id in self._job_masters:
+                request = SlotRequested(job_id=job_id, allocation_id=allocation_id, resources=message.resources)
+                self._decide(request)
+            case RequestSlot(job_id=job_id, allocation_id=allocation_id, job_master=job_master):
+                reason = f"the JobMaster of {job_id} is not registered"
+                job_master.tell(SlotRequestFailed(allocation_id=allocation_id, reason=reason))
+            case CancelSlotRequest(allocation_id=allocation_id):
+                self._decide(SlotRequestCancelled(allocation_id=allocation_id))
+            case AllocateSlotConfirmed(slot_id=slot, job_id=job_id, allocation_id=allocation_id):
+                self._decide(AllocationConfirmed(slot_id=slot, job_id=job_id, allocation_id=allocation_id))
+            case AllocateSlotRefused(slot_id=slot, allocation_id=allocation_id, occupied_by=holder):
+                self._decide(AllocationRefused(slot_id=slot, allocation_id=allocation_id, occupied_by=holder))
+            case SlotAvailable(slot_id=slot, allocation_id=allocation_id):
+                self._decide(SlotFreed(slot_id=slot, allocation_id=allocation_id))
+            case ReleaseAnswer(task_manager_id=task_manager, idle_period=period, can_be_released=can):
+                self._decide(TaskManagerAnswered(task_manager=task_manager, idle_period=period, can_be_released=can))
+            case _:
+                self.context.unhandled(message)
+
+    # What the machines decide
+
+    def _decide(self, event: SlotManagerEvent) -> None:
+        for effect in self._slots.handle(event, self.context.now()):
+            self._perform(effect)
+
+    def _watch_over(self, event: HeartbeatEvent) -> None:
+        for effect in self._heartbeats.handle(event, self.context.now()):
+            match effect:
+                case SendHeartbeatRequest(target=target):
+                    request = HeartbeatRequest(origin=self.context.ref)
+                    self._registrations.tell(self._task_managers[TaskManagerId(target)], request)
+                case TargetTimedOut(target=target, silent_ms=silent_ms):
+                    # It may only be stuck: end it, so that nothing of it works on beside its successor.
+                    self.context.stop(self._task_managers[TaskManagerId(target)])
+                    self._lose(TaskManagerId(target), f"{target} was silent for {silent_ms} ms")
+                case Ignore():
+                    pass
+                case _:
+                    assert_never(effect)
+
+    def _watch_over_jobs(self, event: HeartbeatEvent) -> None:
+        for effect in self._heartbeats_of_jobs.handle(event, self.context.now()):
+            match effect:
+                case SendHeartbeatRequest(target=job_id):
+                    self._registrations.tell(
+                        self._job_masters[JobId(job_id)].ref, HeartbeatRequest(origin=self.context.ref)
+                    )
+                case TargetTimedOut(target=target):
+                    # It may only be stuck, and is to know that nobody looks for slots for it any more.
+                    job_id = JobId(target)
+                    self._registrations.tell(self._job_masters[job_id].ref, DisconnectResourceManager(job_id=job_id))
+                    self._forget_job(job_id)
+                case Ignore():
+                    pass
+                case _:
+                    assert_never(effect)
+
+    def _perform(self, effect: SlotManagerEffect) -> None:
+        match effect:
+            case StartTaskManager(task_manager=task_manager, delay_ms=0):
+                self._start(task_manager)
+            case StartTaskManager(task_manager=task_manager, delay_ms=delay_ms):
+                due = StartTaskManagerDue(task_manager_id=task_manager)
+                self.context.timers.start_once(f"start-{task_manager}", delay_ms, due)
+            case AcceptTaskManager(task_manager=task_manager):
+                self._acknowledge(task_manager)
+            case RefuseTaskManager(task_manager=task_manager, reason=reason):
+                self._task_managers[task_manager].tell(RefuseRegistration(reason=reason))
+                self._forget(task_manager)
+            case GiveSlot(task_manager=task_manager, slot_id=slot, job_id=job_id, allocation_id=allocation_id):
+                job_master = self._job_masters[job_id]
+                request = AllocateSlot(
+                    slot_id=slot,
+                    job_id=job_id,
+                    allocation_id=allocation_id,
+                    job_master=job_master.ref,
+                    job_leader_session_id=job_master.leader_session_id,
+                )
+                self._registrations.tell(self._task_managers[task_manager], request)
+            case AskWhetherReleasable(task_manager=task_manager, idle_period=period):
+                self._registrations.tell(self._task_managers[task_manager], AskForRelease(idle_period=period))
+            case LetTaskManagerGo(task_manager=task_manager):
+                self._registrations.tell(self._task_managers[task_manager], ReleaseTaskManager())
+                self._forget(task_manager)
+            case FailAllocation(job_id=job_id):
+                if job_id in self._job_masters:
+                    failed = SlotRequestFailed(
+                        allocation_id=effect.allocation_id,
+                        reason=effect.reason,
+                        is_unfulfillable=effect.is_unfulfillable,
+                    )
+                    self._job_masters[job_id].tell(failed)
+            case Ignore():
+                pass
+            case _:
+                assert_never(effect)
+
+    def _acknowledge(self, task_manager: TaskManagerId) -> None:
+        ref = self._task_managers[task_manager]
+        was_known = ref in self._registrations
+        # Told plainly: only by this message does the TaskManager learn of the session.
+        ref.tell(
+            AcknowledgeRegistration(
+                leader_session_id=self._registrations.begin(ref),
+                heartbeat_interval_ms=self._heartbeat_interval_ms,
+                heartbeat_timeout_ms=self._heartbeat_timeout_ms,
+            )
+        )
+        if not was_known:
+            # Only an answer is a sign of life: one that registers again and again may hear nothing of what it is told.
+            watch = MonitorTarget(target=task_manager, timeout_ms=self._heartbeat_timeout_ms, is_asked=True)
+            self._watch_over(watch)

@@ -1,0 +1,1 @@
+"""The Task of one execution attempt, and the bridge between it and its engine."""

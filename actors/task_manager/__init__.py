@@ -1,0 +1,1 @@
+"""The TaskManager and its parts."""

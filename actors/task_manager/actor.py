@@ -1,0 +1,370 @@
+"""The TaskManager: offers its slots to the JobMasters that the ResourceManager names, and runs a Task per attempt.
+
+It holds the refs and the sessions; the slots are the `SlotTable`'s. Messages for a task are handed on to the Task of
+their attempt. A JobMaster is connected from its first allocation until it leaves or is lost; then its tasks end.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import assert_never
+
+from flykka.actors.data_plane import DataPlane
+from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
+from flykka.actors.machines.execution.declines import not_ready
+from flykka.actors.machines.heartbeat import (
+    HeartbeatEvent,
+    HeartbeatMonitor,
+    HeartbeatReceived,
+    HeartbeatTick,
+    MonitorTarget,
+    SendHeartbeatRequest,
+    TargetTimedOut,
+    UnmonitorTarget,
+)
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.slots import slot_table_events
+from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
+from flykka.actors.machines.slots.slot_table import SlotTable
+from flykka.actors.machines.slots.slot_table_events import (
+    AllocationRequested,
+    JobConnected,
+    JobDisconnected,
+    SlotFreeRequested,
+    TaskSubmitted,
+)
+from flykka.actors.resource_manager_connection import ResourceManagerConnection
+from flykka.actors.task_manager.running_tasks import RunningTasks
+from flykka.actors.task_manager.task_slots import TaskSlots
+from flykka.messages.checkpointing.checkpoint import (
+    AbstractCheckpointMessage,
+    TaskCheckpointMessages,
+    TriggerCheckpoint,
+)
+from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest
+from flykka.messages.control.leader import JobManagerLeaderAddress
+from flykka.messages.control.registration import (
+    AcknowledgeRegistration,
+    AskForRelease,
+    DisconnectJobMaster,
+    DisconnectTaskManager,
+    RefuseRegistration,
+    RegisterTaskManager,
+    RegistrationDue,
+    ReleaseAnswer,
+    ReleaseTaskManager,
+    ResourceManagerLeaderAddress,
+    SlotReport,
+)
+from flykka.messages.control.slots import AcceptSlots, AllocateSlot, FreeSlot, OfferTimedOut, SlotTimedOut
+from flykka.messages.graph.job_graph import ResourceSpec, TaskCancellationSettings
+from flykka.messages.tasks.exchange import (
+    AddCredit,
+    CancelPartitionRequest,
+    PartitionRequest,
+    RedistributionDue,
+)
+from flykka.messages.tasks.source import AddSplits, NoMoreSplits
+from flykka.messages.tasks.task import (
+    CancelTask,
+    FatalErrorOccurred,
+    KeepPartitions,
+    PartitionProducerState,
+    PartitionsReleased,
+    ReleasePartitions,
+    SubmitTask,
+    UpdateTaskExecutionState,
+)
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import AllocationId, JobId, LeaderSessionId, TaskManagerId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.actor import Actor
+from flykka.runtime.leader_session import Gateway
+from flykka.runtime.mailboxes.control_aware import ControlAwareMailbox
+from flykka.runtime.signals import Terminated
+from flykka.runtime.supervision import STOPPING_STRATEGY
+
+_log = logging.getLogger(__name__)
+
+_RESOURCE_MANAGER = "resource-manager"
+"""What the ResourceManager is called among the targets of the heartbeats; the others are job ids."""
+
+
+class TaskManager(Actor):
+    """One of the configured number, `/user/task-manager-<n>`. A Task that fails is not restarted: a new attempt is."""
+
+    supervisor_strategy = STOPPING_STRATEGY
+    mailbox = ControlAwareMailbox()
+
+    def __init__(
+        self,
+        task_manager_id: TaskManagerId,
+        slots: int,
+        resource_manager: Ref,
+        data_plane: DataPlane,
+        *,
+        slot_size: ResourceSpec = UNSPECIFIED,
+        task_cancellation: TaskCancellationSettings | None = None,
+        network: NetworkSettings | None = None,
+    ) -> None:
+        self._id = task_manager_id
+        self._address = resource_manager
+        self._data_plane = data_plane
+        self._task_cancellation = task_cancellation or TaskCancellationSettings()
+        self._table = SlotTable(task_manager_id, slots, slot_size)
+        self._network = network
+        self._heartbeats = HeartbeatMonitor()
+        self._tick_ms: int | None = None
+        self._job_masters: dict[JobId, Gateway] = {}
+        self._leader_session_id: LeaderSessionId | None = None
+        self._leaders: dict[JobId, LeaderSessionId] = {}
+        """The sessions under which the JobMasters speak; a gateway has the one of the registration, once it holds."""
+
+    def pre_start(self) -> None:
+        """Register, and go on registering until somebody answers."""
+        self._tasks = RunningTasks(self.context, self._data_plane, self._task_cancellation, self._network)
+        self._resource_manager = ResourceManagerConnection(self.context, self._address, self._introduction)
+        self._slots = TaskSlots(
+            self.context, self._id, self._table, self._tasks, self._job_masters, self._resource_manager.tell
+        )
+        self._resource_manager.seek()
+
+    def post_restart(self, cause: BaseException | None) -> None:
+        """The slots and tasks of the failed instance are lost: end, so that a new TaskManager takes their place."""
+        self.context.stop()
+
+    def handle_message(self, message: Message) -> None:
+        """Hand messages for a task on; the rest are about slots or about who is there."""
+        match message:
+            case AbstractCheckpointMessage():
+                self._on_checkpoint_message(message)
+            case TaskCheckpointMessages(messages=messages):
+                for each in messages:
+                    self._on_checkpoint_message(each)
+            case CancelTask(attempt=attempt) | AddSplits(attempt=attempt) | NoMoreSplits(attempt=attempt):
+                self._tasks.hand_on(attempt, message)
+            case PartitionRequest():
+                self._tasks.serve(message)
+            case AddCredit() | CancelPartitionRequest():
+                self._tasks.on_consumer(message)
+            case RedistributionDue():
+                self._tasks.redistribute()
+            case UpdateTaskExecutionState(state=reached):
+                self._tasks.note(reached)
+            case KeepPartitions() | ReleasePartitions() | PartitionsReleased():
+                self._tasks.take(message)
+            case PartitionProducerState(attempt=attempt):
+                self._tasks.hand_on(attempt, message)
+            case FatalErrorOccurred():
+                self._on_fatal_error(message)
+            case SubmitTask(descriptor=descriptor):
+                self._slots.decide(TaskSubmitted(descriptor=descriptor))
+            case AllocateSlot():
+                self._on_allocate_slot(message)
+            case AcceptSlots(job_id=job_id, accepted=accepted, offer=offer):
+                self._slots.decide(slot_table_events.OfferAnswered(job_id=job_id, accepted=accepted, offer=offer))
+            case OfferTimedOut(job_id=job_id, offer=offer):
+                self._slots.decide(slot_table_events.OfferTimedOut(job_id=job_id, offer=offer))
+            case SlotTimedOut(allocation_id=allocation_id):
+                self._slots.decide(slot_table_events.SlotTimedOut(allocation_id=allocation_id))
+            case FreeSlot(allocation_id=allocation_id):
+                self._slots.decide(SlotFreeRequested(allocation_id=allocation_id))
+            case Terminated(ref=ref):
+                self._on_terminated(ref)
+            case _:
+                self._on_presence(message)
+
+    def _on_presence(self, message: Message) -> None:
+        """Who is there, and who is not."""
+        match message:
+            case HeartbeatRequest(origin=origin, allocations=allocations):
+                self._on_heartbeat_request(origin, allocations)
+            case AskForRelease(idle_period=idle_period):
+                may_go = not self._tasks.keeps_results
+                answer = ReleaseAnswer(task_manager_id=self._id, idle_period=idle_period, can_be_released=may_go)
+                self._resource_manager.tell(answer)
+            case ReleaseTaskManager():
+                self._slots.decide(slot_table_events.TableClosed())
+            case HeartbeatDue():
+                self._watch_over(HeartbeatTick())
+            case AcknowledgeRegistration(job_id=None):
+                self._on_registered(message)
+            case AcknowledgeRegistration(job_id=job_id) if job_id is not None:
+                self._on_job_master_ready(job_id, message)
+            case RefuseRegistration():
+                self._on_refused()
+            case RegistrationDue():
+                self._resource_manager.register()
+            case ResourceManagerLeaderAddress(resource_manager=leader):
+                if self._resource_manager.has_changed_to(leader):
+                    self._seek_resource_manager()
+            case DisconnectJobMaster(job_id=job_id):
+                self._disconnect(job_id)
+            case JobManagerLeaderAddress(leader_session_id=session):
+                self._on_leader(session)
+            case _:
+                self.context.unhandled(message)
+
+    # Tasks
+
+    def _on_checkpoint_message(self, message: AbstractCheckpointMessage) -> None:
+        job_master = self._job_masters.get(message.job_id)
+        if isinstance(message, TriggerCheckpoint) and message.attempt not in self._tasks and job_master is not None:
+            job_master.tell(not_ready(message))
+        else:
+            self._tasks.hand_on(message.attempt, message)
+
+    def _on_fatal_error(self, error: FatalErrorOccurred) -> None:
+        """Nobody knows what runs here any more: end, as Flink's TaskManager process does, and be replaced."""
+        _log.error("%s gives up: %s", self._id, error.cause.message)
+        self.context.publish(error)
+        farewell = DisconnectTaskManager(task_manager_id=self._id, cause=error.cause)
+        self._resource_manager.tell(farewell)
+        for job_master in self._job_masters.values():
+            job_master.tell(farewell)
+        self.context.stop()
+
+    # The ResourceManager
+
+    def _seek_resource_manager(self) -> None:
+        self._watch_over(UnmonitorTarget(target=_RESOURCE_MANAGER))
+        self._resource_manager.seek()
+
+    def _introduction(self) -> RegisterTaskManager:
+        return self._registration(self._table.report())
+
+    def _registration(self, slot_report: SlotReport | None = None) -> RegisterTaskManager:
+        return RegisterTaskManager(task_manager_id=self._id, task_manager=self.context.ref, slot_report=slot_report)
+
+    def _on_registered(self, message: AcknowledgeRegistration) -> None:
+        if self._resource_manager.acknowledge(message.leader_session_id):
+            self._expect_heartbeats(_RESOURCE_MANAGER, message)
+
+    def _on_refused(self) -> None:
+        if self._resource_manager.is_with(self.context.sender):
+            # It has given this TaskManager up and started another one.
+            self.context.stop()
+            return
+        jobs = self._jobs_of(self.context.sender)
+        for job_id in jobs:
+            self._disconnect(job_id)
+        if not jobs:
+            self.context.reject("nobody has asked the sender for a registration")
+
+    # JobMasters
+
+    def _on_allocate_slot(self, message: AllocateSlot) -> None:
+        job_id = message.job_id
+        session = message.job_leader_session_id
+        if self._leaders.get(job_id, session) != session:
+            self._leave_former_leader(job_id)
+        self._slots.decide(
+            AllocationRequested(slot_id=message.slot_id, job_id=job_id, allocation_id=message.allocation_id)
+        )
+        if job_id not in self._job_masters:
+            self._job_masters[job_id] = Gateway(message.job_master, session)
+            self._leaders[job_id] = session
+            self.context.accept_session(session)
+            self.context.watch(message.job_master)
+            self._job_masters[job_id].tell(self._registration())
+
+    def _on_job_master_ready(self, job_id: JobId, message: AcknowledgeRegistration) -> None:
+        if self._leaders.get(job_id) != message.leader_session_id:
+            self.context.reject("another JobMaster leads the job")
+            return
+        job_master = self._job_masters[job_id].ref
+        self._job_masters[job_id] = Gateway(job_master, message.registration_session or message.leader_session_id)
+        self._expect_heartbeats(job_id, message)
+        self._slots.decide(JobConnected(job_id=job_id))
+
+    def _disconnect(self, job_id: JobId) -> None:
+        """The JobMaster has left or is lost, and its claims with it."""
+        gateway = self._job_masters.pop(job_id, None)
+        if gateway is None:
+            return
+        self.context.revoke_session(self._leaders.pop(job_id))
+        self.context.unwatch(gateway.ref)
+        self._watch_over(UnmonitorTarget(target=job_id))
+        self._tasks.release_job(job_id)
+        self._slots.decide(JobDisconnected(job_id=job_id))
+
+    def _leave(self, job_id: JobId, silent_ms: int) -> None:
+        """Its JobMaster was silent for too long; it may hear us all the same, and is to know that its tasks end."""
+        job_master = self._job_masters[job_id]
+        job_master.tell(self._farewell_after_silence(f"the JobMaster of {job_id}", silent_ms))
+        self._tasks.release_job(job_id)
+        self._slots.decide(slot_table_events.JobLost(job_id=job_id))
+        if self._table.holds_slots(job_id):
+            # Should it live, it can have its slots again.
+            self._job_masters[job_id] = Gateway(job_master.ref, self._leaders[job_id])
+            self._job_masters[job_id].tell(self._registration())
+        else:
+            self._disconnect(job_id)
+
+    def _on_leader(self, session: LeaderSessionId | None) -> None:
+        """JobMasters that were there before are those of a JobManager which leads no more."""
+        former, self._leader_session_id = self._leader_session_id, session
+        for job_id in tuple(self._job_masters) if former != session else ():
+            self._leave_former_leader(job_id)
+
+    def _leave_former_leader(self, job_id: JobId) -> None:
+        """It may not know yet that it leads no more."""
+        text = f"{self._id} has heard of another leader for {job_id}"
+        cause = SerializedThrowable(type_name="LeaderLostError", message=text)
+        self._job_masters[job_id].tell(DisconnectTaskManager(task_manager_id=self._id, cause=cause))
+        self._disconnect(job_id)
+
+    def _jobs_of(self, ref: Ref | None) -> list[JobId]:
+        return [job_id for job_id, gateway in self._job_masters.items() if gateway.ref == ref]
+
+    def _on_terminated(self, ref: Ref) -> None:
+        ended = self._tasks.remove(ref)
+        if ended is not None:
+            self._slots.task_ended(ended)
+        for job_id in self._jobs_of(ref):
+            self._disconnect(job_id)
+        if self._resource_manager.is_to(ref):
+            self._seek_resource_manager()
+
+    # Heartbeats
+
+    def _on_heartbeat_request(self, origin: Ref, allocations: tuple[AllocationId, ...]) -> None:
+        answer = Heartbeat(task_manager_id=self._id, slot_report=self._table.report())
+        if self._resource_manager.is_to(origin):
+            self._watch_over(HeartbeatReceived(target=_RESOURCE_MANAGER))
+            self._resource_manager.tell(answer)
+        for job_id in self._jobs_of(origin):
+            self._watch_over(HeartbeatReceived(target=job_id))
+            self._job_masters[job_id].tell(answer)
+            self._slots.decide(slot_table_events.AllocationsKnown(job_id=job_id, allocations=allocations))
+
+    def _expect_heartbeats(self, target: str, message: AcknowledgeRegistration) -> None:
+        watch = MonitorTarget(target=target, timeout_ms=message.heartbeat_timeout_ms, is_asked=False)
+        self._watch_over(watch)
+        # One timer for all, as fast as the fastest needs it.
+        if self._tick_ms is None or message.heartbeat_interval_ms < self._tick_ms:
+            self._tick_ms = message.heartbeat_interval_ms
+            self.context.timers.start_fixed_delay("heartbeat", self._tick_ms, HeartbeatDue())
+
+    def _farewell_after_silence(self, leader: str, silent_ms: int) -> DisconnectTaskManager:
+        text = f"{self._id} has heard nothing of {leader} for {silent_ms} ms"
+        cause = SerializedThrowable(type_name="HeartbeatTimeoutError", message=text)
+        return DisconnectTaskManager(task_manager_id=self._id, cause=cause, will_return=True)
+
+    # What the machines decide
+
+    def _watch_over(self, event: HeartbeatEvent) -> None:
+        for effect in self._heartbeats.handle(event, self.context.now()):
+            match effect:
+                case TargetTimedOut(target=target, silent_ms=silent_ms) if target == _RESOURCE_MANAGER:
+                    self._resource_manager.tell(self._farewell_after_silence("the ResourceManager", silent_ms))
+                    self._seek_resource_manager()
+                case TargetTimedOut(target=target, silent_ms=silent_ms):
+                    self._leave(JobId(target), silent_ms)
+                case SendHeartbeatRequest():
+                    raise AssertionError("the asked side does not ask")
+                case Ignore():
+                    pass
+                case _:
+                    assert_never(effect)

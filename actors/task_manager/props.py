@@ -1,0 +1,38 @@
+"""How the ResourceManager makes TaskManagers: a value, which can be recorded, and made anew at a replay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flykka.actors.data_plane import DataPlane
+from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
+from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
+from flykka.actors.task_manager.actor import TaskManager
+from flykka.messages.graph.job_graph import ResourceSpec, TaskCancellationSettings
+from flykka.messages.wire.ids import TaskManagerId
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.props import Props
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredTaskManagers:
+    """All TaskManagers of a cluster: of so many slots of one size each, beside one data plane."""
+
+    slots: int
+    data_plane: DataPlane
+    slot_size: ResourceSpec = UNSPECIFIED
+    network: NetworkSettings | None = None
+    task_cancellation: TaskCancellationSettings | None = None
+
+    def __call__(self, task_manager_id: TaskManagerId, resource_manager: Ref) -> Props:
+        """The props of the one with this id, which is to register at `resource_manager`."""
+        return Props(
+            TaskManager,
+            task_manager_id,
+            self.slots,
+            resource_manager,
+            self.data_plane,
+            slot_size=self.slot_size,
+            network=self.network,
+            task_cancellation=self.task_cancellation,
+        )

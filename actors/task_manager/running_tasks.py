@@ -1,0 +1,185 @@
+"""The part of a TaskManager that deals with its Tasks: one per execution attempt, found by the attempt."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from flykka.actors.data_plane import DataPlane
+from flykka.actors.machines.exchange.partition_errors import partition_not_found
+from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings, ShuffleEnvironment
+from flykka.actors.machines.states import EXECUTION_TERMINAL
+from flykka.actors.task.actor import Task
+from flykka.actors.task_manager.kept_partitions import KeptPartitions
+from flykka.messages.graph.job_graph import ResultPartitionType, TaskCancellationSettings
+from flykka.messages.tasks.exchange import (
+    AddCredit,
+    BuffersResized,
+    CancelPartitionRequest,
+    PartitionRequest,
+    RedistributionDue,
+)
+from flykka.messages.tasks.task import (
+    KeepPartitions,
+    PartitionsReleased,
+    ReleasePartitions,
+    TaskDeploymentDescriptor,
+    TaskExecutionState,
+)
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId, ResultPartitionId, producer_of
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.context import ActorContext
+from flykka.runtime.leader_session import Gateway
+from flykka.runtime.props import Props
+
+PartitionMessage = KeepPartitions | ReleasePartitions | PartitionsReleased
+"""What a TaskManager hears of results that outlive their Tasks."""
+
+_NAME_LENGTH = 40
+
+
+@dataclass(slots=True)
+class RunningTask:
+    """The Task of one attempt. Those of its outputs that are `to_keep` outlive it, where it comes to its end."""
+
+    attempt: ExecutionAttemptId
+    job_id: JobId
+    to_keep: tuple[ResultPartitionId, ...] = ()
+    is_abandoned: bool = False
+    reported_its_end: bool = False
+
+
+class RunningTasks:
+    """The Tasks by attempt and by ref; used in the turns of their TaskManager only."""
+
+    def __init__(
+        self,
+        context: ActorContext,
+        data_plane: DataPlane,
+        cancellation: TaskCancellationSettings,
+        network: NetworkSettings | None = None,
+    ) -> None:
+        self._context = context
+        self._data_plane = data_plane
+        self._cancellation = cancellation
+        self._refs: dict[ExecutionAttemptId, Ref] = {}
+        self._tasks: dict[Ref, RunningTask] = {}
+        self._network = ShuffleEnvironment(network)
+        self._kept = KeptPartitions(context, data_plane)
+        self._redistribution_is_due = False
+        self._spawned = 0
+
+    def __contains__(self, attempt: ExecutionAttemptId) -> bool:
+        return attempt in self._refs
+
+    @property
+    def keeps_results(self) -> bool:
+        """Something outlives its Task here, and somebody may still read it."""
+        return not self._kept.is_empty
+
+    def run(self, descriptor: TaskDeploymentDescriptor, job_master: Gateway) -> None:
+        """Run the attempt in a Task of its own, with its share of the network buffers.
+
+        Raises:
+            InsufficientNetworkBuffersError: there is no share for it.
+        """
+        buffers = self._network.register_task(
+            descriptor.attempt,
+            [output.subpartitions for output in descriptor.outputs],
+            [len(gate.channels) for gate in descriptor.inputs],
+        )
+        self._redistribute_later()
+        self._spawned += 1
+        props = Props(Task, replace(descriptor, buffers=buffers), job_master, self._data_plane, self._cancellation)
+        task = self._context.spawn(props, f"{_readable(descriptor)}-{self._spawned}")
+        self._context.watch(task)
+        self._refs[descriptor.attempt] = task
+        to_keep = tuple(
+            output.partition_id
+            for output in descriptor.outputs
+            if output.partition_type is ResultPartitionType.BLOCKING
+        )
+        self._tasks[task] = RunningTask(descriptor.attempt, descriptor.job_id, to_keep)
+
+    def redistribute(self) -> None:
+        """Tell the Tasks whose share of the network buffers has changed."""
+        self._redistribution_is_due = False
+        for attempt, buffers in self._network.take_resized().items():
+            self._refs[attempt].tell(BuffersResized(buffers=buffers))
+
+    def _redistribute_later(self) -> None:
+        # Tasks come and go many at a time; the shares of all are worked out once for all of them.
+        if not self._network.is_settled and not self._redistribution_is_due:
+            self._redistribution_is_due = True
+            self._context.ref.tell(RedistributionDue())
+
+    def hand_on(self, attempt: ExecutionAttemptId, message: Message) -> None:
+        """Give the message to the Task of the attempt."""
+        task = self._refs.get(attempt)
+        if task is None:
+            self._context.unhandled(message)
+        else:
+            task.tell(message)
+
+    def serve(self, request: PartitionRequest) -> None:
+        """Bring a consumer together with the Task that produces for it, or with what one has left."""
+        if request.partition_id in self._kept:
+            self._kept.serve(request)
+            return
+        producer = self._refs.get(producer_of(request.partition_id))
+        is_unfinished = producer is not None and request.partition_id in self._tasks[producer].to_keep
+        if producer is not None and not is_unfinished:
+            producer.tell(request)
+            return
+        text = f"the partition is not {'finished' if is_unfinished else 'produced'} at {self._context.path}"
+        request.consumer.tell(partition_not_found(request.partition_id, request.subpartition, text))
+
+    def on_consumer(self, message: AddCredit | CancelPartitionRequest) -> None:
+        """A consumer of a result that has outlived its Task has room, or leaves."""
+        self._kept.on_consumer(message)
+
+    def take(self, message: PartitionMessage) -> None:
+        """A result is to outlive its Task, or is needed no more."""
+        match message:
+            case KeepPartitions(attempt=attempt, partitions=partitions):
+                finished = self._tasks[self._refs[attempt]]
+                if not finished.is_abandoned:
+                    self._kept.keep(finished.job_id, partitions)
+                    finished.to_keep = ()
+            case ReleasePartitions(job_id=job_id, partition_ids=partition_ids):
+                self._kept.release(job_id, partition_ids)
+            case PartitionsReleased():
+                self._kept.note(message)
+            case _:
+                assert_never(message)
+
+    def release_job(self, job_id: JobId) -> None:
+        """The JobMaster of the job is gone: nobody will read what is kept for it, or would be."""
+        for running in self._tasks.values():
+            running.is_abandoned = running.is_abandoned or running.job_id == job_id
+        self._kept.release_job(job_id)
+
+    def note(self, reached: TaskExecutionState) -> None:
+        """The attempt has told its JobMaster of a new state."""
+        task = self._refs.get(reached.attempt)
+        if task is not None and reached.state in EXECUTION_TERMINAL:
+            self._tasks[task].reported_its_end = True
+
+    def remove(self, ref: Ref) -> RunningTask | None:
+        """An actor has ended; what ended with it, if it was a Task."""
+        ended = self._tasks.pop(ref, None)
+        if ended is not None:
+            del self._refs[ended.attempt]
+            self._network.unregister_task(ended.attempt)
+            self._redistribute_later()
+            # It has not come to its end: what lies in them already is nobody's.
+            self._kept.release(ended.job_id, ended.to_keep)
+        return ended
+
+
+def _readable(descriptor: TaskDeploymentDescriptor) -> str:
+    """`map-sink-0.1` is attempt 1 of subtask 0; a number behind it makes it a name that is used once."""
+    words = re.sub(r"[^a-z0-9]+", "-", descriptor.vertex.name.lower())[:_NAME_LENGTH].strip("-") or "task"
+    return f"{words}-{descriptor.subtask}.{descriptor.attempt_number}"

@@ -1,0 +1,1 @@
+"""The API of programs: the environment, its settings and the streams."""

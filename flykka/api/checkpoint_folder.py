@@ -1,0 +1,62 @@
+"""Where checkpoints go if nobody has said that: beside a store that outlives the driver, else a temporary folder."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import replace
+
+from flykka.cluster.high_availability.stores import StoreSettings, checkpoint_directory
+from flykka.messages.graph.job_graph import CheckpointingSettings, ExternalizedCheckpointRetention
+
+
+class _TemporaryFolder:
+    """Deleted when the last of those that use it has left it."""
+
+    def __init__(self) -> None:
+        self.path = tempfile.mkdtemp(prefix="flykka-checkpoints-")
+        self._users = 1
+
+    def join(self) -> None:
+        self._users += 1
+
+    def leave(self) -> None:
+        self._users -= 1
+        if not self._users:
+            shutil.rmtree(self.path, ignore_errors=True)
+
+
+class CheckpointFolder:
+    """Of one environment, or shared with the one whose place it has taken."""
+
+    def __init__(self) -> None:
+        self._temporary: _TemporaryFolder | None = None
+
+    def settle(self, settings: CheckpointingSettings, store: StoreSettings | None) -> CheckpointingSettings:
+        """The settings, with a directory."""
+        if settings.directory:
+            return settings
+        if store is not None:
+            return replace(settings, directory=checkpoint_directory(store))
+        if self._temporary is None:
+            self._temporary = _TemporaryFolder()
+        if settings.retention is ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION:
+            # The folder goes when the environment is closed: nobody is to be told that there is something in it.
+            settings = replace(settings, retention=ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS)
+        return replace(settings, directory=self._temporary.path)
+
+    def share(self, earlier: CheckpointFolder) -> None:
+        """Use the temporary folder of an earlier environment too, unless there is one already."""
+        if self._temporary is None and earlier._temporary is not None:
+            self._temporary = earlier._temporary
+            self._temporary.join()
+
+    def outlives_environment(self, directory: str) -> bool:
+        """Whether what is in there stays when the environment is closed."""
+        return self._temporary is None or directory != self._temporary.path
+
+    def remove(self) -> None:
+        """The environment is closed: a temporary folder goes, unless another environment uses it."""
+        if self._temporary is not None:
+            self._temporary.leave()
+            self._temporary = None

@@ -1,0 +1,400 @@
+"""Where a program begins: StreamExecutionEnvironment, by Flink's and PyFlink's names."""
+
+from __future__ import annotations
+
+import atexit
+from contextlib import ExitStack, nullcontext
+from functools import partial
+from os import PathLike
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from flykka.actors.errors import GraphError, MasterHookError
+from flykka.actors.machines.exchange.shuffle_environment import (
+    BUFFERS_PER_CHANNEL,
+    FLOATING_BUFFERS_PER_GATE,
+)
+from flykka.actors.machines.graph.job_graph_generator import job_graph
+from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
+from flykka.api.checkpoint_folder import CheckpointFolder
+from flykka.api.end_of_script import EndOfScript
+from flykka.api.environment_display import EnvironmentDisplay
+from flykka.api.job_settings import JobSettings, default_restart_strategy_of, failover_strategy_of
+from flykka.api.job_start import JobStarts
+from flykka.api.names_elsewhere import ENVIRONMENT, NamesElsewhere
+from flykka.api.network_options import network_settings
+from flykka.api.streams.program import Program, at_least_one, not_negative
+from flykka.api.streams.sources import ComputedFrames, source_stream
+from flykka.api.streams.stream_graph_generator import stream_graph
+from flykka.client.environment_jobs import EnvironmentJobs
+from flykka.client.job_execution_result import JobExecutionResult
+from flykka.client.job_id import new_job_id
+from flykka.client.start_settings import AUTO
+from flykka.cluster.flight_record import surviving_flight_record_path
+from flykka.cluster.high_availability.settings import ZooKeeperSettings
+from flykka.cluster.high_availability.stores import store_settings
+from flykka.cluster.launch import current_launch
+from flykka.cluster.local_cluster import (
+    HEARTBEAT_INTERVAL_MS,
+    HEARTBEAT_TIMEOUT_MS,
+    ClusterSettings,
+    LocalCluster,
+    slots_needed,
+)
+from flykka.errors import ClusterError, ProgramError
+from flykka.messages.graph.job_graph import (
+    FailoverStrategyKind,
+    JobGraph,
+    RestartStrategyConfiguration,
+)
+from flykka.notebook.cells import follow_cells
+from flykka.notebook.earlier_jobs import end_earlier_job, keep_checkpoints, remember_job
+from flykka.runtime.durations import Duration, positive_duration_ms
+from flykka.runtime.trace.flight_recorder import DEFAULT_TURNS
+from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.spark_bridge.connectors.dataframe import DataFrameSource
+from flykka.spark_bridge.data_plane import SparkDataPlane
+from flykka.spark_bridge.program.code_registry import CodeRegistry
+from flykka.spark_bridge.session.session import session_is_there, spark_session, stop_session
+
+if TYPE_CHECKING:
+    from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
+    from flykka.actors.machines.graph.stream_graph import StreamGraph
+    from flykka.api.streams.data_stream import DataStream
+    from flykka.api.streams.watermark_strategy import WatermarkStrategy
+    from flykka.client.job_client import JobClient
+    from flykka.spark_bridge.connectors.source import Source
+    from flykka.spark_bridge.program.prototype import DataFrame, SparkSession
+
+
+class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere):
+    """Programs are written down in it and run on its local cluster; rows are with its Spark session.
+
+    Made by `get_execution_environment`, and used in a `with` statement or closed by `close`. The setters return the
+    environment, as Flink's do.
+    """
+
+    _names_elsewhere = ENVIRONMENT
+
+    def __init__(self, session: SparkSession, settings: ClusterSettings, *, owns_session: bool = False) -> None:
+        super().__init__()
+        self._session = session
+        self._owns_session = owns_session
+        self._settings = settings
+        self._program = Program()
+        self._registry = CodeRegistry()
+        self._starts = JobStarts(self._registry)
+        self._cluster: LocalCluster | None = None
+        self._data_plane: SparkDataPlane | None = None
+        self._checkpoint_folder = CheckpointFolder()
+        self._closed = False
+        self._computed = ComputedFrames()
+        self._running = EnvironmentJobs(self._registry)
+
+    @classmethod
+    def get_execution_environment(
+        cls,
+        master: str = "local[*]",
+        task_managers: int = 1,
+        slots_per_task_manager: int | None = None,
+        *,
+        max_task_managers: int | None = None,
+        slot_request_timeout: Duration = REQUEST_TIMEOUT_MS,
+        record: str | TraceRecorder | None = None,
+        flight_recorder_turns: int = DEFAULT_TURNS,
+        heartbeat_interval: Duration = HEARTBEAT_INTERVAL_MS,
+        heartbeat_timeout: Duration = HEARTBEAT_TIMEOUT_MS,
+        network_buffers: int | None = None,
+        network_memory_bytes: int | None = None,
+        buffers_per_channel: int = BUFFERS_PER_CHANNEL,
+        floating_buffers_per_gate: int = FLOATING_BUFFERS_PER_GATE,
+        default_restart_strategy: RestartStrategyConfiguration | None = None,
+        failover_strategy: FailoverStrategyKind | str = FailoverStrategyKind.REGION,
+        high_availability: str | PathLike[str] | ZooKeeperSettings | None = None,
+    ) -> Self:
+        """An environment over the active Spark session, or over a new one at `master`.
+
+        The cluster of `task_managers` starts with the first job. `slots_per_task_manager` of None gives it as many
+        slots as that job needs. With `record`, every turn of every actor is written to that file (a `TraceRecorder`
+        says more: how large, only the last turns, what to hide); without it the last `flight_recorder_turns` are kept
+        in memory (0: none), and written beside the checkpoints of a job that fails.
+
+        Each TaskManager has `network_buffers`, each room for one batch on its way, which together hold
+        `network_memory_bytes`; None: whatever its tasks need. Every channel has `buffers_per_channel` of its own.
+
+        `default_restart_strategy` and `failover_strategy` (`region` or `full`) are those of jobs that set none. With
+        `high_availability`, a folder of this machine or a place in ZooKeeper, the application may be killed and run
+        again: its jobs go on (docs/high_availability.md).
+
+        Raises:
+            ProgramError: a number is below 1, or that of the flight recorder's turns below 0; or bytes are to be shared
+                out among buffers whose number is not given; or this is no restart strategy.
+            DurationError: a length of time cannot be read.
+            SessionError: no Spark session can be started.
+        """
+        slots, most = slots_per_task_manager, max_task_managers
+        settings = ClusterSettings(
+            task_managers=at_least_one(task_managers, "number of TaskManagers"),
+            slots_per_task_manager=None if slots is None else at_least_one(slots, "number of slots per TaskManager"),
+            max_task_managers=None if most is None else at_least_one(most, "largest number of TaskManagers"),
+            slot_request_timeout_ms=positive_duration_ms(slot_request_timeout, "slot request timeout"),
+            heartbeat_interval_ms=positive_duration_ms(heartbeat_interval, "heartbeat interval"),
+            heartbeat_timeout_ms=positive_duration_ms(heartbeat_timeout, "heartbeat timeout"),
+            record=record,
+            flight_recorder_turns=not_negative(flight_recorder_turns, "number of turns of the flight recorder"),
+            network=network_settings(
+                network_buffers, network_memory_bytes, buffers_per_channel, floating_buffers_per_gate
+            ),
+            restart_strategy=default_restart_strategy_of(default_restart_strategy),
+            failover_strategy=failover_strategy_of(failover_strategy),
+            high_availability=store_settings(high_availability),
+        )
+        launch = current_launch()
+        adopted, where = session_is_there(), launch.master(master)
+        with nullcontext() if adopted else launch.starting_spark(where):
+            session = spark_session(where, short_lived=launch.only_plans)
+        environment = cls(session, launch.cluster_settings(settings), owns_session=not adopted)
+        launch.environment_made(environment)
+        keep_checkpoints(environment)
+        follow_cells(environment)
+        return environment
+
+    def from_source(
+        self,
+        source: Source,
+        watermark_strategy: WatermarkStrategy | None = None,
+        name: str | None = None,
+        uid: str | None = None,
+    ) -> DataStream:
+        """A stream of the rows of `source`, called after it if nothing else; without a strategy, no watermarks.
+
+        A schema that is not declared is taken now from what is there, and stays.
+
+        Raises:
+            ProgramError: this is no source, or no watermark strategy, or the uid is empty, or the environment closed.
+            StreamTypeError: the event-time column is not there, or is no timestamp; a field cannot be computed.
+            DuplicateUidError: another operator has the uid.
+            SourceError: the source has no schema to be read from it.
+        """
+        self._check_open()
+        return source_stream(self._program, self.spark, source, watermark_strategy, name, uid)
+
+    def from_dataframe(
+        self,
+        frame: DataFrame,
+        watermark_strategy: WatermarkStrategy | None = None,
+        name: str | None = None,
+        uid: str | None = None,
+        *,
+        partitions_per_batch: int | None = None,
+    ) -> DataStream:
+        """A stream of the rows of a DataFrame, which are computed now and kept until their job is over.
+
+        So a job that restarts reads the same rows again. A batch is a group of the DataFrame's Spark partitions, as
+        many as there are cores where `partitions_per_batch` does not say. A checkpoint tells which partitions were
+        read: to continue from it in another process, the DataFrame must give the same rows in the same partitions
+        there. One that was sorted, or read from files that do not change, does; after a shuffle it need not.
+
+        Raises:
+            ProgramError: this is no DataFrame of this Spark session, or a streaming one, or the number is below 1.
+            StreamTypeError: the event-time column is not there, or is no timestamp.
+            DuplicateUidError: another operator has the uid.
+        """
+        self._check_open()
+        limit = None if partitions_per_batch is None else at_least_one(partitions_per_batch, "partitions per batch")
+        source = DataFrameSource(computed=self._computed.keep(self.spark, frame), partitions_limit=limit)
+        return source_stream(self._program, self.spark, source, watermark_strategy, name, uid)
+
+    def add_master_hook(self, hook: MasterTriggerRestoreHook) -> Self:
+        """Have `hook` run in the driver before each checkpoint of a job, and before a job starts from one.
+
+        What it wants back is kept in the checkpoint under its identifier. It is called for every job that is executed
+        from here on.
+
+        Raises:
+            ProgramError: it is no hook, has no identifier, or another one has it.
+        """
+        try:
+            added = self._registry.master_hooks.add(hook)
+        except MasterHookError as refusal:
+            raise ProgramError(str(refusal)) from None
+        if not added:
+            raise ProgramError(f"there is a master hook {hook.identifier!r} already; give each its own name")
+        return self
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session: another one than before where it was stopped during a job and has been started anew."""
+        return self._session if self._data_plane is None else self._data_plane.sessions.current
+
+    @property
+    def program(self) -> Program:
+        """What was written down since the last job."""
+        return self._program
+
+    def get_stream_graph(self) -> StreamGraph:
+        """The operators written down since the last job that lead to a sink, as a graph; their code is bound by this.
+
+        Raises:
+            ProgramError: there are none, or they cannot be connected as written.
+        """
+        self._running.let_go()
+        self._computed.free_finished()
+        self._running.refuse_uids(self.pending_uids)
+        return stream_graph(self._program.leading_to_sinks(), self._registry, self.defaults)
+
+    def get_job_graph(self, job_name: str = "flykka job") -> JobGraph:
+        """What `execute` submits: the stream graph, chained. Raises as `get_stream_graph` does."""
+        try:
+            return job_graph(
+                self.get_stream_graph(),
+                job_id=new_job_id(),
+                name=job_name,
+                checkpointing=self._checkpoint_folder.settle(self.checkpointing, self._settings.high_availability),
+                restart_strategy=self.resolved_restart_strategy(self._settings.restart_strategy),
+                failover_strategy=self.failover_strategy or self._settings.failover_strategy,
+                input_dependency_constraint=self.input_dependency_constraint,
+                task_cancellation=self.task_cancellation,
+                latency_tracking_interval_ms=self.latency_tracking_interval_ms,
+                stage_timeout_ms=self.stage_timeout_ms,
+                heartbeat_interval_ms=self._settings.heartbeat_interval_ms,
+                heartbeat_timeout_ms=self._settings.heartbeat_timeout_ms,
+            )
+        except GraphError as impossible:
+            raise ProgramError(str(impossible)) from impossible
+
+    def execute(self, job_name: str = "flykka job") -> JobExecutionResult:
+        """Run the operators written down since the last job, and wait for their end.
+
+        Raises what `execute_async` raises, and `JobExecutionError` where the job has failed.
+        """
+        __tracebackhide__ = True
+        return self.execute_async(job_name).wait()
+
+    def execute_async(self, job_name: str = "flykka job", *, attached: bool = True) -> JobClient:
+        """Submit the operators written down since the last job; the client says what becomes of them.
+
+        One that is not attached hears nothing of its job until it is asked: for jobs of very many tasks.
+
+        Raises:
+            ProgramError: there are none, or they cannot be connected as written.
+            InsufficientSlotsError: the cluster has fewer slots than the job needs.
+            CheckpointError: it cannot continue from the checkpoint that was given, or from where it left off.
+            JobSubmissionError: the job was refused; a `DuplicateJobSubmissionError` where it would publish rows twice.
+        """
+        self._check_open()
+        launch = current_launch()
+        launch.settle(self)
+        launch.program_written(self, job_name)
+        # Before an earlier job is ended for it: a program that makes no job takes nobody's place.
+        self._program.leading_to_sinks()
+        self._take_place_of(end_earlier_job(job_name))
+        graph = self.get_job_graph(job_name)
+        has_store = self._settings.high_availability is not None
+        survives = self._checkpoint_folder.outlives_environment(graph.checkpointing.directory)
+        start = self._starts.begin(
+            self, graph, self.spark, lambda: self._cluster_for(graph), has_store=has_store, was_named=survives
+        )
+        record = None if survives else surviving_flight_record_path(start.job_graph)
+        client = self._cluster_for(start.job_graph).submit(
+            start.job_graph,
+            start.restore_path,
+            allow_non_restored_state=self.allow_non_restored_state,
+            flight_record=record,
+            attached=attached,
+        )
+        self._running.add(client)
+        remember_job(client, self)
+        client.wait_submitted()
+        start.note()
+        self._starts.remember(client)
+        self.from_checkpoint(AUTO)
+        self._computed.belong_to(client)
+        self._program.close()
+        self._program = Program(after=job_name)
+        assert self._data_plane is not None, "the cluster that took the job has it"
+        look = partial(self._data_plane.long_work, client.job_id)
+        launch.job_submitted(client, keeps_checkpoints=survives, look=look)
+        return client
+
+    @property
+    def cluster(self) -> LocalCluster:
+        """The local cluster, started now where no job has done so yet.
+
+        Raises:
+            ClusterError: the first job is to decide how many slots there are, and has not been executed.
+        """
+        if self._cluster is None:
+            if self._settings.slots_per_task_manager is None:
+                raise ClusterError("the first job decides how many slots there are: execute it, or give their number")
+            self._data_plane = SparkDataPlane(self.spark, self._registry, owns_session=self._owns_session)
+            self._cluster = LocalCluster(self._data_plane, self._settings)
+            if self._settings.high_availability is not None:
+                atexit.register(self._exit, EndOfScript())
+        return self._cluster
+
+    def _cluster_for(self, first: JobGraph) -> LocalCluster:
+        self._settings = self._settings.with_slots_for(slots_needed(first))
+        return self.cluster
+
+    @property
+    def pending_uids(self) -> frozenset[str]:
+        """The operators written down since the last job: what the next one is made of."""
+        return frozenset(made.uid for made in self._program.transformations)
+
+    def close(self) -> None:
+        """End the cluster, what still runs on it, and the Spark session if this environment has started it.
+
+        With a store of high availability, this is the end of the application: run again, it begins anew.
+
+        Raises:
+            TerminationTimeoutError: actors did not end in time; the rest is closed all the same.
+        """
+        self._close(concludes=True)
+
+    def abandon(self) -> None:
+        """Close, but not in order: with a store of high availability, whoever runs the application again goes on."""
+        self._close(concludes=False)
+
+    def _exit(self, end: EndOfScript) -> None:
+        """The interpreter ends, and nobody has closed this: in order where the script has come to its end."""
+        self._close(concludes=end.was_reached())
+
+    def _close(self, *, concludes: bool) -> None:
+        self._closed = True
+        atexit.unregister(self._exit)
+        with ExitStack() as last_first:
+            if self._owns_session:
+                last_first.callback(lambda: stop_session(self.spark))
+            last_first.callback(self._checkpoint_folder.remove)
+            last_first.callback(self._computed.free)
+            if self._data_plane is not None:
+                last_first.callback(self._data_plane.close)
+            if self._cluster is not None:
+                last_first.callback(self._cluster.shutdown, concludes=concludes)
+            self._owns_session, self._cluster = False, None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if raised is None:
+                current_launch().block_ended(self)
+        finally:
+            self._close(concludes=raised is None)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ProgramError("this environment is closed: make another one with get_execution_environment(...)")
+
+    def _take_place_of(self, earlier: StreamExecutionEnvironment | None) -> None:
+        """Close the environment that this cell made when it ran before; take over its Spark session and checkpoints."""
+        if earlier is None or earlier is self:
+            return
+        self._checkpoint_folder.share(earlier._checkpoint_folder)
+        if not list(earlier._running):
+            self._owns_session, earlier._owns_session = self._owns_session or earlier._owns_session, False
+            earlier.close()

@@ -1,0 +1,281 @@
+"""What holds for every job of an environment: parallelism, checkpoints, restarts. Flink's and PyFlink's names."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from os import PathLike
+from typing import Self
+
+from flykka.api.alignment_settings import AlignmentSettings
+from flykka.api.restart_strategies import (
+    FallbackRestartStrategyConfiguration,
+    RestartStrategies,
+    check_restart_strategy,
+    resolve_restart_strategy,
+)
+from flykka.api.runtime_mode import RuntimeExecutionMode
+from flykka.api.streams.program import at_least_one, not_negative, one_of
+from flykka.api.streams.stream_graph_generator import Defaults
+from flykka.client.directories import absolute_directory
+from flykka.client.start_settings import StartSettings
+from flykka.errors import ProgramError
+from flykka.messages.graph.job_graph import (
+    CheckpointingSettings,
+    ExternalizedCheckpointRetention,
+    FailoverStrategyKind,
+    InputDependencyConstraint,
+    RestartStrategyConfiguration,
+    ScheduleMode,
+    TaskCancellationSettings,
+)
+from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
+
+_SHORT_MS = 100
+"""An interval below this that is given as a number may have been meant in seconds."""
+
+
+class JobSettings(AlignmentSettings, StartSettings):
+    """Setters that return the environment, as Flink's do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.defaults = Defaults()
+        self.checkpointing = CheckpointingSettings(directory="")
+        self.task_cancellation = TaskCancellationSettings()
+        self.latency_tracking_interval_ms: int | None = None
+        self.stage_timeout_ms: int | None = None
+        self.input_dependency_constraint = InputDependencyConstraint.ANY
+        self.failover_strategy: FailoverStrategyKind | None = None
+        self._restart_strategy: RestartStrategyConfiguration | FallbackRestartStrategyConfiguration = (
+            RestartStrategies.fallback_restart()
+        )
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        """The parallelism of operators that have none of their own; 1 unless set.
+
+        Raises:
+            ProgramError: it is below 1.
+        """
+        self.defaults = replace(self.defaults, parallelism=at_least_one(parallelism, "parallelism"))
+        return self
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        """The number of key groups of operators that set none; derived from their parallelism unless set.
+
+        Raises:
+            ProgramError: it is below 1.
+        """
+        number = at_least_one(max_parallelism, "maximum parallelism")
+        self.defaults = replace(self.defaults, max_parallelism=number)
+        return self
+
+    def disable_operator_chaining(self) -> Self:
+        """Run every operator in tasks of its own: slower, and each is seen by itself in metrics and traces."""
+        self.defaults = replace(self.defaults, chaining_enabled=False)
+        return self
+
+    def disable_auto_generated_uids(self) -> Self:
+        """Refuse programs in which an operator has no uid: its state would be lost when the program is changed."""
+        self.defaults = replace(self.defaults, auto_generated_uids=False)
+        return self
+
+    def set_runtime_mode(self, mode: RuntimeExecutionMode | str) -> Self:
+        """Whether programs run as streams (`STREAMING`, unless set), or as batch jobs where their sources end.
+
+        In `BATCH` mode each part of a program begins when all that it reads is finished, which is kept until nobody
+        needs it: after a failure only those parts begin anew that have not finished. Windows fire at the end, the only
+        checkpoint is the one that the sinks commit with, and no row is late. All sources must come to an end. With
+        `AUTOMATIC` programs of such sources run in `BATCH` mode, all others as streams.
+
+        Raises:
+            ProgramError: there is no such mode.
+        """
+        chosen = one_of(RuntimeExecutionMode, mode, "runtime mode")
+        self.defaults = replace(self.defaults, runtime_mode=chosen)
+        return self
+
+    def set_schedule_mode(self, mode: ScheduleMode | str) -> Self:
+        """When the tasks of a job are deployed: all at once when their slots are there (`EAGER`, unless set), or later.
+
+        With `PIPELINED_REGION` tasks that exchange rows with each other are deployed when these have their slots, and
+        when what they read from others is whole. With `LAZY_FROM_SOURCES` each task is deployed when there is something
+        for it to read. There is no checkpoint before all run or have finished.
+
+        Raises:
+            ProgramError: there is no such mode.
+        """
+        chosen = one_of(ScheduleMode, mode, "schedule mode")
+        self.defaults = replace(self.defaults, schedule_mode=chosen)
+        return self
+
+    def set_default_input_dependency_constraint(self, constraint: InputDependencyConstraint | str) -> Self:
+        """With `LAZY_FROM_SOURCES`: whether a task begins when `ANY` of its inputs can be read (unless set), or `ALL`.
+
+        Raises:
+            ProgramError: there is no such constraint.
+        """
+        self.input_dependency_constraint = one_of(InputDependencyConstraint, constraint, "input constraint")
+        return self
+
+    def set_task_cancellation(self, interval: Duration = "30s", timeout: Duration = "3min") -> Self:
+        """How long a task that is cancelled may take to end. Unless set it is what the cluster says, these defaults.
+
+        Its bridge to Spark is told again to stop every `interval`. Where that has not ended after `timeout`, its
+        TaskManager gives up, and another one takes its place; with 0 it waits without end. The bridge waits 30 s at
+        most for code that blocks in the driver, and then leaves it behind.
+
+        Raises:
+            DurationError: a length of time cannot be read, or the interval is none.
+        """
+        self.task_cancellation = TaskCancellationSettings(
+            interval_ms=positive_duration_ms(interval, "task cancellation interval"),
+            timeout_ms=duration_ms(timeout, "task cancellation timeout"),
+        )
+        return self
+
+    def set_stage_timeout(self, timeout: Duration) -> Self:
+        """Fail a task whose stage makes no progress for `timeout`; 0, or nothing set: it may stand for ever.
+
+        Progress is a task of Spark's that ends, or a Spark job that begins: the time must be longer than the longest
+        Spark task takes. The task is restarted as after any other failure, and what hangs is cancelled.
+
+        Raises:
+            DurationError: the length of time cannot be read.
+        """
+        self.stage_timeout_ms = duration_ms(timeout, "stage timeout") or None
+        return self
+
+    def set_latency_tracking_interval(self, interval: Duration) -> Self:
+        """Let every source subtask send a latency marker each `interval`; 0, or nothing set: none are sent.
+
+        A marker takes the way of the rows, behind those before it, and each vertex tells how long it took to get there:
+        `details.vertices` of the client, and the picture of `flykka run`. It does not wait in windows.
+
+        Raises:
+            DurationError: the interval cannot be read.
+        """
+        self.latency_tracking_interval_ms = duration_ms(interval, "latency tracking interval") or None
+        return self
+
+    def enable_checkpointing(
+        self,
+        interval: Duration,
+        *,
+        timeout: Duration = "10min",
+        min_pause: Duration = 0,
+        max_concurrent: int = 1,
+        tolerable_failures: int = 0,
+        retained: int = 1,
+    ) -> Self:
+        """Take a checkpoint every `interval`. Without this only the final one is taken, at the end of the input.
+
+        A number is one of milliseconds; below 100 it warns, as seconds may have been meant.
+        A checkpoint that takes longer than `timeout` is given up; `min_pause` passes between two; so many failed ones
+        in a row are tolerated before the job fails, and so many completed ones are kept.
+
+        Raises:
+            DurationError: a length of time cannot be read, or is none where there must be one.
+            ProgramError: a number is below 1, or that of tolerable failures below 0, or checkpoints may overlap and are
+                unaligned.
+        """
+        if type(interval) is int and 0 < interval < _SHORT_MS:
+            warnings.warn(
+                f"enable_checkpointing({interval}) takes a checkpoint every {interval} ms: a number is milliseconds."
+                f" Write '{interval}s' for seconds, or '{interval}ms' if this is meant",
+                stacklevel=2,
+            )
+        return self._set_checkpointing(
+            interval_ms=positive_duration_ms(interval, "checkpoint interval"),
+            timeout_ms=positive_duration_ms(timeout, "checkpoint timeout"),
+            min_pause_ms=duration_ms(min_pause, "pause between checkpoints"),
+            max_concurrent=at_least_one(max_concurrent, "number of concurrent checkpoints"),
+            tolerable_failures=not_negative(tolerable_failures, "number of tolerable checkpoint failures"),
+            retained=at_least_one(retained, "number of retained checkpoints"),
+        )
+
+    def set_checkpoint_dir(self, directory: str | PathLike[str]) -> Self:
+        """Where checkpoints are kept: a path or an fsspec address that the driver and the executors reach.
+
+        Unless set it is a temporary folder, which `close` removes with all that is in it.
+        """
+        self.checkpointing = replace(self.checkpointing, directory=absolute_directory(directory))
+        return self
+
+    def set_default_savepoint_directory(self, directory: str | PathLike[str]) -> Self:
+        """Where savepoints go when whoever triggers one names no directory; a path or an fsspec address, as above.
+
+        Each has a folder of its own there, `savepoint-<job>-<...>`, that no job deletes and that may be moved.
+
+        Raises:
+            ProgramError: it is empty.
+        """
+        if not directory:
+            raise ProgramError("the default savepoint directory must be a path, not an empty text")
+        self.checkpointing = replace(self.checkpointing, savepoint_directory=absolute_directory(directory))
+        return self
+
+    def set_externalized_checkpoint_retention(self, retention: ExternalizedCheckpointRetention | str) -> Self:
+        """What becomes of the last checkpoints when a job ends without being FINISHED; the enum or its name.
+
+        `RETAIN_ON_CANCELLATION` keeps them when it is cancelled and when it fails, `DELETE_ON_CANCELLATION` (what holds
+        unless set) when it fails, `NO_EXTERNALIZED_CHECKPOINTS` never. A job that is stopped always keeps its last one,
+        one that comes to the end of its input none. In a notebook `RETAIN_ON_CANCELLATION` holds unless set.
+
+        Raises:
+            ProgramError: there is no such retention.
+        """
+        chosen = one_of(ExternalizedCheckpointRetention, retention, "retention of checkpoints")
+        self.checkpointing = replace(self.checkpointing, retention=chosen)
+        return self
+
+    def set_restart_strategy(
+        self, strategy: RestartStrategyConfiguration | FallbackRestartStrategyConfiguration
+    ) -> Self:
+        """What is done after a failure: see `RestartStrategies`.
+
+        Unless set it is what the cluster says (`default_restart_strategy` of `get_execution_environment`), and where
+        that says nothing it is as in Flink 2: with checkpoints a job is restarted as
+        `RestartStrategies.exponential_delay_restart()` says, without checkpoints not at all.
+
+        Raises:
+            ProgramError: this is no restart strategy.
+        """
+        check_restart_strategy(strategy)
+        self._restart_strategy = strategy
+        return self
+
+    @property
+    def restart_strategy(self) -> RestartStrategyConfiguration | FallbackRestartStrategyConfiguration:
+        """What the job itself says, as the client of Flink hands it to the cluster."""
+        return self._restart_strategy
+
+    def resolved_restart_strategy(self, cluster: RestartStrategyConfiguration | None) -> RestartStrategyConfiguration:
+        """What holds on a cluster whose default is `cluster`."""
+        enabled = self.checkpointing.interval_ms is not None
+        return resolve_restart_strategy(self.restart_strategy, cluster, is_checkpointing_enabled=enabled)
+
+    def set_failover_strategy(self, strategy: FailoverStrategyKind | str) -> Self:
+        """Which tasks are restarted when one has failed: those of its `region`, or all of them (`full`).
+
+        A region are tasks that exchange rows while these are made; with it those start again that read what it makes,
+        and those that made what it reads where that is lost. Unless set it is what the cluster says
+        (`failover_strategy` of `get_execution_environment`), and where that says nothing, `region`.
+
+        Raises:
+            ProgramError: there is no such strategy.
+        """
+        self.failover_strategy = failover_strategy_of(strategy)
+        return self
+
+
+def default_restart_strategy_of(chosen: RestartStrategyConfiguration | None) -> RestartStrategyConfiguration | None:
+    """The strategy of jobs that set none. Raises `ProgramError` where it is no restart strategy."""
+    if chosen is not None:
+        check_restart_strategy(chosen, is_default=True)
+    return chosen
+
+
+def failover_strategy_of(chosen: FailoverStrategyKind | str) -> FailoverStrategyKind:
+    """The strategy of this name. Raises `ProgramError` where there is none."""
+    return one_of(FailoverStrategyKind, chosen, "failover strategy")

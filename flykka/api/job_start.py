@@ -1,0 +1,268 @@
+"""Where a job starts that may have run before: what there is of it is found out, and what was decided is done.
+
+`jobs/continuation.py` decides. Looked at are the note of the last run, below the checkpoint directory; the checkpoint
+that it left; the folders of the job's sinks; and, where the last run may go on in another process, what that one says.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, assert_never
+
+from flykka.actors.checkpoint_storage.file_names import in_a_name
+from flykka.actors.checkpoint_storage.savepoint_name import is_savepoint
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.actors.errors import CheckpointStorageError
+from flykka.client.checkpoints import check_restorable, find_checkpoint, newest_of_job
+from flykka.client.continuation import FolderContents, Found, LastRunState, Refusal, Start, decide, last_run_state
+from flykka.client.start_commands import COMMAND_LINE, PYTHON
+from flykka.client.start_settings import StartMode, start_mode
+from flykka.cluster.launch import current_launch
+from flykka.errors import CheckpointError, ClusterError, DuplicateJobSubmissionError
+from flykka.explanation.running_jobs import RunningJob, running_jobs
+from flykka.messages.control.job import JobStatus
+from flykka.messages.control.job_control import JobRun
+from flykka.messages.graph.job_graph import JobGraph, JobType
+from flykka.notebook.shell import running_cell
+from flykka.spark_bridge.connectors.job_sinks import SinkFolders, delete_published, sink_folders
+from flykka.spark_bridge.rows.filesystem import FileSystem
+
+if TYPE_CHECKING:
+    from flykka.api.job_settings import JobSettings
+    from flykka.client.job_client import JobClient
+    from flykka.cluster.application_jobs import IdentifiedJob
+    from flykka.cluster.local_cluster import LocalCluster
+    from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+    from flykka.spark_bridge.program.code_registry import CodeRegistry
+    from flykka.spark_bridge.program.prototype import SparkSession
+
+logger = logging.getLogger("flykka")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStart:
+    """How one job starts: the graph to submit, and the checkpoint or savepoint that it starts from."""
+
+    job_graph: JobGraph
+    restore_path: str | None
+    runs: bool = True
+    """Whether it runs: one that has ended already is answered with its result."""
+
+    def note(self) -> None:
+        """Note that the job runs, for the run after it."""
+        if not self.runs:
+            return
+        run = JobRun(job_id=self.job_graph.job_id, job_name=self.job_graph.name, restore_path=self.restore_path)
+        try:
+            CheckpointStorage(self.job_graph.checkpointing.directory).note_run(run)
+        except OSError as refused:
+            # It was accepted and runs: it is not given up for this.
+            logger.warning("job %r cannot be continued by itself: its run cannot be noted: %s", run.job_name, refused)
+
+
+class JobStarts:
+    """Of one environment. Used by the thread that executes its jobs."""
+
+    def __init__(self, registry: CodeRegistry) -> None:
+        self._registry = registry
+        # With the run of the cell in which it was submitted, in a notebook.
+        self._last: dict[str, tuple[JobClient, int | None]] = {}
+
+    def remember(self, client: JobClient) -> None:
+        """A job was submitted: the next one of its name follows it."""
+        self._last[client.job_name] = client, running_cell()
+
+    def begin(
+        self,
+        said: JobSettings,
+        job_graph: JobGraph,
+        session: SparkSession,
+        cluster: Callable[[], LocalCluster],
+        *,
+        has_store: bool,
+        was_named: bool,
+    ) -> JobStart:
+        """Decide how a job starts, tell it, and delete what is to be overwritten.
+
+        `was_named`: the checkpoint directory is one that was named, or a store's, and not a temporary folder.
+        `cluster` is started where there is a store of high availability to ask, or something to delete.
+
+        Raises:
+            CheckpointError: what it is to continue from is not there, cannot be read or does not fit (the text names
+                the operators); or the checkpoint directory cannot be used.
+            DuplicateJobSubmissionError: it would publish rows twice.
+            ClusterError: it is to begin with its input, and its store has it to go on with; or the store cannot be
+                used.
+            SinkError: the folder of a sink cannot be looked into.
+        """
+        mode, named = start_mode(said), None
+        if mode is StartMode.CHECKPOINT:
+            checkpoint = find_checkpoint(str(said.restore_from), said.checkpointing.directory)
+            check_restorable(checkpoint, job_graph, allow_non_restored_state=said.allow_non_restored_state)
+            named = checkpoint.path
+        if has_store:
+            known = self._known(said, job_graph, named, cluster())
+            job_graph, named = known.job_graph, known.restore_path
+            if known.has_ended or known.goes_on:
+                return JobStart(job_graph=job_graph, restore_path=named, runs=not known.has_ended)
+        folders = sink_folders(job_graph, self._registry, FileSystem(session))
+        finished = self._has_finished(job_graph.name)
+        follows = finished and self._last[job_graph.name][1] == running_cell()
+        search = _Search(job_graph, folders, follows_itself=follows, note_counts=was_named and not finished)
+        overwritten = tuple(_as_the_sink_has_it(path, folders, FileSystem(session)) for path in said.overwritten)
+        try:
+            found = search.found(mode, named)
+        except CheckpointStorageError as unreadable:
+            raise CheckpointError(f"job {job_graph.name!r} was not submitted: {unreadable}") from unreadable
+        words = COMMAND_LINE if current_launch().takes_options else PYTHON
+        match decide(found, mode, overwritten, words):
+            case Start() as start:
+                pass
+            case Refusal(reason=reason, is_misfit=True):
+                raise CheckpointError(reason)
+            case Refusal(reason=reason):
+                raise DuplicateJobSubmissionError(reason)
+            case unreachable:
+                assert_never(unreachable)
+        for text in start.says:
+            current_launch().say(text)
+        if start.overwrites:
+            cluster().check(job_graph)
+            delete_published(job_graph, self._registry, FileSystem(session), start.overwrites)
+        return JobStart(job_graph=job_graph, restore_path=start.restore_path)
+
+    def _known(self, said: JobSettings, job_graph: JobGraph, named: str | None, cluster: LocalCluster) -> IdentifiedJob:
+        """The job in the store of high availability: under the id that it has there."""
+        begins = start_mode(said) in (StartMode.FRESH, StartMode.OVERWRITE)
+        identified = cluster.identify(
+            job_graph, named, allow_non_restored_state=said.allow_non_restored_state, repeats=begins
+        )
+        if identified.goes_on and begins and not identified.has_ended:
+            raise ClusterError(
+                f"job {job_graph.name!r} is in its store of high availability, unfinished, and cannot begin with"
+                " its input there: run it without --fresh and --overwrite, and stop it first; or give it another store"
+            )
+        if identified.checkpoint is not None and not identified.has_ended:
+            current_launch().say(f"continuing {job_graph.name!r} from {described(identified.checkpoint)}")
+        return identified
+
+    def _has_finished(self, job_name: str) -> bool:
+        """Whether a job of this name has come to the end of its input in this environment."""
+        last, _ = self._last.get(job_name, (None, None))
+        return last is not None and last.status is JobStatus.FINISHED and last.details.kept_checkpoint is None
+
+
+def described(checkpoint: CompletedCheckpoint) -> str:
+    """A checkpoint, as is told where a job goes on from it: its number, when it was taken, and where it is."""
+    taken = datetime.fromtimestamp(checkpoint.timestamp_ms / 1000)
+    when = f"{taken:%H:%M:%S}" if taken.date() == datetime.now().date() else f"{taken:%Y-%m-%d %H:%M:%S}"
+    kind = "savepoint" if is_savepoint(checkpoint.path) else "checkpoint"
+    return f"{kind} {checkpoint.checkpoint_id} of {when} ({checkpoint.path})"
+
+
+class _Search:
+    """What there is of a job: its last run, where that left off, and what is in the folders of its sinks.
+
+    One that `follows_itself` is not the first of its name that finishes in its environment, in a notebook in one run of
+    a cell: it is meant to. Where the note of the last run does not count, it is looked at all the same (see `Found`).
+    """
+
+    def __init__(
+        self, job_graph: JobGraph, folders: SinkFolders, *, follows_itself: bool, note_counts: bool = True
+    ) -> None:
+        self._job_graph = job_graph
+        self._folders = folders
+        self._follows_itself = follows_itself
+        self._note_counts = note_counts
+        self._storage = CheckpointStorage(job_graph.checkpointing.directory)
+
+    def found(self, mode: StartMode, named: str | None) -> Found:
+        """All of it. `named` is where the job is to go on from, by the user or by its store."""
+        job_name = self._job_graph.name
+        if mode is StartMode.CHECKPOINT:
+            return Found(job_name=job_name, checkpoint=named, folders=self._contents(counts_own=True))
+        run = self._storage.last_run(job_name)
+        state, process = self._state(run)
+        follows = self._follows_itself and mode is not StartMode.OVERWRITE
+        if follows and state is LastRunState.ENDED:
+            state = LastRunState.NONE
+        checkpoint, misfit = self._checkpoint(named or self._left_off(run)) if process is None else (None, None)
+        return Found(
+            job_name=job_name,
+            last_run=state,
+            checkpoint=None if checkpoint is None else checkpoint.path,
+            described="" if checkpoint is None else described(checkpoint),
+            misfit=misfit,
+            process=process,
+            folders=self._contents(counts_own=not follows),
+            shows_only=self._folders.shows_only,
+            note_counts=self._note_counts,
+        )
+
+    @cached_property
+    def _running(self) -> tuple[RunningJob, ...]:
+        """Asked of other processes, and so only where it matters."""
+        return running_jobs()
+
+    def _state(self, run: JobRun | None) -> tuple[LastRunState, int | None]:
+        """What is known of the last run, and the process that it runs in, if it still does."""
+        state = last_run_state(run, is_there=run is not None and self._storage.has_job(run.job_id))
+        if run is None or run.status is not None or state is not LastRunState.LEFT_OFF:
+            return state, None
+        process = next((job.process for job in self._running if job.job_id == run.job_id), None)
+        if process is None:
+            return state, None
+        return LastRunState.RUNS_HERE if process == os.getpid() else LastRunState.RUNS_ELSEWHERE, process
+
+    def _left_off(self, run: JobRun | None) -> str | None:
+        """Where the last run left off; where none is noted, as by an older version, its newest checkpoint."""
+        if self._job_graph.job_type is JobType.BATCH:
+            return None
+        if run is None:
+            return newest_of_job(self._job_graph.checkpointing.directory, self._job_graph.name)
+        own = run.checkpoint_path if run.status is not None else self._storage.latest(run.job_id)
+        if own is not None or run.status is JobStatus.FINISHED:
+            return own
+        # It has published nothing that is not in the checkpoint it began with, unless that one tells otherwise.
+        has_gone_on = run.restore_path is not None and self._storage.continued_by(run.restore_path) is not None
+        return None if has_gone_on else run.restore_path
+
+    def _checkpoint(self, path: str | None) -> tuple[CompletedCheckpoint | None, str | None]:
+        """The checkpoint to go on from, or why the job cannot."""
+        if path is None:
+            return None, None
+        try:
+            checkpoint = find_checkpoint(path, self._job_graph.checkpointing.directory)
+            check_restorable(checkpoint, self._job_graph)
+        except CheckpointError as misfit:
+            return None, str(misfit)
+        return checkpoint, None
+
+    def _contents(self, *, counts_own: bool) -> tuple[FolderContents, ...]:
+        return tuple(
+            FolderContents(
+                path=published.folder,
+                own=len(published.own) if counts_own else 0,
+                others=published.by_others,
+                foreign=published.foreign,
+                written_by=self._written_by(published.staging),
+            )
+            for published in self._folders.published
+        )
+
+    def _written_by(self, staging: tuple[str, ...]) -> tuple[str, ...]:
+        if not staging:
+            return ()
+        return tuple(sorted(job.name for job in self._running if in_a_name(job.job_id) in staging))
+
+
+def _as_the_sink_has_it(path: str, folders: SinkFolders, filesystem: FileSystem) -> str:
+    """The folder of a sink that is meant, or the path as it is."""
+    meant = filesystem.qualified(filesystem.absolute(path))
+    same = (each.folder for each in folders.published if filesystem.qualified(each.folder) == meant)
+    return next(same, path)

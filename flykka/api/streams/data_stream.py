@@ -1,0 +1,359 @@
+"""A program's streams, by Flink's and PyFlink's names: DataStream, KeyedStream, WindowedStream.
+
+A stream of flykka is a sequence of DataFrames, so an operation is a function of DataFrames, or columns of one. Each is
+tried at once on the stream's prototype, an empty DataFrame with its schema: what does not fit is refused on the user's
+own line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Self
+
+from flykka.api.names_elsewhere import DATA_STREAM, KEYED_STREAM, WINDOWED_STREAM, NamesElsewhere
+from flykka.api.streams.operator_settings import DataStreamSink, OperatorSettings
+from flykka.api.streams.output_tag import OutputTag
+from flykka.api.streams.partitioning import Partitioning
+from flykka.api.streams.preview import preview
+from flykka.api.streams.program import Program, at_least_one, tried
+from flykka.api.streams.stateless_verbs import StatelessVerbs, listed
+from flykka.api.streams.summary import Displayed, Summary, stream_summary
+from flykka.api.streams.transformation import Input, Transformation, default_uid, partitioned
+from flykka.api.streams.window_aggregation import WindowAggregation, add_late_rows
+from flykka.api.streams.windows import WindowAssigner
+from flykka.errors import ProgramError, StreamTypeError
+from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
+from flykka.spark_bridge.connectors.sink import Sink
+from flykka.spark_bridge.program.code import KeyByCode, SinkCode, TransformCode
+from flykka.spark_bridge.program.functions import where, where_not
+from flykka.spark_bridge.program.prototype import fitted, has_event_time, transformed
+from flykka.spark_bridge.program.trials import check_union, checked_deterministic
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamType:
+    """What is known of a stream's rows: a prototype of them, and which column is their event time."""
+
+    prototype: DataFrame
+    event_time: str | None
+
+
+class _Stream(StatelessVerbs, Displayed, NamesElsewhere):
+    """The rows that come from some inputs, keyed or not."""
+
+    _next_step = "preview() shows first rows; where, select, key_by, ... go on; sink_to(...) ends it"
+
+    def __init__(self, program: Program, inputs: tuple[Input, ...], row_type: StreamType) -> None:
+        self._program = program
+        self._inputs = inputs
+        self._type = row_type
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return self._type.prototype.columns
+
+    @property
+    def schema(self) -> StructType:
+        """The columns with their types."""
+        return self._type.prototype.schema
+
+    def print_schema(self) -> None:
+        """Print the columns with their types, as a DataFrame does."""
+        self._type.prototype.printSchema()
+
+    printSchema = print_schema
+
+    def preview(self, rows: int = 10) -> pd.DataFrame:
+        """At most so many rows of the stream, as a pandas DataFrame, without a job.
+
+        The operators that lead here run on the first batch of each source, on at most its first 10,000 rows, as they
+        run in a job. Windows fire with the rows of that batch. No state is kept, nothing is written, and a job that is
+        executed later reads the same rows. The table is empty where an operator has left none of them.
+
+        Raises:
+            EmptySourceError: a source has nothing to read yet.
+            SourceError: a source cannot be read.
+            ProgramError: an operator cannot run without a job; or the number is below 1.
+        """
+        limit = at_least_one(rows, "number of rows to preview")
+        return preview(self._type.prototype.sparkSession, self._inputs, limit)
+
+    def _summary(self) -> Summary:
+        origin, event_time = origins(self._inputs), self._type.event_time
+        return stream_summary(type(self).__name__, origin, self._inputs, self.schema, event_time, self._next_step)
+
+    def sink_to(self, sink: Sink) -> DataStreamSink:
+        """Write the rows to a sink.
+
+        Raises:
+            ProgramError: `sink` is none.
+            StreamTypeError: the sink cannot write these columns, or not with its options.
+        """
+        if not isinstance(sink, Sink):
+            raise ProgramError(
+                f"sink_to after {origins(self._inputs)} takes a sink such as FileSink.parquet(path), not {sink!r}"
+            )
+        made = Transformation(
+            kind=OperatorKind.SINK,
+            position=self._program.next_position,
+            name=str(sink),
+            code=SinkCode(sink=sink.bound(self._type.prototype.sparkSession)),
+            inputs=self._inputs,
+            publishes_per_checkpoint=sink.publishes_per_checkpoint,
+            parallelism=sink.parallelism_limit,
+        )
+        tried(made, lambda: sink.check_rows(self._type.prototype))
+        self._program.add(made)
+        return DataStreamSink(self._program, made)
+
+    def _then(
+        self,
+        name: str,
+        make: Callable[[DataFrame], Callable[[DataFrame], DataFrame]],
+        *,
+        renamed: Mapping[str, str] | None = None,
+        per_batch: bool = False,
+    ) -> DataStream:
+        kind, position = OperatorKind.STATELESS, self._program.next_position
+        uid = default_uid(kind, position)
+        function, result = tried(
+            name,
+            lambda: fitted(self._type.prototype, make, uid=uid, name=name, per_batch=per_batch),
+        )
+        made = Transformation(
+            kind=kind, position=position, name=name, code=TransformCode(function=function), inputs=self._inputs
+        )
+        self._program.add(made)
+        event_time = (renamed or {}).get(self._type.event_time or "", self._type.event_time)
+        if not has_event_time(result, event_time):
+            event_time = None
+        return DataStream(self._program, made, StreamType(prototype=result, event_time=event_time))
+
+
+class DataStream(OperatorSettings, Partitioning, _Stream):
+    """The rows that one operator makes, or several that are united."""
+
+    _names_elsewhere = DATA_STREAM
+
+    def __init__(
+        self,
+        program: Program,
+        origin: Transformation | tuple[Input, ...],
+        row_type: StreamType,
+        late_data: tuple[OutputTag, StreamType] | None = None,
+    ) -> None:
+        inputs = origin if isinstance(origin, tuple) else (Input(source=origin),)
+        super().__init__(program, inputs, row_type)
+        self._late_data = late_data
+
+    @property
+    def _transformation(self) -> Transformation:
+        if len(self._inputs) > 1:
+            raise ProgramError(
+                f"{origins(self._inputs)} is no operator, so nothing can be set on it: say it of the streams that are"
+                " united, or of what reads the union"
+            )
+        if self._inputs[0].ship_strategy is not None:
+            raise ProgramError(
+                f"{origins(self._inputs)} is partitioned already, so nothing can be set on it: say it before"
+                f" {self._inputs[0].ship_strategy.lower()}, or of what reads the stream"
+            )
+        return self._inputs[0].source
+
+    def _partitioned(self, strategy: ShipStrategy) -> DataStream:
+        return DataStream(self._program, partitioned(self._inputs, strategy), self._type)
+
+    def union(self, *others: DataStream) -> DataStream:
+        """The rows of this stream and of others with the same columns, in no order between them.
+
+        As in Flink a union is no operator: what reads it has an input from each stream, and its event time is that of
+        the slowest. The union has an event time where all of them have it in the same column.
+
+        Raises:
+            ProgramError: no other stream is given, or one of another environment or another job.
+            StreamTypeError: the columns differ in name, type or order, or what is given is no DataStream.
+        """
+        if not others:
+            raise ProgramError(f"union after {origins(self._inputs)} needs at least one other stream")
+        for other in others:
+            self._check_unites(other)
+        streams = (self, *others)
+        event_times = {stream._type.event_time for stream in streams}
+        row_type = replace(self._type, event_time=event_times.pop() if len(event_times) == 1 else None)
+        return DataStream(self._program, tuple(each for stream in streams for each in stream._inputs), row_type)
+
+    def _check_unites(self, other: DataStream) -> None:
+        ours = origins(self._inputs)
+        if not isinstance(other, DataStream):
+            raise StreamTypeError(f"{ours} can be united with DataStreams, not with a {type(other).__name__}")
+        what = f"union of {ours} with {origins(other._inputs)}"
+        if other._program is not self._program:
+            raise ProgramError(f"{what}: they are of two environments, or of two jobs of one environment")
+        tried(what, lambda: check_union(self._type.prototype, other._type.prototype))
+
+    def side_output(self, condition: Column | str) -> tuple[DataStream, DataStream]:
+        """Part the rows: `rest, side = stream.side_output(condition)`.
+
+        The rows for which the condition is true go to `side`, all others, also where it is null, to `rest`.
+
+        Raises:
+            StreamTypeError: the condition does not fit the columns of this stream, or is not deterministic.
+        """
+        name = f"side_output({listed(condition)})"
+        rest = self._then(
+            f"rest of {name}",
+            lambda prototype: partial(where_not, condition=checked_deterministic(prototype, condition)),
+        )
+        return rest, self._then(name, lambda _: partial(where, condition=condition))
+
+    def get_side_output(self, tag: OutputTag) -> SideOutputDataStream:
+        """The rows that this operator gives to the side output `tag`, which was declared by `side_output_late_data`.
+
+        They come with the columns and the event time of the rows that were cut into windows.
+
+        Raises:
+            ProgramError: the operator has no side output of this tag.
+        """
+        if self._late_data is None or self._late_data[0] != tag:
+            only = "" if self._late_data is None else f", only {self._late_data[0]!r}"
+            raise ProgramError(
+                f"{origins(self._inputs)} has no side output {tag!r}{only}; declare one for late rows with"
+                " .window(...).side_output_late_data(tag) before .aggregate(...)"
+            )
+        made = add_late_rows(self._program, self._transformation, tag)
+        return SideOutputDataStream(self._program, made, self._late_data[1])
+
+    def key_by(self, *columns: Column | str) -> KeyedStream:
+        """Bring the rows that agree in these columns to the same subtask of the operator that follows.
+
+        Raises:
+            ProgramError: no column is given.
+            StreamTypeError: a column does not fit this stream.
+        """
+        origin = origins(self._inputs)
+        if not columns:
+            raise ProgramError(f"key_by after {origin} needs at least one column")
+        keyed = f"key_by({listed(*columns)}) after {origin}"
+        tried(keyed, lambda: transformed(self._type.prototype, lambda rows: rows.select(*columns)))
+        return KeyedStream(self._program, self._inputs, self._type, columns)
+
+
+class SideOutputDataStream(DataStream):
+    """The rows that an operator gives to a side output. They leave in the task of that operator."""
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        """Raises `ProgramError`: it is that of the operator."""
+        raise self._set_elsewhere("parallelism")
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        """Raises `ProgramError`: it is that of the operator."""
+        raise self._set_elsewhere("maximum parallelism")
+
+    def slot_sharing_group(self, group: str) -> Self:
+        """Raises `ProgramError`: it is that of the operator."""
+        raise self._set_elsewhere("slot sharing group")
+
+    def _set_elsewhere(self, what: str) -> ProgramError:
+        windows = self._transformation.inputs[0].source
+        return ProgramError(f"the {what} of {self._transformation} is that of {windows}, in whose tasks it runs")
+
+
+class KeyedStream(_Stream):
+    """The rows of a stream, brought together by key.
+
+    What follows at once, a window or a stateless operator, has all rows of a key in the same subtask.
+    """
+
+    _names_elsewhere = KEYED_STREAM
+    _next_step = "preview() shows first rows; window(...).aggregate(...) computes per key and window"
+
+    def __init__(
+        self, program: Program, inputs: tuple[Input, ...], row_type: StreamType, keys: tuple[Column | str, ...]
+    ) -> None:
+        code = KeyByCode(columns=keys)
+        super().__init__(program, partitioned(inputs, ShipStrategy.HASH, code), row_type)
+        self._keys = keys
+
+    def window(self, assigner: WindowAssigner) -> WindowedStream:
+        """Cut each key's rows into windows of event time, tumbling or sliding.
+
+        Raises:
+            ProgramError: `assigner` is no such windows.
+            StreamTypeError: the stream has no event time, or an operation before has dropped its column.
+        """
+        if not isinstance(assigner, WindowAssigner):
+            raise ProgramError(
+                f"window after {origins(self._inputs)} takes TumblingEventTimeWindows.of(...) or"
+                f" SlidingEventTimeWindows.of(...), not {assigner!r}"
+            )
+        if self._type.event_time is None:
+            raise StreamTypeError(
+                f"{origins(self._inputs)} gives no event time to window by: its source has no timestamp column or no"
+                " watermarks, or an operation has dropped or renamed the column"
+            )
+        aggregation = WindowAggregation(
+            inputs=self._inputs,
+            rows=self._type.prototype,
+            time_column=self._type.event_time,
+            keys=self._keys,
+            windows=assigner,
+        )
+        return WindowedStream(self._program, self._type, aggregation)
+
+
+class WindowedStream(NamesElsewhere):
+    """The rows of a keyed stream, cut into windows."""
+
+    _names_elsewhere = WINDOWED_STREAM
+
+    def __init__(self, program: Program, row_type: StreamType, aggregation: WindowAggregation) -> None:
+        self._program = program
+        self._type = row_type
+        self._aggregation = aggregation
+
+    def side_output_late_data(self, tag: OutputTag) -> WindowedStream:
+        """Give the rows that come too late to a side output; else they are dropped, and counted.
+
+        A row is too late when every window it belongs to has been closed by the watermark. The aggregate's
+        `get_side_output(tag)` gives such rows with all their columns. For that all rows must be exchanged as they are,
+        which is slower than to aggregate them before. As in Flink none of them is counted as dropped, whether or not
+        the side output is read.
+
+        Raises:
+            ProgramError: `tag` is no OutputTag.
+        """
+        if not isinstance(tag, OutputTag):
+            raise ProgramError(f"side_output_late_data takes an OutputTag, such as OutputTag('late'), not {tag!r}")
+        return WindowedStream(self._program, self._type, replace(self._aggregation, late_data_tag=tag))
+
+    def aggregate(self, *columns: Column) -> DataStream:
+        """One row per key and window: `window_start`, `window_end`, the keys, then these aggregates.
+
+        Any aggregate of Spark's will do. Where all can be put together from parts (count, sum, min, max, avg) the rows
+        are aggregated before they are exchanged and kept as parts; else the rows themselves are kept.
+
+        Raises:
+            ProgramError: no column is given.
+            StreamTypeError: a column is no aggregate, or does not fit this stream.
+        """
+        if not columns:
+            origin = origins(self._aggregation.inputs)
+            raise ProgramError(f"the window aggregation after {origin} needs at least one column")
+        made, prototype = self._aggregation.add_to(self._program, columns)
+        tag = self._aggregation.late_data_tag
+        late_data = None if tag is None else (tag, self._type)
+        return DataStream(self._program, made, StreamType(prototype=prototype, event_time=None), late_data)
+
+
+def origins(inputs: tuple[Input, ...]) -> str:
+    """What a stream comes from, for messages."""
+    names = [str(each.source) for each in inputs]
+    return names[0] if len(names) == 1 else f"the union of {' and '.join(names)}"

@@ -1,0 +1,144 @@
+"""What a user may say about one operator after writing it down: its names, its parallelism, its slots."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Self
+
+from flykka.actors.machines.graph.stream_graph import ChainingStrategy
+from flykka.api.names_elsewhere import SINK, NamesElsewhere
+from flykka.api.streams.program import at_least_one
+from flykka.errors import ProgramError
+
+if TYPE_CHECKING:
+    from flykka.api.streams.program import Program
+    from flykka.api.streams.transformation import Transformation
+
+_HASH = re.compile(r"[0-9A-Fa-f]{32}")
+
+
+class OperatorSettings(ABC):
+    """What can be said about the operator that a stream or a sink stands for."""
+
+    _program: Program
+
+    @property
+    @abstractmethod
+    def _transformation(self) -> Transformation:
+        """The operator. Raises `ProgramError` where the stream is none."""
+
+    def name(self, name: str) -> Self:
+        """Name the operator for those who read traces and the console."""
+        self._transformation.name = name
+        return self
+
+    def uid(self, uid: str) -> Self:
+        """Name the operator for good: its state is found by this.
+
+        Raises:
+            DuplicateUidError: the uid is taken.
+            ProgramError: it is empty.
+        """
+        self._program.set_uid(self._transformation, uid)
+        return self
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        """Run the operator in this many subtasks.
+
+        Raises:
+            ProgramError: the number is below 1.
+        """
+        self._transformation.parallelism = at_least_one(parallelism, f"parallelism of {self._transformation}")
+        return self
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        """Cut its keys into this many key groups: it can never be scaled to more subtasks.
+
+        Raises:
+            ProgramError: the number is below 1.
+        """
+        what = f"maximum parallelism of {self._transformation}"
+        self._transformation.max_parallelism = at_least_one(max_parallelism, what)
+        return self
+
+    def slot_sharing_group(self, group: str) -> Self:
+        """Let its subtasks share slots with this group's only.
+
+        Unless set it is the group of its inputs where they agree, else "default". A job needs for each group as many
+        slots as its largest parallelism.
+
+        Raises:
+            ProgramError: the name is empty.
+        """
+        self._transformation.slot_sharing_group = _named(group, f"slot sharing group of {self._transformation}")
+        return self
+
+    def set_co_location_group_key(self, key: str) -> Self:
+        """Let its subtasks run in the same slots as those of the other operators with this key.
+
+        They must share slots: operators of one sharing group run in one slot anyhow, and with a key they are refused
+        where somebody parts them.
+
+        Raises:
+            ProgramError: the key is empty.
+        """
+        self._transformation.co_location_group_key = _named(key, f"co-location group of {self._transformation}")
+        return self
+
+    def set_uid_hash(self, uid_hash: str) -> Self:
+        """Find the state of the operator under this id, that a job without uids was run with, as `flykka plan` tells.
+
+        Raises:
+            ProgramError: it is no id: 32 hexadecimal digits.
+        """
+        if not isinstance(uid_hash, str) or not _HASH.fullmatch(uid_hash):
+            raise ProgramError(
+                f"the uid hash of {self._transformation} must be an operator id, 32 hexadecimal digits, not"
+                f" {uid_hash!r}"
+            )
+        self._transformation.uid_hash = uid_hash.lower()
+        return self
+
+    def start_new_chain(self) -> Self:
+        """Begin a task with the operator; what follows may still be chained to it."""
+        self._transformation.chaining = ChainingStrategy.HEAD
+        return self
+
+    def disable_chaining(self) -> Self:
+        """Run the operator in tasks of its own, with nothing chained to it on either side."""
+        self._transformation.chaining = ChainingStrategy.NEVER
+        return self
+
+
+class DataStreamSink(OperatorSettings, NamesElsewhere):
+    """The end of a stream."""
+
+    _names_elsewhere = SINK
+
+    def __init__(self, program: Program, transformation: Transformation) -> None:
+        self._program = program
+        self._operator = transformation
+        # Nobody but the sink itself has said anything of it so far.
+        self._parallelism_limit = transformation.parallelism
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        """Run the sink in this many subtasks.
+
+        Raises:
+            ProgramError: the number is below 1, or above 1 for a sink that runs in one subtask only.
+        """
+        limit = self._parallelism_limit
+        if limit is not None and parallelism > limit:
+            raise ProgramError(f"the parallelism of {self._transformation} is {limit} at most, not {parallelism}")
+        return super().set_parallelism(parallelism)
+
+    @property
+    def _transformation(self) -> Transformation:
+        return self._operator
+
+
+def _named(name: object, what: str) -> str:
+    if not isinstance(name, str) or not name.strip():
+        raise ProgramError(f"the {what} must be a text that names it, not {name!r}")
+    return name

@@ -1,0 +1,46 @@
+"""How the rows of a stream reach the subtasks of what reads it: Flink's partitioners.
+
+Nothing is written down by these but a note on the stream: the operator that reads it next is fed so. What is said last
+holds; `key_by` says it too.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from flykka.messages.graph.job_graph import ShipStrategy
+
+if TYPE_CHECKING:
+    from flykka.api.streams.data_stream import DataStream
+
+
+class Partitioning(ABC):
+    """Unless one of these is said, rows are forwarded, or rebalanced where the parallelism changes."""
+
+    @abstractmethod
+    def _partitioned(self, strategy: ShipStrategy) -> DataStream: ...
+
+    def forward(self) -> DataStream:
+        """Hand each batch to the subtask of the same number, which must exist: the parallelisms must be equal."""
+        return self._partitioned(ShipStrategy.FORWARD)
+
+    def rebalance(self) -> DataStream:
+        """Hand the batches to all subtasks in turn."""
+        return self._partitioned(ShipStrategy.REBALANCE)
+
+    def rescale(self) -> DataStream:
+        """Hand the batches to some subtasks in turn: each subtask feeds, or is fed by, its even share of the others."""
+        return self._partitioned(ShipStrategy.RESCALE)
+
+    def shuffle(self) -> DataStream:
+        """Hand each batch to a subtask by lot."""
+        return self._partitioned(ShipStrategy.SHUFFLE)
+
+    def broadcast(self) -> DataStream:
+        """Hand every batch to all subtasks."""
+        return self._partitioned(ShipStrategy.BROADCAST)
+
+    def global_(self) -> DataStream:
+        """Hand every batch to the first subtask."""
+        return self._partitioned(ShipStrategy.GLOBAL)

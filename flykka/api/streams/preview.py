@@ -1,0 +1,121 @@
+"""A first look at a stream: its operators run on a first batch of its sources, with no job, no state and no sink.
+
+Every operator does to the batch what it does to a batch in a job. A window aggregation fires all windows of the batch,
+as at the end of the input.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from copy import copy
+from typing import TYPE_CHECKING
+
+from flykka.errors import ProgramError, StreamTypeError
+from flykka.messages.wire.ids import OperatorId
+from flykka.spark_bridge.errors import EmptySourceError, NotADataFrameError
+from flykka.spark_bridge.program.applied import applied
+from flykka.spark_bridge.program.code import SourceCode, TransformCode, WindowCode
+from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
+from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.stages.windows import all_fired
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from flykka.api.streams.transformation import Input, Transformation
+    from flykka.messages.tasks.source import SourceSplit
+    from flykka.spark_bridge.program.prototype import DataFrame, SparkSession
+
+ROWS_READ = 10_000
+"""Of each source; what lies behind them in its first batch is not looked at."""
+
+PATIENCE_SECONDS = 1.0
+"""How long a source that makes its rows one after the other has for the first of them."""
+
+_PAUSE_SECONDS = 0.1
+
+
+def preview(session: SparkSession, inputs: tuple[Input, ...], rows: int) -> pd.DataFrame:
+    """At most `rows` rows of the stream that these inputs make.
+
+    Raises:
+        EmptySourceError: a source has nothing to read yet.
+        SourceError: a source cannot be read.
+        ProgramError: an operator needs a job.
+    """
+    with ExitStack() as opened:
+        reader = _Preview(session, opened)
+        return reader.united(inputs).limit(rows).toPandas()
+
+
+class _Preview:
+    """The rows of operators. One that is read twice is made once; its rich function is open until the end."""
+
+    def __init__(self, session: SparkSession, opened: ExitStack) -> None:
+        self._session = session
+        self._opened = opened
+        self._made: dict[Transformation, DataFrame] = {}
+
+    def united(self, inputs: tuple[Input, ...]) -> DataFrame:
+        first, *others = (self._rows(each.source) for each in inputs)
+        for other in others:
+            first = first.union(other)
+        return first
+
+    def _rows(self, made: Transformation) -> DataFrame:
+        if made not in self._made:
+            self._made[made] = self._computed(made)
+        return self._made[made]
+
+    def _computed(self, made: Transformation) -> DataFrame:
+        match made.code:
+            case SourceCode() as code:
+                return self._first_batch(made, code)
+            case TransformCode() as code:
+                return self._transformed(made, code)
+            case WindowCode() as code:
+                return all_fired(code, self.united(made.inputs))
+            case _:
+                raise ProgramError(
+                    f"{made} ({made.call_site}) cannot be previewed: it depends on what a job has seen before; preview"
+                    " the stream before it, or execute a job"
+                )
+
+    def _first_batch(self, made: Transformation, code: SourceCode) -> DataFrame:
+        schema = code.source.prototype(self._session).schema
+        read = code.source.read(self._session, schema, self._first_split(made, code), in_slices=False)
+        first, *others = read.slices
+        for other in others:
+            first = first.union(other)
+        return first.limit(ROWS_READ)
+
+    def _first_split(self, made: Transformation, code: SourceCode) -> SourceSplit:
+        discovery = code.source.split_discovery(OperatorId("preview"), FileSystem(self._session))
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            splits = discovery.discover(b"").splits
+            if splits:
+                return splits[0]
+            if discovery.interval_ms is None or time.monotonic() > deadline:
+                raise EmptySourceError(
+                    f"nothing to preview: {made} ({made.call_site}) reads {code.source}, where there are no rows yet;"
+                    " call preview again when there are some"
+                )
+            time.sleep(_PAUSE_SECONDS)
+
+    def _transformed(self, made: Transformation, code: TransformCode) -> DataFrame:
+        rows = self.united(made.inputs)
+        function = code.function
+        if isinstance(function, RichFunction):
+            # What a function keeps belongs to one run of it: the program's own stays as it is for the job.
+            function = copy(function)
+            self._opened.callback(function.close)
+            function.open(RuntimeContext(uid=made.uid, task_name=made.name, session=self._session))
+        try:
+            return applied(function, rows)
+        except NotADataFrameError as returned:
+            raise StreamTypeError(f"{made}: {returned}") from None
+        except Exception as raised:
+            raised.add_note(f"flykka: while {made} ({made.call_site}) was previewed")
+            raise

@@ -1,0 +1,153 @@
+"""The operators of one environment, in the order in which they were written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from itertools import count
+from typing import TYPE_CHECKING, TypeVar
+
+from flykka.errors import DuplicateUidError, ProgramError, StreamTypeError
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.spark_bridge.program.prototype import PrototypeError
+
+if TYPE_CHECKING:
+    from flykka.api.streams.transformation import Transformation
+
+T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
+
+
+class Program:
+    """Takes operators in, each under a uid of its own."""
+
+    def __init__(self, after: str | None = None) -> None:
+        """`after` is the job before, in the same environment."""
+        self._after = after
+        self._transformations: list[Transformation] = []
+        self._executed = False
+
+    @property
+    def transformations(self) -> tuple[Transformation, ...]:
+        """Every operator, after all of its inputs."""
+        return tuple(self._transformations)
+
+    def leading_to_sinks(self) -> tuple[Transformation, ...]:
+        """What a job is made of. As with a DataFrame, what nobody reads is not computed.
+
+        So the other half of a stream that was parted may be left alone, and so may what a notebook has tried.
+
+        Raises:
+            ProgramError: there are no operators, or no sink.
+        """
+        if not self._transformations:
+            if self._after is None:
+                raise ProgramError("the program has no operators: begin with from_source(...)")
+            raise ProgramError(
+                f"nothing was written down since job {self._after!r} was executed: begin the next one with"
+                " from_source(...)"
+            )
+        read = {made for made in self._transformations if made.kind is OperatorKind.SINK}
+        if not read:
+            last = self._transformations[-1]
+            raise ProgramError(f"the program writes nothing: end a stream with sink_to(...), perhaps that of {last}")
+        for transformation in reversed(self._transformations):
+            # What it feeds stands behind it, and was looked at.
+            if transformation in read:
+                read.update(edge.source for edge in transformation.inputs)
+        return tuple(made for made in self._transformations if made in read)
+
+    @property
+    def next_position(self) -> int:
+        """The position of the operator that is added next: the first, from 1, that no other has."""
+        taken = {transformation.position for transformation in self._transformations}
+        return next(position for position in count(1) if position not in taken)
+
+    def add(self, transformation: Transformation) -> None:
+        """Take an operator in.
+
+        Raises:
+            DuplicateUidError: another was given the uid that this one has.
+            ProgramError: the program was executed, and would go on without it; or the uid is none.
+        """
+        if self._executed:
+            raise ProgramError(
+                f"{transformation.name!r} comes too late: the job of its input was executed already; begin the next"
+                " one with from_source(...)"
+            )
+        if transformation.explicit_uid is not None:
+            _check_uid(transformation, transformation.explicit_uid)
+        self._check_free(transformation, transformation.uid)
+        self._transformations.append(transformation)
+
+    def take_back(self, transformations: Iterable[Transformation]) -> None:
+        """Forget operators, and all that they feed."""
+        gone = set(transformations)
+        for transformation in self._transformations:
+            # Inputs come before what they feed: one pass finds everything.
+            if any(edge.source in gone for edge in transformation.inputs):
+                gone.add(transformation)
+        self._transformations = [kept for kept in self._transformations if kept not in gone]
+
+    def close(self) -> None:
+        """It was executed: its streams are at their end."""
+        self._executed = True
+
+    def set_uid(self, transformation: Transformation, uid: str) -> None:
+        """Name an operator for good. Raises `DuplicateUidError` where the uid is taken, `ProgramError` if empty."""
+        _check_uid(transformation, uid)
+        self._check_free(transformation, uid)
+        transformation.explicit_uid = uid
+
+    def _check_free(self, wanted_by: Transformation, uid: str) -> None:
+        for other in self._transformations:
+            if other is not wanted_by and other.uid == uid:
+                raise DuplicateUidError(
+                    f"the uid {uid!r} for {wanted_by.name!r} belongs to {other.name!r} ({other.call_site}): give each"
+                    " operator one of its own"
+                )
+
+
+def _check_uid(wanted_by: Transformation, uid: object) -> None:
+    if not isinstance(uid, str) or not uid.strip():
+        wanted = f"not {uid!r}" if uid else "not empty"
+        raise ProgramError(f"the uid of {wanted_by.name!r} must be a text that names it for good, {wanted}")
+
+
+def tried(operator: object, attempt: Callable[[], T]) -> T:
+    """The outcome of trying a user's code on a prototype.
+
+    Raises:
+        StreamTypeError: the code does not fit the stream; the text begins with the operator.
+    """
+    try:
+        return attempt()
+    except PrototypeError as misfit:
+        raise StreamTypeError(f"{operator}: {misfit}") from None
+    except Exception as raised:
+        raised.add_note(f"flykka: while {operator} was tried on an empty DataFrame with the stream's schema")
+        raise
+
+
+def one_of(kind: type[E], said: E | str, what: str) -> E:
+    """The member of an enum that was said, itself or its name. Raises `ProgramError` where there is no such `what`."""
+    try:
+        return kind(said)
+    except ValueError as unknown:
+        raise ProgramError(f"the {what} must be one of {', '.join(kind)}, not {said!r}") from unknown
+
+
+def at_least_one(number: int, what: str) -> int:
+    """`number`. Raises `ProgramError`, which names `what`, below 1."""
+    return _whole_number(number, what, least=1)
+
+
+def not_negative(number: int, what: str) -> int:
+    """`number`. Raises `ProgramError`, which names `what`, below 0."""
+    return _whole_number(number, what, least=0)
+
+
+def _whole_number(number: int, what: str, least: int) -> int:
+    if isinstance(number, bool) or not isinstance(number, int) or number < least:
+        raise ProgramError(f"the {what} must be a whole number from {least}, not {number!r}")
+    return number

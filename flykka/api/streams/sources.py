@@ -1,0 +1,124 @@
+"""From a source to a stream: what `from_source` and `from_dataframe` write down."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flykka.api.streams.data_stream import DataStream, StreamType
+from flykka.api.streams.transformation import Transformation
+from flykka.api.streams.watermark_strategy import WatermarkStrategy
+from flykka.errors import ProgramError, StreamTypeError
+from flykka.messages.graph.job_graph import MonotonyViolationHandler, OperatorKind
+from flykka.spark_bridge.connectors.dataframe import ComputedFrame
+from flykka.spark_bridge.connectors.source import Source
+from flykka.spark_bridge.program.code import SourceCode
+from flykka.spark_bridge.program.prototype import DataFrame, PrototypeError, check_condition, check_event_time
+
+if TYPE_CHECKING:
+    from flykka.api.streams.program import Program
+    from flykka.client.job_client import JobClient
+    from flykka.spark_bridge.program.prototype import SparkSession
+
+
+def source_stream(
+    program: Program,
+    session: SparkSession,
+    source: Source,
+    watermark_strategy: WatermarkStrategy | None,
+    name: str | None,
+    uid: str | None,
+) -> DataStream:
+    """Add `source` to the program; the stream of its rows.
+
+    Raises:
+        ProgramError: this is no source, or no watermark strategy, or the uid is empty.
+        StreamTypeError: what the source declares does not make rows, or not with this event time.
+        DuplicateUidError: another operator has the uid.
+        SourceError: there is nothing to take a schema from.
+    """
+    if not isinstance(source, Source):
+        raise ProgramError(f"from_source takes a source such as FileSource.parquet(path), not {source!r}")
+    strategy = WatermarkStrategy.no_watermarks() if watermark_strategy is None else watermark_strategy
+    if not isinstance(strategy, WatermarkStrategy):
+        raise ProgramError(
+            "a watermark strategy is one such as WatermarkStrategy.for_bounded_out_of_orderness('10s'), not"
+            f" {strategy!r}"
+        )
+    delay_ms = strategy.delay_ms
+    on_violation = strategy.on_violation or MonotonyViolationHandler.IGNORE
+    made = Transformation(
+        kind=OperatorKind.SOURCE,
+        position=program.next_position,
+        name=name or str(source),
+        code=SourceCode(source=source, watermark_delay_ms=delay_ms),
+        watermark_delay_ms=delay_ms,
+        idle_timeout_ms=strategy.idle_timeout_ms,
+        on_monotony_violation=on_violation,
+        punctuated_watermarks=strategy.punctuation is not None,
+        explicit_uid=uid,
+    )
+    event_time = strategy.timestamp_column or source.event_time
+    if event_time is None and delay_ms is not None:
+        raise StreamTypeError(f"{made}: watermarks need an event time: with_timestamp_column(...) names its column")
+    try:
+        bound, prototype = _bound(session, source, event_time)
+        check_condition(prototype, strategy.punctuation)
+    except PrototypeError as misfit:
+        raise StreamTypeError(f"{made}: {misfit}") from None
+    made.code = SourceCode(
+        source=bound,
+        watermark_delay_ms=delay_ms,
+        watches_order=on_violation is not MonotonyViolationHandler.IGNORE,
+        punctuation=strategy.punctuation,
+    )
+    program.add(made)
+    windowable = event_time if delay_ms is not None else None
+    return DataStream(program, made, StreamType(prototype=prototype, event_time=windowable))
+
+
+class ComputedFrames:
+    """The DataFrames of an environment whose rows are kept, each until the job that reads it is over."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[ComputedFrame, JobClient | None]] = []
+
+    def keep(self, session: SparkSession, frame: object) -> ComputedFrame:
+        """A DataFrame that is to be computed, for the next job.
+
+        Raises:
+            ProgramError: it is none, or none of this Spark that can be read to its end.
+        """
+        if not isinstance(frame, DataFrame):
+            raise ProgramError(f"from_dataframe needs a DataFrame of Spark, not a {type(frame).__name__}")
+        if frame.isStreaming:
+            raise ProgramError("from_dataframe needs a DataFrame that ends, not a streaming one")
+        if frame.sparkSession.sparkContext is not session.sparkContext:
+            raise ProgramError("from_dataframe needs a DataFrame of this environment's Spark, not of another one")
+        computed = ComputedFrame(frame)
+        self._kept.append((computed, None))
+        return computed
+
+    def belong_to(self, client: JobClient) -> None:
+        """All that belong to no job yet are read by this one."""
+        self._kept = [(computed, reader or client) for computed, reader in self._kept]
+
+    def free_finished(self) -> None:
+        """Free what was read by jobs that are over."""
+        over = [kept for kept in self._kept if kept[1] is not None and kept[1].done()]
+        for computed, _ in over:
+            computed.free()
+        self._kept = [kept for kept in self._kept if kept not in over]
+
+    def free(self) -> None:
+        """Free all."""
+        for computed, _ in self._kept:
+            computed.free()
+        self._kept = []
+
+
+def _bound(session: SparkSession, source: Source, event_time: str | None) -> tuple[Source, DataFrame]:
+    bound = source.bound(session, event_time)
+    prototype = bound.prototype(session)
+    if event_time is not None:
+        check_event_time(prototype, event_time)
+    return bound, prototype

@@ -1,0 +1,163 @@
+"""From the program to its stream graph, its code bound in the registry (Flink's StreamGraphGenerator).
+
+One operator of the program becomes one node, except a window aggregation. It becomes two: a local one, chained to what
+feeds it, which turns rows into window state (partial aggregates, or the columns that are needed), and behind the keyed
+edge the one that owns the windows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flykka.actors.errors import GraphError
+from flykka.actors.machines.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
+from flykka.api.runtime_mode import RuntimeExecutionMode, job_type
+from flykka.errors import ProgramError
+from flykka.messages.graph.job_graph import JobType, OperatorKind, OperatorRef, ScheduleMode, ShipStrategy
+from flykka.spark_bridge.program.code import LateRowsCode, WindowCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flykka.api.streams.transformation import Input, Transformation
+    from flykka.spark_bridge.program.code import OperatorCode
+    from flykka.spark_bridge.program.code_registry import CodeRegistry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defaults:
+    """What the environment says where an operator says nothing."""
+
+    parallelism: int = 1
+    max_parallelism: int | None = None
+    chaining_enabled: bool = True
+    auto_generated_uids: bool = True
+    schedule_mode: ScheduleMode = ScheduleMode.EAGER
+    runtime_mode: RuntimeExecutionMode = RuntimeExecutionMode.STREAMING
+
+    def max_parallelism_of(self, own: int | None) -> int | None:
+        """The maximum parallelism of an operator that says `own`; None where it is to be derived."""
+        return own or self.max_parallelism
+
+
+def stream_graph(transformations: Sequence[Transformation], registry: CodeRegistry, defaults: Defaults) -> StreamGraph:
+    """The stream graph of a program, inputs before what they feed.
+
+    Raises:
+        ProgramError: the program cannot be built, an operator has no uid and must have one, or a source of a batch job
+            has no end; the text names it.
+    """
+    if not defaults.auto_generated_uids:
+        _check_uids(transformations)
+    generator = _Generator(registry, defaults, job_type(defaults.runtime_mode, transformations))
+    try:
+        for transformation in transformations:
+            generator.add(transformation)
+    except GraphError as impossible:
+        raise ProgramError(str(impossible)) from impossible
+    return generator.graph
+
+
+def _check_uids(transformations: Sequence[Transformation]) -> None:
+    for made in transformations:
+        if made.has_automatic_uid and made.uid_hash is None:
+            raise ProgramError(
+                f"automatic uids are disabled, and the operator {made.name!r} ({made.call_site}) has no uid: give it"
+                " one with uid(...), or a hash with set_uid_hash(...)"
+            )
+
+
+class _Generator:
+    def __init__(self, registry: CodeRegistry, defaults: Defaults, kind: JobType) -> None:
+        schedule_mode = defaults.schedule_mode
+        if kind is JobType.BATCH and schedule_mode is ScheduleMode.EAGER:
+            schedule_mode = ScheduleMode.PIPELINED_REGION
+        self.graph = StreamGraph(chaining_enabled=defaults.chaining_enabled, schedule_mode=schedule_mode, job_type=kind)
+        self._registry = registry
+        self._defaults = defaults
+
+    def add(self, transformation: Transformation) -> None:
+        """Bind the operator's code and add its node, behind that of its local part where it has one, and its edges."""
+        if isinstance(transformation.code, LateRowsCode):
+            self._add_late_rows(transformation)
+            return
+        feeding = [self._feeding(transformation, place) for place in range(len(transformation.inputs))]
+        parallelism = transformation.parallelism or self._defaults.parallelism
+        self.graph.add_node(
+            StreamNode(
+                uid=transformation.uid,
+                name=transformation.name,
+                kind=transformation.kind,
+                ref=self._bound(transformation, transformation.uid, transformation.code),
+                parallelism=parallelism,
+                max_parallelism=self._defaults.max_parallelism_of(transformation.max_parallelism),
+                slot_sharing_group=transformation.slot_sharing_group,
+                co_location_group=transformation.co_location_group_key,
+                chaining=transformation.chaining,
+                has_automatic_uid=transformation.has_automatic_uid,
+                uid_hash=transformation.uid_hash,
+                publishes_per_checkpoint=transformation.publishes_per_checkpoint,
+                event_time=transformation.kind is OperatorKind.WINDOW_AGGREGATE,
+                watermark_delay_ms=transformation.watermark_delay_ms,
+                idle_timeout_ms=transformation.idle_timeout_ms,
+                on_monotony_violation=transformation.on_monotony_violation,
+                punctuated_watermarks=transformation.punctuated_watermarks,
+                state_schema=transformation.code.state_schema if isinstance(transformation.code, WindowCode) else None,
+            )
+        )
+        for uid, source in zip(feeding, transformation.inputs, strict=True):
+            self._connect(uid, transformation, source, parallelism)
+
+    def _add_late_rows(self, transformation: Transformation) -> None:
+        windows = self.graph.node(transformation.inputs[0].source.uid)
+        self.graph.add_node(
+            StreamNode(
+                uid=transformation.uid,
+                name=transformation.name,
+                kind=transformation.kind,
+                ref=self._bound(transformation, transformation.uid, transformation.code),
+                # As a local part: of the windows' parallelism and group, so that the two run as one task.
+                parallelism=windows.parallelism,
+                has_automatic_uid=transformation.has_automatic_uid,
+            )
+        )
+        self.graph.add_edge(StreamEdge(source_uid=windows.uid, target_uid=transformation.uid, is_side_output=True))
+
+    def _feeding(self, transformation: Transformation, place: int) -> str:
+        """The uid of what feeds an input of the operator: its local part, where it has one."""
+        feeding = transformation.inputs[place].source.uid
+        if transformation.local_code is None:
+            return feeding
+        # Behind a union, each of its streams is aggregated where it comes from.
+        local = f"{transformation.uid}-local" + (f"-{place + 1}" if len(transformation.inputs) > 1 else "")
+        self.graph.add_node(
+            StreamNode(
+                uid=local,
+                name=f"local {transformation.name}",
+                kind=OperatorKind.LOCAL_WINDOW_AGGREGATE,
+                ref=self._bound(transformation, local, transformation.local_code),
+                # Of its input's parallelism and, naming none, of its sharing group, so that the two run as one task.
+                parallelism=self.graph.node(feeding).parallelism,
+                has_automatic_uid=transformation.has_automatic_uid,
+            )
+        )
+        self.graph.add_edge(StreamEdge(source_uid=feeding, target_uid=local))
+        return local
+
+    def _bound(self, transformation: Transformation, uid: str, code: OperatorCode) -> OperatorRef:
+        """The code under its uid; errors name the operator as the user does: by the uid that was given, or its name."""
+        name = transformation.name if transformation.has_automatic_uid else transformation.uid
+        return self._registry.bind(uid, code, call_site=transformation.call_site, name=name)
+
+    def _connect(self, feeding: str, transformation: Transformation, source: Input, parallelism: int) -> None:
+        strategy = source.ship_strategy
+        if strategy is None:
+            same = self.graph.node(feeding).parallelism == parallelism
+            strategy = ShipStrategy.FORWARD if same else ShipStrategy.REBALANCE
+        key_by: OperatorRef | None = None
+        if source.key_by is not None:
+            key_by = self._registry.bind(f"{transformation.uid}-keys", source.key_by, call_site=source.call_site)
+        self.graph.add_edge(
+            StreamEdge(source_uid=feeding, target_uid=transformation.uid, ship_strategy=strategy, key_by=key_by)
+        )

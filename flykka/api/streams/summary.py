@@ -1,0 +1,108 @@
+"""A stream and an environment told in a few labelled lines: the text of their `repr`, the table of a notebook."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.runtime.durations import format_ms
+
+if TYPE_CHECKING:
+    from flykka.api.streams.program import Program
+    from flykka.api.streams.transformation import Input, Transformation
+    from flykka.spark_bridge.program.prototype import StructType
+
+SHOWN_OPERATORS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """A title, labelled lines, and the columns with their types where there are some."""
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    columns: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        columns = ", ".join(f"{name} {kind}" for name, kind in self.columns)
+        lines = [("columns", columns)] if columns else []
+        return "\n".join([self.title, *(f"  {label:<12}{text}" for label, text in (*lines, *self.facts))])
+
+
+class Displayed(ABC):
+    """Shows itself by its summary: as text, and as a table in a notebook."""
+
+    @abstractmethod
+    def _summary(self) -> Summary:
+        """How it stands now."""
+
+    def __repr__(self) -> str:
+        return str(self._summary())
+
+    def _repr_html_(self) -> str:
+        from flykka.notebook.summary_html import summary_html
+
+        return summary_html(self._summary())
+
+
+def stream_summary(
+    kind: str, origin: str, inputs: tuple[Input, ...], schema: StructType, event_time: str | None, next_step: str
+) -> Summary:
+    """A stream: `kind` is its class, `origin` the operator that it comes from."""
+    before = _leading_to(inputs)
+    sources = [made for made in before if made.kind is OperatorKind.SOURCE]
+    facts = [
+        ("event time", event_time or "none: windows need a source with a timestamp column and watermarks"),
+        *(("source", f"{made}, {watermarks(made)}") for made in sources),
+        ("operators", _told(before)),
+        ("next", next_step),
+    ]
+    columns = tuple((field.name, field.dataType.simpleString()) for field in schema)
+    return Summary(title=f"{kind} of {origin}", facts=tuple(facts), columns=columns)
+
+
+def program_facts(program: Program) -> Iterator[tuple[str, str]]:
+    """What was written down since the last job, and what can be done with it."""
+    written = program.transformations
+    if not written:
+        yield "program", "no operators since the last job"
+        yield "next", "from_source(...) begins a stream"
+        return
+    yield "program", _told(written)
+    if any(made.kind is OperatorKind.SINK for made in written):
+        yield "next", "execute_async('name') submits it, execute('name') also waits for its end"
+    else:
+        yield "next", "preview() of a stream shows first rows, sink_to(...) ends it; then execute_async('name')"
+
+
+def watermarks(source: Transformation) -> str:
+    """How far the watermarks of a source stay behind."""
+    if source.watermark_delay_ms is None:
+        return "no watermarks"
+    if source.punctuated_watermarks:
+        return "watermarks by marked rows"
+    idle = "" if source.idle_timeout_ms is None else f", idle after {format_ms(source.idle_timeout_ms)}"
+    return f"watermark {format_ms(source.watermark_delay_ms)} behind the latest row{idle}"
+
+
+def _leading_to(inputs: tuple[Input, ...]) -> tuple[Transformation, ...]:
+    """The operators before a stream, each once, inputs before what they feed."""
+    ordered: dict[Transformation, None] = {}
+    waiting = [(each.source, False) for each in reversed(inputs)]
+    while waiting:
+        made, is_done = waiting.pop()
+        if is_done:
+            ordered[made] = None
+        elif made not in ordered:
+            waiting.append((made, True))
+            waiting.extend((each.source, False) for each in reversed(made.inputs))
+    return tuple(ordered)
+
+
+def _told(operators: tuple[Transformation, ...]) -> str:
+    left_out = len(operators) - SHOWN_OPERATORS
+    names = [made.name for made in operators[-SHOWN_OPERATORS:]]
+    return (f"{left_out} more, " if left_out > 0 else "") + ", ".join(names)

@@ -1,0 +1,85 @@
+"""What a program writes down: one Transformation per operator the user sees, as in Flink.
+
+A transformation is a note, not an operator: `uid`, name and parallelism may still be set on it until the stream graph
+is made of it. It knows nothing of Spark but the code object that it hands on, and remembers the line that wrote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from flykka.actors.machines.graph.stream_graph import ChainingStrategy
+from flykka.messages.graph.job_graph import MonotonyViolationHandler, OperatorKind, ShipStrategy
+from flykka.spark_bridge.program.call_site import CallSite, call_site
+
+if TYPE_CHECKING:
+    from flykka.spark_bridge.program.code import KeyByCode, LocalWindowCode, OperatorCode
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Input:
+    """Where rows come from. Without a strategy: forward, or rebalance where the parallelisms differ."""
+
+    source: Transformation
+    ship_strategy: ShipStrategy | None = None
+    key_by: KeyByCode | None = None
+    call_site: CallSite = field(default_factory=call_site)
+
+
+def partitioned(inputs: Iterable[Input], strategy: ShipStrategy, key_by: KeyByCode | None = None) -> tuple[Input, ...]:
+    """The same rows, to be shipped so to whoever reads them: what was said last is what holds.
+
+    A union is its inputs, so each of them keeps what was said before they were united.
+    """
+    return tuple(replace(each, ship_strategy=strategy, key_by=key_by, call_site=call_site()) for each in inputs)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Transformation:
+    """One operator of the program; what is None is decided by the environment when the stream graph is made.
+
+    `local_code` is the part of a window aggregation that runs before the exchange, chained to what feeds it.
+    """
+
+    kind: OperatorKind
+    position: int
+    name: str
+    code: OperatorCode
+    inputs: tuple[Input, ...] = ()
+    local_code: LocalWindowCode | None = None
+    publishes_per_checkpoint: bool = False
+    watermark_delay_ms: int | None = None
+    idle_timeout_ms: int | None = None
+    on_monotony_violation: MonotonyViolationHandler = MonotonyViolationHandler.IGNORE
+    punctuated_watermarks: bool = False
+    explicit_uid: str | None = None
+    parallelism: int | None = None
+    max_parallelism: int | None = None
+    slot_sharing_group: str | None = None
+    co_location_group_key: str | None = None
+    chaining: ChainingStrategy = ChainingStrategy.ALWAYS
+    uid_hash: str | None = None
+    call_site: CallSite = field(default_factory=call_site)
+
+    @property
+    def uid(self) -> str:
+        """The uid the user gave, else one of kind and position, which moves when operators are put in before it."""
+        return self.explicit_uid or default_uid(self.kind, self.position)
+
+    @property
+    def has_automatic_uid(self) -> bool:
+        """Whether the user gave no uid."""
+        return self.explicit_uid is None
+
+    def __str__(self) -> str:
+        # A uid that was not given is not known to the user.
+        if self.explicit_uid is None or self.explicit_uid == self.name:
+            return self.name
+        return f"{self.explicit_uid} ({self.name})"
+
+
+def default_uid(kind: OperatorKind, position: int) -> str:
+    """The uid of an operator that was given none."""
+    return f"{kind.lower().replace('_', '-')}-{position}"

@@ -1,0 +1,84 @@
+"""Where a source's event time comes from, and how far behind it the watermark stays. Flink's names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+from flykka.api.streams.program import one_of
+from flykka.errors import ProgramError
+from flykka.messages.graph.job_graph import MonotonyViolationHandler
+from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
+
+if TYPE_CHECKING:
+    from flykka.spark_bridge.program.prototype import Column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatermarkStrategy:
+    """`delay_ms` is how long late rows are waited for, None where there is no event time.
+
+    `timestamp_column` names the event-time column where the source does not name it itself. A source that has read
+    nothing for `idle_timeout_ms` holds nobody back; None: it is always waited for. With a `punctuation` the rows for
+    which it is true mark the watermarks.
+    """
+
+    delay_ms: int | None
+    timestamp_column: str | None = None
+    idle_timeout_ms: int | None = None
+    on_violation: MonotonyViolationHandler | None = None
+    punctuation: Column | str | None = None
+
+    @classmethod
+    def for_bounded_out_of_orderness(cls, delay: Duration) -> Self:
+        """Rows come at most `delay` after a row with a later event time; what comes later still is late.
+
+        Raises:
+            DurationError: the delay cannot be read.
+        """
+        return cls(delay_ms=duration_ms(delay, "watermark delay"))
+
+    @classmethod
+    def for_monotonous_timestamps(cls) -> Self:
+        """Rows come in the order of their event time; what comes before it is late."""
+        return cls(delay_ms=0, on_violation=MonotonyViolationHandler.IGNORE)
+
+    @classmethod
+    def for_punctuated_watermarks(cls, condition: Column | str) -> Self:
+        """The rows for which `condition` is true say how far event time has come: to their own, all of it.
+
+        A batch says the latest of its marks, behind its rows. (Flink's AssignerWithPunctuatedWatermarks.)
+        """
+        return cls(delay_ms=0, punctuation=condition)
+
+    @classmethod
+    def no_watermarks(cls) -> Self:
+        """The stream has no event time: it cannot be windowed by it."""
+        return cls(delay_ms=None)
+
+    def with_violation_handler(self, handler: MonotonyViolationHandler | str) -> Self:
+        """What follows where a batch has a row from before the batches before it: IGNORE (unless set), LOG or FAIL.
+
+        For `for_monotonous_timestamps` only. Within a batch rows have no order.
+
+        Raises:
+            ProgramError: there is no such handler, or the strategy does not ask for an order.
+        """
+        if self.on_violation is None:
+            raise ProgramError("only for_monotonous_timestamps() asks for an order that can be violated")
+        chosen = one_of(MonotonyViolationHandler, handler, "handler of violations")
+        return replace(self, on_violation=chosen)
+
+    def with_timestamp_column(self, column: str) -> Self:
+        """The same strategy over this timestamp column (Flink's withTimestampAssigner)."""
+        return replace(self, timestamp_column=column)
+
+    def with_idleness(self, idle_timeout: Duration) -> Self:
+        """The same strategy for a source that may fall silent: after `idle_timeout` without rows others go on alone.
+
+        It is measured in real time, per subtask. With the next rows the source is waited for again.
+
+        Raises:
+            DurationError: the time cannot be read, or is none.
+        """
+        return replace(self, idle_timeout_ms=positive_duration_ms(idle_timeout, "idle timeout"))

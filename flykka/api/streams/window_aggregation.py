@@ -1,0 +1,68 @@
+"""What a windowed aggregation becomes: the code of its operator, and where it can be of a part before the exchange."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from flykka.api.streams.program import Program, tried
+from flykka.api.streams.stateless_verbs import listed
+from flykka.api.streams.transformation import Input, Transformation
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.spark_bridge.program.aggregates import analyze
+from flykka.spark_bridge.program.code import KeyByCode, LateRowsCode, LocalWindowCode, WindowCode
+from flykka.spark_bridge.program.prototype import windowed
+
+if TYPE_CHECKING:
+    from flykka.api.streams.output_tag import OutputTag
+    from flykka.spark_bridge.event_time_windows import EventTimeWindows
+    from flykka.spark_bridge.program.prototype import Column, DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowAggregation:
+    """Keyed rows that are cut into windows, before it is said what is computed of them. `rows` is their prototype."""
+
+    inputs: tuple[Input, ...]
+    rows: DataFrame
+    time_column: str
+    keys: tuple[Column | str, ...]
+    windows: EventTimeWindows
+    late_data_tag: OutputTag | None = None
+
+    def add_to(self, program: Program, columns: tuple[Column, ...]) -> tuple[Transformation, DataFrame]:
+        """Add the aggregation to a program; its operator, and the prototype of what it makes.
+
+        Raises:
+            StreamTypeError: a column is no aggregate, or does not fit the rows.
+        """
+        kind, position = OperatorKind.WINDOW_AGGREGATE, program.next_position
+        name = f"aggregate({listed(*columns)})"
+        prototype = tried(name, lambda: windowed(self.rows, self.keys, columns))
+        code = WindowCode(
+            keys=self.keys,
+            windows=self.windows,
+            time_column=self.time_column,
+            aggregates=columns,
+            plan=analyze(self.rows, self.keys, columns),
+            side_outputs_late_data=self.late_data_tag is not None,
+        )
+        made = Transformation(kind=kind, position=position, name=name, code=code, inputs=self.inputs)
+        if self.late_data_tag is None:
+            made.inputs = tuple(replace(each, key_by=KeyByCode(columns=code.plan.keys)) for each in self.inputs)
+            made.local_code = LocalWindowCode(window=code)
+        program.add(made)
+        return made, prototype
+
+
+def add_late_rows(program: Program, windows: Transformation, tag: OutputTag) -> Transformation:
+    """Add the operator that takes the late rows of a window aggregation on; it runs in the same task."""
+    made = Transformation(
+        kind=OperatorKind.STATELESS,
+        position=program.next_position,
+        name=f"get_side_output({tag.id})",
+        code=LateRowsCode(),
+        inputs=(Input(source=windows),),
+    )
+    program.add(made)
+    return made

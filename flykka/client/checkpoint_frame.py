@@ -1,0 +1,89 @@
+"""The checkpoints of a job as a table to work with: a pandas DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from flykka.actors.machines.checkpoint.statistics import CheckpointStatsStatus
+from flykka.client.job_details import CheckpointStatistics
+from flykka.messages.checkpointing.statistics import StatsSummary, VertexCheckpointStatistics
+from flykka.messages.wire.ids import JobVertexId
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TYPES = {
+    "checkpoint_id": "int64",
+    "status": "object",
+    "triggered": "datetime64[ms, UTC]",
+    "ended": "datetime64[ms, UTC]",
+    "duration_ms": "Int64",
+    "size_bytes": "Int64",
+    "incremental_bytes": "Int64",
+    "path": "object",
+    "reason": "object",
+}
+
+
+_MEASURED = ("start_delay_ms", "alignment_ms", "sync_ms", "async_ms")
+_COUNTED = ("size_bytes", "incremental_bytes", "processed_bytes", "persisted_bytes")
+
+_VERTEX_TYPES = (
+    {"checkpoint_id": "int64", "vertex": "object", "subtasks": "int64", "duration_ms": "int64"}
+    | dict.fromkeys(_COUNTED, "int64")
+    | {f"{measured}_{which}": "int64" for measured in _MEASURED for which in ("avg", "max")}
+)
+
+
+def vertex_checkpoint_frame(
+    checkpoints: Iterable[CheckpointStatistics], names: Mapping[JobVertexId, str]
+) -> pd.DataFrame:
+    """A row per completed checkpoint and vertex: sizes over its subtasks, and how long these took."""
+    import pandas as pd
+
+    rows = [
+        _vertex_row(checkpoint.checkpoint_id, names[vertex.vertex_id], vertex)
+        for checkpoint in checkpoints
+        for vertex in checkpoint.vertices
+    ]
+    columns = {name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in _VERTEX_TYPES.items()}
+    return pd.DataFrame(columns)
+
+
+def _vertex_row(checkpoint_id: int, name: str, vertex: VertexCheckpointStatistics) -> dict[str, object]:
+    row: dict[str, object] = {
+        "checkpoint_id": checkpoint_id,
+        "vertex": name,
+        "subtasks": vertex.acknowledged,
+        "duration_ms": vertex.duration_ms,
+    }
+    row |= {counted: getattr(vertex, counted) for counted in _COUNTED}
+    for measured in _MEASURED:
+        summary: StatsSummary = getattr(vertex, measured)
+        row |= {f"{measured}_avg": summary.average, f"{measured}_max": summary.maximum}
+    return row
+
+
+def checkpoint_frame(checkpoints: Iterable[CheckpointStatistics]) -> pd.DataFrame:
+    """A row per checkpoint. One that was given up has a reason, and neither a duration nor sizes nor a path."""
+    import pandas as pd
+
+    rows = [_row(checkpoint) for checkpoint in checkpoints]
+    # Column by column, each with its type: an empty table has the types of a full one.
+    return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=kind) for name, kind in _TYPES.items()})
+
+
+def _row(checkpoint: CheckpointStatistics) -> dict[str, object]:
+    completed = checkpoint.status is CheckpointStatsStatus.COMPLETED
+    return {
+        "checkpoint_id": checkpoint.checkpoint_id,
+        "status": str(checkpoint.status),
+        "triggered": checkpoint.ended_ms - checkpoint.duration_ms if completed else None,
+        "ended": checkpoint.ended_ms,
+        "duration_ms": checkpoint.duration_ms if completed else None,
+        "size_bytes": checkpoint.size_bytes if completed else None,
+        "incremental_bytes": checkpoint.incremental_bytes if completed else None,
+        "path": checkpoint.path,
+        "reason": None if checkpoint.reason is None else str(checkpoint.reason),
+    }

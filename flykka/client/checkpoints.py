@@ -1,0 +1,197 @@
+"""The checkpoints and savepoints that are there to start from: found, read, and held against a job."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.actors.errors import CheckpointNotFoundError as NoSuchCheckpointError
+from flykka.actors.errors import CheckpointStorageError
+from flykka.actors.machines.state.handles import operator_metadata
+from flykka.client.directories import absolute_directory
+from flykka.client.state_compatibility import StateCompatibility, state_compatibility
+from flykka.errors import CheckpointError, CheckpointNotFoundError
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata
+from flykka.messages.graph.job_graph import JobGraph, JobType
+from flykka.messages.wire.ids import OperatorId
+
+logger = logging.getLogger("flykka")
+
+LATEST = "latest"
+"""In place of a path: the newest completed checkpoint below the checkpoint directory, of whichever job."""
+
+_NAMED = 5
+"""How many savepoints are named to whoever has given the directory that they are in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableCheckpoint:
+    """A checkpoint that is there and cannot be read, with the reason."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointListing:
+    """What is below a checkpoint directory: completed checkpoints, newest first, and what cannot be read."""
+
+    directory: str
+    completed: tuple[CompletedCheckpoint, ...]
+    unreadable: tuple[UnreadableCheckpoint, ...]
+
+
+def list_checkpoints(directory: str) -> CheckpointListing:
+    """The checkpoints of all jobs below `directory`. A directory that is not there has none."""
+    storage = CheckpointStorage(directory)
+    completed: list[CompletedCheckpoint] = []
+    unreadable: list[UnreadableCheckpoint] = []
+    for address in storage.addresses():
+        try:
+            completed.append(storage.read_metadata(address))
+        except NoSuchCheckpointError:
+            # A job that runs has let go of it meanwhile.
+            continue
+        except CheckpointStorageError as refusal:
+            unreadable.append(UnreadableCheckpoint(path=address, reason=str(refusal)))
+    completed.sort(key=lambda checkpoint: (checkpoint.timestamp_ms, checkpoint.checkpoint_id), reverse=True)
+    return CheckpointListing(directory=directory, completed=tuple(completed), unreadable=tuple(unreadable))
+
+
+def read_checkpoint(path: str) -> CompletedCheckpoint:
+    """The checkpoint at `path`, its folder or its metadata file, whole or not. Raises as `find_checkpoint`."""
+    absolute = absolute_directory(path)
+    try:
+        return CheckpointStorage(absolute).read_metadata(absolute)
+    except NoSuchCheckpointError:
+        there = _what_is_there(CheckpointStorage(absolute), absolute)
+        raise CheckpointNotFoundError(f"{path!r} is no checkpoint or savepoint: {there}") from None
+    except CheckpointStorageError as refusal:
+        raise CheckpointError(f"{path!r} cannot be continued from: {refusal}") from refusal
+
+
+def missing_state(checkpoint: CompletedCheckpoint) -> str | None:
+    """What the checkpoint refers to and is not there, or not whole, as a sentence; None where it is complete."""
+    try:
+        CheckpointStorage(checkpoint.path).check_state(checkpoint)
+    except CheckpointStorageError as missing:
+        return str(missing)
+    return None
+
+
+def find_checkpoint(wanted: str, directory: str) -> CompletedCheckpoint:
+    """The checkpoint at the path `wanted`, its folder or its metadata file, or the latest below `directory`.
+
+    Raises:
+        CheckpointNotFoundError: there is none; the text names the path and what is there.
+        CheckpointError: it cannot be read, because it is no checkpoint, a newer version has written it, or state that
+            it refers to is missing.
+    """
+    found = _latest(directory) if wanted == LATEST else read_checkpoint(wanted)
+    if (missing := missing_state(found)) is not None:
+        raise CheckpointError(f"{wanted!r} cannot be continued from: {missing}")
+    return found
+
+
+def newest_of_job(directory: str, job_name: str) -> str | None:
+    """The path of the newest checkpoint below `directory` that a job of this name has left, and none has gone on from.
+
+    None where there is none, or no other job has gone on from it to an end that has kept nothing.
+    """
+    newest = next((each for each in list_checkpoints(directory).completed if each.job_name == job_name), None)
+    if newest is None or CheckpointStorage(directory).continued_by(newest.path):
+        return None
+    return newest.path
+
+
+def check_restorable(
+    checkpoint: CompletedCheckpoint, job_graph: JobGraph, *, allow_non_restored_state: bool = False
+) -> None:
+    """Raise `CheckpointError`, naming the operators, where the job cannot start from the checkpoint."""
+    if job_graph.job_type is JobType.BATCH:
+        raise CheckpointError(
+            f"job {job_graph.name!r} cannot continue from {checkpoint.path!r}: it is a batch job, which begins with its"
+            " input; set the runtime mode to STREAMING"
+        )
+    held_against = compatibility(checkpoint, job_graph, allow_non_restored_state=allow_non_restored_state)
+    if held_against.problems:
+        cannot = f"job {job_graph.name!r} cannot continue from {checkpoint.path!r}"
+        raise CheckpointError(f"{cannot}: {'; '.join(held_against.problems)}")
+
+
+def compatibility(
+    checkpoint: CompletedCheckpoint, job_graph: JobGraph, *, allow_non_restored_state: bool = False
+) -> StateCompatibility:
+    """What each operator of the job finds in the checkpoint."""
+    return state_compatibility(
+        checkpoint, job_graph, operators_of(checkpoint), allow_non_restored_state=allow_non_restored_state
+    )
+
+
+def operators_of(checkpoint: CompletedCheckpoint) -> dict[OperatorId, OperatorMetadata]:
+    """The operators of the job that took the checkpoint, as far as they are known.
+
+    An older version has not noted them. A checkpoint of one that was moved has left the graph behind, and with it what
+    they were.
+    """
+    if checkpoint.operators:
+        return {operator.operator_id: operator for operator in checkpoint.operators}
+    # <directory>/<job id>/chk-<n>
+    directory = checkpoint.path.rsplit("/", 2)[0]
+    try:
+        former = CheckpointStorage(directory).read_job_graph(checkpoint.job_id)
+    except CheckpointStorageError:
+        return {}
+    return {operator.operator_id: operator for operator in operator_metadata(former)}
+
+
+def _latest(directory: str) -> CompletedCheckpoint:
+    if not directory:
+        raise CheckpointNotFoundError(
+            "the latest checkpoint is looked for below the checkpoint directory, and there is none:"
+            " name it with set_checkpoint_dir(...), or a checkpoint with from_checkpoint(PATH)"
+        )
+    listing = list_checkpoints(directory)
+    if listing.completed:
+        newest = listing.completed[0]
+        for other in listing.unreadable:
+            if _is_later(other.path, newest.path):
+                raise CheckpointError(
+                    f"the latest checkpoint, {other.path!r}, cannot be read: {other.reason}. What it holds may be"
+                    f" published already: to go on from the one before it all the same, give its path, {newest.path!r}"
+                )
+            logger.warning("not considered as the latest checkpoint: %s", other.reason)
+        if continued_by := CheckpointStorage(directory).continued_by(newest.path):
+            raise CheckpointNotFoundError(
+                f"no checkpoint to continue from below {directory!r}: job {continued_by} has gone on from the newest"
+                f" one, {newest.path!r}, and has ended without keeping one of its own; to publish once more what it"
+                " has published, give that path in place of 'latest'"
+            )
+        return newest
+    broken = "".join(f"\n  cannot be read: {other.reason}" for other in listing.unreadable)
+    there = (
+        "no checkpoint has completed" if CheckpointStorage(directory).exists(directory) else "there is no such folder"
+    )
+    raise CheckpointNotFoundError(f"no checkpoint to continue from below {directory!r}: {there}{broken}")
+
+
+def _is_later(path: str, than: str) -> bool:
+    """Whether of two checkpoints of one job this is the later one: they lie side by side, and are numbered."""
+    job, _, number = path.rpartition("/chk-")
+    other_job, _, other_number = than.rpartition("/chk-")
+    return job == other_job and number.isdigit() and int(number) > int(other_number)
+
+
+def _what_is_there(storage: CheckpointStorage, path: str) -> str:
+    if not storage.exists(path):
+        return "there is no such file or folder"
+    if savepoints := CheckpointStorage(path).savepoints():
+        more = f" and {len(savepoints) - _NAMED} more" if len(savepoints) > _NAMED else ""
+        return f"savepoints are below it: {', '.join(map(repr, savepoints[:_NAMED]))}{more}"
+    # The folder of one job, or of all.
+    for directory in (path, path.rstrip("/").rsplit("/", 1)[0]):
+        below = [found.path for found in list_checkpoints(directory).completed if found.path.startswith(f"{path}/")]
+        if below:
+            return f"the newest checkpoint below it is {below[0]!r}"
+    return "it is neither the folder of a checkpoint (chk-<n>) or a savepoint (savepoint-<...>) nor its _metadata file"

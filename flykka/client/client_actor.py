@@ -1,0 +1,356 @@
+"""The client's side of a job (Flink's JobClientActor): submits it, collects what is told about it, passes it on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flykka.actors.machines.restart.restart_strategy import restarts_without_end
+from flykka.client.job_execution_result import JobExecutionResult
+from flykka.client.job_history import JobHistory
+from flykka.client.job_manager_seeker import JobManagerSeeker
+from flykka.client.shared_overview import SharedJobOverview
+from flykka.errors import JobCancelledError, JobExecutionError, JobSubmissionError
+from flykka.messages.control.cluster import ClusterFailed
+from flykka.messages.control.job import (
+    AddJobListener,
+    CheckpointCompleted,
+    JobNotFound,
+    JobResultFailure,
+    JobResultSuccess,
+    JobStatus,
+    JobStatusChanged,
+    JobSubmitSuccess,
+    ListeningBehaviour,
+    RegisterJobClient,
+    RegisterJobClientSuccess,
+    SubmitJob,
+)
+from flykka.messages.control.job_manager import SeekJobManagerDue
+from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention, JobGraph
+from flykka.messages.monitoring.exception_history import ExceptionHistoryChanged, FailureOutcome
+from flykka.messages.monitoring.flight_record import FlightRecordNotWritten, FlightRecordWritten
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.actor import Actor
+from flykka.runtime.errors import serialized
+from flykka.runtime.future import Future
+from flykka.runtime.signals import Terminated
+
+if TYPE_CHECKING:
+    from flykka.cluster.flight_record import WriteFlightRecord
+
+logger = logging.getLogger("flykka")
+
+_TOLD_RESTARTS = frozenset(10**power for power in range(10))
+
+_EARLIER = "its result is that of then, and nothing runs again"
+
+FLIGHT_RECORD_TIMEOUT_MS = 30_000
+"""How long a failure waits for its flight record: a file system that does not answer must not keep it for itself."""
+
+
+@dataclass(slots=True, kw_only=True)
+class JobView:
+    """What the actor knows of its job, for any thread to read. Only the actor writes."""
+
+    outcome: Future[JobExecutionResult]
+    submitted: Future[JobId]
+    attached: Future[JobId]
+    """Set where a client that was detached, or comes from elsewhere, hears of the job from now on."""
+    overview: SharedJobOverview
+    status: JobStatus = JobStatus.CREATED
+    failure: Exception | None = None
+
+
+class JobClientActor(Actor):
+    """One per submitted job. Its view is completed whatever happens, the end of the cluster included.
+
+    That a job has failed is told when its flight record has been written, so that the error can name the file.
+    """
+
+    def __init__(
+        self,
+        job_manager: Ref,
+        job_graph: JobGraph,
+        view: JobView,
+        restore_path: str | None = None,
+        write_flight_record: WriteFlightRecord | None = None,
+        *,
+        allow_non_restored_state: bool = False,
+        listening_behaviour: ListeningBehaviour = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES,
+        submits: bool = True,
+    ) -> None:
+        self._job_manager = job_manager
+        self._listening_behaviour = listening_behaviour
+        self._submits = submits
+        self._graph = job_graph
+        self._view = view
+        self._restore_path = restore_path
+        self._allow_non_restored_state = allow_non_restored_state
+        self._write_flight_record = write_flight_record
+        self._untold: JobResultFailure | None = None
+        """The failure whose flight record is being written."""
+        self._submitted_ms = 0
+        self._checkpoint_path: str | None = None
+        """The newest checkpoint, where one stays behind when the cluster is lost."""
+        self._restarts = 0
+        self._history = JobHistory()
+        self._listeners: list[Ref] = []
+
+    def pre_start(self) -> None:
+        """Submit the job, or come back to one that was submitted."""
+        self._submitted_ms = self.context.now()
+        self._seeker = JobManagerSeeker(self.context, self._job_manager)
+        self.context.watch(self._job_manager)
+        if self._submits:
+            self._submit()
+        else:
+            self._register()
+
+    def _submit(self) -> None:
+        self._job_manager.tell(
+            SubmitJob(
+                job_graph=self._graph,
+                client=self.context.ref,
+                listening_behaviour=self._listening_behaviour,
+                restore_path=self._restore_path,
+                allow_non_restored_state=self._allow_non_restored_state,
+            )
+        )
+
+    def _register(self) -> None:
+        behaviour = self._listening_behaviour
+        self._job_manager.tell(
+            RegisterJobClient(job_id=self._graph.job_id, client=self.context.ref, listening_behaviour=behaviour)
+        )
+
+    def handle_message(self, message: Message) -> None:
+        """Note what is said about the job and pass it on."""
+        # First of all: whoever waits for the outcome finds it in the overview too.
+        self._view.overview.take(message, self.context.now())
+        if isinstance(message, RegisterJobClientSuccess | JobResultSuccess | JobResultFailure):
+            self._view.attached.try_set(message.job_id)
+        match message:
+            case AddJobListener(listener=listener):
+                self._on_add_listener(listener)
+                return
+            case RegisterJobClient(listening_behaviour=behaviour):
+                # Of the front door: whoever was detached wants to hear of the job.
+                self._listening_behaviour = behaviour
+                self._register()
+                return
+            case JobSubmitSuccess(job_id=job_id):
+                self._view.submitted.try_set(job_id)
+            case RegisterJobClientSuccess(job_id=job_id):
+                self._view.submitted.try_set(job_id)
+            case JobStatusChanged(status=status):
+                self._view.status = status
+            case ExceptionHistoryChanged(entry=entry) if entry.outcome is FailureOutcome.RESTARTING:
+                self._on_restart(entry.root.cause)
+            case CheckpointCompleted(path=path) if self._keeps_checkpoints:
+                self._checkpoint_path = path
+            case JobResultSuccess():
+                self._on_success(message)
+            case JobResultFailure() if self._is_to_be_recorded(message):
+                self._begin_flight_record(message)
+                return
+            case JobResultFailure():
+                self._on_failure(message)
+            case FlightRecordWritten() | FlightRecordNotWritten():
+                if self._untold is None:
+                    return  # It comes behind the deadline.
+                message = self._on_flight_record(message, self._untold)
+            case Terminated() | SeekJobManagerDue() | ClusterFailed() if self._is_over:
+                return
+            case ClusterFailed(cause=cause):
+                # The listeners too are to hear of an end.
+                message = JobResultFailure(job_id=self._graph.job_id, cause=self._lost(cause.message))
+            case Terminated():
+                self._seeker.lose()
+                return
+            case SeekJobManagerDue() if not self._seeker.is_in_vain:
+                self._look_for_job_manager()
+                return
+            case SeekJobManagerDue():
+                message = JobResultFailure(job_id=self._graph.job_id, cause=self._lost("the JobManager is gone"))
+            case JobNotFound() if self._submits and not self._view.submitted.done():
+                # It was not accepted when the JobManager died to which it was submitted.
+                self._submit()
+                return
+            case JobNotFound(job_id=job_id):
+                message = JobResultFailure(job_id=job_id, cause=self._lost("its JobManager does not know it any more"))
+        self._history.add(message)
+        for listener in self._listeners:
+            listener.tell(message)
+
+    @property
+    def _is_over(self) -> bool:
+        return self._view.outcome.done() or self._untold is not None
+
+    def _look_for_job_manager(self) -> None:
+        found = self._seeker.look()
+        if found is not None:
+            self._job_manager = found
+            self.context.watch(found)
+            self._register()
+
+    def post_stop(self) -> None:
+        """Nobody waits for ever: a job whose cluster has ended has no other end."""
+        if self._untold is None:
+            self._lost("its cluster was shut down, as close() of an environment does, while it ran")
+        else:
+            self._on_failure(self._untold, unrecorded="its cluster was shut down meanwhile")
+
+    def _on_add_listener(self, listener: Ref) -> None:
+        for heard in self._history:
+            listener.tell(heard)
+        self._listeners.append(listener)
+
+    @property
+    def _keeps_checkpoints(self) -> bool:
+        retention = self._graph.checkpointing.retention
+        return retention is not ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
+
+    def _on_restart(self, cause: SerializedThrowable) -> None:
+        """Say it where nobody listens: a job that fails again and again would seem to work."""
+        self._restarts += 1
+        # Each second a line would bury what else there is to see: the first is told, the tenth, the hundredth.
+        if self._listeners or self._restarts not in _TOLD_RESTARTS:
+            return
+        endless = restarts_without_end(self._graph.restart_strategy)
+        logger.warning(
+            "job %r has failed and restarts (restart %d%s): %s: %s",
+            self._graph.name,
+            self._restarts,
+            ", and so without end unless set_restart_strategy(...) says otherwise" if endless else "",
+            cause.type_name,
+            cause.message,
+        )
+
+    def _on_success(self, success: JobResultSuccess) -> None:
+        self._view.status = JobStatus.FINISHED
+        self._view.submitted.try_set(success.job_id)
+        if success.is_earlier and self._submits:
+            logger.warning("job %r has finished before, in this run of the application: %s", self._graph.name, _EARLIER)
+        self._view.outcome.try_set(
+            JobExecutionResult(
+                job_id=self._graph.job_id,
+                job_name=self._graph.name,
+                net_runtime_ms=self.context.now() - self._submitted_ms,
+                checkpoint_path=success.checkpoint_path,
+                accumulators=success.accumulators,
+                is_earlier=success.is_earlier,
+            )
+        )
+
+    def _is_to_be_recorded(self, failure: JobResultFailure) -> bool:
+        accepted = self._view.submitted.done()
+        return accepted and failure.status is JobStatus.FAILED and self._write_flight_record is not None
+
+    def _begin_flight_record(self, failure: JobResultFailure) -> None:
+        assert self._write_flight_record is not None
+        self._untold = failure
+        self.context.pipe_to_self(
+            self._write_flight_record,
+            lambda path: FlightRecordWritten(path=path),
+            lambda error: FlightRecordNotWritten(cause=serialized(error)),
+        )
+        late = SerializedThrowable(type_name="TimeoutError", message="the file system has not answered in 30 seconds")
+        self.context.timers.start_once("flight-record", FLIGHT_RECORD_TIMEOUT_MS, FlightRecordNotWritten(cause=late))
+
+    def _on_flight_record(
+        self, written: FlightRecordWritten | FlightRecordNotWritten, failure: JobResultFailure
+    ) -> JobResultFailure:
+        self.context.timers.cancel("flight-record")
+        self._untold = None
+        match written:
+            case FlightRecordWritten(path=path):
+                self._on_failure(failure, flight_record=path)
+            case FlightRecordNotWritten(cause=cause):
+                logger.error("job %r: what the actors did could not be recorded: %s", self._graph.name, cause.message)
+                self._on_failure(failure, unrecorded=cause.message)
+        return failure
+
+    def _on_failure(
+        self, failure: JobResultFailure, *, flight_record: str | None = None, unrecorded: str | None = None
+    ) -> None:
+        cause, kept = failure.cause, failure.checkpoint_path
+        restarts = self._view.overview.details(self.context.now()).number_of_restarts
+        self._view.status = failure.status
+        job_id, name = self._graph.job_id, self._graph.name
+        if self._view.submitted.try_fail(lambda: JobSubmissionError(_refused(name, cause))):
+            self._fail(lambda: JobSubmissionError(_refused(name, cause)))
+        elif failure.status is JobStatus.CANCELED:
+            self._fail(lambda: JobCancelledError(job_id, name, "was cancelled", cause, kept))
+        else:
+            self._fail(
+                lambda: JobExecutionError(
+                    job_id,
+                    name,
+                    "failed",
+                    cause,
+                    kept,
+                    restarts=restarts,
+                    flight_record=flight_record,
+                    unrecorded=unrecorded,
+                )
+            )
+
+    def _lost(self, why: str) -> SerializedThrowable:
+        job_id, name = self._graph.job_id, self._graph.name
+        cause = SerializedThrowable(type_name="ClusterLostError", message=why)
+        if not self._view.outcome.done():
+            self._view.status = JobStatus.FAILED
+            self._view.overview.take(JobResultFailure(job_id=job_id, cause=cause), self.context.now())
+        self._view.submitted.try_fail(lambda: JobSubmissionError(_refused(name, cause)))
+        kept = self._checkpoint_path
+        self._fail(lambda: JobExecutionError(job_id, name, "was lost with its cluster", cause, kept))
+        return cause
+
+    def _fail(self, failure: Callable[[], Exception]) -> None:
+        if not self._view.outcome.done():
+            # First of all: whoever waits for the outcome finds it there too.
+            self._view.failure = failure()
+            self._view.outcome.try_fail(failure)
+
+
+class JobListenerActor(Actor):
+    """Calls a user's function with every message about a job, in order, on a thread of its own, until the job's end."""
+
+    def __init__(self, client: Ref, callback: Callable[[Message], object], heard_all: Future[None]) -> None:
+        self._client = client
+        self._callback = callback
+        self._heard_all = heard_all
+
+    def pre_start(self) -> None:
+        """Ask for the messages."""
+        self._client.tell(AddJobListener(listener=self.context.ref))
+
+    def handle_message(self, message: Message) -> None:
+        """Hand on one message; what the function raises is this actor's failure and nobody else's."""
+        last = isinstance(message, JobResultSuccess | JobResultFailure)
+        try:
+            self._callback(message)
+        finally:
+            if last:
+                self._heard_all.try_set(None)
+                self.context.stop()
+
+    def pre_restart(self, cause: BaseException | None) -> None:
+        """Nothing ends: the messages go on coming."""
+
+    def post_restart(self, cause: BaseException | None) -> None:
+        """Nothing begins: the client knows this listener, and would tell it everything once more."""
+
+    def post_stop(self) -> None:
+        """Whoever waits for this listener goes on."""
+        self._heard_all.try_set(None)
+
+
+def _refused(name: str, cause: SerializedThrowable) -> str:
+    return f"job {name!r} was refused: {cause.type_name}: {cause.message}"

@@ -1,0 +1,384 @@
+"""A handle on a submitted job, for threads and for asyncio (Flink's JobClient)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from itertools import count
+from os import PathLike
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from flykka.client.checkpoint_frame import checkpoint_frame, vertex_checkpoint_frame
+from flykka.client.client_actor import JobClientActor, JobListenerActor, JobView
+from flykka.client.job_details import JobDetails
+from flykka.client.job_execution_result import AccumulatorValue, JobExecutionResult, accumulator_values
+from flykka.client.job_manager_gateway import JobManagerGateway
+from flykka.client.job_requests import JobRequests
+from flykka.client.shared_overview import SharedJobOverview
+from flykka.cluster.flight_record import WriteFlightRecord
+from flykka.errors import ClusterError, JobCancellationError, JobStoppingError, SavepointError
+from flykka.explanation.conclusion import JobWhy
+from flykka.explanation.inquiry import TIME_LIMIT, Inquiry, Known
+from flykka.explanation.job_exceptions import JobExceptionHistory
+from flykka.messages.control.job import JobStatus, ListeningBehaviour, RegisterJobClient
+from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.wire.ids import JobId
+from flykka.messages.wire.message import Message
+from flykka.notebook.interrupts import interruptible, waking_loop
+from flykka.runtime.errors import AskTimeoutError, SpawnRefusedError
+from flykka.runtime.future import Future
+from flykka.runtime.props import Props
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.system import ActorSystem
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from flykka.notebook.live_display import LiveDisplay
+
+T = TypeVar("T")
+
+SAVEPOINT_TIMEOUT = 600.0
+"""Seconds that `trigger_savepoint` waits, as long as a checkpoint may take unless that was set."""
+
+STOPPING_TIMEOUT = 60.0
+"""Seconds that `stop` waits: the last checkpoint has to be taken, and what it holds to be published."""
+
+ATTACH_TIMEOUT = 10.0
+"""Seconds that whoever was detached waits to hear how the job stands."""
+
+LISTENERS_TIMEOUT = 5.0
+"""Seconds that `wait` gives the listeners to hear the end of the job, once it has ended."""
+
+_ATTACHED = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
+
+_NUMBERS = count(1)
+"""Of the clients that come back to a job."""
+
+
+class JobClient:
+    """Made by `execute_async`. Every method may be called from any thread.
+
+    `await client` is `wait` for coroutines: the same result, the same errors, and the listeners have heard of the end.
+    """
+
+    def __init__(
+        self,
+        system: ActorSystem,
+        job_manager: ActorRef,
+        job_graph: JobGraph,
+        restore_path: str | None = None,
+        write_flight_record: WriteFlightRecord | None = None,
+        *,
+        allow_non_restored_state: bool = False,
+        attached: bool = True,
+        submits: bool = True,
+    ) -> None:
+        """One that does not submit comes back to a job that was submitted before, and hears of it from now on."""
+        self._system = system
+        self._requests = JobRequests(JobManagerGateway(system, job_manager), job_graph)
+        self._graph = job_graph
+        self._attached = attached
+        driver = system.driver
+        self._view = JobView(
+            outcome=Future(driver),
+            submitted=Future(driver),
+            attached=Future(driver),
+            overview=SharedJobOverview(job_graph),
+        )
+        self._listeners: list[Future[None]] = []
+        self._live: LiveDisplay | None = None
+        props = Props(
+            JobClientActor,
+            job_manager,
+            job_graph,
+            self._view,
+            restore_path,
+            write_flight_record,
+            allow_non_restored_state=allow_non_restored_state,
+            listening_behaviour=_ATTACHED if attached else ListeningBehaviour.DETACHED,
+            submits=submits,
+        )
+        number = "" if submits else f"-{next(_NUMBERS)}"
+        self._actor = system.spawn(props, f"job-client-{job_graph.job_id}{number}")
+
+    @property
+    def job_id(self) -> JobId:
+        """The id under which the job was submitted."""
+        return self._graph.job_id
+
+    @property
+    def job_name(self) -> str:
+        """The name under which the job was submitted."""
+        return self._graph.name
+
+    @property
+    def job_graph(self) -> JobGraph:
+        """What was submitted: the vertices, their operators and how they are connected."""
+        return self._graph
+
+    @property
+    def status(self) -> JobStatus:
+        """The last status that was heard of."""
+        self._attach()
+        return self._view.status
+
+    def exception(self) -> Exception | None:
+        """What `wait` raises, once the job has ended badly; None before, and when all is well.
+
+        Its text begins with the lines of your own code; what the job has overcome is in `exception_history`.
+        """
+        self._attach()
+        return self._view.failure
+
+    @property
+    def details(self) -> JobDetails:
+        """What is known of the job now: its vertices, its last checkpoints, its restarts, its last failure."""
+        self._attach()
+        return self._view.overview.details(self._system.clock.now_ms())
+
+    def get_accumulators(self) -> dict[str, AccumulatorValue]:
+        """What the functions of the job's newest attempts have counted so far, by name (Flink's getAccumulators).
+
+        Raises:
+            AccumulatorError: an accumulator is of different kinds in two places.
+        """
+        return accumulator_values(self.details.accumulators, self.job_name)
+
+    @property
+    def checkpoints(self) -> pd.DataFrame:
+        """A row per checkpoint that has completed or was given up, the last thousand of them, the oldest first.
+
+        Columns: checkpoint_id, status, triggered, ended, duration_ms, size_bytes, incremental_bytes, path, reason.
+        """
+        return checkpoint_frame(self.details.checkpoints)
+
+    @property
+    def checkpoint_vertices(self) -> pd.DataFrame:
+        """A row per completed checkpoint and vertex: what its subtasks measured.
+
+        Columns: checkpoint_id, vertex, subtasks, duration_ms; size_bytes and incremental_bytes; processed_bytes and
+        persisted_bytes, while barriers came together; and, on average and at most (`_avg`, `_max`), start_delay_ms,
+        alignment_ms, sync_ms and async_ms.
+        """
+        details = self.details
+        return vertex_checkpoint_frame(
+            details.checkpoints, {vertex.vertex_id: vertex.name for vertex in details.vertices}
+        )
+
+    @property
+    def exception_history(self) -> JobExceptionHistory:
+        """What the job has failed of so far, and how it went on each time: the last failures, the oldest first."""
+        return JobExceptionHistory.of(self.details)
+
+    def why(self, timeout: float = TIME_LIMIT) -> JobWhy:
+        """Why the job does not go on, or what it is at: who waits for whom. Its text is one screen, its HTML a table.
+
+        Every actor of the job is asked and has `timeout` seconds for the answer; who is stuck is told as such. The
+        answer is there after twice that time at the latest.
+        """
+        known = Known(
+            job_id=self.job_id,
+            job_name=self.job_name,
+            status=self.status,
+            failure=self.details.last_failure if self.done() else None,
+            kept_checkpoint=self.details.kept_checkpoint,
+        )
+        return Inquiry(self._system, known, timeout).conclude()
+
+    def done(self) -> bool:
+        """Whether the job has ended, in whatever way."""
+        if self._attached or not self._view.submitted.done() or self._view.outcome.done():
+            return self._view.outcome.done()
+        # Whoever is detached hears nothing by itself, and may ask.
+        return self._requests.has_ended()
+
+    def wait_submitted(self, timeout: float | None = None) -> JobId:
+        """Wait until the JobManager has taken the job.
+
+        Raises:
+            JobSubmissionError: it was refused.
+            TimeoutError: there is no answer within `timeout` seconds.
+        """
+        return self._get(self._view.submitted, timeout, "is not yet accepted")
+
+    def wait(self, timeout: float | None = None) -> JobExecutionResult:
+        """Wait until the job has ended and the listeners have heard of it.
+
+        Raises:
+            JobExecutionError: it has failed, or was lost with its cluster.
+            JobCancelledError: it was cancelled.
+            JobSubmissionError: it was refused.
+            TimeoutError: it still runs after `timeout` seconds.
+        """
+        __tracebackhide__ = True  # In IPython a failure of the job points to the user's line, not to these.
+        self._attach()
+        try:
+            with interruptible(self.job_name):
+                hint = "; its why() says what it waits for"
+                return self._get(self._view.outcome, timeout, f"is still {self.status}", hint)
+        finally:
+            if self._view.outcome.done():
+                self._wait_for_listeners()
+
+    def cancel(self, timeout: float = 10.0) -> None:
+        """Have the job cancelled; returns when the JobManager has taken that on, and `wait` when it is done.
+
+        Raises:
+            JobCancellationError: the job has ended already.
+            TimeoutError: there is no answer within `timeout` seconds.
+        """
+        if self.done():
+            raise JobCancellationError(
+                f"job {self.job_name!r} ({self.job_id}) was not cancelled: it is {self.status} already"
+            )
+        self._requests.cancel(timeout)
+
+    def stop(self, timeout: float = STOPPING_TIMEOUT) -> str:
+        """Have the job take a last checkpoint, publish what it holds, and finish; the path of that checkpoint.
+
+        As `stop_with_savepoint`, but what it leaves behind is a checkpoint: quicker to take, and not to be moved.
+        Windows that are open stay in it, and it is kept for whoever continues from it. Returns when the job has
+        FINISHED; a stop that fails leaves the job running.
+
+        Raises:
+            JobStoppingError: the job was not stopped: it is not running, it failed meanwhile, or its checkpoint did.
+            TimeoutError: it has not stopped within `timeout` seconds, and may still do so.
+        """
+        return self._stop(timeout, savepoint_directory=None, drain=False)
+
+    def stop_with_savepoint(
+        self, directory: str | PathLike[str] | None = None, drain: bool = False, timeout: float = STOPPING_TIMEOUT
+    ) -> str:
+        """Have the job take a savepoint, publish what it holds, and finish; the path of the savepoint.
+
+        It is a folder below `directory` (else the default savepoint directory) that holds everything, may be moved,
+        and is never deleted by a job: start from it with `from_savepoint`. Windows that are open stay in it; with
+        `drain` they fire first, as at the end of the input: for a job that is not meant to go on. Returns when the job
+        has FINISHED; a stop that fails leaves the job running. From a coroutine: `await asyncio.to_thread(...)`.
+
+        Raises:
+            SavepointError: no savepoint directory is configured.
+            JobStoppingError: the job was not stopped: it is not running, stops otherwise already, or failed meanwhile,
+                or the savepoint did.
+            TimeoutError: it has not stopped within `timeout` seconds, and may still do so.
+        """
+        return self._stop(timeout, savepoint_directory=self._requests.savepoint_directory(directory), drain=drain)
+
+    def trigger_savepoint(
+        self, directory: str | PathLike[str] | None = None, timeout: float = SAVEPOINT_TIMEOUT
+    ) -> str:
+        """Have the job take a savepoint and go on; the path of the savepoint, which is complete when this returns.
+
+        It is a folder as `stop_with_savepoint` makes one. It publishes nothing: what it holds for the sinks is
+        published by the next checkpoint of the job, and by whoever starts from it where that has not come to be. From
+        a coroutine: `await asyncio.to_thread(...)`.
+
+        Raises:
+            SavepointError: no savepoint directory is configured, the job is not running, or the savepoint failed.
+            TimeoutError: it is not complete within `timeout` seconds, and may still become so.
+        """
+        target = self._requests.savepoint_directory(directory)
+        if self.done():
+            raise SavepointError(f"no savepoint of job {self.job_name!r} ({self.job_id}): it is {self.status} already")
+        return self._requests.trigger_savepoint(timeout, target)
+
+    def add_listener(self, callback: Callable[[Message], object]) -> None:
+        """Call `callback` with every message about the job, in order, on a thread of its own.
+
+        A listener that comes late first hears what was said before it, up to the last thousand messages.
+
+        Raises:
+            ClusterError: the cluster was shut down, and nobody is left who could tell.
+        """
+        self._attach(waits=False)
+        heard_all: Future[None] = Future(self._system.driver)
+        props = Props(JobListenerActor, self._actor, callback, heard_all).with_dispatcher("pinned")
+        try:
+            self._system.spawn(props, f"job-listener-{self.job_id}-{len(self._listeners) + 1}")
+        except SpawnRefusedError as ending:
+            raise ClusterError(
+                f"nothing more is told of job {self.job_name!r} ({self.job_id}): its cluster was shut down"
+            ) from ending
+        self._listeners.append(heard_all)
+
+    def _ipython_display_(self) -> None:
+        """Called by IPython to show the job: in a notebook live, until its end."""
+        from flykka.notebook.job_text import job_text
+        from flykka.notebook.live_display import LiveDisplay
+        from flykka.notebook.shell import in_kernel
+
+        if not in_kernel():
+            print(job_text(self.details))
+            return
+        if self._live is None:
+            self._live = LiveDisplay(self._view.overview, self._view.outcome, self._system.clock.now_ms)
+            # Who waits for the job sees its end before the next cell begins.
+            self._listeners.append(self._live.shown_last)
+        self._live.show()
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """The job as it stands now, for whoever shows objects without IPython."""
+        from flykka.notebook.live_display import job_bundle
+
+        return job_bundle(self.details)
+
+    def _attach(self, *, waits: bool = True) -> None:
+        """From now on hear of the job, for somebody wants to know."""
+        if self._attached:
+            return
+        self._attached = True
+        self._actor.tell(RegisterJobClient(job_id=self.job_id, client=self._actor, listening_behaviour=_ATTACHED))
+        if waits:
+            self._get(self._view.attached, ATTACH_TIMEOUT, "has not answered")
+
+    def __await__(self) -> Generator[Any, None, JobExecutionResult]:
+        return self._ended().__await__()
+
+    def __repr__(self) -> str:
+        return f"<JobClient {self.job_name!r} {self.job_id} {self.status}>"
+
+    async def _ended(self) -> JobExecutionResult:
+        __tracebackhide__ = True
+        self._attach(waits=False)
+        try:
+            with interruptible(self.job_name), waking_loop():
+                return await self._view.outcome
+        finally:
+            if self._view.outcome.done():
+                await self._listeners_have_heard()
+
+    async def _listeners_have_heard(self) -> None:
+        # As `_wait_for_listeners`, with the loop free for others meanwhile.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LISTENERS_TIMEOUT):
+                for heard_all in self._listeners:
+                    await heard_all
+
+    def _wait_for_listeners(self) -> None:
+        deadline = time.monotonic() + LISTENERS_TIMEOUT
+        for heard_all in self._listeners:
+            try:
+                heard_all.get(timeout=max(0.0, deadline - time.monotonic()))
+            except AskTimeoutError:
+                # A listener that does not return holds its own news back, not the job's result.
+                return
+
+    def _stop(self, timeout: float, *, savepoint_directory: str | None, drain: bool) -> str:
+        if self.done():
+            raise JobStoppingError(
+                f"job {self.job_name!r} ({self.job_id}) was not stopped: it is {self.status} already"
+            )
+        path = self._requests.stop(timeout, savepoint_directory, drain=drain)
+        # Whoever looks at the job when this returns is to see that it has finished.
+        self._get(self._view.outcome, timeout, "has stopped, and has not said so")
+        return path
+
+    def _get(self, future: Future[T], timeout: float | None, state: str, hint: str = "") -> T:
+        __tracebackhide__ = True
+        try:
+            return future.get(timeout=timeout)
+        except AskTimeoutError as late:
+            raise TimeoutError(f"job {self.job_name!r} ({self.job_id}) {state} after {timeout} seconds{hint}") from late

@@ -1,0 +1,86 @@
+"""What a job that has FINISHED comes to (Flink's JobExecutionResult)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from flykka.errors import AccumulatorError
+from flykka.messages.tasks.accumulator import (
+    AccumulatorResults,
+    AccumulatorSnapshot,
+    AccumulatorType,
+    FailedAccumulatorResult,
+)
+from flykka.messages.wire.ids import JobId
+
+AccumulatorValue = int | float | dict[int, int]
+
+
+def accumulator_value(snapshot: AccumulatorSnapshot) -> AccumulatorValue:
+    """What an accumulator has come to, as the user knows it."""
+    match snapshot.type:
+        case AccumulatorType.INT_COUNTER | AccumulatorType.LONG_COUNTER:
+            return snapshot.count
+        case AccumulatorType.DOUBLE_COUNTER:
+            return snapshot.total
+        case AccumulatorType.HISTOGRAM:
+            return {each.number: each.count for each in snapshot.counts}
+        case _:
+            assert_never(snapshot.type)
+
+
+def accumulator_values(results: AccumulatorResults, job_name: str) -> dict[str, AccumulatorValue]:
+    """What all accumulators of a job have come to, by name.
+
+    Raises:
+        AccumulatorError: one of them is of different kinds in two places.
+    """
+    for failed in results.failed:
+        raise _without_result(failed, job_name)
+    return {each.name: accumulator_value(each) for each in results.merged}
+
+
+def _without_result(failed: FailedAccumulatorResult, job_name: str) -> AccumulatorError:
+    return AccumulatorError(f"the accumulator {failed.name!r} of job {job_name!r} has no result: {failed.reason}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobExecutionResult:
+    """A job that has FINISHED; the time is from its submission to the news of its end.
+
+    `checkpoint_path` is the checkpoint, or the savepoint, that is kept where the job was stopped; one that came to the
+    end of its input keeps none. `is_earlier`: the job had finished before it was submitted, in the same run of its
+    application; nothing has run for this submission.
+    """
+
+    job_id: JobId
+    job_name: str
+    net_runtime_ms: int
+    checkpoint_path: str | None = None
+    accumulators: AccumulatorResults = field(default=AccumulatorResults(), repr=False)
+    is_earlier: bool = False
+
+    @property
+    def accumulator_results(self) -> dict[str, AccumulatorValue]:
+        """What every accumulator has come to over all subtasks, by name: an int, a float, or counts by number.
+
+        Raises:
+            AccumulatorError: one of them is of different kinds in two places.
+        """
+        return accumulator_values(self.accumulators, self.job_name)
+
+    def get_accumulator_result(self, name: str) -> AccumulatorValue:
+        """What one accumulator has come to over all subtasks.
+
+        Raises:
+            AccumulatorError: there is none of this name, or it is of different kinds in two places.
+        """
+        for failed in self.accumulators.failed:
+            if failed.name == name:
+                raise _without_result(failed, self.job_name)
+        for snapshot in self.accumulators.merged:
+            if snapshot.name == name:
+                return accumulator_value(snapshot)
+        known = ", ".join(repr(each.name) for each in self.accumulators.merged) or "none at all"
+        raise AccumulatorError(f"job {self.job_name!r} has no accumulator {name!r}; it has {known}")

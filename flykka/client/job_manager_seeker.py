@@ -1,0 +1,42 @@
+"""The part of a client that finds the JobManager which comes after one that has died, at the same place."""
+
+from __future__ import annotations
+
+from flykka.messages.control.job_manager import SeekJobManagerDue
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.context import ActorContext
+
+SEEK_INTERVAL_MS = 100
+SEEK_TIMEOUT_MS = 60_000
+"""How long there may be none. A cluster that cannot start one gives up before, and ends."""
+
+
+class JobManagerSeeker:
+    """Used in the turns of its client only."""
+
+    def __init__(self, context: ActorContext, job_manager: Ref) -> None:
+        self._context = context
+        self._known = job_manager
+        self._since_ms: int | None = None
+
+    def lose(self) -> None:
+        """The JobManager has died: begin to look."""
+        self._since_ms = self._context.now()
+        self._wait()
+
+    def look(self) -> Ref | None:
+        """The one that is there now; None while there is none, and then it is looked for again later."""
+        found = self._context.actor_selection(self._known.path).resolve_one()
+        if found is None or found == self._known:
+            self._wait()
+            return None
+        self._known = found
+        return found
+
+    @property
+    def is_in_vain(self) -> bool:
+        """Whether it has been looked for as long as makes sense."""
+        return self._since_ms is not None and self._context.now() - self._since_ms >= SEEK_TIMEOUT_MS
+
+    def _wait(self) -> None:
+        self._context.timers.start_once("seek-job-manager", SEEK_INTERVAL_MS, SeekJobManagerDue())

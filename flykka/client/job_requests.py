@@ -1,0 +1,90 @@
+"""What a client asks of a running job, and what it raises where that comes to nothing."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+from flykka.client.directories import absolute_directory
+from flykka.client.job_manager_gateway import JobManagerGateway
+from flykka.errors import JobCancellationError, JobStoppingError, SavepointError
+from flykka.messages.control.job import (
+    CancelJob,
+    CancellationFailure,
+    JobNotFound,
+    RequestJob,
+    StopJob,
+    StoppingFailure,
+    StoppingSuccess,
+    TriggerSavepoint,
+    TriggerSavepointFailure,
+    TriggerSavepointSuccess,
+)
+from flykka.messages.graph.job_graph import JobGraph
+from flykka.runtime.errors import AskTimeoutError
+
+_LOOK_TIMEOUT = 10.0
+"""Seconds for an answer that needs nothing but the JobManager."""
+
+
+class JobRequests:
+    """Of one job. Every call waits for the answer."""
+
+    def __init__(self, job_manager: JobManagerGateway, job_graph: JobGraph) -> None:
+        self._job_manager = job_manager
+        self._graph = job_graph
+        self._job_id = job_graph.job_id
+        self._named = f"job {job_graph.name!r} ({job_graph.job_id})"
+
+    def has_ended(self) -> bool:
+        """Whether the JobManager knows it no more."""
+        answer = self._job_manager.ask(lambda me: RequestJob(job_id=self._job_id, client=me), _LOOK_TIMEOUT)
+        return isinstance(answer, JobNotFound)
+
+    def cancel(self, timeout: float) -> None:
+        """As `JobClient.cancel`."""
+        try:
+            answer = self._job_manager.ask(lambda me: CancelJob(job_id=self._job_id, client=me), timeout)
+        except AskTimeoutError as late:
+            raise TimeoutError(f"no answer to the cancellation of job {self._graph.name!r} in {timeout} s") from late
+        if isinstance(answer, CancellationFailure):
+            raise JobCancellationError(f"{self._named}: {answer.cause.message}")
+
+    def stop(self, timeout: float, savepoint_directory: str | None, *, drain: bool) -> str:
+        """As `JobClient.stop` and `stop_with_savepoint`, up to the JobManager's word that it has stopped."""
+        try:
+            answer = self._job_manager.ask(
+                lambda me: StopJob(
+                    job_id=self._job_id, client=me, savepoint_directory=savepoint_directory, drain=drain
+                ),
+                timeout,
+            )
+        except AskTimeoutError as late:
+            raise TimeoutError(f"{self._named} has not stopped after {timeout} s") from late
+        if isinstance(answer, StoppingFailure):
+            raise JobStoppingError(f"{self._named} was not stopped: {answer.cause.message}")
+        assert isinstance(answer, StoppingSuccess), f"a stop is not answered with {answer}"
+        return answer.checkpoint_path
+
+    def trigger_savepoint(self, timeout: float, savepoint_directory: str) -> str:
+        """As `JobClient.trigger_savepoint`."""
+        try:
+            answer = self._job_manager.ask(
+                lambda me: TriggerSavepoint(job_id=self._job_id, client=me, savepoint_directory=savepoint_directory),
+                timeout,
+            )
+        except AskTimeoutError as late:
+            raise TimeoutError(f"no savepoint of {self._named} is complete after {timeout} s") from late
+        if isinstance(answer, TriggerSavepointFailure):
+            raise SavepointError(f"no savepoint of {self._named}: {answer.cause.message}")
+        assert isinstance(answer, TriggerSavepointSuccess), f"a savepoint is not answered with {answer}"
+        return answer.savepoint_path
+
+    def savepoint_directory(self, directory: str | PathLike[str] | None) -> str:
+        """Where savepoints go: there, or to the default. Raises `SavepointError` where there is neither."""
+        chosen = directory or self._graph.checkpointing.savepoint_directory
+        if chosen is None:
+            raise SavepointError(
+                "No savepoint directory configured. You can either specify a directory while triggering this savepoint"
+                " or configure a default with set_default_savepoint_directory(...), in `flykka run` --savepoint-dir"
+            )
+        return absolute_directory(chosen)

@@ -1,0 +1,230 @@
+"""Which operators of a job find their state in a checkpoint, operator by operator, and what is to be done where not.
+
+It is looked at before a job starts: by whoever submits it, and without submitting by `flykka savepoint check`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from flykka.actors.errors import RestoreError
+from flykka.actors.machines.graph.operator_ids import given_uid
+from flykka.actors.machines.state.assignment import assign
+from flykka.actors.machines.state.handles import state_sizes
+from flykka.actors.machines.state.user_defined_ids import current_ids
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata
+from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator, OperatorKind
+from flykka.messages.state.handles import StateSchema
+from flykka.messages.wire.ids import OperatorId
+
+LET_GO = "allow_non_restored_state=True (in `flykka run` --allow-non-restored-state)"
+
+
+class OperatorMatch(StrEnum):
+    """What an operator of the job is to the checkpoint, or the other way round."""
+
+    MATCHED = "matched"
+    ADDED = "added"
+    REMOVED = "removed"
+    RENAMED = "renamed"
+    INCOMPATIBLE = "incompatible"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorCompatibility:
+    """An operator. `uid` is None where nobody gave it one, and where the checkpoint does not tell.
+
+    `former_uid` is that of the operator whose state it seems to be, where it was renamed. `state_bytes` is the size of
+    its state in the checkpoint; None where it has none there.
+    """
+
+    match: OperatorMatch
+    operator_id: OperatorId
+    uid: str | None
+    name: str
+    state_bytes: int | None = None
+    former_uid: str | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateCompatibility:
+    """A checkpoint held against a job: its operators in their order, then those that are gone."""
+
+    operators: tuple[OperatorCompatibility, ...]
+    problems: tuple[str, ...]
+    """Why the job cannot start from the checkpoint; one sentence each. None where it can."""
+
+    def of(self, match: OperatorMatch) -> tuple[OperatorCompatibility, ...]:
+        """The operators of which this holds."""
+        return tuple(operator for operator in self.operators if operator.match is match)
+
+
+def state_compatibility(
+    checkpoint: CompletedCheckpoint,
+    job_graph: JobGraph,
+    former: Mapping[OperatorId, OperatorMetadata],
+    *,
+    allow_non_restored_state: bool = False,
+) -> StateCompatibility:
+    """Hold a checkpoint against a job; `former` are the operators that have taken it, as far as they are known."""
+    ids = current_ids(job_graph.vertices)
+    sizes = {ids.get(stored, stored): size for stored, size in state_sizes(checkpoint).items()}
+    former = {ids.get(stored, stored): operator for stored, operator in former.items()}
+    compared = [
+        _compared(checkpoint, vertex, operator, former.get(operator.operator_id), sizes)
+        for vertex in job_graph.vertices
+        for operator in vertex.operators
+        if operator.kind is not OperatorKind.LOCAL_WINDOW_AGGREGATE
+    ]
+    there = {operator.operator_id for vertex in job_graph.vertices for operator in vertex.operators}
+    gone = [
+        _gone(operator_id, former.get(operator_id), sizes)
+        for operator_id in dict.fromkeys((*former, *sizes))
+        if operator_id not in there and not _is_local(former.get(operator_id))
+    ]
+    operators = _with_renamed(compared, gone, job_graph, former)
+    problems = [operator.problem for operator in operators if operator.problem is not None]
+    if not allow_non_restored_state:
+        problems += _lost(checkpoint, gone, operators)
+    if not problems and (misfit := _cannot_be_assigned(checkpoint, job_graph.vertices)) is not None:
+        # Each operator fits by itself, but not into one task with the others of its chain.
+        problems.append(misfit)
+    return StateCompatibility(operators=operators, problems=tuple(problems))
+
+
+def _compared(
+    checkpoint: CompletedCheckpoint,
+    vertex: JobVertex,
+    operator: Operator,
+    was: OperatorMetadata | None,
+    sizes: Mapping[OperatorId, int],
+) -> OperatorCompatibility:
+    size = sizes.get(operator.operator_id)
+    compared = OperatorCompatibility(
+        match=OperatorMatch.MATCHED,
+        operator_id=operator.operator_id,
+        uid=given_uid(operator.operator_id, operator.ref.uid),
+        name=operator.name,
+        state_bytes=size,
+    )
+    if was is None and size is None:
+        return replace(compared, match=OperatorMatch.ADDED)
+    problem = None if was is None else _misfit(operator, was, has_state=size is not None)
+    if problem is None and size is not None:
+        problem = _cannot_be_assigned(checkpoint, [replace(vertex, operators=(operator,))])
+    if problem is not None:
+        return replace(compared, match=OperatorMatch.INCOMPATIBLE, problem=problem)
+    return compared
+
+
+def _misfit(operator: Operator, was: OperatorMetadata, *, has_state: bool) -> str | None:
+    uid = given_uid(operator.operator_id, operator.ref.uid)
+    if was.kind is not operator.kind:
+        called = f"with the uid {uid!r}" if uid is not None else operator.name
+        return (
+            f"the operator {called} was a {was.kind} ({was.name}) and is"
+            f" a {operator.kind} ({operator.name}) now; give it a uid of its own with uid(...)"
+        )
+    if not has_state or was.ref.fingerprint == operator.ref.fingerprint:
+        return None
+    what = _schema_change(was.state_schema, operator.state_schema)
+    if not what:
+        what = f"it was {was.ref.fingerprint} and is {operator.ref.fingerprint} now"
+    return (
+        f"the state of {(uid or operator.name)!r} ({operator.name}) does not fit it any more: {what}; leave these as"
+        f" they were, or give the operator another uid with uid(...) and let its state go with {LET_GO}"
+    )
+
+
+def _schema_change(was: StateSchema | None, now: StateSchema | None) -> str:
+    if was is None or now is None:
+        return ""
+    pairs = (
+        ("keys", was.keys, now.keys),
+        ("what is kept of a window", was.columns, now.columns),
+        ("windows", was.windows, now.windows),
+    )
+    return ", ".join(f"{what}: was `{old}`, is `{new}`" for what, old, new in pairs if old != new)
+
+
+def _cannot_be_assigned(checkpoint: CompletedCheckpoint, vertices: Sequence[JobVertex]) -> str | None:
+    try:
+        assign(checkpoint, vertices, allow_non_restored_state=True)
+    except RestoreError as misfit:
+        return str(misfit)
+    return None
+
+
+def _gone(
+    operator_id: OperatorId, was: OperatorMetadata | None, sizes: Mapping[OperatorId, int]
+) -> OperatorCompatibility:
+    return OperatorCompatibility(
+        match=OperatorMatch.REMOVED,
+        operator_id=operator_id,
+        uid=given_uid(was.operator_id, was.ref.uid) if was is not None else None,
+        name=was.name if was is not None else "",
+        state_bytes=sizes.get(operator_id),
+    )
+
+
+def _with_renamed(
+    compared: Iterable[OperatorCompatibility],
+    gone: list[OperatorCompatibility],
+    job_graph: JobGraph,
+    former: Mapping[OperatorId, OperatorMetadata],
+) -> tuple[OperatorCompatibility, ...]:
+    """What was added and looks like what is gone has another uid now, perhaps: by its name first, else by its kind."""
+    now = {operator.operator_id: operator for vertex in job_graph.vertices for operator in vertex.operators}
+    operators = list(compared)
+    lost = [each for each in gone if each.state_bytes is not None and each.uid is not None]
+    for by_name in (True, False):
+        for place, added in enumerate(operators):
+            if added.match is not OperatorMatch.ADDED:
+                continue
+            for each in lost:
+                if _is_alike(former[each.operator_id], now[added.operator_id], by_name=by_name):
+                    operators[place] = replace(added, match=OperatorMatch.RENAMED, former_uid=each.uid)
+                    lost.remove(each)
+                    break
+    return (*operators, *gone)
+
+
+def _is_alike(was: OperatorMetadata, now: Operator, *, by_name: bool) -> bool:
+    is_of_a_kind = was.kind is now.kind and was.ref.fingerprint == now.ref.fingerprint
+    return is_of_a_kind and (was.name == now.name or not by_name)
+
+
+def _lost(
+    checkpoint: CompletedCheckpoint,
+    gone: Iterable[OperatorCompatibility],
+    operators: Iterable[OperatorCompatibility],
+) -> list[str]:
+    lost = [each for each in gone if each.state_bytes is not None]
+    if not lost:
+        return []
+    there = [each for each in operators if each.match is not OperatorMatch.REMOVED]
+    renamed = {each.former_uid: each.uid for each in there if each.former_uid is not None}
+    named = ", ".join(_named(each, renamed.get(each.uid or "")) for each in lost)
+    uids = ", ".join(repr(each.uid) for each in there if each.uid is not None) or "no operator with a uid"
+    foreign = ""
+    if checkpoint.job_name and all(each.state_bytes is None for each in there):
+        foreign = f" None of its state is of an operator of this job: it is of job {checkpoint.job_name!r}."
+    return [
+        f"it holds state of operators that the job does not have: {named}. The job has {uids};{foreign} give its"
+        f" operators the uids that they had, with uid(...), or drop that state with {LET_GO}"
+    ]
+
+
+def _named(gone: OperatorCompatibility, renamed: str | None) -> str:
+    if gone.uid is None:
+        known = f"{gone.name} without a uid, and" if gone.name else "an operator"
+        return f"{known} with the id {gone.operator_id}"
+    looks = f", which looks like {renamed!r} of the job: uid({gone.uid!r})" if renamed is not None else ""
+    return f"{gone.uid!r} ({gone.name}){looks}"
+
+
+def _is_local(was: OperatorMetadata | None) -> bool:
+    return was is not None and was.kind is OperatorKind.LOCAL_WINDOW_AGGREGATE

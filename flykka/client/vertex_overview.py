@@ -1,0 +1,216 @@
+"""One vertex of a job as its messages tell of it: the states of its subtasks, and what they count over time."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from flykka.client.job_details import (
+    JobVertexDetails,
+    TimeShares,
+    aggregate_state,
+    event_time_has_ended,
+    least_watermark,
+    slowest,
+)
+from flykka.messages.graph.job_graph import JobVertex, OperatorKind
+from flykka.messages.tasks.accumulator import AccumulatorSnapshot
+from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
+
+RATE_WINDOW_MS = 5_000
+"""Rates are those of about the last five seconds: steady to the eye, and soon at zero when nothing comes any more."""
+
+_NOTHING = TaskIOMetrics()
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    at_ms: int
+    metrics: TaskIOMetrics
+
+
+@dataclass(slots=True)
+class _Subtask:
+    """The newest attempt of a subtask, and in `before` what those before it had counted."""
+
+    attempt_number: int = 0
+    state: ExecutionState = ExecutionState.CREATED
+    samples: deque[_Sample] = field(default_factory=deque)
+    before: TaskIOMetrics = _NOTHING
+    rows_in_checkpoint: int = 0
+    """Rows that the newest attempt had counted, at least, when its last checkpoint was taken."""
+    rows_read_again: int = 0
+    accumulators: tuple[AccumulatorSnapshot, ...] = ()
+
+    @property
+    def now(self) -> TaskIOMetrics:
+        return self.samples[-1].metrics if self.samples else _NOTHING
+
+    def has_attempt(self, number: int) -> bool:
+        """Whether the attempt is the newest there is. A newer one takes the place of the one before."""
+        if number > self.attempt_number:
+            self.before = _counted(self.before, self.now)
+            self.rows_read_again += self.now.rows_in - self.rows_in_checkpoint
+            self.rows_in_checkpoint = 0
+            self.attempt_number, self.state = number, ExecutionState.CREATED
+            self.samples.clear()
+            self.accumulators = ()
+        return number == self.attempt_number
+
+    def sample(self, at_ms: int, metrics: TaskIOMetrics) -> None:
+        """Note what was told at `at_ms`, and forget what lies before the window that ends there."""
+        self.samples.append(_Sample(at_ms, metrics))
+        while len(self.samples) > 2 and self.samples[1].at_ms <= at_ms - RATE_WINDOW_MS:
+            self.samples.popleft()
+
+    def checkpointed(self, triggered_ms: int) -> None:
+        """A checkpoint that was triggered then is complete: what was counted before is not read again."""
+        counted = (sample.metrics.rows_in for sample in self.samples if sample.at_ms <= triggered_ms)
+        self.rows_in_checkpoint = max(counted, default=self.rows_in_checkpoint)
+
+    def recent(self) -> tuple[_Sample, _Sample] | None:
+        """The first and the last sample of the window; None where the attempt does not run, or told too little yet."""
+        if self.state is not ExecutionState.RUNNING or len(self.samples) < 2:
+            return None
+        first, last = self.samples[0], self.samples[-1]
+        return (first, last) if first.at_ms < last.at_ms else None
+
+
+class VertexOverview:
+    """Takes in what is said about the subtasks of one vertex. A late word about an earlier attempt changes nothing."""
+
+    def __init__(self, vertex: JobVertex) -> None:
+        self._vertex = vertex
+        self._subtasks = [_Subtask() for _ in range(vertex.parallelism)]
+        self._files_unassigned = 0
+
+    def reset(self) -> None:
+        """The job begins anew: every subtask waits for its next attempt."""
+        for subtask in self._subtasks:
+            subtask.state = ExecutionState.CREATED
+
+    def note_state(self, subtask: int, attempt_number: int, state: ExecutionState, at_ms: int) -> None:
+        """An attempt has a new state."""
+        noted = self._subtasks[subtask]
+        if not noted.has_attempt(attempt_number):
+            return
+        noted.state = state
+        if state is ExecutionState.RUNNING and not noted.samples:
+            # It has done nothing yet: the first rate is measured from here.
+            noted.sample(at_ms, _NOTHING)
+
+    def note_metrics(
+        self,
+        subtask: int,
+        attempt_number: int,
+        metrics: TaskIOMetrics,
+        at_ms: int,
+        accumulators: tuple[AccumulatorSnapshot, ...] = (),
+        files_unassigned: int = 0,
+    ) -> int:
+        """An attempt has told what it has done, and counted, so far; how many rows came in since it told the last."""
+        self._files_unassigned = files_unassigned
+        noted = self._subtasks[subtask]
+        if not noted.has_attempt(attempt_number):
+            return 0
+        before = noted.now.rows_in
+        noted.sample(at_ms, metrics)
+        noted.accumulators = accumulators
+        return metrics.rows_in - before
+
+    def note_checkpoint(self, triggered_ms: int) -> None:
+        """A checkpoint that was triggered then is complete, and restarts begin with it."""
+        for subtask in self._subtasks:
+            subtask.checkpointed(triggered_ms)
+
+    @property
+    def is_source(self) -> bool:
+        """Whether it reads a source."""
+        return any(operator.kind is OperatorKind.SOURCE for operator in self._vertex.operators)
+
+    @property
+    def watermark_ms(self) -> int | None:
+        """The least watermark of the subtasks; None where there is none, or none any more."""
+        watermark = self._least_watermark
+        return None if event_time_has_ended(watermark) else watermark
+
+    @property
+    def _least_watermark(self) -> int | None:
+        return least_watermark(subtask.now.watermark_ms for subtask in self._subtasks)
+
+    @property
+    def accumulators(self) -> Iterator[AccumulatorSnapshot]:
+        """What the newest attempts have counted so far."""
+        return (snapshot for subtask in self._subtasks for snapshot in subtask.accumulators)
+
+    def details(self, at_ms: int) -> JobVertexDetails:
+        """The vertex as it stands at `at_ms`."""
+        states = Counter(subtask.state for subtask in self._subtasks)
+        total = _NOTHING
+        for subtask in self._subtasks:
+            total = _counted(_counted(total, subtask.before), subtask.now)
+        watermark = self.watermark_ms
+        rows_in, rows_out = self._rates()
+        running = [subtask.now for subtask in self._subtasks if subtask.state is ExecutionState.RUNNING]
+        return JobVertexDetails(
+            vertex_id=self._vertex.vertex_id,
+            name=self._vertex.name,
+            parallelism=self._vertex.parallelism,
+            sources=self._names(OperatorKind.SOURCE),
+            sinks=self._names(OperatorKind.SINK),
+            state=aggregate_state(states),
+            subtasks=dict(states),
+            rows_in=total.rows_in,
+            rows_out=total.rows_out,
+            rows_published=total.rows_published,
+            rows_staged=sum(subtask.now.rows_staged for subtask in self._subtasks),
+            rows_read_again=sum(subtask.rows_read_again for subtask in self._subtasks),
+            late_rows=total.late_rows,
+            rows_in_per_second=rows_in,
+            rows_out_per_second=rows_out,
+            watermark_ms=watermark,
+            watermark_lag_ms=None if watermark is None else at_ms - watermark,
+            event_time_ended=event_time_has_ended(self._least_watermark),
+            shares=self._shares(),
+            latency=slowest(way for subtask in self._subtasks for way in subtask.now.latencies),
+            input_queue_length=sum(metrics.input_queue_length for metrics in running),
+            output_queue_length=sum(metrics.output_queue_length for metrics in running),
+            files_waiting=self._files_unassigned + sum(metrics.files_unread for metrics in running) if running else 0,
+        )
+
+    def _names(self, kind: OperatorKind) -> tuple[str, ...]:
+        return tuple(operator.name for operator in self._vertex.operators if operator.kind is kind)
+
+    def _rates(self) -> tuple[float, float]:
+        rows_in = rows_out = 0.0
+        for subtask in self._subtasks:
+            if window := subtask.recent():
+                first, last = window
+                seconds = (last.at_ms - first.at_ms) / 1_000
+                rows_in += (last.metrics.rows_in - first.metrics.rows_in) / seconds
+                rows_out += (last.metrics.rows_out - first.metrics.rows_out) / seconds
+        return rows_in, rows_out
+
+    def _shares(self) -> TimeShares | None:
+        busy = back_pressured = idle = 0
+        for subtask in self._subtasks:
+            if window := subtask.recent():
+                first, last = window[0].metrics, window[1].metrics
+                busy += last.busy_ms - first.busy_ms
+                back_pressured += last.back_pressured_ms - first.back_pressured_ms
+                idle += last.idle_ms - first.idle_ms
+        whole = busy + back_pressured + idle
+        if whole <= 0:
+            return None
+        return TimeShares(busy=busy / whole, back_pressured=back_pressured / whole, idle=idle / whole)
+
+
+def _counted(so_far: TaskIOMetrics, more: TaskIOMetrics) -> TaskIOMetrics:
+    """The rows of both; the rest is of no meaning for several attempts together."""
+    return TaskIOMetrics(
+        rows_in=so_far.rows_in + more.rows_in,
+        rows_out=so_far.rows_out + more.rows_out,
+        late_rows=so_far.late_rows + more.late_rows,
+        rows_published=so_far.rows_published + more.rows_published,
+    )

@@ -1,0 +1,1 @@
+"""The local cluster, its launch and its stores of high availability."""

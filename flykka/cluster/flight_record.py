@@ -1,0 +1,73 @@
+"""Where the last turns before a job's failure are written: beside its checkpoints, or where its environment says.
+
+<checkpoint directory>/<job id>/flight-record.trace
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
+
+from flykka.errors import FlightRecordError
+from flykka.runtime.trace.flight_recorder import FlightRecorder
+from flykka.runtime.trace.recorder import TraceRecorder
+
+if TYPE_CHECKING:
+    from flykka.messages.graph.job_graph import JobGraph
+    from flykka.runtime.recording import Recorder
+
+WriteFlightRecord = Callable[[], str]
+"""Makes the file and returns its address. It may block, and raises `FlightRecordError`."""
+
+
+def flight_record_path(job_graph: JobGraph) -> str:
+    """The file beside the job's checkpoints."""
+    return f"{job_graph.checkpointing.directory.rstrip('/')}/{job_graph.job_id}/flight-record.trace"
+
+
+def surviving_flight_record_path(job_graph: JobGraph) -> str:
+    """The file of a job whose checkpoints go when its environment is closed: in the directory for temporary files."""
+    return os.path.join(tempfile.gettempdir(), f"flykka-flight-record-{job_graph.job_id}.trace")
+
+
+def flight_record_writer(recorder: Recorder | None, path: str) -> WriteFlightRecord | None:
+    """What writes the record to `path`. A recording has a file of its own; without a recorder there is none."""
+    match recorder:
+        case FlightRecorder():
+            return partial(_write, recorder, path)
+        case TraceRecorder():
+            return partial(_dumped, recorder)
+        case _:
+            return None
+
+
+def _dumped(recorder: TraceRecorder) -> str:
+    try:
+        recorder.dump()
+    except OSError as failure:
+        raise FlightRecordError(f"{recorder.path}: {type(failure).__name__}: {failure}") from failure
+    return os.fspath(recorder.path)
+
+
+def _write(recorder: FlightRecorder, path: str) -> str:
+    try:
+        fs, location = url_to_fs(path)
+        if isinstance(fs, LocalFileSystem):
+            recorder.dump(location)
+            return str(location)
+        with tempfile.TemporaryDirectory(prefix="flykka-") as folder:
+            local = os.path.join(folder, "flight-record.trace")
+            recorder.dump(local)
+            fs.makedirs(location.rpartition("/")[0], exist_ok=True)
+            fs.put_file(local, f"{location}.inprogress")
+            fs.mv(f"{location}.inprogress", location)
+        return str(fs.unstrip_protocol(location))
+    except Exception as failure:
+        # Whatever a file system raises: it is told beside the job's failure, and never instead of it.
+        raise FlightRecordError(f"{path}: {type(failure).__name__}: {failure}") from failure

@@ -1,0 +1,97 @@
+"""Which store of high availability is meant, by what a user says: a folder, or a place in ZooKeeper."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from os import PathLike
+from urllib.parse import parse_qs, urlsplit
+
+from flykka.actors.errors import HighAvailabilityError
+from flykka.actors.high_availability.embedded import EmbeddedHaServices
+from flykka.actors.high_availability.services import HighAvailabilityServices
+from flykka.cluster.high_availability.settings import ZooKeeperSettings
+from flykka.errors import ClusterError, ProgramError
+
+_ZOOKEEPER = "zookeeper"
+_FORM = "zookeeper://HOST:PORT[,HOST:PORT...]/PATH?storage_dir=DIR"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderSettings:
+    """A store in a folder of this machine."""
+
+    directory: str
+
+
+StoreSettings = FolderSettings | ZooKeeperSettings
+
+
+def store_settings(said: str | PathLike[str] | ZooKeeperSettings | None) -> StoreSettings | None:
+    """What a user means: nothing, a folder, or ZooKeeper, where it may also be said in the words of a command line.
+
+    Raises:
+        ProgramError: it is neither.
+    """
+    if said is None or isinstance(said, ZooKeeperSettings):
+        return said
+    if not isinstance(said, str | PathLike) or not os.fspath(said):
+        raise ProgramError(f"high_availability is a folder, {_FORM}, or ZooKeeperSettings, not {said!r}")
+    text = os.fspath(said)
+    if text.startswith(f"{_ZOOKEEPER}:"):
+        return _zookeeper(text)
+    # An address is no path: who makes the store says what is wrong with it.
+    return FolderSettings(directory=text if "://" in text else os.path.abspath(text))
+
+
+def numbered(settings: StoreSettings, number: int) -> StoreSettings:
+    """The store of an application's environment of this number, from 1: each has its own."""
+    if number == 1:
+        return settings
+    match settings:
+        case FolderSettings(directory=directory):
+            return FolderSettings(directory=f"{directory}-{number}")
+        case ZooKeeperSettings(path=path):
+            return replace(settings, path=f"{path}-{number}")
+
+
+def checkpoint_directory(settings: StoreSettings) -> str:
+    """Where checkpoints go unless that is said: they outlive the driver as the store does."""
+    match settings:
+        case FolderSettings(directory=directory):
+            return f"{directory}/checkpoints"
+        case ZooKeeperSettings(storage_dir=storage_dir):
+            return f"{storage_dir.rstrip('/')}/checkpoints"
+
+
+def services_of(settings: StoreSettings | None) -> HighAvailabilityServices:
+    """The services of this process. Raises `ClusterError` where the store cannot be used."""
+    try:
+        match settings:
+            case None:
+                return EmbeddedHaServices()
+            case FolderSettings(directory=directory):
+                from flykka.cluster.high_availability.file_system import FileSystemHaServices
+
+                return FileSystemHaServices(directory)
+            case ZooKeeperSettings():
+                from flykka.cluster.high_availability.zookeeper import ZooKeeperHaServices
+
+                return ZooKeeperHaServices(settings)
+    except HighAvailabilityError as unusable:
+        raise ClusterError(str(unusable)) from unusable
+
+
+def _zookeeper(text: str) -> ZooKeeperSettings:
+    address = urlsplit(text)
+    storage = parse_qs(address.query).get("storage_dir", [])
+    if not address.netloc or len(storage) != 1:
+        raise ProgramError(
+            f"{text!r} does not say where ZooKeeper is, and a folder for what is too large for it: {_FORM}"
+        )
+    try:
+        if address.path in ("", "/"):
+            return ZooKeeperSettings(hosts=address.netloc, storage_dir=storage[0])
+        return ZooKeeperSettings(hosts=address.netloc, storage_dir=storage[0], path=address.path)
+    except ValueError as wrong:
+        raise ProgramError(f"{text!r}: {wrong}") from wrong

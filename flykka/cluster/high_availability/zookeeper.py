@@ -1,0 +1,131 @@
+"""High availability in ZooKeeper, for drivers on several machines.
+
+    <path>/latch/<driver>-<number>      who wants to lead: the lowest number does, for as long as its session lives
+    <path>/<path of the value>          a value, or where in the storage directory a large one is
+
+Every write is a transaction that also checks that the writer's own latch is there: one that was taken for dead, and
+wakes up, can change nothing, whatever it believes (Flink's ZooKeeperMultipleComponentLeaderElectionDriver and its
+StateHandleStore since 1.15).
+
+A connection that breaks is made again. While it is broken nothing is decided: a write waits, and where nobody can tell
+whether it has happened it is looked for by the mark that it bears. When the session has ended, or must have, leadership
+is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from flykka.actors.errors import LeadershipLostError, StoreUnavailableError
+from flykka.actors.high_availability.services import HighAvailabilityServices, LatchHolder
+from flykka.cluster.high_availability.settings import ZooKeeperSettings
+from flykka.cluster.high_availability.zookeeper_values import ZooKeeperValues
+
+if TYPE_CHECKING:
+    from flykka.cluster.high_availability.zookeeper_client import Node, ZooKeeperClient
+    from flykka.cluster.high_availability.zookeeper_latch import ZooKeeperLatch
+
+
+class ZooKeeperHaServices(HighAvailabilityServices):
+    """The services of a driver whose store is in ZooKeeper. Raises `StoreUnavailableError` as its backend."""
+
+    def __init__(self, settings: ZooKeeperSettings, new_id: Callable[[], str] | None = None) -> None:
+        super().__init__(ZooKeeperBackend(settings), new_id)
+
+
+class ZooKeeperBackend:
+    """One user of a store in ZooKeeper; implements `Backend`.
+
+    Raises:
+        StoreUnavailableError: no server can be reached, the storage directory cannot be used, or kazoo is not
+            installed.
+    """
+
+    def __init__(self, settings: ZooKeeperSettings) -> None:
+        self.name = f"ZooKeeper at {settings.hosts}"
+        self._values = ZooKeeperValues(settings.storage_dir, self.name)
+        try:
+            from flykka.cluster.high_availability.zookeeper_client import ZooKeeperClient
+            from flykka.cluster.high_availability.zookeeper_latch import ZooKeeperLatch
+        except ModuleNotFoundError as missing:
+            raise StoreUnavailableError(
+                f"{self.name} cannot be used without kazoo, which is not installed: pip install 'flykka[zookeeper]'"
+            ) from missing
+        self._client: ZooKeeperClient = ZooKeeperClient(settings, self.name)
+        self._latch: ZooKeeperLatch = ZooKeeperLatch(self._client)
+
+    def acquire(self, holder: LatchHolder) -> None:
+        """Wait for the latch, on a thread of its own."""
+        self._latch.acquire(holder)
+
+    def read(self, path: str) -> bytes | None:
+        """The value at `path`."""
+        while (node := self._client.look(path)) is not None:
+            data = self._values.unpack(node.data)
+            if data is not None:
+                return data
+            if node == self._client.look(path):
+                raise StoreUnavailableError(f"{self.name}: the file of {path} is gone from the storage directory")
+        return None
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """What is directly below `path`, sorted."""
+        return self._client.names(path)
+
+    def write(self, path: str, data: bytes | None, expected: Mapping[str, bytes | None]) -> str | None:
+        """Compare and set, in one transaction with the check of the latch."""
+        self._held(path)
+        packed = None if data is None else self._values.pack(path, data)
+        try:
+            differs, replaced = self._set(path, packed, expected)
+        except StoreUnavailableError:
+            self._values.discard(packed)
+            raise
+        self._values.discard(replaced if differs is None else packed)
+        return differs
+
+    def close(self) -> None:
+        """Give up the latch at once, and the session with it."""
+        self._latch.close()
+        self._client.close()
+
+    def _set(
+        self, path: str, packed: bytes | None, expected: Mapping[str, bytes | None]
+    ) -> tuple[str | None, bytes | None]:
+        """The first path that differs, and what was replaced where none does."""
+        replaced, is_unsure = None, False
+        while True:
+            latch = self._held(path)
+            try:
+                target = self._client.look(path)
+                there = None if target is None else target.data
+                if is_unsure and there == packed:
+                    return None, replaced
+                nodes = {each: target if each == path else self._client.look(each) for each in expected}
+            except StoreUnavailableError as silent:
+                if is_unsure:
+                    raise LeadershipLostError(f"{silent}; whether {path} was written is not known") from silent
+                raise
+            for each, value in expected.items():
+                if self._value(nodes[each]) != value:
+                    return each, None
+            replaced = there
+            checks = [(each, node) for each, node in nodes.items() if node is not None and each != path]
+            has_happened = self._client.commit(latch, path, packed, target, checks)
+            if has_happened:
+                return None, replaced
+            if has_happened is None:
+                is_unsure = True
+                self._client.wait_connected(until=lambda: self._latch.held != latch)  # noqa: B023 - within this round.
+            elif not self._client.is_there(latch):
+                self._latch.lose(latch)
+
+    def _value(self, node: Node | None) -> bytes | None:
+        return None if node is None else self._values.unpack(node.data)
+
+    def _held(self, path: str) -> str:
+        latch = self._latch.held
+        if latch is None:
+            raise LeadershipLostError(f"{self.name}: this driver does not lead; {path} was not written")
+        return latch

@@ -1,0 +1,243 @@
+"""What a store needs of ZooKeeper, by kazoo: nodes with versions, transactions, and what becomes of the connection."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from threading import Condition
+from time import monotonic
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    ConnectionClosedError,
+    ConnectionLoss,
+    KazooException,
+    NoNodeError,
+    NotEmptyError,
+    OperationTimeoutError,
+    SessionExpiredError,
+    SessionMovedError,
+)
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import KazooState
+
+from flykka.actors.errors import StoreUnavailableError
+from flykka.cluster.high_availability.settings import ZooKeeperSettings
+
+CONNECTION_TIMEOUT = 15.0
+"""Seconds until a server has to answer for the first time."""
+
+DISCONNECTED = (ConnectionLoss, OperationTimeoutError, SessionExpiredError, SessionMovedError, KazooTimeoutError)
+"""What a call raises for the connection's sake: whether it has happened is not known."""
+
+_log = logging.getLogger(__name__)
+# Of every connection that breaks it tells at length; what matters of that is told here.
+_QUIET = logging.getLogger("flykka.cluster.high_availability.kazoo")
+_QUIET.addHandler(logging.NullHandler())
+_QUIET.propagate = False
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What is at a path, and how often it was written."""
+
+    data: bytes
+    version: int
+
+
+class ZooKeeperClient:
+    """A session with ZooKeeper, and the next one where one has ended.
+
+    Raises:
+        StoreUnavailableError: no server answers; every call does where none answers for longer than a session lasts.
+    """
+
+    def __init__(self, settings: ZooKeeperSettings, name: str) -> None:
+        self._name = name
+        self._root = settings.path
+        self.session_timeout = settings.session_timeout_ms / 1000
+        self.changed = Condition()
+        """Of the connection, and of what its users note beside it."""
+        self.is_closed = False
+        self._disconnected_since: float | None = monotonic()
+        self._lost: Callable[[], None] = lambda: None
+        self._kazoo = KazooClient(hosts=settings.hosts, timeout=self.session_timeout, logger=_QUIET)
+        self._kazoo.add_listener(self._on_state)
+        try:
+            self._kazoo.start(CONNECTION_TIMEOUT)
+        except (KazooTimeoutError, KazooException, OSError, ValueError) as refusal:
+            raise StoreUnavailableError(
+                f"{name} cannot be reached within {CONNECTION_TIMEOUT:.0f} s: are most of its servers running, and is"
+                " this their address?"
+            ) from refusal
+
+    # The connection
+
+    @property
+    def disconnected_for(self) -> float | None:
+        """How many seconds there has been no connection; None where there is one."""
+        since = self._disconnected_since
+        return None if since is None else monotonic() - since
+
+    def on_session_lost(self, lost: Callable[[], None]) -> None:
+        """Have `lost` called, holding `changed`, when a session has ended."""
+        self._lost = lost
+
+    def wait_connected(self, until: Callable[[], bool]) -> bool:
+        """Wait for a connection, or until something else is so; whether there is one."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.is_closed or self._disconnected_since is None or until())
+            return self._disconnected_since is None and not self.is_closed
+
+    def close(self) -> None:
+        """End the session at once: its latch is free with that."""
+        with self.changed:
+            self.is_closed = True
+            self.changed.notify_all()
+        self._kazoo.stop()
+        self._kazoo.close()
+
+    def _on_state(self, state: str) -> None:
+        # On the connection's own thread, which must not wait for anything of ours.
+        with self.changed:
+            if state == KazooState.CONNECTED:
+                self._disconnected_since = None
+            elif self._disconnected_since is None:
+                self._disconnected_since = monotonic()
+            if state == KazooState.LOST:
+                self._lost()
+            self.changed.notify_all()
+
+    # Values
+
+    def look(self, path: str) -> Node | None:
+        """What is at `path`; None also for a folder."""
+        try:
+            data, stat = self._patiently(lambda: self._kazoo.get_async(self._full(path)))
+        except NoNodeError:
+            return None
+        return Node(data, stat.version) if data else None
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """What is directly below `path`, sorted."""
+        try:
+            return tuple(sorted(self._patiently(lambda: self._kazoo.get_children_async(self._full(path)))))
+        except NoNodeError:
+            return ()
+
+    def commit(
+        self, latch: str, path: str, data: bytes | None, target: Node | None, checks: Iterable[tuple[str, Node]]
+    ) -> bool | None:
+        """Write where nothing has changed since it was looked at and the latch is there.
+
+        Whether it has happened; None where nobody can tell.
+        """
+        transaction = self._kazoo.transaction()
+        transaction.check(latch, -1)
+        for each, node in checks:
+            transaction.check(self._full(each), node.version)
+        try:
+            if data is None:
+                if target is not None:
+                    transaction.delete(self._full(path), target.version)
+            elif target is None:
+                self._ensure_parent(path)
+                transaction.create(self._full(path), data)
+            else:
+                transaction.set_data(self._full(path), data, target.version)
+            outcomes = transaction.commit_async().get(timeout=self.session_timeout)
+        except DISCONNECTED:
+            return None
+        except KazooException as refusal:
+            raise self._unavailable(refusal) from refusal
+        has_happened = not any(isinstance(outcome, Exception) for outcome in outcomes)
+        if has_happened and data is None:
+            self._remove_empty(path)
+        return has_happened
+
+    # The latch
+
+    def create_latch(self, prefix: str) -> None:
+        """Make an ephemeral node, numbered behind all others. Raises of `DISCONNECTED`."""
+        made = self._kazoo.create_async(
+            self._full(f"latch/{prefix}"), b"", ephemeral=True, sequence=True, makepath=True
+        )
+        made.get(timeout=self.session_timeout)
+
+    def latches(self) -> list[str]:
+        """The latches that are there, lowest number first. Raises of `DISCONNECTED`."""
+        try:
+            found: list[str] = self._kazoo.get_children_async(self._full("latch")).get(timeout=self.session_timeout)
+        except NoNodeError:
+            return []
+        return sorted(found, key=lambda name: name.rpartition("-")[2])
+
+    def latch_path(self, latch: str) -> str:
+        """The full path of a latch."""
+        return self._full(f"latch/{latch}")
+
+    def watch_latch(self, latch: str, changes: Callable[[], None]) -> bool:
+        """Have `changes` called when it goes, or when that cannot be told; whether it is there at all."""
+        stat = self._kazoo.exists_async(self.latch_path(latch), watch=lambda _: changes()).get(
+            timeout=self.session_timeout
+        )
+        return stat is not None
+
+    def is_there(self, full_path: str) -> bool:
+        """Whether there is a node."""
+        return self._patiently(lambda: self._kazoo.exists_async(full_path)) is not None
+
+    def delete_latch(self, full_path: str) -> None:
+        """Delete a latch, if there is a connection; without one it goes with its session."""
+        try:
+            self._kazoo.delete_async(full_path).get(timeout=self.session_timeout)
+        except (NoNodeError, *DISCONNECTED):
+            pass
+
+    # How it is asked
+
+    def _full(self, path: str) -> str:
+        return f"{self._root}/{path}" if path else self._root
+
+    def _ensure_parent(self, path: str) -> None:
+        self._kazoo.ensure_path_async(self._full(path.rpartition("/")[0])).get(timeout=self.session_timeout)
+
+    def _remove_empty(self, path: str) -> None:
+        """Folders that were made for a value go with the last one in them."""
+        while path := path.rpartition("/")[0]:
+            try:
+                self._kazoo.delete_async(self._full(path)).get(timeout=self.session_timeout)
+            except (NotEmptyError, *DISCONNECTED):
+                return
+            except NoNodeError:
+                pass
+
+    def _patiently(self, ask: Callable[[], Any]) -> Any:
+        """What can be asked twice."""
+        end = monotonic() + self.session_timeout + CONNECTION_TIMEOUT
+        while True:
+            try:
+                return ask().get(timeout=max(0.0, end - monotonic()))
+            except ConnectionClosedError as closed:
+                if self.is_closed:
+                    raise StoreUnavailableError(f"{self._name} is asked behind its closing") from closed
+            except DISCONNECTED:
+                pass
+            except NoNodeError:
+                raise
+            except KazooException as refusal:
+                raise self._unavailable(refusal) from refusal
+            if monotonic() >= end:
+                raise StoreUnavailableError(
+                    f"{self._name} has not answered for {self.session_timeout + CONNECTION_TIMEOUT:.0f} s: are most of"
+                    " its servers running?"
+                )
+            with self.changed:
+                self.changed.wait_for(
+                    lambda: self.is_closed or self._disconnected_since is None, timeout=max(0.0, end - monotonic())
+                )
+
+    def _unavailable(self, refusal: KazooException) -> StoreUnavailableError:
+        return StoreUnavailableError(f"{self._name} refuses {self._root}: {type(refusal).__name__} {refusal}".rstrip())

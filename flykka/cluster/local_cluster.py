@@ -1,0 +1,368 @@
+"""A whole cluster in this process: the actor system with its JobManager, its ResourceManager and its TaskManagers."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from flykka.actors.cluster.components import ConfiguredJobManager, ConfiguredResourceManager
+from flykka.actors.cluster.entrypoint import ClusterEntrypoint
+from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
+from flykka.actors.machines.graph.network_buffers import task_minima
+from flykka.actors.machines.slots import slot_sharing_groups
+from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
+from flykka.actors.machines.slots.task_manager_tracker import Workers
+from flykka.actors.task_manager.actor import TaskManager
+from flykka.actors.task_manager.props import ConfiguredTaskManagers
+from flykka.client.job_client import JobClient
+from flykka.client.job_manager_gateway import JobManagerGateway
+from flykka.cluster.application_jobs import ApplicationJobs, IdentifiedJob
+from flykka.cluster.flight_record import flight_record_path, flight_record_writer
+from flykka.cluster.garbage_collection import raise_gc_threshold, restore_gc_threshold
+from flykka.cluster.high_availability.stores import StoreSettings, services_of
+from flykka.cluster.launch import current_launch
+from flykka.errors import (
+    ClusterError,
+    InsufficientNetworkBuffersError,
+    InsufficientSlotsError,
+    UnknownJobError,
+    UnknownTaskManagerError,
+)
+from flykka.explanation.reception import RECEPTION
+from flykka.messages.control.cluster import ClusterComponents, ClusterFailed, RequestClusterComponents
+from flykka.messages.control.job import JobFound, RequestJob
+from flykka.messages.graph.job_graph import (
+    FailoverStrategyKind,
+    JobGraph,
+    RestartStrategyConfiguration,
+    TaskCancellationSettings,
+)
+from flykka.messages.wire.ids import JobId
+from flykka.runtime.props import Props
+from flykka.runtime.system import ActorSystem
+from flykka.runtime.trace.flight_recorder import DEFAULT_TURNS, FlightRecorder
+from flykka.runtime.trace.recorder import TraceRecorder
+
+if TYPE_CHECKING:
+    from flykka.actors.data_plane import DataPlane
+    from flykka.runtime.recording import Recorder
+
+HEARTBEAT_INTERVAL_MS = 1_000
+HEARTBEAT_TIMEOUT_MS = 10_000
+"""Short beside Flink's 10 s and 50 s: within one process silence means death sooner than it does on a network."""
+
+START_TIMEOUT = 30.0
+"""Seconds that the first actors have to begin."""
+
+SHUTDOWN_TIMEOUT = 30.0
+"""Seconds that all actors together have to end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """How many of what, and how soon silence is taken for death.
+
+    `slots_per_task_manager` of None: what is needed. While tasks wait for slots there may be up to
+    `max_task_managers`; they wait for `slot_request_timeout_ms` at most.
+
+    `record` is the file in which every turn is written down, or a
+    recorder that was told more than that; without one the last `flight_recorder_turns` are kept in memory, to be
+    written when a job fails (0: none). `network` is what each TaskManager may hold of batches on their way,
+    `task_cancellation` how long cancelled tasks may take to end where their job does not say. `restart_strategy` and
+    `failover_strategy` are those of jobs that set none; without the former it is as Flink has it.
+    `high_availability` is the store that outlives the process; without one what is kept is kept in memory.
+    """
+
+    task_managers: int = 1
+    slots_per_task_manager: int | None = None
+    max_task_managers: int | None = None
+    slot_request_timeout_ms: int = REQUEST_TIMEOUT_MS
+    heartbeat_interval_ms: int = HEARTBEAT_INTERVAL_MS
+    heartbeat_timeout_ms: int = HEARTBEAT_TIMEOUT_MS
+    record: str | TraceRecorder | None = None
+    flight_recorder_turns: int = DEFAULT_TURNS
+    network: NetworkSettings = field(default_factory=NetworkSettings)
+    task_cancellation: TaskCancellationSettings = field(default_factory=TaskCancellationSettings)
+    restart_strategy: RestartStrategyConfiguration | None = None
+    failover_strategy: FailoverStrategyKind = FailoverStrategyKind.REGION
+    high_availability: StoreSettings | None = None
+
+    def with_slots_for(self, needed: int) -> Self:
+        """The same settings with enough slots, unless their number was given."""
+        if self.slots_per_task_manager is not None:
+            return self
+        return replace(self, slots_per_task_manager=-(-needed // self.task_managers))
+
+
+def slots_needed(job_graph: JobGraph) -> int:
+    """Each slot sharing group needs as many slots as its widest vertex has subtasks."""
+    return slot_sharing_groups.slots_needed(job_graph.vertices)
+
+
+class LocalCluster:
+    """Starts with its making and runs until `shutdown`; also a `with` statement.
+
+    Its actors live in a system of its own, or in `system`, which ends with it and has the recorder it was made with.
+
+    Raises:
+        ClusterError: `record` cannot be written; or `system` is given and `record` is set, but what is recorded was
+            decided when the system was made; or the store of high availability cannot be used.
+    """
+
+    def __init__(self, data_plane: DataPlane, settings: ClusterSettings, *, system: ActorSystem | None = None) -> None:
+        self._services = services_of(settings.high_availability)
+        if system is None:
+            system = _new_system(settings)
+        elif settings.record is not None:
+            file = _file_of(settings.record)
+            raise ClusterError(f"{file!r} cannot record {system.name!r}: give that system a recorder")
+        self._data_plane = data_plane
+        self._settings = settings
+        self._clients: list[JobClient] = []
+        self._slots = settings.with_slots_for(1).slots_per_task_manager or 1
+        self._system = system
+        raise_gc_threshold()
+        system.terminated.add_done_callback(restore_gc_threshold)
+        self._failed: ClusterFailed | None = None
+        system.event_stream.subscribe(self._on_failed, ClusterFailed)
+        self._job_manager = self._system.living(self._start().job_manager)
+        self._gateway = JobManagerGateway(self._system, self._job_manager)
+        self._application_jobs: ApplicationJobs | None = None
+        if settings.high_availability is not None:
+            self._application_jobs = ApplicationJobs(self._services, self._gateway)
+
+    def submit(
+        self,
+        job_graph: JobGraph,
+        restore_path: str | None = None,
+        *,
+        allow_non_restored_state: bool = False,
+        flight_record: str | None = None,
+        attached: bool = True,
+    ) -> JobClient:
+        """Submit a job, to start from what is at `restore_path`; the client says what becomes of it.
+
+        With a store of high availability it is one that `identify` has given.
+
+        One that is not attached hears nothing of it until it is asked.
+
+        When it fails, what the flight recorder has kept is written to `flight_record`, or beside its checkpoints.
+
+        Raises:
+            ClusterError: the cluster has ended, for one of its components ended again and again.
+            InsufficientSlotsError: all TaskManagers that there may be have fewer slots together than the job needs.
+            InsufficientNetworkBuffersError: a task needs more network buffers than a TaskManager has, or all tasks need
+                more than all TaskManagers have.
+        """
+        if self._failed is not None:
+            raise ClusterError(f"job {job_graph.name!r} has no cluster to run on: {self._failed.cause.message}")
+        job_graph = replace(job_graph, slot_request_timeout_ms=self._settings.slot_request_timeout_ms)
+        self._check_slots(job_graph)
+        self._check_network_buffers(job_graph)
+        write = flight_record_writer(self._system.recorder, flight_record or flight_record_path(job_graph))
+        client = JobClient(
+            self._system,
+            self._job_manager,
+            job_graph,
+            restore_path,
+            write,
+            allow_non_restored_state=allow_non_restored_state,
+            attached=attached,
+        )
+        # Who has ended holds nothing any more, and a cluster may run any number of jobs.
+        self._clients = [*self._running(), client]
+        RECEPTION.announce(self, client)
+        return client
+
+    def identify(
+        self,
+        job_graph: JobGraph,
+        restore_path: str | None = None,
+        *,
+        allow_non_restored_state: bool = False,
+        repeats: bool = False,
+    ) -> IdentifiedJob:
+        """The job that this is in the store of high availability. Waits until this driver leads.
+
+        `restore_path` is where the user wants it to start; one that `repeats` is not the same that has finished.
+
+        Raises:
+            CheckpointError: it was kept in the store, and does not fit its own latest checkpoint any more.
+            ClusterError: the store cannot be used, or belongs to another environment of this process.
+        """
+        assert self._application_jobs is not None, "without a store every job is a new one"
+        return self._application_jobs.identify(
+            job_graph,
+            restore_path,
+            allow_non_restored_state=allow_non_restored_state,
+            say=current_launch().say,
+            repeats=repeats,
+        )
+
+    def check(self, job_graph: JobGraph) -> None:
+        """Look whether the job can run, as is done when it is submitted: what is deleted for it is not, in vain.
+
+        Raises what `submit` raises, and what the data plane has against it.
+        """
+        self._check_slots(job_graph)
+        self._check_network_buffers(job_graph)
+        self._data_plane.check(job_graph)
+
+    def job(self, job_id: JobId | str) -> JobClient:
+        """A client of a job that runs here, whoever has submitted it: it hears of the job from now on.
+
+        Raises:
+            UnknownJobError: no job of this id runs, or not any more.
+        """
+        job_id = JobId(job_id)
+        found = self._gateway.ask(lambda me: RequestJob(job_id=job_id, client=me), START_TIMEOUT)
+        if not isinstance(found, JobFound):
+            raise UnknownJobError(f"no job {job_id!r} runs on this cluster: there is none of this id, or it has ended")
+        return JobClient(self._system, self._job_manager, found.job_graph, submits=False)
+
+    def task_managers(self) -> tuple[str, ...]:
+        """The names of the TaskManagers that live now, in the order in which they were started."""
+        living = (cell for cell in self._system.cells.living() if cell.parent is self._system.user)
+        return tuple(cell.name for cell in living if cell.props.actor_class is TaskManager)
+
+    def kill_task_manager(self, name: str) -> None:
+        """End a TaskManager as when its machine is switched off: no hook runs, no message is sent.
+
+        Raises:
+            UnknownTaskManagerError: no living TaskManager has this name.
+        """
+        living = self.task_managers()
+        doomed = self._system.find(f"/user/{name}")
+        if name not in living or doomed is None:
+            raise UnknownTaskManagerError(f"there is no TaskManager {name!r}; there are: {', '.join(living) or 'none'}")
+        self._system.kill(doomed)
+
+    @property
+    def system(self) -> ActorSystem:
+        """The actor system, for those who look inside."""
+        return self._system
+
+    def shutdown(self, *, concludes: bool = True) -> None:
+        """Stop all actors, and free what jobs that had not ended hold in the data plane.
+
+        With a store of high availability, the run of the application is concluded; where that is not wanted, whoever
+        runs it again goes on with it.
+
+        Raises:
+            TerminationTimeoutError: actors still run after half a minute; the error names them.
+        """
+        running = self._running()
+        if self._application_jobs is not None:
+            self._application_jobs.end(concludes=concludes)
+        try:
+            self._system.terminate().wait(SHUTDOWN_TIMEOUT)
+        finally:
+            RECEPTION.dismiss(self)
+            self._services.close()
+        for client in running:
+            # Its checkpoints are left as they are, and with them what they will publish.
+            self._data_plane.release_job(client.job_id, keep_staged=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shutdown()
+
+    def _check_slots(self, job_graph: JobGraph) -> None:
+        """Refuse what can never run. Slots that other jobs have become free, and are waited for."""
+        task_managers = max(self._settings.task_managers, self._settings.max_task_managers or 0)
+        needed, there = slot_sharing_groups.slots_needed_at_once(job_graph), task_managers * self._slots
+        if needed <= there:
+            return
+        cluster = f"1 TaskManager with {self._slots}"
+        if task_managers > 1:
+            cluster = f"{task_managers} TaskManagers with {self._slots} each"
+        more = "give the cluster more (task_managers, slots_per_task_manager; in `flykka run` --task-managers, --slots)"
+        fitting = slot_sharing_groups.parallelism_for(job_graph.vertices, there)
+        less = (
+            f"lower the job's parallelism to {max(fitting.values())}" if fitting else "let more operators share slots"
+        )
+        raise InsufficientSlotsError(
+            f"job {job_graph.name!r} needs {needed} slots and the cluster has {there}: {cluster}; {less}, or {more}"
+        )
+
+    def _check_network_buffers(self, job_graph: JobGraph) -> None:
+        """Refuse what can never run. What fits or not as tasks happen to be placed is seen at their TaskManager."""
+        network, task_managers = self._settings.network, self._settings.task_managers
+        there = network.network_buffers
+        if there is None:
+            return
+        minima = list(task_minima(job_graph, network.buffers_per_channel))
+        largest = max(minima, key=lambda minimum: minimum.buffers)
+        advice = "lower the job's parallelism, or give the cluster more (network_buffers)"
+        if largest.buffers > there:
+            raise InsufficientNetworkBuffersError(
+                f"job {job_graph.name!r}: {largest.task} needs {largest.buffers} network buffers, and each TaskManager"
+                f" has {there}: {advice}"
+            )
+        needed = sum(minimum.buffers for minimum in minima)
+        if needed > there * task_managers:
+            raise InsufficientNetworkBuffersError(
+                f"job {job_graph.name!r} needs {needed} network buffers, and the cluster has {there * task_managers}:"
+                f" {advice}"
+            )
+
+    def _running(self) -> list[JobClient]:
+        return [client for client in self._clients if not client.done()]
+
+    def _start(self) -> ClusterComponents:
+        job_manager = ConfiguredJobManager(data_plane=self._data_plane, high_availability=self._services)
+        entrypoint = Props(ClusterEntrypoint, self._resource_manager_props(), job_manager)
+        started = self._system.spawn(entrypoint, "cluster-entrypoint")
+        # Whoever submits a job finds them there.
+        components = started.ask(lambda me: RequestClusterComponents(reply_to=me), timeout=START_TIMEOUT)
+        assert isinstance(components, ClusterComponents)
+        return components
+
+    def _on_failed(self, failed: ClusterFailed) -> None:
+        self._failed = failed
+
+    def _resource_manager_props(self) -> ConfiguredResourceManager:
+        task_managers = ConfiguredTaskManagers(
+            slots=self._slots,
+            data_plane=self._data_plane,
+            network=self._settings.network,
+            task_cancellation=self._settings.task_cancellation,
+        )
+        return ConfiguredResourceManager(
+            workers=Workers(
+                configured=self._settings.task_managers, maximum=self._settings.max_task_managers, slots=self._slots
+            ),
+            slot_request_timeout_ms=self._settings.slot_request_timeout_ms,
+            task_manager_props=task_managers,
+            heartbeat_interval_ms=self._settings.heartbeat_interval_ms,
+            heartbeat_timeout_ms=self._settings.heartbeat_timeout_ms,
+        )
+
+
+def _new_system(settings: ClusterSettings) -> ActorSystem:
+    recorder = _recorder(settings)
+    try:
+        return ActorSystem("flykka", recorder=recorder)
+    except OSError as refused:
+        raise ClusterError(
+            f"the recording {_file_of(settings.record)!r} cannot be written: {refused.strerror}; give another file"
+            " (record=..., in `flykka run` --record)"
+        ) from None
+    except RuntimeError as refused:
+        raise ClusterError(f"{refused}: a recorder is for one cluster, give this one another") from None
+
+
+def _file_of(record: str | TraceRecorder | None) -> str | None:
+    return os.fspath(record.path) if isinstance(record, TraceRecorder) else record
+
+
+def _recorder(settings: ClusterSettings) -> Recorder | None:
+    if settings.record is not None:
+        return settings.record if isinstance(settings.record, TraceRecorder) else TraceRecorder(settings.record)
+    return FlightRecorder(settings.flight_recorder_turns) if settings.flight_recorder_turns else None

@@ -1,0 +1,1 @@
+"""Messages of checkpoints, and the values that a completed one consists of."""

@@ -1,0 +1,202 @@
+"""The checkpoint conversation between the coordinator and the tasks."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from flykka.messages.state.handles import TaskStateSnapshot
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId, OperatorId
+from flykka.messages.wire.message import Message, Value, message, value
+
+
+class SnapshotType(StrEnum):
+    """The purpose of a snapshot (Flink's SnapshotType)."""
+
+    CHECKPOINT = "CHECKPOINT"
+    SAVEPOINT = "SAVEPOINT"
+
+
+class CheckpointDeclineReason(StrEnum):
+    """The reason why a checkpoint was not triggered, or was given up (in newer Flink: CheckpointFailureReason)."""
+
+    COORDINATOR_SHUTDOWN = "COORDINATOR_SHUTDOWN"
+    COORDINATOR_SUSPEND = "COORDINATOR_SUSPEND"
+    PERIODIC_SCHEDULER_SHUTDOWN = "PERIODIC_SCHEDULER_SHUTDOWN"
+    ALREADY_QUEUED = "ALREADY_QUEUED"
+    TOO_MANY_CHECKPOINT_REQUESTS = "TOO_MANY_CHECKPOINT_REQUESTS"
+    MINIMUM_TIME_BETWEEN_CHECKPOINTS = "MINIMUM_TIME_BETWEEN_CHECKPOINTS"
+    NOT_ALL_REQUIRED_TASKS_RUNNING = "NOT_ALL_REQUIRED_TASKS_RUNNING"
+    EXCEPTION = "EXCEPTION"
+    TRIGGER_CHECKPOINT_FAILURE = "TRIGGER_CHECKPOINT_FAILURE"
+    TASK_FAILURE = "TASK_FAILURE"
+    TASK_CHECKPOINT_FAILURE = "TASK_CHECKPOINT_FAILURE"
+    JOB_FAILURE = "JOB_FAILURE"
+    IO_EXCEPTION = "IO_EXCEPTION"
+    EXPIRED = "EXPIRED"
+    SUBSUMED = "SUBSUMED"
+    CANCELLATION_BARRIER = "CANCELLATION_BARRIER"
+    INPUT_END_OF_STREAM = "INPUT_END_OF_STREAM"
+    CHECKPOINT_DECLINED = "CHECKPOINT_DECLINED"
+    CHECKPOINT_DECLINED_TASK_NOT_READY = "CHECKPOINT_DECLINED_TASK_NOT_READY"
+    CHECKPOINT_ASYNC_EXCEPTION = "CHECKPOINT_ASYNC_EXCEPTION"
+    FINALIZE_CHECKPOINT_FAILURE = "FINALIZE_CHECKPOINT_FAILURE"
+    JOB_FAILOVER_REGION = "JOB_FAILOVER_REGION"
+
+
+class AlignmentType(StrEnum):
+    """The way in which a task aligns the barriers of its channels (Flink's CheckpointOptions.AlignmentType).
+
+    A barrier that is FORCED_ALIGNED came through a channel whose batches cannot become state.
+    """
+
+    AT_LEAST_ONCE = "AT_LEAST_ONCE"
+    ALIGNED = "ALIGNED"
+    UNALIGNED = "UNALIGNED"
+    FORCED_ALIGNED = "FORCED_ALIGNED"
+
+
+@value("checkpoint.options")
+class CheckpointOptions(Value):
+    """Options of a snapshot (Flink's CheckpointOptions). `target_location` is set for savepoints.
+
+    With the final one a job ends: nothing is read behind its barrier, and every task finishes when it is committed.
+    Where it is to `drain` the job, sources say that their data has ended before they send it, and windows fire.
+
+    An ALIGNED checkpoint becomes unaligned where its barriers are under way for `aligned_timeout_ms`; None: never.
+    """
+
+    snapshot_type: SnapshotType = SnapshotType.CHECKPOINT
+    target_location: str | None = None
+    is_final: bool = False
+    drain: bool = False
+    alignment: AlignmentType = AlignmentType.ALIGNED
+    aligned_timeout_ms: int | None = None
+
+
+@value("checkpoint.metrics")
+class CheckpointMetrics(Value):
+    """Measurements of one subtask while it took its snapshot; times in ms.
+
+    `start_delay_ms` passed from when the checkpoint was triggered to when the subtask first heard of it.
+    Bytes were processed while the barriers came together; of an unaligned checkpoint, batches that its barriers
+    overtook were persisted as channel state.
+    """
+
+    alignment_ms: int = 0
+    sync_ms: int = 0
+    async_ms: int = 0
+    size_bytes: int = 0
+    incremental_bytes: int = 0
+    bytes_processed_during_alignment: int = 0
+    bytes_persisted_during_alignment: int = 0
+    is_unaligned: bool = False
+    start_delay_ms: int = 0
+
+
+class AbstractCheckpointMessage(Message):
+    """A message about one checkpoint of one execution attempt; `handle_message` matches on its subclasses."""
+
+    __slots__ = ()
+
+    job_id: JobId
+    attempt: ExecutionAttemptId
+    checkpoint_id: int
+
+
+@message("checkpoint.trigger")
+class TriggerCheckpoint(AbstractCheckpointMessage):
+    """CheckpointCoordinator -> TaskManager -> Task: take a snapshot and send the barrier down your outputs."""
+
+    job_id: JobId
+    attempt: ExecutionAttemptId
+    checkpoint_id: int
+    timestamp_ms: int
+    options: CheckpointOptions = CheckpointOptions()
+
+
+@message("checkpoint.acknowledge")
+class AcknowledgeCheckpoint(AbstractCheckpointMessage):
+    """Task -> JobMaster -> CheckpointCoordinator: the snapshot of this attempt is taken; here are its handles."""
+
+    job_id: JobId
+    attempt: ExecutionAttemptId
+    checkpoint_id: int
+    state: TaskStateSnapshot | None = None
+    metrics: CheckpointMetrics = CheckpointMetrics()
+
+
+@message("checkpoint.decline")
+class DeclineCheckpoint(AbstractCheckpointMessage):
+    """Task -> JobMaster -> CheckpointCoordinator: this attempt cannot take part in the checkpoint."""
+
+    job_id: JobId
+    attempt: ExecutionAttemptId
+    checkpoint_id: int
+    reason: CheckpointDeclineReason = CheckpointDeclineReason.CHECKPOINT_DECLINED
+    cause: SerializedThrowable | None = None
+
+
+@message("checkpoint.notify_complete")
+class NotifyCheckpointComplete(AbstractCheckpointMessage):
+    """CheckpointCoordinator -> TaskManager -> Task: the checkpoint is complete and durable; publish and commit."""
+
+    job_id: JobId
+    attempt: ExecutionAttemptId
+    checkpoint_id: int
+    timestamp_ms: int
+
+
+@message("checkpoint.notify_aborted")
+class NotifyCheckpointAborted(AbstractCheckpointMessage):
+    """CheckpointCoordinator -> TaskManager -> Task: the checkpoint will not complete."""
+
+    job_id: JobId
+    attempt: ExecutionAttemptId
+    checkpoint_id: int
+    latest_completed_id: int | None
+    timestamp_ms: int
+
+
+ForTask = TriggerCheckpoint | NotifyCheckpointComplete | NotifyCheckpointAborted
+"""Messages of the coordinator to the Task of an attempt."""
+
+
+@message("checkpoint.for_tasks")
+class TaskCheckpointMessages(Message):
+    """CheckpointCoordinator -> TaskManager: what several tasks are told at a time, each message for its attempt."""
+
+    messages: tuple[ForTask, ...]
+
+
+@value("checkpoint.coordinator_state")
+class OperatorCoordinatorState(Value):
+    """State of one operator coordinator (a source's split enumerator) on the JobMaster's side, as its own msgpack."""
+
+    operator_id: OperatorId
+    data: bytes
+
+
+@value("checkpoint.master_state")
+class MasterState(Value):
+    """The state that a master hook gets back with the checkpoint, in the form in which it gave it."""
+
+    identifier: str
+    data: bytes
+
+
+@message("checkpoint.snapshot_coordinators")
+class SnapshotOperatorCoordinators(Message):
+    """CheckpointCoordinator -> JobMaster: snapshot your operator coordinators before the tasks are triggered."""
+
+    job_id: JobId
+    checkpoint_id: int
+
+
+@message("checkpoint.coordinators_snapshotted")
+class OperatorCoordinatorsSnapshotted(Message):
+    """JobMaster -> CheckpointCoordinator: the state of the operator coordinators; their events to tasks now wait."""
+
+    job_id: JobId
+    checkpoint_id: int
+    states: tuple[OperatorCoordinatorState, ...]

@@ -1,0 +1,1 @@
+"""Messages of clients, masters and TaskManagers: jobs, slots, registration, leadership."""

@@ -1,0 +1,360 @@
+"""Between the JobMaster, its CheckpointCoordinator and the CheckpointCoordinatorDeActivator."""
+
+from __future__ import annotations
+
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, MasterState
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.control.job import JobStatus
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, LeaderSessionId
+from flykka.messages.wire.message import Message, Value, message, value
+from flykka.messages.wire.ref import Ref
+
+
+@value("coordination.task")
+class CoordinatedTask(Value):
+    """An execution attempt that takes part in checkpoints; a source is triggered, the others get the barrier.
+
+    A task without pipelined inputs counts as a source.
+    """
+
+    attempt: ExecutionAttemptId
+    vertex_id: JobVertexId
+    subtask: int
+    parallelism: int
+    max_parallelism: int
+    task_manager: Ref
+    state: ExecutionState
+    is_source: bool
+
+
+@message("coordination.tasks_changed")
+class CoordinatedTasks(Message):
+    """JobMaster -> CheckpointCoordinator: these are the attempts of the job now; former ones are over.
+
+    Sent once per deployment; later states follow one by one. What is told to the tasks carries the leader session.
+    """
+
+    job_id: JobId
+    tasks: tuple[CoordinatedTask, ...]
+    leader_session_id: LeaderSessionId
+
+
+@message("coordination.task_state_changed")
+class CoordinatedTaskStateChanged(Message):
+    """JobMaster -> CheckpointCoordinator: an attempt of the job has a new state."""
+
+    job_id: JobId
+    attempt: ExecutionAttemptId
+    state: ExecutionState
+
+
+@message("coordination.start_scheduler")
+class StartCheckpointScheduler(Message):
+    """CheckpointCoordinatorDeActivator -> CheckpointCoordinator: the job runs; trigger periodically."""
+
+    job_id: JobId
+
+
+@message("coordination.stop_scheduler")
+class StopCheckpointScheduler(Message):
+    """CheckpointCoordinatorDeActivator -> CheckpointCoordinator: the job does not run; give up what is pending."""
+
+    job_id: JobId
+
+
+@message("coordination.final_checkpoint_request")
+class FinalCheckpointRequest(Message):
+    """JobMaster -> CheckpointCoordinator: every attempt has reported the end of its data; take the final checkpoint."""
+
+    job_id: JobId
+
+
+@message("coordination.stop_request")
+class StopCheckpointRequest(Message):
+    """JobMaster -> CheckpointCoordinator: the job is to stop; take its last checkpoint, and keep it when it has.
+
+    With a `target_location` it is a savepoint, and `SavepointCompleted` says where. With `drain` the sources say that
+    their data has ended before it: windows fire, and the job is not meant to be continued. `StopCheckpointFailed` says
+    that it was given up, `SavepointFailed` that the job has failed or ended before there was a savepoint.
+    """
+
+    job_id: JobId
+    target_location: str | None = None
+    drain: bool = False
+    request_id: str | None = None
+
+
+@message("coordination.stop_failed")
+class StopCheckpointFailed(Message):
+    """CheckpointCoordinator -> JobMaster: the last checkpoint of a stop was given up; the job goes on.
+
+    Without a `checkpoint_id` it had not begun.
+    """
+
+    job_id: JobId
+    checkpoint_id: int | None
+    reason: CheckpointDeclineReason
+    cause: SerializedThrowable | None = None
+    request_id: str | None = None
+
+
+@message("coordination.savepoint_request")
+class SavepointRequest(Message):
+    """JobMaster -> CheckpointCoordinator: take a savepoint at `target_location` while the job goes on.
+
+    It is answered once, with `SavepointCompleted` or `SavepointFailed` and the same `request_id`.
+    """
+
+    job_id: JobId
+    request_id: str
+    target_location: str
+
+
+@message("coordination.savepoint_completed")
+class SavepointCompleted(Message):
+    """CheckpointCoordinator -> JobMaster: the savepoint is complete and durable at `path`."""
+
+    job_id: JobId
+    request_id: str
+    checkpoint_id: int
+    path: str
+
+
+@message("coordination.savepoint_failed")
+class SavepointFailed(Message):
+    """CheckpointCoordinator -> JobMaster: the savepoint was declined or given up; nothing of it is left."""
+
+    job_id: JobId
+    request_id: str
+    reason: CheckpointDeclineReason
+    cause: SerializedThrowable | None = None
+
+
+@message("coordination.abort_pending")
+class AbortPendingCheckpoints(Message):
+    """JobMaster -> CheckpointCoordinator: give up every pending checkpoint, because tasks are restarted."""
+
+    job_id: JobId
+    reason: CheckpointDeclineReason = CheckpointDeclineReason.JOB_FAILOVER_REGION
+
+
+@message("coordination.request_restore_state")
+class RequestRestoreState(Message):
+    """JobMaster -> CheckpointCoordinator: what do new attempts start from?
+
+    The latest completed checkpoint; where there is none, the one at `path`, which becomes the job's first. `version`
+    comes back with the answer. What is pending is given up: it belongs to attempts that are over. State of master hooks
+    that the job does not have may be let go of where that was said (`allow_non_restored_state`).
+    """
+
+    job_id: JobId
+    version: int = 0
+    path: str | None = None
+    allow_non_restored_state: bool = False
+
+
+@message("coordination.restore_state")
+class RestoreState(Message):
+    """CheckpointCoordinator -> JobMaster: start from this checkpoint; None: from the beginning."""
+
+    job_id: JobId
+    checkpoint: CompletedCheckpoint | None
+    version: int = 0
+
+
+@message("coordination.restore_failed")
+class RestoreStateFailed(Message):
+    """CheckpointCoordinator -> JobMaster: the checkpoint that was asked for by its address cannot be read."""
+
+    job_id: JobId
+    cause: SerializedThrowable
+    version: int = 0
+
+
+@message("coordination.too_many_failures")
+class CheckpointFailuresExceeded(Message):
+    """CheckpointCoordinator -> JobMaster: more checkpoints in a row failed than are tolerable; fail the job."""
+
+    job_id: JobId
+    cause: SerializedThrowable
+
+
+@message("coordination.stop_checkpointing")
+class StopCheckpointing(Message):
+    """JobMaster -> CheckpointCoordinator: the job has ended in this status; keep or delete, then answer."""
+
+    job_id: JobId
+    job_status: JobStatus
+
+
+@message("coordination.checkpointing_stopped")
+class CheckpointingStopped(Message):
+    """CheckpointCoordinator -> JobMaster: no checkpoint is pending, and what is not retained is deleted.
+
+    `retained` are the addresses of the checkpoints that stay, oldest first.
+    """
+
+    job_id: JobId
+    retained: tuple[str, ...] = ()
+
+
+@message("coordination.periodic_trigger_due")
+class PeriodicTriggerDue(Message):
+    """CheckpointCoordinator's timer -> itself: the next periodic checkpoint is due."""
+
+
+@message("coordination.final_retry_due")
+class FinalCheckpointRetryDue(Message):
+    """CheckpointCoordinator's timer -> itself: the final checkpoint failed a while ago; try again."""
+
+
+@message("coordination.checkpoint_timed_out")
+class CheckpointTimedOut(Message):
+    """CheckpointCoordinator's timer -> itself: the checkpoint took longer than it may."""
+
+    checkpoint_id: int
+
+
+@message("coordination.master_hooks_triggered")
+class MasterHooksTriggered(Message):
+    """master hooks -> CheckpointCoordinator: all of them have run for the checkpoint; what they want back with it."""
+
+    checkpoint_id: int
+    states: tuple[MasterState, ...] = ()
+
+
+@message("coordination.master_hook_failed")
+class MasterHookFailed(Message):
+    """master hooks -> CheckpointCoordinator: one of them could not do what it is to do for the checkpoint."""
+
+    checkpoint_id: int
+    cause: SerializedThrowable
+
+
+@message("coordination.master_hooks_restored")
+class MasterHooksRestored(Message):
+    """master hooks -> CheckpointCoordinator: all of them know what the job starts from."""
+
+    version: int
+
+
+@message("coordination.master_hook_restore_failed")
+class MasterHookRestoreFailed(Message):
+    """master hooks -> CheckpointCoordinator: one of them could not go back to what the job starts from."""
+
+    version: int
+    cause: SerializedThrowable
+
+
+@message("coordination.master_hooks_closed")
+class MasterHooksClosed(Message):
+    """master hooks -> CheckpointCoordinator: they are closed; with a cause, one of them may not be."""
+
+    cause: SerializedThrowable | None = None
+
+
+@value("coordination.checkpoint_ids")
+class CheckpointIds(Value):
+    """So many checkpoint ids from the first on, which nobody else has had or will have."""
+
+    first: int
+    count: int
+
+
+@message("coordination.checkpoints_recovered")
+class CheckpointsRecovered(Message):
+    """checkpoint store -> CheckpointCoordinator: you are the one that completes checkpoints of the job now.
+
+    `completed` are those it has, oldest first, and `adopted` is the one of an earlier job that it began with.
+    """
+
+    ids: CheckpointIds
+    completed: tuple[CompletedCheckpoint, ...] = ()
+    adopted: CompletedCheckpoint | None = None
+
+
+@message("coordination.checkpoints_not_recovered")
+class CheckpointsNotRecovered(Message):
+    """checkpoint store -> CheckpointCoordinator: what the job is to go on from cannot be read."""
+
+    cause: SerializedThrowable
+
+
+@message("coordination.checkpoint_ids_drawn")
+class CheckpointIdsDrawn(Message):
+    """checkpoint store -> CheckpointCoordinator: these ids are the job's."""
+
+    ids: CheckpointIds
+
+
+@message("coordination.checkpoint_ids_not_drawn")
+class CheckpointIdsNotDrawn(Message):
+    """checkpoint store -> CheckpointCoordinator: no id could be drawn for the checkpoint that was to begin."""
+
+    cause: SerializedThrowable
+
+
+@message("coordination.checkpoint_store_unavailable")
+class CheckpointStoreUnavailable(Message):
+    """checkpoint store -> CheckpointCoordinator: nothing can be recovered now; try again later."""
+
+    cause: SerializedThrowable
+
+
+@message("coordination.checkpoint_store_retry_due")
+class CheckpointStoreRetryDue(Message):
+    """CheckpointCoordinator's timer -> itself: the store could not be used a while ago; try again."""
+
+
+@message("coordination.checkpoint_leadership_lost")
+class CheckpointLeadershipLost(Message):
+    """checkpoint store -> CheckpointCoordinator: somebody else leads, or coordinates the job; you change nothing."""
+
+    cause: SerializedThrowable
+
+
+@message("coordination.metadata_written")
+class MetadataWritten(Message):
+    """checkpoint storage -> CheckpointCoordinator: the metadata is durable at `path`, and the checkpoint complete.
+
+    Only a savepoint that a job goes on without is none of the store's. With it may come `ids` for later checkpoints.
+    """
+
+    checkpoint_id: int
+    path: str
+    ids: CheckpointIds | None = None
+
+
+@message("coordination.metadata_write_failed")
+class MetadataWriteFailed(Message):
+    """checkpoint storage -> CheckpointCoordinator: the metadata could not be written; nothing of it is there."""
+
+    checkpoint_id: int
+    cause: SerializedThrowable
+
+
+@message("coordination.metadata_read")
+class MetadataRead(Message):
+    """checkpoint storage -> CheckpointCoordinator: the checkpoint that the job is to start from."""
+
+    version: int
+    checkpoint: CompletedCheckpoint
+    allow_non_restored_state: bool = False
+    ids: CheckpointIds | None = None
+
+
+@message("coordination.metadata_read_failed")
+class MetadataReadFailed(Message):
+    """checkpoint storage -> CheckpointCoordinator: the checkpoint that the job is to start from cannot be read."""
+
+    version: int
+    cause: SerializedThrowable
+
+
+@message("coordination.disposed")
+class Disposed(Message):
+    """checkpoint storage -> CheckpointCoordinator: what was to be deleted is gone; with a cause, some may not be."""
+
+    cause: SerializedThrowable | None = None

@@ -1,0 +1,69 @@
+"""Values that outlive a JobManager: it leaves them in a store for the next leader."""
+
+from __future__ import annotations
+
+from flykka.messages.control.job import ListeningBehaviour
+from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.wire.ids import LeaderSessionId
+from flykka.messages.wire.message import Value, value
+
+
+@value("high_availability.leader_session")
+class LeaderSession(Value):
+    """The session that may write: every write expects to find its own there."""
+
+    leader_session_id: LeaderSessionId
+
+
+@value("high_availability.leader_information")
+class LeaderInformation(Value):
+    """The address of the leader, and the session under which it leads."""
+
+    address: str
+    leader_session_id: LeaderSessionId
+
+
+@value("high_availability.application_run")
+class ApplicationRun(Value):
+    """A run of an application, by however many drivers; concluded where it has ended in order."""
+
+    run_id: str
+    is_concluded: bool = False
+
+
+@value("high_availability.submitted_job_graph")
+class SubmittedJobGraph(Value):
+    """A job that was accepted, with all that a JobMaster of it has to be told.
+
+    `driver` is the process that has its code. `starts` counts the JobMasters that it had before: so the numbers of its
+    attempts never repeat.
+    """
+
+    job_graph: JobGraph
+    listening_behaviour: ListeningBehaviour = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
+    restore_path: str | None = None
+    allow_non_restored_state: bool = False
+    driver: str = ""
+    starts: int = 0
+
+
+@value("high_availability.checkpoint_pointer")
+class CheckpointPointer(Value):
+    """The place of the metadata of a completed checkpoint. With its writing the checkpoint is complete."""
+
+    checkpoint_id: int
+    path: str
+
+
+@value("high_availability.checkpoints_owner")
+class CheckpointsOwner(Value):
+    """The one coordinator of a job that may complete checkpoints."""
+
+    owner: str
+
+
+@value("high_availability.next_checkpoint_id")
+class NextCheckpointId(Value):
+    """The lowest checkpoint id that nobody has drawn yet."""
+
+    checkpoint_id: int

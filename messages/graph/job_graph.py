@@ -1,0 +1,299 @@
+"""The job graph as it is submitted and persisted: names and wiring, never code."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from flykka.messages.state.handles import StateSchema
+from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
+from flykka.messages.wire.message import Value, value
+
+
+class OperatorKind(StrEnum):
+    """The kind of an operator, as the runtime tells them apart."""
+
+    SOURCE = "SOURCE"
+    STATELESS = "STATELESS"
+    LOCAL_WINDOW_AGGREGATE = "LOCAL_WINDOW_AGGREGATE"
+    WINDOW_AGGREGATE = "WINDOW_AGGREGATE"
+    SINK = "SINK"
+
+
+class ShipStrategy(StrEnum):
+    """The way in which the batches of an edge reach the consuming subtasks (Flink's StreamPartitioner).
+
+    FORWARD and RESCALE lead to the neighbouring subtasks only, every other one to all of them.
+    """
+
+    FORWARD = "FORWARD"
+    REBALANCE = "REBALANCE"
+    RESCALE = "RESCALE"
+    SHUFFLE = "SHUFFLE"
+    HASH = "HASH"
+    BROADCAST = "BROADCAST"
+    GLOBAL = "GLOBAL"
+
+
+class ResultPartitionType(StrEnum):
+    """The type of an output: read while it is written, or after (Flink's ResultPartitionType)."""
+
+    PIPELINED_BOUNDED = "PIPELINED_BOUNDED"
+    BLOCKING = "BLOCKING"
+
+
+class JobType(StrEnum):
+    """The type of a job: it works on what comes, or on what is there, one part behind the other (Flink's JobType).
+
+    Of a BATCH job a task without a sink has finished when it has read all; those with one wait for the checkpoint that
+    the job ends with, the only one that it takes.
+    """
+
+    STREAMING = "STREAMING"
+    BATCH = "BATCH"
+
+
+class ScheduleMode(StrEnum):
+    """The mode of deployment: all tasks together, those that are connected, or each when its input is there.
+
+    Flink's ScheduleMode; PIPELINED_REGION is what has followed it.
+    """
+
+    EAGER = "EAGER"
+    PIPELINED_REGION = "PIPELINED_REGION"
+    LAZY_FROM_SOURCES = "LAZY_FROM_SOURCES"
+
+
+class FiringMode(StrEnum):
+    """The moment at which a vertex fires its windows: with the watermark, or once per checkpoint."""
+
+    ON_WATERMARK = "ON_WATERMARK"
+    ON_CHECKPOINT = "ON_CHECKPOINT"
+
+
+class MonotonyViolationHandler(StrEnum):
+    """The reaction of a source with ascending event times to one that goes back (Flink's)."""
+
+    IGNORE = "IGNORE"
+    LOG = "LOG"
+    FAIL = "FAIL"
+
+
+class ExternalizedCheckpointRetention(StrEnum):
+    """The fate of the last checkpoints when a job is cancelled or fails.
+
+    A job that has finished keeps none, but the one that it was stopped with.
+    """
+
+    NO_EXTERNALIZED_CHECKPOINTS = "NO_EXTERNALIZED_CHECKPOINTS"
+    DELETE_ON_CANCELLATION = "DELETE_ON_CANCELLATION"
+    RETAIN_ON_CANCELLATION = "RETAIN_ON_CANCELLATION"
+
+
+@value("job_graph.operator_ref")
+class OperatorRef(Value):
+    """An operator by its uid; the fingerprint says whether the code it is bound to is of the same kind."""
+
+    uid: str
+    fingerprint: str
+
+
+@value("job_graph.operator")
+class Operator(Value):
+    """An operator of a chain. `input_operator` is the place in the chain that it reads; None reads the gates.
+
+    `state_schema` is what its keyed state is made of, where it has any. `user_defined_operator_id` is the id that its
+    state is stored under, where the user had to say so (`set_uid_hash`).
+    """
+
+    operator_id: OperatorId
+    ref: OperatorRef
+    name: str
+    kind: OperatorKind
+    input_operator: int | None = None
+    state_schema: StateSchema | None = None
+    user_defined_operator_id: OperatorId | None = None
+
+
+@value("job_graph.resource_spec")
+class ResourceSpec(Value):
+    """The resources that operators need of a slot, in thousandths of a core and in MiB of heap; 0 is not said."""
+
+    cpu_millis: int = 0
+    heap_mib: int = 0
+
+
+@value("job_graph.edge")
+class JobEdge(Value):
+    """An input of the vertex that holds it: the output number `source_output` of the vertex `source`.
+
+    `key_by` is the operator whose key expressions split a HASH edge.
+    """
+
+    source: JobVertexId
+    source_output: int
+    ship_strategy: ShipStrategy
+    key_by: OperatorRef | None = None
+    result_partition_type: ResultPartitionType = ResultPartitionType.PIPELINED_BOUNDED
+
+
+@value("job_graph.vertex")
+class JobVertex(Value):
+    """A chain of operators that runs as one task per subtask. `operators` are in topological order.
+
+    `max_parallelism` is the number of key groups; one that was not configured is replaced by that of the checkpoint
+    that the job starts from. `outputs` names, by output number, the operator of the chain whose rows the output
+    carries. A source that has read nothing for `idle_timeout_ms` is idle and holds no watermark back (None: it is
+    never idle). `watermark_delay_ms` is how far its watermark stays behind the latest row (None: there is none);
+    with `punctuated_watermarks` it is the event time of the latest row that marks one. Subtasks of one number of
+    the vertices of a `co_location_group` run in one slot. `resources` is the sum over the chain.
+    """
+
+    vertex_id: JobVertexId
+    name: str
+    operators: tuple[Operator, ...]
+    parallelism: int
+    max_parallelism: int
+    inputs: tuple[JobEdge, ...] = ()
+    outputs: tuple[OperatorId, ...] = ()
+    slot_sharing_group: str = "default"
+    firing_mode: FiringMode = FiringMode.ON_WATERMARK
+    watermark_delay_ms: int | None = None
+    idle_timeout_ms: int | None = None
+    on_monotony_violation: MonotonyViolationHandler = MonotonyViolationHandler.IGNORE
+    punctuated_watermarks: bool = False
+    co_location_group: str | None = None
+    resources: ResourceSpec = ResourceSpec()
+    is_max_parallelism_configured: bool = False
+
+
+@value("job_graph.no_restart")
+class NoRestartStrategyConfiguration(Value):
+    """The first failure fails the job."""
+
+
+@value("job_graph.restart_strategy")
+class FixedDelayRestartStrategyConfiguration(Value):
+    """`attempts` restarts at most (None: without end), `delay_ms` after each failure."""
+
+    attempts: int | None = None
+    delay_ms: int = 0
+
+
+@value("job_graph.failure_rate_restart")
+class FailureRateRestartStrategyConfiguration(Value):
+    """`max_failures` restarts at most within `interval_ms`, `delay_ms` after each failure."""
+
+    max_failures: int
+    interval_ms: int
+    delay_ms: int
+
+
+@value("job_graph.exponential_delay_restart")
+class ExponentialDelayRestartStrategyConfiguration(Value):
+    """Restarts without end: the delay grows with each failure, from `initial_backoff_ms` to `max_backoff_ms`.
+
+    It is multiplied by `backoff_multiplier`, spread by `jitter_factor` of itself (0 to 1) to both sides, and begins
+    again when nothing has failed for `reset_backoff_threshold_ms` beyond the delay. A job that fails
+    `max_same_failures` times with the same failure, and completes no checkpoint in between, is not restarted any more
+    (None: it is).
+    """
+
+    initial_backoff_ms: int
+    max_backoff_ms: int
+    backoff_multiplier: float
+    reset_backoff_threshold_ms: int
+    jitter_factor: float
+    max_same_failures: int | None = None
+
+
+RestartStrategyConfiguration = (
+    NoRestartStrategyConfiguration
+    | FixedDelayRestartStrategyConfiguration
+    | FailureRateRestartStrategyConfiguration
+    | ExponentialDelayRestartStrategyConfiguration
+)
+"""The reaction to a failure (Flink's RestartStrategies.RestartStrategyConfiguration)."""
+
+
+class FailoverStrategyKind(StrEnum):
+    """Which tasks are restarted after a failure of one of them, by the words of Flink's execution failover option.
+
+    REGION: those that exchange rows with it while they are made, and those that read what they make; FULL: all.
+    """
+
+    REGION = "region"
+    FULL = "full"
+
+
+class InputDependencyConstraint(StrEnum):
+    """The condition for a lazily scheduled task to begin: ANY of its inputs can be read, or ALL (Flink's)."""
+
+    ANY = "ANY"
+    ALL = "ALL"
+
+
+@value("job_graph.task_cancellation")
+class TaskCancellationSettings(Value):
+    """Time limits of a task that is cancelled, by Flink's names; None is the cluster's.
+
+    Its bridge is told again every `interval_ms`. After `timeout_ms` its TaskManager gives up (0: it waits for ever).
+    """
+
+    interval_ms: int | None = None
+    timeout_ms: int | None = None
+
+
+class CheckpointingMode(StrEnum):
+    """The guarantee for every row after a failure: that it counts once, or that it is not lost."""
+
+    EXACTLY_ONCE = "EXACTLY_ONCE"
+    AT_LEAST_ONCE = "AT_LEAST_ONCE"
+
+
+@value("job_graph.checkpointing")
+class CheckpointingSettings(Value):
+    """Flink's CheckpointCoordinatorConfiguration. Without an interval only the final checkpoint is taken.
+
+    Savepoints go to `savepoint_directory` where the trigger names no other. Where checkpoints are `unaligned`
+    they begin aligned and give that up after `aligned_timeout_ms`; with 0 they are unaligned from the start.
+    """
+
+    directory: str
+    interval_ms: int | None = None
+    timeout_ms: int = 600_000
+    min_pause_ms: int = 0
+    max_concurrent: int = 1
+    tolerable_failures: int = 0
+    retained: int = 1
+    retention: ExternalizedCheckpointRetention = ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION
+    savepoint_directory: str | None = None
+    mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
+    unaligned: bool = False
+    aligned_timeout_ms: int = 0
+
+
+@value("job_graph.job_graph")
+class JobGraph(Value):
+    """A job as it is submitted. `vertices` are in topological order; ids and uids are unique.
+
+    Every `latency_tracking_interval_ms` each source subtask sends a latency marker (None: never). The attempts of each
+    subtask are numbered from `first_attempt_number` on: a job that another JobMaster has run goes on behind them. A
+    stage that makes no progress for `stage_timeout_ms` fails its attempt (None: it may take for ever).
+    """
+
+    job_id: JobId
+    name: str
+    vertices: tuple[JobVertex, ...]
+    checkpointing: CheckpointingSettings
+    heartbeat_interval_ms: int
+    heartbeat_timeout_ms: int
+    restart_strategy: RestartStrategyConfiguration = FixedDelayRestartStrategyConfiguration()
+    schedule_mode: ScheduleMode = ScheduleMode.EAGER
+    task_cancellation: TaskCancellationSettings = TaskCancellationSettings()
+    latency_tracking_interval_ms: int | None = None
+    slot_request_timeout_ms: int = 300_000
+    job_type: JobType = JobType.STREAMING
+    failover_strategy: FailoverStrategyKind = FailoverStrategyKind.REGION
+    input_dependency_constraint: InputDependencyConstraint = InputDependencyConstraint.ANY
+    first_attempt_number: int = 0
+    stage_timeout_ms: int | None = None

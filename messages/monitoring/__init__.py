@@ -1,0 +1,1 @@
+"""Messages that tell about a job without deciding anything: explanations, exceptions, accumulators."""

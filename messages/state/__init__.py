@@ -1,0 +1,1 @@
+"""Handles of state, and the state that operators keep beside their batches."""

@@ -1,0 +1,132 @@
+"""Handles of state: what a checkpoint holds in place of the state itself."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from flykka.messages.wire.ids import OperatorId
+from flykka.messages.wire.message import Value, value
+
+
+class OperatorStateMode(StrEnum):
+    """The way in which a list of operator state is redistributed (Flink's OperatorStateHandle.Mode).
+
+    Each element goes to one of them, every one gets all elements of all, or every one gets the list of one of them.
+    """
+
+    SPLIT_DISTRIBUTE = "SPLIT_DISTRIBUTE"
+    UNION = "UNION"
+    BROADCAST = "BROADCAST"
+
+
+@value("state.key_group_range")
+class KeyGroupRange(Value):
+    """Key groups `start` to `end`, both included, as in Flink."""
+
+    start: int
+    end: int
+
+
+@value("state.shared")
+class SharedStateHandle(Value):
+    """An immutable batch of keyed state in the job's `shared/` folder, written once, referenced by many checkpoints.
+
+    `state_id` is the key of the SharedStateRegistry. `path` is absolute or an fsspec address; a folder or a file.
+    `key_groups` are those that its rows may belong to; None where nobody has noted it.
+    """
+
+    state_id: str
+    path: str
+    rows: int
+    size_bytes: int
+    key_groups: KeyGroupRange | None = None
+
+
+@value("state.exclusive")
+class ExclusiveStateHandle(Value):
+    """A file or folder of state that belongs to one checkpoint alone and goes with it; savepoints hold nothing else."""
+
+    path: str
+    size_bytes: int
+
+
+@value("state.schema")
+class StateSchema(Value):
+    """The schema of keyed state, as Spark's DDL: the keys, the values kept for each, and the windows it is cut into."""
+
+    keys: str
+    columns: str
+    windows: str = ""
+
+
+@value("state.in_flight")
+class InFlightRows(Value):
+    """Rows of batches that were in flight, in one folder. Event times in ms, None without an event-time column."""
+
+    path: str
+    rows: int
+    size_bytes: int
+    event_time_min: int | None = None
+    event_time_max: int | None = None
+
+
+@value("state.input_channel")
+class InputChannelStateHandle(Value):
+    """Batches that an unaligned barrier overtook on its way into input gate `gate`.
+
+    Where the parallelism has changed, only the rows of `key_groups` are for this subtask; None: all are.
+    """
+
+    gate: int
+    in_flight: InFlightRows
+    key_groups: KeyGroupRange | None = None
+
+
+@value("state.result_subpartition")
+class ResultSubpartitionStateHandle(Value):
+    """Batches that an unaligned barrier overtook in a subpartition of output `output`.
+
+    `subpartitions` is how many there were: with another number the rows would belong elsewhere.
+    """
+
+    output: int
+    subpartition: int
+    subpartitions: int
+    in_flight: InFlightRows
+
+
+@value("state.operator_list")
+class OperatorListState(Value):
+    """A named list of an operator's state in one subtask. An element is msgpack that the operator alone reads."""
+
+    name: str
+    elements: tuple[bytes, ...] = ()
+    mode: OperatorStateMode = OperatorStateMode.SPLIT_DISTRIBUTE
+
+
+@value("state.operator_subtask")
+class OperatorSubtaskState(Value):
+    """State of one operator in one subtask.
+
+    `operator_state` are its lists (unread splits, pending commits); where the parallelism has changed there may be
+    several of one name. `shared` are the batches of keyed state it refers to, of which the key groups `key_groups` are
+    its own, and `keyed_state` the operator's own msgpack on how they are to be read. `exclusive` is what no other
+    checkpoint may refer to. Of an unaligned checkpoint the head of the chain has a state more, with the
+    batches that were in flight into the subtask and out of it; their folders are `exclusive` too.
+    """
+
+    operator_id: OperatorId
+    operator_state: tuple[OperatorListState, ...] = ()
+    shared: tuple[SharedStateHandle, ...] = ()
+    key_groups: KeyGroupRange | None = None
+    exclusive: tuple[ExclusiveStateHandle, ...] = ()
+    input_channels: tuple[InputChannelStateHandle, ...] = ()
+    result_subpartitions: tuple[ResultSubpartitionStateHandle, ...] = ()
+    keyed_state: bytes = b""
+
+
+@value("state.task_snapshot")
+class TaskStateSnapshot(Value):
+    """State of one subtask: of the operators of its chain, in chain order."""
+
+    operators: tuple[OperatorSubtaskState, ...] = ()

@@ -1,0 +1,60 @@
+"""State that operators of the Spark side keep in a checkpoint beside their batches."""
+
+from __future__ import annotations
+
+from flykka.messages.wire.message import Value, value
+
+COMMITTABLES = "committables"
+"""The list state of a sink: what it has staged and not yet committed, as Flink's committers call it."""
+
+
+@value("operator_state.closed_to")
+class ClosedTo(Value):
+    """The rows of the shared state `state_id` are for windows that start after `closed_to_ms` only."""
+
+    state_id: str
+    closed_to_ms: int
+
+
+@value("operator_state.window")
+class WindowOperatorState(Value):
+    """Windows that start at `emitted_to_ms` or before have been fired; None where none has.
+
+    Of the rows in `closed` later ones have been fired too: other subtasks held them, which were further.
+    """
+
+    emitted_to_ms: int | None = None
+    closed: tuple[ClosedTo, ...] = ()
+
+
+@value("operator_state.pending_file")
+class PendingFile(Value):
+    """A staged file, and its name from when checkpoint `checkpoint_id`, or a later one, is complete.
+
+    What is `in_savepoint` is a copy, which stays.
+    """
+
+    checkpoint_id: int
+    staged: str
+    target: str
+    in_savepoint: bool = False
+
+
+@value("operator_state.staging_folder")
+class StagingFolder(Value):
+    """The place where a subtask of a sink, or of a job before, stages its rows: its successor has to clear it."""
+
+    path: str
+
+
+@value("operator_state.staged_batch")
+class StagedBatch(Value):
+    """Rows staged for checkpoint `checkpoint_id` as a folder of parquet files; `schema` is Spark's, as JSON.
+
+    What is `in_savepoint` is a copy, which stays.
+    """
+
+    checkpoint_id: int
+    path: str
+    schema: str
+    in_savepoint: bool = False

@@ -1,0 +1,1 @@
+"""Messages of Tasks and their bridges: deployment, exchange, stages, splits, accumulators."""

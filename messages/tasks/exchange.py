@@ -1,0 +1,175 @@
+"""The exchange between tasks: credit-based, barriers and watermarks in band behind the data they follow."""
+
+from __future__ import annotations
+
+from flykka.messages.checkpointing.checkpoint import CheckpointOptions
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ResultPartitionId
+from flykka.messages.wire.message import Message, Value, message, value
+from flykka.messages.wire.ref import Ref
+
+WATERMARK_MIN = -(2**63)
+"""No watermark yet, in ms."""
+WATERMARK_MAX = 2**63 - 1
+"""The end of event time: nothing follows."""
+
+
+@value("exchange.checkpoint_barrier")
+class CheckpointBarrier(Value):
+    """Everything before belongs to the checkpoint, everything behind does not."""
+
+    checkpoint_id: int
+    timestamp_ms: int
+    options: CheckpointOptions = CheckpointOptions()
+
+
+@value("exchange.cancel_checkpoint_marker")
+class CancelCheckpointMarker(Value):
+    """The checkpoint will not come from upstream."""
+
+    checkpoint_id: int
+
+
+@value("exchange.watermark")
+class Watermark(Value):
+    """No row with an event time (ms) at or below `timestamp_ms` follows, but late ones."""
+
+    timestamp_ms: int
+
+
+@value("exchange.watermark_status")
+class WatermarkStatus(Value):
+    """The channel is idle and holds no watermark back, or is active again."""
+
+    idle: bool
+
+
+@value("exchange.latency_marker")
+class LatencyMarker(Value):
+    """Sent by a source at `marked_ms`; how long it takes tells how long rows wait."""
+
+    marked_ms: int
+    operator_id: str
+    subtask: int
+
+
+@value("exchange.end_of_data")
+class EndOfData(Value):
+    """The input is finished: no row and no watermark follows, checkpoints still do. `drain` as in Flink's StopMode."""
+
+    drain: bool = True
+
+
+@value("exchange.end_of_partition")
+class EndOfPartition(Value):
+    """Nothing follows."""
+
+
+Event = (
+    CheckpointBarrier
+    | CancelCheckpointMarker
+    | Watermark
+    | WatermarkStatus
+    | LatencyMarker
+    | EndOfData
+    | EndOfPartition
+)
+"""Events that travel between batches. They cost no credit and do not overtake data."""
+Buffer = BatchRef | Event
+
+
+@message("exchange.partition_request")
+class PartitionRequest(Message):
+    """consuming Task -> TaskManager -> producing Task: send me this subpartition; `credit` buffers are ready."""
+
+    partition_id: ResultPartitionId
+    subpartition: int
+    credit: int
+    consumer: Ref
+
+
+@message("exchange.buffer_response")
+class BufferResponse(Message):
+    """producing Task -> consuming Task: element number `sequence_number` (from 0) and the data left behind it."""
+
+    partition_id: ResultPartitionId
+    subpartition: int
+    sequence_number: int
+    buffer: Buffer
+    backlog: int
+
+
+@message("exchange.add_credit")
+class AddCredit(Message):
+    """consuming Task -> producing Task or the TaskManager that keeps what it made: `credit` more buffers are ready."""
+
+    partition_id: ResultPartitionId
+    subpartition: int
+    credit: int
+
+
+@message("exchange.backlog_announcement")
+class BacklogAnnouncement(Message):
+    """producing Task -> consuming Task: `backlog` buffers wait here for credit."""
+
+    partition_id: ResultPartitionId
+    subpartition: int
+    backlog: int
+
+
+@message("exchange.cancel_partition_request")
+class CancelPartitionRequest(Message):
+    """consuming Task -> producing Task or the TaskManager that keeps what it made: I read no further."""
+
+    partition_id: ResultPartitionId
+    subpartition: int
+
+
+@message("exchange.error_response")
+class ErrorResponse(Message):
+    """producing side -> consuming Task: the subpartition cannot be had; `partition_not_found` may pass by itself."""
+
+    partition_id: ResultPartitionId
+    subpartition: int
+    cause: SerializedThrowable
+    partition_not_found: bool = False
+
+
+@message("exchange.alignment_timeout_due")
+class AlignmentTimeoutDue(Message):
+    """Task's timer -> itself: the barriers of this checkpoint have been under way for as long as they may be."""
+
+    checkpoint_id: int
+
+
+@value("exchange.task_buffers")
+class TaskBuffers(Value):
+    """The network buffers of one task: those of each output and the floating ones of each gate, by number.
+
+    Every channel has `exclusive` ones besides. A buffer stands for `bytes_per_buffer` bytes; None: for any number.
+    """
+
+    outputs: tuple[int, ...]
+    floating: tuple[int, ...]
+    exclusive: int
+    bytes_per_buffer: int | None = None
+
+
+@message("exchange.buffers_resized")
+class BuffersResized(Message):
+    """TaskManager -> Task: others have come or gone; these are your buffers now."""
+
+    buffers: TaskBuffers
+
+
+@message("exchange.redistribution_due")
+class RedistributionDue(Message):
+    """TaskManager -> itself: tasks have come or gone; share the buffers out again, once for all of them."""
+
+
+@message("exchange.partition_request_due")
+class PartitionRequestDue(Message):
+    """Task's timer -> itself: ask again for the subpartition of this channel."""
+
+    channel: int

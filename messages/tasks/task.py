@@ -1,0 +1,279 @@
+"""Between the JobMaster, the TaskManagers and their Tasks: deployment, cancellation, states."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from flykka.messages.graph.job_graph import (
+    CheckpointingMode,
+    JobType,
+    JobVertex,
+    OperatorRef,
+    ResultPartitionType,
+    ShipStrategy,
+    TaskCancellationSettings,
+)
+from flykka.messages.state.handles import TaskStateSnapshot
+from flykka.messages.tasks.accumulator import AccumulatorSnapshot
+from flykka.messages.tasks.exchange import Buffer, TaskBuffers
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobId, ResultPartitionId
+from flykka.messages.wire.message import Message, Value, message, value
+from flykka.messages.wire.ref import Ref
+
+
+class ExecutionState(StrEnum):
+    """The states of an execution attempt."""
+
+    CREATED = "CREATED"
+    SCHEDULED = "SCHEDULED"
+    DEPLOYING = "DEPLOYING"
+    RUNNING = "RUNNING"
+    FINISHED = "FINISHED"
+    CANCELING = "CANCELING"
+    CANCELED = "CANCELED"
+    FAILED = "FAILED"
+    RECONCILING = "RECONCILING"
+
+
+@value("task.result_partition_descriptor")
+class ResultPartitionDescriptor(Value):
+    """An output of an attempt: subpartition i is read by one consuming subtask.
+
+    A HASH partition is split by key group with the key expressions of `key_by`; a FORWARD or REBALANCE partition
+    gives each batch to one subpartition in turn, BROADCAST to all. A BLOCKING partition is read when it is finished,
+    and outlives its Task.
+    """
+
+    partition_id: ResultPartitionId
+    output: int
+    subpartitions: int
+    ship_strategy: ShipStrategy
+    max_parallelism: int
+    key_by: OperatorRef | None = None
+    partition_type: ResultPartitionType = ResultPartitionType.PIPELINED_BOUNDED
+
+
+@value("task.input_channel_descriptor")
+class InputChannelDescriptor(Value):
+    """The subpartition that a channel of a gate reads, asked for at the TaskManager that runs its producer."""
+
+    partition_id: ResultPartitionId
+    subpartition: int
+    task_manager: Ref
+
+
+@value("task.input_gate_descriptor")
+class InputGateDescriptor(Value):
+    """An input of an attempt. What is consumed of a BLOCKING partition may be there though its producer is not."""
+
+    gate: int
+    channels: tuple[InputChannelDescriptor, ...]
+    consumed_partition_type: ResultPartitionType = ResultPartitionType.PIPELINED_BOUNDED
+
+
+@value("task.deployment_descriptor")
+class TaskDeploymentDescriptor(Value):
+    """Everything a TaskManager needs to run one execution attempt (Flink's TaskDeploymentDescriptor).
+
+    Which `buffers` the attempt has, its TaskManager says.
+    """
+
+    job_id: JobId
+    attempt: ExecutionAttemptId
+    attempt_number: int
+    vertex: JobVertex
+    subtask: int
+    allocation_id: AllocationId
+    outputs: tuple[ResultPartitionDescriptor, ...]
+    inputs: tuple[InputGateDescriptor, ...]
+    checkpoint_directory: str
+    restore: TaskStateSnapshot | None = None
+    restored_checkpoint_id: int | None = None
+    metrics_interval_ms: int = 1_000
+    checkpointing_mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
+    task_cancellation: TaskCancellationSettings = TaskCancellationSettings()
+    buffers: TaskBuffers | None = None
+    latency_tracking_interval_ms: int | None = None
+    job_type: JobType = JobType.STREAMING
+    stage_timeout_ms: int | None = None
+
+
+@message("task.submit")
+class SubmitTask(Message):
+    """JobMaster -> TaskManager: run this attempt in the slot of its allocation."""
+
+    descriptor: TaskDeploymentDescriptor
+    job_master: Ref
+
+
+@message("task.cancel")
+class CancelTask(Message):
+    """JobMaster -> TaskManager -> Task: stop what runs and report CANCELED."""
+
+    attempt: ExecutionAttemptId
+
+
+@message("task.fail")
+class FailTask(Message):
+    """TaskManager -> Task: the attempt cannot go on here; report it FAILED (Flink's failExternally)."""
+
+    attempt: ExecutionAttemptId
+    cause: SerializedThrowable
+
+
+@value("task.execution_state")
+class TaskExecutionState(Value):
+    """A state an attempt has reached, the failure if it is FAILED; with a terminal state, its accumulators."""
+
+    attempt: ExecutionAttemptId
+    state: ExecutionState
+    failure: SerializedThrowable | None = None
+    accumulators: tuple[AccumulatorSnapshot, ...] = ()
+
+
+@message("task.update_execution_state")
+class UpdateTaskExecutionState(Message):
+    """Task -> JobMaster: the attempt has reached this state."""
+
+    state: TaskExecutionState
+
+
+@message("task.end_of_data")
+class NotifyEndOfData(Message):
+    """Task -> JobMaster: every row of this attempt is processed; it waits for the final checkpoint."""
+
+    attempt: ExecutionAttemptId
+
+
+@value("task.latency_statistics")
+class LatencyStatistics(Value):
+    """Times that the last latency markers from a source subtask took (ms); `count` is their number."""
+
+    operator_id: str
+    subtask: int
+    count: int
+    min_ms: int
+    max_ms: int
+    median_ms: int
+    p95_ms: int
+    p99_ms: int
+
+
+@value("task.io_metrics")
+class TaskIOMetrics(Value):
+    """Counted since the attempt began; times in ms, watermark in ms of event time.
+
+    While it runs an attempt is busy with a stage, back-pressured (it has input and may not send), or idle. The lengths
+    of queues are those of now: batches that have come and are not processed, and those that wait for their readers. So
+    is `files_unread`: the files that a source's reader holds and has not begun to read.
+
+    `rows_published` were written by sinks and can be seen by readers; `rows_staged` were written by them and wait now
+    for a checkpoint. What an attempt published for the one before it, because its checkpoint held it, is not counted.
+    """
+
+    rows_in: int = 0
+    rows_out: int = 0
+    batches_in: int = 0
+    batches_out: int = 0
+    late_rows: int = 0
+    busy_ms: int = 0
+    watermark_ms: int | None = None
+    back_pressured_ms: int = 0
+    idle_ms: int = 0
+    input_queue_length: int = 0
+    output_queue_length: int = 0
+    latencies: tuple[LatencyStatistics, ...] = ()
+    files_unread: int = 0
+    rows_published: int = 0
+    rows_staged: int = 0
+
+
+@message("task.metrics_due")
+class MetricsDue(Message):
+    """Task's timer -> itself: time to report what it has done so far."""
+
+
+@message("task.latency_marker_due")
+class LatencyMarkerDue(Message):
+    """Task's timer -> itself: time for the source to send a latency marker."""
+
+
+@message("task.idle_due")
+class IdleDue(Message):
+    """Task's timer -> itself: time to see whether the source has been silent for too long."""
+
+
+@message("task.report_metrics")
+class ReportTaskMetrics(Message):
+    """Task -> JobMaster: what the attempt has done so far: at intervals, when a snapshot made rows, and at its end."""
+
+    attempt: ExecutionAttemptId
+    metrics: TaskIOMetrics
+    accumulators: tuple[AccumulatorSnapshot, ...] = ()
+
+
+@message("task.cancellation_due")
+class CancellationDue(Message):
+    """Task's timer -> itself: the attempt was told to end and may not have ended yet."""
+
+
+@value("task.finished_partition")
+class FinishedPartition(Value):
+    """A BLOCKING partition that is written wholly: its elements, subpartition by subpartition."""
+
+    descriptor: ResultPartitionDescriptor
+    subpartitions: tuple[tuple[Buffer, ...], ...]
+
+
+@message("task.keep_partitions")
+class KeepPartitions(Message):
+    """Task -> TaskManager: the attempt has FINISHED; have these read by anybody, until they are released."""
+
+    attempt: ExecutionAttemptId
+    partitions: tuple[FinishedPartition, ...]
+
+
+@message("task.partitions_released")
+class PartitionsReleased(Message):
+    """TaskManager's own work -> itself: the batches of these are freed, or are not because of `cause`."""
+
+    partition_ids: tuple[ResultPartitionId, ...]
+    cause: SerializedThrowable | None = None
+
+
+@message("task.release_partitions")
+class ReleasePartitions(Message):
+    """JobMaster -> TaskManager: these results were kept for readers, and none of them needs these any more."""
+
+    job_id: JobId
+    partition_ids: tuple[ResultPartitionId, ...]
+
+
+@message("task.fatal_error")
+class FatalErrorOccurred(Message):
+    """Task -> TaskManager: the attempt does not end: nobody knows any more what runs here (Flink's onFatalError)."""
+
+    attempt: ExecutionAttemptId
+    cause: SerializedThrowable
+
+
+@message("task.request_partition_producer_state")
+class RequestPartitionProducerState(Message):
+    """Task -> JobMaster: what has become of the attempt whose partition this attempt asked for and did not find?"""
+
+    attempt: ExecutionAttemptId
+    partition_id: ResultPartitionId
+
+
+@message("task.partition_producer_state")
+class PartitionProducerState(Message):
+    """JobMaster -> TaskManager -> Task: the state of the producer of a partition.
+
+    Without a state there is a `failure`: a newer attempt has taken the producer's place, or nobody knows it.
+    """
+
+    attempt: ExecutionAttemptId
+    partition_id: ResultPartitionId
+    state: ExecutionState | None = None
+    failure: SerializedThrowable | None = None

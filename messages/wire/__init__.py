@@ -1,0 +1,1 @@
+"""The declaration of messages, their msgpack form, and the ids and refs that they carry."""

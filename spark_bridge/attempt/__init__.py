@@ -1,0 +1,1 @@
+"""An execution attempt on Spark: its engine, its threads, its batches and its end."""

@@ -1,0 +1,210 @@
+"""The end of an attempt: its threads return, what it holds is freed, and whoever waits for that is told.
+
+Nothing keeps an attempt from ending. Where Spark is stopped or its JVM is gone, what cannot be freed is logged. Code of
+the user's that does not end is interrupted after a while. Where it blocks in one long call even that does not help:
+then it is told who does not return, and the attempt counts as closed, as Flink gives up after
+`task.cancellation.timeout`. Who needs to know that really nothing runs any more, as the next attempt of the
+same subtask does, asks `wait`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from threading import Event, Lock, Thread
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from flykka.actors.machines.attempt.output_routes import input_addresses
+from flykka.messages.tasks.bridge import ChainClosed, EngineFailed
+from flykka.spark_bridge.diagnosis.failures import serialized
+from flykka.spark_bridge.errors import AttemptReplacedError, PredecessorRunsError
+
+if TYPE_CHECKING:
+    from flykka.messages.tasks.task import TaskDeploymentDescriptor
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.spark_bridge.attempt.scope import AttemptScope
+    from flykka.spark_bridge.attempt.services import Services
+    from flykka.spark_bridge.attempt.workers import Workers
+    from flykka.spark_bridge.stages.rich_functions import RichFunctions
+
+logger = logging.getLogger("flykka.spark_bridge")
+
+_LOOK_AGAIN_SECONDS = 0.05
+
+
+class AttemptEnd:
+    """Ends one attempt, and knows whether the one before it of the same subtask has ended. Safe from any thread."""
+
+    def __init__(
+        self,
+        descriptor: TaskDeploymentDescriptor,
+        scope: AttemptScope,
+        workers: Workers,
+        services: Services,
+        functions: RichFunctions,
+        *,
+        report: Callable[[EngineFailed], object],
+        predecessor: AttemptEnd | None,
+    ) -> None:
+        self._descriptor = descriptor
+        self._scope = scope
+        self._workers = workers
+        self._functions = functions
+        self._store = services.store
+        self._patience = services.cancellation_timeout_seconds
+        self._report = report
+        self._predecessor = predecessor
+        self._lock = Lock()
+        self._begun = False
+        self._closed = Event()
+        self._ended = Event()
+        self._failure: SerializedThrowable | None = None
+        self._closer: Thread | None = None
+
+    def begin(self, *, cancel: bool) -> None:
+        """End, in the background. Only the first call counts, but for one that cancels. Does not block."""
+        self.stop(cancel=cancel)
+        if self._is_first():
+            self._start()
+
+    def wait_closed(self, *, cancel: bool) -> ChainClosed:
+        """End, and wait until it is done, or is not waited for any longer."""
+        self.begin(cancel=cancel)
+        self._closed.wait()
+        return ChainClosed(accumulators=self._functions.accumulators(), failure=self._failure)
+
+    def revoke(self, why: str) -> None:
+        """Cancel an attempt. Where its Task did not want that, its bridge hears that it cannot go on."""
+        first = self._is_first()
+        if first:
+            replaced = AttemptReplacedError(why)
+            self._report(EngineFailed(cause=serialized(f"attempt {self._descriptor.attempt}", replaced)))
+        self.stop(cancel=True)
+        if first:
+            self._start()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until nothing runs any more of the attempt, and of those before it; whether that is so."""
+        return self._ended.wait(seconds)
+
+    def await_predecessor(self) -> None:
+        """Return when the attempt before has ended: it must not stage or publish beside this one.
+
+        Raises:
+            PredecessorRunsError: it still runs, long after it was cancelled.
+            AttemptCancelledError: this attempt is over itself.
+        """
+        predecessor = self._predecessor
+        if predecessor is None:
+            return
+        predecessor.revoke(f"{self._descriptor.attempt} takes its place")
+        deadline = monotonic() + self._patience
+        while not predecessor.wait(_LOOK_AGAIN_SECONDS):
+            self._scope.check()
+            if monotonic() >= deadline:
+                raise PredecessorRunsError(
+                    f"the attempt before, {predecessor._descriptor.attempt}, still runs {self._patience:g} s after it"
+                    " was cancelled; both would write"
+                )
+        self._replace(predecessor)
+
+    def stop(self, *, cancel: bool) -> None:
+        """Let nothing more begin; with `cancel` what is at work is to end."""
+        if self._ended.is_set():
+            return
+        if cancel:
+            # First: threads that are woken must find the attempt cancelled.
+            self._scope.refuse()
+        self._workers.close(cancel=cancel)
+
+    def _is_first(self) -> bool:
+        with self._lock:
+            first, self._begun = not self._begun, True
+            return first
+
+    def _start(self) -> None:
+        Thread(target=self._run, name=f"{self._descriptor.attempt} closer", daemon=True).start()
+
+    def _run(self) -> None:
+        left = True
+        try:
+            left = self._wind_up(self._patience)
+        finally:
+            self._closed.set()
+        if left:
+            # What returns after all may have put something down.
+            self._wind_up(None)
+        predecessor = self._predecessor
+        if predecessor is not None:
+            # It was never opened, so nobody has looked whether it may be.
+            predecessor.begin(cancel=True)
+            predecessor._ended.wait()
+            self._replace(predecessor)
+        self._ended.set()
+
+    def _replace(self, predecessor: AttemptEnd) -> None:
+        """The attempt before has ended: whoever was to read what it has kept reads what this one makes."""
+        self._predecessor = None
+        attempt = predecessor._descriptor.attempt
+        self._freed("what the attempt before has kept", lambda: self._store.release_produced(attempt))
+
+    def _wind_up(self, seconds: float | None) -> bool:
+        """Wait for the threads, so long at most once they are cancelled, and free what is held; whether some run on."""
+        running = self._workers.wait_idle(seconds) or self._wait_functions_closed(seconds)
+        if running:
+            logger.warning(
+                "%s: not waited for any longer, %g s after it was cancelled: %s",
+                self._descriptor.attempt,
+                seconds,
+                ", ".join(running),
+            )
+        attempt, is_cancelled = self._descriptor.attempt, self._scope.is_cancelled
+        addresses = input_addresses(self._descriptor)
+        self._freed("its batches", lambda: self._store.release_attempt(attempt, addresses, is_cancelled=is_cancelled))
+        if is_cancelled:
+            self._freed("what was half made", lambda: self._scope.sweep(keep=self._store.rdd_ids()))
+        return bool(running)
+
+    def _wait_functions_closed(self, seconds: float | None) -> tuple[str, ...]:
+        """Let the rich functions be closed, once, and wait; what still runs, as `Workers.wait_idle` tells it.
+
+        They are the user's code and may block, so it is done by a thread of its own.
+        """
+        if not self._functions:
+            return ()
+        if self._closer is None:
+            self._closer = Thread(target=self._close_functions, name=f"{self._descriptor.attempt} close", daemon=True)
+            self._closer.start()
+        deadline: float | None = None
+        while self._closer.is_alive():
+            self._closer.join(_LOOK_AGAIN_SECONDS)
+            if seconds is not None and self._scope.is_cancelled:
+                deadline = monotonic() + seconds if deadline is None else deadline
+                if monotonic() >= deadline:
+                    return ("closing its rich functions",)
+        return ()
+
+    def _close_functions(self) -> None:
+        try:
+            self._scope.enter()
+        except Exception:
+            # Spark is stopped, or its JVM gone; what functions hold elsewhere is to be let go all the same.
+            logger.warning("%s: its rich functions are closed without Spark", self._descriptor.attempt, exc_info=True)
+        failure = self._functions.close()
+        if failure is None:
+            return
+        if self._scope.is_cancelled:
+            # The attempt ends for another reason, which is the one to be told.
+            logger.warning("%s: %s failed", self._descriptor.attempt, failure, exc_info=failure)
+        else:
+            self._failure = serialized(str(failure), failure)
+
+    def _freed(self, what: str, free: Callable[[], object]) -> None:
+        try:
+            free()
+        except Exception:
+            if self._scope.is_spark_lost:
+                # It is stopped, or its JVM gone, and the blocks with it: the attempt's failure tells that.
+                return
+            logger.warning("%s: cannot free %s", self._descriptor.attempt, what, exc_info=True)

@@ -1,0 +1,87 @@
+"""What an attempt has failed of, as it is told: where, in whose code, of what in Spark, and what is lost with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from flykka.actors.errors import RestoreError, UnknownBatchError
+from flykka.spark_bridge.diagnosis.failures import serialized
+from flykka.spark_bridge.diagnosis.spark_reasons import spark_reason
+from flykka.spark_bridge.diagnosis.unreadable import unreadable_file, unreadable_path
+from flykka.spark_bridge.errors import SourceError, SparkBridgeError
+from flykka.spark_bridge.program.code import SourceCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.spark_bridge.attempt.services import Services
+    from flykka.spark_bridge.diagnosis.origins import Origins
+    from flykka.spark_bridge.diagnosis.user_lines import UserLine
+    from flykka.spark_bridge.stages.chain import Chain
+
+
+class AttemptFailures:
+    """Tells the failures of one attempt. Safe to use from any thread."""
+
+    def __init__(self, services: Services, chain: Chain, origins: Origins) -> None:
+        self._services = services
+        self._chain = chain
+        self._origins = origins
+
+    def of_attempt(self, what: str, raised: BaseException) -> SerializedThrowable:
+        """Why the attempt fails. Where its session was stopped another one is begun, which may take a second."""
+        try:
+            cause = self._located(what, raised)
+        except Exception:  # noqa: BLE001 - the JVM that knows the plan may be gone; that there was a failure must be told
+            cause = serialized(what, raised, self._lines(self._chain.computing))
+        if isinstance(raised, RestoreError):
+            # A restart would read the same checkpoint.
+            cause = replace(cause, suppress_restarts=True)
+        return self._services.sessions.explain(self._services.session, self._naming_what_is_lost(cause))
+
+    def _located(self, what: str, raised: BaseException) -> SerializedThrowable:
+        """The failure with the operator that it came from; where that is not known, with all that it may be."""
+        head, computing = self._chain.head.uid, self._chain.computing
+        if isinstance(raised, SourceError):
+            return self._known([head], what, raised)
+        if isinstance(raised, SparkBridgeError | UnknownBatchError):
+            return serialized(what, raised)  # It names its operator or its file by itself.
+        path = unreadable_path(raised)
+        if path is None:
+            known = self._origins.of(raised)
+            return self._known(known, what, raised) if known else serialized(what, raised, self._lines(computing))
+        # A file that no other operator reads is one of the source, whatever that says of its files.
+        is_source = isinstance(self._chain.head.code, SourceCode)
+        readers = self._origins.reading(path) or ([head] if is_source else [])
+        unreadable = unreadable_file(path, raised)
+        return self._known(readers, what, unreadable) if readers else serialized(what, unreadable)
+
+    def _known(self, uids: Sequence[str], what: str, raised: BaseException) -> SerializedThrowable:
+        """It came from the operator of this uid, or from one of several."""
+        where = f"operator {self._services.registry.describe(uids[0])}" if len(uids) == 1 else what
+        return serialized(where, raised, self._lines(uids))
+
+    def _lines(self, uids: Sequence[str]) -> tuple[UserLine, ...]:
+        lines = (self._services.registry.written(uid) for uid in uids)
+        return tuple(dict.fromkeys(line for line in lines if line is not None))
+
+    def of_snapshot(self, what: str, raised: Exception) -> SerializedThrowable | None:
+        """Why a snapshot fails; None where the attempt cannot go on: its state is lost, or its session."""
+        cause = serialized(what, raised)
+        is_lost = cause.type_name == _LOST_BATCH or self._services.sessions.is_lost(self._services.session)
+        return None if is_lost else cause
+
+    def _naming_what_is_lost(self, cause: SerializedThrowable) -> SerializedThrowable:
+        if cause.type_name != _LOST_BATCH:
+            return cause
+        reason = spark_reason(cause.stack_trace)
+        lost = None if reason is None or reason.lost_rdd is None else reason.lost_rdd
+        partition = None if lost is None else self._services.store.partition_of(lost)
+        if partition is None:
+            return cause
+        return replace(cause, message=f"{cause.message} (result partition {partition})", lost_partition=partition)
+
+
+_LOST_BATCH = "LostBatchError"

@@ -1,0 +1,117 @@
+"""The Spark jobs of one execution attempt: marked, so that they can be cancelled and what they leave can be found.
+
+Three marks are set on every thread that works for an attempt. The job tag is what a cancellation names. The scheduler
+pool keeps a long stage of one subtask from starving the others. The call site is written by Spark into every RDD that
+the thread makes: by it the blocks of a materialisation that was interrupted halfway are found again.
+
+`SparkSession.interruptTag` does not interrupt jobs of a classic session; `SparkContext.cancelJobsWithTag` does.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
+
+from flykka.spark_bridge.errors import AttemptCancelledError
+from flykka.spark_bridge.session.python_daemon import ATTEMPT_PROPERTY
+from flykka.spark_bridge.session.session import CANCELLED_FOLDER
+from flykka.spark_bridge.session.spark_sessions import SessionState, state_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from flykka.messages.wire.ids import ExecutionAttemptId
+
+
+logger = logging.getLogger("flykka.spark_bridge")
+
+
+class AttemptScope:
+    """What runs in Spark for one attempt."""
+
+    def __init__(self, session: SparkSession, attempt: ExecutionAttemptId, pool: str) -> None:
+        self.session = session
+        self.attempt = attempt
+        self._pool = pool
+        # Spark refuses commas in tags, and the tag names a file too.
+        self._tag = f"flykka-{attempt}".replace(",", "_").replace("/", "_")
+        folder = _cancelled_folder(session)
+        self._note = None if folder is None else Path(folder) / self._tag
+        if self._note is not None:
+            # An earlier attempt of this name is over: this one is not cancelled.
+            self._note.unlink(missing_ok=True)
+        self._cancelled = Event()
+
+    def enter(self) -> None:
+        """The calling thread works for the attempt from now on, until it ends."""
+        context = self.session.sparkContext
+        context.addJobTag(self._tag)
+        context.setLocalProperty(ATTEMPT_PROPERTY, self._tag)
+        context.setLocalProperty("spark.scheduler.pool", self._pool)
+        context.setLocalProperty("callSite.short", self._tag)
+        # A task that is cancelled while it sleeps or waits is woken, as those of Structured Streaming are.
+        context.setLocalProperty("spark.job.interruptOnCancel", "true")
+
+    def begin(self, piece: int) -> None:
+        """The Spark jobs of the calling thread are of this piece of work from now on, and are found by that."""
+        self.session.sparkContext.setLocalProperty("spark.jobGroup.id", self.job_group(piece))
+
+    def job_group(self, piece: int) -> str:
+        """What Spark calls the jobs of a piece of work together."""
+        return f"{self._tag} {piece}"
+
+    def check(self) -> None:
+        """Raise `AttemptCancelledError` if the attempt is over; to be called before what starts a Spark job."""
+        if self._cancelled.is_set():
+            raise AttemptCancelledError(f"{self.attempt} is cancelled")
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the attempt is over."""
+        return self._cancelled.is_set()
+
+    @property
+    def is_spark_lost(self) -> bool:
+        """Whether the session was stopped, or its JVM is gone: nothing runs there, and nothing is left to be freed."""
+        return state_of(self.session) is not SessionState.RUNNING
+
+    def refuse(self) -> None:
+        """Let nothing new begin, and Python functions end. Does not block, and does not raise."""
+        if self._cancelled.is_set():
+            return
+        self._cancelled.set()
+        try:
+            if self._note is not None:
+                self._note.touch()
+        except OSError as refused:
+            logger.warning("%s: its Python functions end when Spark ends them: %s", self.attempt, refused)
+
+    def cancel_jobs(self) -> None:
+        """Cancel the running jobs.
+
+        A thread may have passed `check` and not yet started its job: call again until all threads have returned.
+        """
+        self.session.sparkContext.cancelJobsWithTag(self._tag)
+
+    def sweep(self, keep: frozenset[int]) -> int:
+        """Free the blocks of every RDD that the attempt has persisted, but those of `keep`; how many there were."""
+        found = 0
+        rdds = self.session.sparkContext._jsc.sc().getPersistentRDDs().values().iterator()
+        while rdds.hasNext():
+            rdd = rdds.next()
+            if int(rdd.id()) not in keep and str(rdd.creationSite().shortForm()) == self._tag:
+                rdd.unpersist(False)
+                found += 1
+        return found
+
+
+def _cancelled_folder(session: SparkSession) -> str | None:
+    try:
+        return session.sparkContext.getConf().get(CANCELLED_FOLDER)
+    except (OSError, Py4JError):
+        # The JVM is gone, which is told by the first work of the attempt.
+        return None

@@ -1,0 +1,1 @@
+"""Sources and sinks: their ports and their implementations."""

@@ -1,0 +1,145 @@
+"""DataFrameSource: the rows of a DataFrame, computed once, each batch a group of its Spark partitions.
+
+A plan that is run again may give other rows, or the same ones in other partitions. So the rows are computed once, under
+the settings of the session that they belong to, and kept on the executors: that is what a job reads, and what it reads
+again after a failure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+from flykka.messages.tasks.source import PartitionsSplit, SourceSplit, SplitsDiscovered
+from flykka.messages.wire.ids import OperatorId, SplitId
+from flykka.spark_bridge.connectors.source import Boundedness, SplitRows, number_of_position, split_of
+from flykka.spark_bridge.errors import SourceError
+from flykka.spark_bridge.program.prototype import check_event_time
+from flykka.spark_bridge.rows.batches import Blocks
+from flykka.spark_bridge.rows.materialise import partitions_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from flykka.spark_bridge.rows.filesystem import FileSystem
+
+
+class ComputedFrame:
+    """A DataFrame, and its rows once they were computed."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        self.frame = frame
+        self._blocks: Blocks | None = None
+
+    def compute(self) -> None:
+        """Compute the rows, unless it was done before."""
+        if self._blocks is None:
+            self._blocks = Blocks(self.frame.localCheckpoint(eager=True))
+
+    @property
+    def blocks(self) -> Blocks:
+        """The rows. Raises `SourceError` where they were freed."""
+        if self._blocks is None:
+            raise SourceError("the rows of the DataFrame are gone: they are freed when their job is over")
+        return self._blocks
+
+    def free(self) -> None:
+        """Free the rows; nothing happens where there are none, or where their Spark has stopped."""
+        if self._blocks is not None:
+            context = self.frame.sparkSession.sparkContext._jsc
+            if context is not None and not context.sc().isStopped():
+                self._blocks.free()
+            self._blocks = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFrameSource:
+    """A bounded source. `partitions_limit` of None: as many partitions at once as there are cores."""
+
+    computed: ComputedFrame
+    event_time: str | None = None
+    partitions_limit: int | None = None
+
+    @property
+    def boundedness(self) -> Boundedness:
+        """It has been computed."""
+        return Boundedness.BOUNDED
+
+    @property
+    def format(self) -> str:
+        """One word for all."""
+        return "dataframe"
+
+    def __str__(self) -> str:
+        return "DataFrame"
+
+    def bound(self, session: SparkSession, event_time: str | None) -> Self:
+        """With this event-time column, and with the rows computed. Raises what computing them raises."""
+        if event_time is not None:
+            # Before what may take long.
+            check_event_time(self.computed.frame, event_time)
+        self.computed.compute()
+        return replace(self, event_time=event_time)
+
+    def prototype(self, session: SparkSession) -> DataFrame:
+        """An empty DataFrame with the columns."""
+        return session.createDataFrame([], self.computed.frame.schema)
+
+    def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
+        """There is nothing to look at."""
+
+    def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> PartitionsDiscovery:
+        """Groups the partitions."""
+        return PartitionsDiscovery(self, operator_id)
+
+    def read(self, session: SparkSession, schema: StructType, split: SourceSplit, *, in_slices: bool) -> SplitRows:
+        """The rows of some partitions."""
+        partitions = split_of(PartitionsSplit, split, self).partitions
+        blocks = self.computed.blocks
+        if not in_slices:
+            return SplitRows(slices=(partitions_of(blocks, partitions, session),), rows=None, event_time_max=None)
+        number = min(len(partitions), max(1, session.sparkContext.defaultParallelism))
+        slices = tuple(partitions_of(blocks, partitions[each::number], session).coalesce(1) for each in range(number))
+        return SplitRows(slices=slices, rows=None, event_time_max=None)
+
+
+class PartitionsDiscovery:
+    """The splits of a DataFrame: all at the first look. The id of one names its partitions, `0-3` or `7`.
+
+    The position behind a look is the number of partitions that there were.
+    """
+
+    interval_ms: int | None = None
+
+    def __init__(self, source: DataFrameSource, operator_id: OperatorId) -> None:
+        self._source = source
+        self._operator_id = operator_id
+
+    def discover(self, position: bytes) -> SplitsDiscovered:
+        """The groups of partitions that are new.
+
+        Raises:
+            SourceError: a checkpoint tells of partitions that there are not.
+        """
+        blocks = self._source.computed.blocks
+        there, found = int(blocks.rdd.getNumPartitions()), number_of_position(position)
+        if found > there:
+            raise SourceError(
+                f"the DataFrame has {there} Spark partitions, but the checkpoint was taken when it had more: to"
+                " continue from it the DataFrame must have the same rows in the same partitions"
+            )
+        limit = self._source.partitions_limit or blocks.frame.sparkSession.sparkContext.defaultParallelism
+        groups = (range(first, min(first + limit, there)) for first in range(found, there, limit))
+        return SplitsDiscovered(
+            operator_id=self._operator_id,
+            splits=tuple(_split(group) for group in groups),
+            finished=True,
+            begun_at=position,
+            position=b"%d" % there,
+        )
+
+
+def _split(group: range) -> PartitionsSplit:
+    name = str(group[0]) if len(group) == 1 else f"{group[0]}-{group[-1]}"
+    return PartitionsSplit(split_id=SplitId(name), rows=0, partitions=tuple(group))

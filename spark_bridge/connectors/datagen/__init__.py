@@ -1,0 +1,1 @@
+"""Rows made of their number, as a source."""

@@ -1,0 +1,133 @@
+"""DataGenSource: rows made of their number (Flink's DataGeneratorSource, and the options of its datagen connector)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, replace
+from decimal import Decimal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Self
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType
+
+from flykka.messages.tasks.source import IndexRangeSplit, SourceSplit
+from flykka.spark_bridge.connectors.datagen.generators import INDEX, Field, FieldGenerator
+from flykka.spark_bridge.connectors.datagen.index_ranges import IndexRangeDiscovery
+from flykka.spark_bridge.connectors.source import Boundedness, SplitRows, positive, split_of
+from flykka.spark_bridge.program.prototype import PrototypeError, transformed
+from flykka.spark_bridge.program.row_wise import works_row_by_row
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from flykka.messages.wire.ids import OperatorId
+    from flykka.spark_bridge.rows.filesystem import FileSystem
+
+_INDEXES = StructType([StructField(INDEX, LongType(), nullable=False)])
+_ROWS_PER_CORE = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class DataGenSource:
+    """Rows by their number: row n is the same however it is batched, in every attempt and every run.
+
+    `generator` names the fields, each a column over `index` (bigint, from 0) or one of the functions of
+    `flykka.datagen`; or it is a function of a DataFrame with the column `index` that makes the rows of it one by one.
+    `number_of_rows` of None has no end. `rows_per_second` counts from when the job begins; without it the rows are made
+    as fast as they are read. A batch has `rows_per_batch` rows, or fewer where no more are due.
+
+    Raises:
+        ValueError: a number is not positive, there is no field, or neither an end nor a rate.
+    """
+
+    generator: Mapping[str, Column | FieldGenerator] | Callable[[DataFrame], DataFrame]
+    _: KW_ONLY
+    number_of_rows: int | None
+    rows_per_second: float | None = None
+    rows_per_batch: int = 100_000
+    seed: int = 0
+    event_time: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant."""
+        positive(self.rows_per_batch, "rows per batch")
+        if self.number_of_rows is not None:
+            positive(self.number_of_rows, "number of rows")
+        elif self.rows_per_second is None:
+            raise ValueError("a source without an end needs rows_per_second: without it all rows would be due at once")
+        if self.rows_per_second is not None and not 0 < self.rows_per_second < math.inf:
+            raise ValueError(f"rows per second must be above 0, not {self.rows_per_second!r}")
+        if not callable(self.generator) and not self.generator:
+            raise ValueError("a DataGenSource needs at least one field")
+
+    @property
+    def boundedness(self) -> Boundedness:
+        """Without a number of rows it has no end."""
+        return Boundedness.CONTINUOUS_UNBOUNDED if self.number_of_rows is None else Boundedness.BOUNDED
+
+    @property
+    def format(self) -> str:
+        """The word of Flink's connector."""
+        return "datagen"
+
+    def __str__(self) -> str:
+        return self.format if self.number_of_rows is None else f"{self.format} of {self.number_of_rows} rows"
+
+    def bound(self, session: SparkSession, event_time: str | None) -> Self:
+        """With this event-time column.
+
+        Raises:
+            PrototypeError: a column does not fit, or a row is not made of its index alone.
+        """
+        self.prototype(session)
+        if not works_row_by_row(session, _INDEXES, [self._generated]):
+            raise PrototypeError(
+                "every row must be made of its index alone: no random numbers of Spark's (flykka.datagen has some), no"
+                " aggregates, sorts, joins or windows"
+            )
+        return replace(self, event_time=event_time)
+
+    def prototype(self, session: SparkSession) -> DataFrame:
+        """An empty DataFrame with the fields. Raises `PrototypeError` where a column does not fit."""
+        return transformed(session.createDataFrame([], _INDEXES), self._generated)
+
+    def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
+        """There is nothing to look at."""
+
+    def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> IndexRangeDiscovery:
+        """Hands out ranges of indexes."""
+        return IndexRangeDiscovery(self, operator_id)
+
+    def read(self, session: SparkSession, schema: StructType, split: SourceSplit, *, in_slices: bool) -> SplitRows:
+        """The rows of a range of indexes."""
+        split = split_of(IndexRangeSplit, split, self)
+        cores = max(1, session.sparkContext.defaultParallelism)
+        partitions = min(cores, math.ceil(split.rows / _ROWS_PER_CORE))
+        if in_slices:
+            bounds = [split.start + split.rows * part // partitions for part in range(partitions + 1)]
+            frames = [self._indexes(session, first, behind - first, 1) for first, behind in pairwise(bounds)]
+        else:
+            frames = [self._indexes(session, split.start, split.rows, partitions)]
+        slices = tuple(self._generated(frame) for frame in frames)
+        # A function may leave rows out.
+        return SplitRows(slices=slices, rows=None if callable(self.generator) else split.rows, event_time_max=None)
+
+    def _generated(self, indexes: DataFrame) -> DataFrame:
+        if callable(self.generator):
+            return self.generator(indexes)
+        return indexes.select(*(self._column(name, made).alias(name) for name, made in self.generator.items()))
+
+    def _column(self, name: str, made: Column | FieldGenerator) -> Column:
+        return made if isinstance(made, Column) else made(Field(name=name, seed=self.seed))
+
+    def _indexes(self, session: SparkSession, first: int, rows: int, partitions: int) -> DataFrame:
+        """The indexes of some rows.
+
+        The first differs from batch to batch, and Spark writes numbers into the code that it compiles; decimals it
+        hands over, so the code is compiled once.
+        """
+        index = (F.col("id").cast("decimal(17,0)") + F.lit(Decimal(first))).cast("bigint")
+        return session.range(0, rows, 1, partitions).select(index.alias(INDEX))

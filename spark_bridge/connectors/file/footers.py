@@ -1,0 +1,78 @@
+"""What the footer of a parquet file says without reading a row: how many there are, how late, and their columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow
+from pyarrow import fs
+from pyarrow import parquet as pq
+
+from flykka.spark_bridge.diagnosis.unreadable import plain_path
+from flykka.spark_bridge.errors import UnreadableFileError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_TIMESTAMP = pyarrow.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footer:
+    """The rows of a file, their largest event time in ms where the statistics say it, and their columns.
+
+    `schema` is None where a column is of a type that arrow does not know; Spark may.
+    """
+
+    rows: int
+    event_time_max: int | None
+    schema: pyarrow.Schema | None
+
+
+def footer(path: str, event_time: str | None) -> Footer:
+    """Read the footer of a file. Raises `UnreadableFileError`, naming it, where it is not parquet."""
+    try:
+        filesystem, inner = _located(path)
+        with filesystem.open_input_file(inner) as file:
+            metadata = pq.read_metadata(file)
+    except (pyarrow.ArrowException, OSError) as broken:
+        raise UnreadableFileError(f"cannot read {plain_path(path)} as parquet: {broken}") from broken
+    latest = None if event_time is None else _latest(metadata, event_time)
+    return Footer(rows=metadata.num_rows, event_time_max=latest, schema=_schema(metadata.schema))
+
+
+def _located(path: str) -> tuple[Any, str]:
+    # Hadoop writes `file:/folder/name` and escapes nothing.
+    if (local := plain_path(path)).startswith("/"):
+        return fs.LocalFileSystem(), local
+    filesystem, inner = fs.FileSystem.from_uri(path)
+    return filesystem, inner
+
+
+def _schema(parquet: Any) -> pyarrow.Schema | None:
+    try:
+        found = parquet.to_arrow_schema()
+    except pyarrow.ArrowException:
+        return None
+    old = {column.path for column in map(parquet.column, range(len(parquet))) if column.physical_type == "INT96"}
+    # Arrow takes an old timestamp for one in nanoseconds. Spark writes these, and reads them in microseconds.
+    fields = (field.with_type(_TIMESTAMP) if field.name in old else field for field in found)
+    return pyarrow.schema(fields) if old else found
+
+
+def _latest(metadata: Any, column: str) -> int | None:
+    """The maximum over the row groups, None where one does not know: old timestamps (INT96) have no statistics."""
+    latest: int | None = None
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        chunks = (row_group.column(place) for place in range(row_group.num_columns))
+        chunk = next((chunk for chunk in chunks if chunk.path_in_schema == column), None)
+        statistics = None if chunk is None else chunk.statistics
+        if statistics is None or not statistics.has_min_max or not isinstance(statistics.max, datetime):
+            return None
+        maximum = statistics.max if statistics.max.tzinfo else statistics.max.replace(tzinfo=UTC)
+        # Upwards never: a watermark must not run ahead of the rows. Downwards costs less than a millisecond.
+        in_ms = (maximum - _EPOCH) // _MILLISECOND
+        latest = in_ms if latest is None else max(latest, in_ms)
+    return latest

@@ -1,0 +1,56 @@
+"""Which job has published the files in a folder: their names tell it.
+
+    part-<job>-<digest>-<uid>-<digest>-<subtask>-<checkpoint>-<number>-<what no other has>.<format>
+
+A name is given with the rename that publishes the file, and stays true where the file is copied or moved to. A file of
+any other name is nobody's: others have put it there, or a flykka whose names did not tell the job yet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from flykka.actors.checkpoint_storage.file_names import in_a_name
+
+_NAME = re.compile(r"part-(?P<job>[A-Za-z0-9_.]*)-[0-9a-f]{8}-[A-Za-z0-9_.]*-[0-9a-f]{8}-\d+-\d+-\d+-[0-9a-f]{8}-")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedFiles:
+    """What readers find in the `folder` of a sink: the paths of the files that the job has published, and the others.
+
+    `by_others` are numbers of files by the names of jobs, as far as these can stand in a file name; `foreign` is the
+    number of those that no job has published. `staging` are the names, in the staging folder, of jobs that have staged
+    rows there: they write at this moment, or were killed.
+    """
+
+    folder: str
+    own: tuple[str, ...] = ()
+    by_others: tuple[tuple[str, int], ...] = ()
+    foreign: int = 0
+    staging: tuple[str, ...] = ()
+
+
+def published_prefix(job_name: str) -> str:
+    """How the names of the files begin that a job of this name publishes."""
+    return f"part-{in_a_name(job_name)}-"
+
+
+def published_files(folder: str, paths: Iterable[str], job_name: str) -> PublishedFiles:
+    """Sort the files of a folder by who has published them."""
+    own: list[str] = []
+    others: Counter[str] = Counter()
+    foreign = 0
+    for path in paths:
+        name = path.rsplit("/", 1)[-1]
+        found = _NAME.match(name)
+        if found is None:
+            foreign += 1
+        elif name.startswith(published_prefix(job_name)):
+            own.append(path)
+        else:
+            others[found["job"]] += 1
+    return PublishedFiles(folder=folder, own=tuple(own), by_others=tuple(sorted(others.items())), foreign=foreign)

@@ -1,0 +1,115 @@
+"""From files to DataFrames: their schema, and the rows of a split."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from flykka.messages.tasks.source import FileBatchSplit, FileSplit, SourceSplit
+from flykka.messages.wire.ids import SplitId
+from flykka.spark_bridge.connectors.file.formats import merged
+from flykka.spark_bridge.diagnosis.unreadable import reason
+from flykka.spark_bridge.errors import EmptySourceError, UnreadableFileError
+from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.rows.files import rows_at
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+    from flykka.spark_bridge.connectors.file.source import FileSource
+
+_LARGE_FILE_ROWS = 4_000_000
+
+
+def empty_frame(session: SparkSession, schema: StructType | str, source: str) -> DataFrame:
+    """No rows of this schema. Raises `PrototypeError` where it cannot be read, naming the source."""
+    try:
+        return session.createDataFrame([], schema)
+    except PySparkException as refused:
+        raise PrototypeError(f"the schema of {source} cannot be read: {reason(refused)}") from None
+
+
+def inferred_schema(session: SparkSession, source: FileSource) -> StructType:
+    """The schema of the files that are there.
+
+    Raises:
+        UnreadableFileError: Spark finds none.
+        EmptySourceError: the files have no columns.
+    """
+    options = merged({**source.file_format.reading, **source.file_format.inferring}, source.reader_options)
+    try:
+        schema = rows_at(_reader(session, source, options), [source.path]).schema
+    except (PySparkException, Py4JJavaError) as refused:
+        why = reason(refused)
+        hint = ": write timestamps in microseconds" if "TIMESTAMP(NANOS" in why else ""
+        raise UnreadableFileError(f"no schema can be taken from {source}: {why}{hint}") from None
+    if not schema.names:
+        raise EmptySourceError(f"nothing in {source.path} yet to take the schema from: declare it with schema=...")
+    return schema
+
+
+def as_one(splits: tuple[SourceSplit, ...]) -> tuple[SourceSplit, ...]:
+    """Whole files of several splits as one split, so that Spark plans and runs one scan; other splits as they are."""
+    batches = [split for split in splits if isinstance(split, FileBatchSplit) and split.size_bytes is not None]
+    if len(batches) < 2 or len(batches) < len(splits):
+        return splits
+    times = [batch.event_time_max for batch in batches if batch.event_time_max is not None]
+    one = FileBatchSplit(
+        split_id=SplitId("+".join(batch.split_id for batch in batches)),
+        files=tuple(file for batch in batches for file in batch.files),
+        rows=sum(batch.rows for batch in batches),
+        event_time_max=max(times) if len(times) == len(batches) else None,
+    )
+    return (one,)
+
+
+def read_split(
+    session: SparkSession, source: FileSource, schema: StructType, split: FileBatchSplit
+) -> tuple[DataFrame, ...]:
+    """The rows of a batch, in as many Spark partitions as Spark finds fit."""
+    rows = _read(session, source, schema, split.files)
+    return (rows if split.files[0].whole_file else _range(rows, split.files[0]),)
+
+
+def read_sliced(
+    session: SparkSession, source: FileSource, schema: StructType, split: FileBatchSplit
+) -> tuple[DataFrame, ...]:
+    """The rows of a batch in slices of one Spark partition each, as many as there are cores for.
+
+    What is aggregated slice by slice needs no shuffle. A file too large for one core is read as Spark likes.
+    """
+    if any(not file.whole_file or file.rows > _LARGE_FILE_ROWS for file in split.files):
+        return read_split(session, source, schema, split)
+    slices = min(len(split.files), max(1, session.sparkContext.defaultParallelism))
+    return tuple(_read(session, source, schema, split.files[number::slices]).coalesce(1) for number in range(slices))
+
+
+def _read(session: SparkSession, source: FileSource, schema: StructType, files: Sequence[FileSplit]) -> DataFrame:
+    reader = _reader(session, source, merged(source.file_format.reading, source.reader_options)).schema(schema)
+    paths = [file.path for file in files]
+    if all("/" not in file.split_id for file in files):
+        return rows_at(reader, paths)
+    # Below the source's folder: the names of the folders between may be partition columns. Spark puts these behind
+    # the others, and finds more than were declared.
+    rows = rows_at(reader.option("basePath", source.path), paths)
+    return rows.select(*("`{}`".format(name.replace("`", "``")) for name in schema.names))
+
+
+def _reader(session: SparkSession, source: FileSource, options: dict[str, str]) -> DataFrameReader:
+    return session.read.format(source.format).options(**options)
+
+
+def _range(rows: DataFrame, split: FileSplit) -> DataFrame:
+    """Some rows of a file, by their number in it.
+
+    The bounds differ from batch to batch, and Spark writes numbers into the code that it compiles. Decimals it hands
+    over, unless it can turn the comparison into one of numbers: so the first bound is subtracted.
+    """
+    number = F.col("_metadata.row_index").cast("decimal(17,0)") - F.lit(Decimal(split.start_row))
+    return rows.where((number >= 0) & (number < F.lit(Decimal(split.rows))))

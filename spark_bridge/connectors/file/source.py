@@ -1,0 +1,248 @@
+"""FileSource: the parquet, json or csv files of a folder, each batch a group of files or a range of rows of one.
+
+A split is one file, and the reader takes as many of those that wait into a batch as keep its stage near a second.
+Where the user says how much a batch is, discovery groups what it finds, and a split is one batch. With
+`monitor_continuously` it takes what is there and never waits for a batch to fill. Files are immutable: one must appear
+under its final name when it is complete. Names that begin with `.` or `_` are ignored, as in Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import TYPE_CHECKING, Self
+
+from py4j.protocol import Py4JJavaError
+
+from flykka.messages.tasks.source import FileBatchSplit, SourceSplit
+from flykka.runtime.durations import Duration, positive_duration_ms
+from flykka.spark_bridge.connectors.file.formats import (
+    CSV,
+    JSON,
+    PARQUET,
+    FileFormat,
+    Options,
+    OptionValue,
+    checked_options,
+)
+from flykka.spark_bridge.connectors.file.reading import empty_frame, inferred_schema, read_sliced, read_split
+from flykka.spark_bridge.connectors.file.split_discovery import FileSplitDiscovery
+from flykka.spark_bridge.connectors.source import Boundedness, SplitRows, positive, split_of
+from flykka.spark_bridge.diagnosis.unreadable import reason
+from flykka.spark_bridge.errors import EmptySourceError, SourceError, SourceNotFoundError
+from flykka.spark_bridge.program.known_options import check_known
+from flykka.spark_bridge.rows.filesystem import FileSystem
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from flykka.messages.wire.ids import OperatorId
+
+Until = str | Callable[[], bool] | None
+"""What ends a continuous discovery: the name of a marker file, or a function that says so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSource:
+    """Where to read, and in which portions. Made by `parquet`, `json`, `csv`; the other methods return changed copies.
+
+    `schema` is Spark's, declared as a StructType or as DDL text; without one it is taken from the files that are there
+    when the program is written. `event_time` names the timestamp column that says when a row happened. Options are
+    those of Spark's readers.
+    """
+
+    file_format: FileFormat
+    path: str
+    schema: StructType | str | None = None
+    event_time: str | None = None
+    reader_options: Options = ()
+    files_limit: int | None = None
+    rows_limit: int | None = None
+    interval_ms: int | None = None
+    until: Until = None
+    path_as_written: str | None = None
+
+    @classmethod
+    def parquet(
+        cls,
+        path: str | PathLike[str],
+        *,
+        schema: StructType | str | None = None,
+        event_time: str | None = None,
+        **options: OptionValue,
+    ) -> Self:
+        """The parquet files in and below a folder, or one file.
+
+        Every file must have every column of the schema, in a type that Spark can read as the column's. With
+        `mergeSchema=True` files may have different columns; what one does not have is null.
+        """
+        return cls._of(PARQUET, path, schema, event_time, options)
+
+    @classmethod
+    def json(
+        cls,
+        path: str | PathLike[str],
+        *,
+        schema: StructType | str | None = None,
+        event_time: str | None = None,
+        **options: OptionValue,
+    ) -> Self:
+        """The json files in and below a folder, or one file: an object per line, or per file with `multiLine=True`.
+
+        A line that does not fit the schema fails the job, unless the option `mode` says otherwise; a field that is
+        not there is null. Without a schema all files are read once before the job.
+        """
+        return cls._of(JSON, path, schema, event_time, options)
+
+    @classmethod
+    def csv(
+        cls,
+        path: str | PathLike[str],
+        *,
+        schema: StructType | str | None = None,
+        event_time: str | None = None,
+        **options: OptionValue,
+    ) -> Self:
+        """The csv files in and below a folder, or one file: `csv(path, schema=..., header=True, sep=";")`.
+
+        A line that does not fit the schema fails the job, unless the option `mode` says otherwise, and so does a header
+        that names other columns, unless `enforceSchema` is true. Without a schema all files are read once before the
+        job.
+        """
+        return cls._of(CSV, path, schema, event_time, options)
+
+    @classmethod
+    def _of(
+        cls,
+        file_format: FileFormat,
+        path: str | PathLike[str],
+        schema: StructType | str | None,
+        event_time: str | None,
+        options: Mapping[str, OptionValue],
+    ) -> Self:
+        checked = checked_options(options.items())
+        return cls(
+            file_format=file_format, path=str(path), schema=schema, event_time=event_time, reader_options=checked
+        )
+
+    def option(self, key: str, value: OptionValue) -> Self:
+        """Set an option of Spark's reader, as `DataFrameReader.option` does. Raises `ValueError` as `options` does."""
+        return self.options(**{key: value})
+
+    def options(self, **options: OptionValue) -> Self:
+        """Set options of Spark's reader.
+
+        Raises:
+            ValueError: the `mode` is none of Spark's, or an option says which files are read.
+        """
+        return replace(self, reader_options=(*self.reader_options, *checked_options(options.items())))
+
+    def files_per_batch(self, files: int) -> Self:
+        """Read this many files at once, where so many wait. Raises `ValueError` below 1."""
+        return replace(self, files_limit=positive(files, "files per batch"), rows_limit=None)
+
+    def rows_per_batch(self, rows: int) -> Self:
+        """Read whole files up to this many rows at once, and cut larger files.
+
+        Raises:
+            ValueError: the number is below 1, or the files do not say how many rows they have.
+        """
+        if not self.file_format.has_footers:
+            raise ValueError(
+                f"rows_per_batch is for parquet files, which say how many rows they have: {self.format} files are"
+                " counted by files_per_batch(...)"
+            )
+        return replace(self, rows_limit=positive(rows, "rows per batch"))
+
+    def monitor_continuously(self, interval: Duration, until: Until = "_SUCCESS") -> Self:
+        """Look for new files at this interval (`"500ms"`, `"10s"`, a timedelta, ms) until told that no more come.
+
+        `until` is the name of a file in the folder, or a function; None: until the job is cancelled.
+
+        Raises:
+            DurationError: the interval cannot be read, or is not positive.
+        """
+        return replace(self, interval_ms=positive_duration_ms(interval, "discovery interval"), until=until)
+
+    @property
+    def boundedness(self) -> Boundedness:
+        """Who looks for new files takes what comes, whatever ends that."""
+        return Boundedness.CONTINUOUS_UNBOUNDED if self.interval_ms is not None else Boundedness.BOUNDED
+
+    @property
+    def format(self) -> str:
+        """Spark's name of the format."""
+        return self.file_format.name
+
+    def __str__(self) -> str:
+        return f"{self.format} {self.path}"
+
+    def bound(self, session: SparkSession, event_time: str | None) -> Self:
+        """With this event-time column, an absolute path, and the schema as it is now.
+
+        Raises as `prototype` does, where Spark does not know an option, and where there is nothing to read: only a
+        monitored folder may come later.
+        """
+        check_known(session, self.format, (key for key, _ in self.reader_options))
+        path = FileSystem(session).absolute(self.path)
+        here = replace(self, path=path, path_as_written=self.path_as_written or self.path, event_time=event_time)
+        if here.interval_ms is None:
+            here._check_there(session)
+        return replace(here, schema=here.prototype(session).schema)
+
+    def prototype(self, session: SparkSession) -> DataFrame:
+        """An empty DataFrame with the columns of the source.
+
+        Raises:
+            SourceNotFoundError: there is no such path and no declared schema.
+            EmptySourceError: no file is there to take the schema from.
+            UnreadableFileError: what is there gives no schema.
+            PrototypeError: the declared schema cannot be read.
+        """
+        return empty_frame(session, self._schema_there(session) if self.schema is None else self.schema, str(self))
+
+    def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
+        """Look at the files that are there, and at what they say of themselves. A monitored folder is left to the job.
+
+        Raises as `FileSplitDiscovery.discover` does.
+        """
+        if self.interval_ms is None:
+            discovery = self.split_discovery(operator_id, filesystem)
+            found = discovery.discover(b"")
+            while found.more:
+                found = discovery.discover(found.position)
+
+    def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> FileSplitDiscovery:
+        """Looks for files, and groups them."""
+        return FileSplitDiscovery(self, operator_id, filesystem)
+
+    def read(self, session: SparkSession, schema: StructType, split: SourceSplit, *, in_slices: bool) -> SplitRows:
+        """The rows of a batch of files. How many they are is known where the files say it."""
+        batch = split_of(FileBatchSplit, split, self)
+        knows = self.file_format.has_footers
+        read = read_sliced if in_slices and knows else read_split
+        slices = read(session, self, schema, batch)
+        return SplitRows(slices=slices, rows=batch.rows if knows else None, event_time_max=batch.event_time_max)
+
+    def _schema_there(self, session: SparkSession) -> StructType:
+        self._check_there(session)
+        return inferred_schema(session, self)
+
+    def _check_there(self, session: SparkSession) -> None:
+        filesystem = FileSystem(session)
+        try:
+            there = filesystem.exists(self.path)
+            empty = there and filesystem.is_folder(self.path) and next(filesystem.files_below(self.path), None) is None
+        except Py4JJavaError as refused:
+            raise SourceError(f"{self.path} cannot be read: {reason(refused)}") from None
+        if not there:
+            hint = "" if self.interval_ms is None else " yet to take the schema from: declare it with schema=..."
+            raise SourceNotFoundError(f"nothing to read at {self.path}: there is no such folder or file{hint}")
+        if empty:
+            if self.schema is None:
+                raise EmptySourceError(
+                    f"no file in {self.path} yet to take the schema from: declare it with schema=..."
+                )
+            raise EmptySourceError(f"no files to read in {self.path}")

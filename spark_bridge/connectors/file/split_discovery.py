@@ -1,0 +1,207 @@
+"""Which splits a FileSource has: the files of its folder, or groups of them where the user has said how many.
+
+What the files say of themselves is looked at before a row is read: a file without a column that the source declares, or
+with another type of it, is refused here.
+
+The id of a split names the files relative to the source's path, percent-encoded, as `a.parquet+b.parquet`, or the rows
+of one that is cut, as `a.parquet#500-250` (250 rows from row 500 on). The position of a look is the set of names that
+were found so far: a file may arrive whose name, or whose time, is before that of others. What one listing of the folder
+shows is found in several looks where it is much.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
+
+from pyspark.sql.types import StructType
+
+from flykka.messages.tasks.source import FileBatchSplit, FileSplit, SplitsDiscovered
+from flykka.messages.wire.ids import OperatorId, SplitId
+from flykka.spark_bridge.connectors.file.declared_columns import misfit
+from flykka.spark_bridge.connectors.file.footers import footer
+from flykka.spark_bridge.connectors.file.formats import merges_schemas
+from flykka.spark_bridge.connectors.file.known_names import KnownNames
+from flykka.spark_bridge.connectors.source import SPLITS_PER_LOOK
+from flykka.spark_bridge.diagnosis.unreadable import plain_path
+from flykka.spark_bridge.errors import EmptySourceError, FileSchemaError, SourceNotFoundError
+
+if TYPE_CHECKING:
+    from flykka.spark_bridge.connectors.file.source import FileSource
+    from flykka.spark_bridge.rows.filesystem import FileSystem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    name: str
+    split: FileSplit
+    event_time_max: int | None
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """A file, its name as splits have it, and its size."""
+
+    path: str
+    name: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Described:
+    """What a file says of itself; text says nothing, and its rows count as none."""
+
+    rows: int
+    event_time_max: int | None
+
+
+class FileSplitDiscovery:
+    """Looks into the folder of one source. Used by one call at a time."""
+
+    def __init__(self, source: FileSource, operator_id: OperatorId, filesystem: FileSystem) -> None:
+        self._source = source
+        self._operator_id = operator_id
+        self._filesystem = filesystem
+        # Where `_known` and `_listed` are; None where a look has failed, and they are nowhere.
+        self._position: bytes | None = b""
+        self._known = KnownNames()
+        self._listed: deque[_Found] = deque()
+        self._is_last_listing = False
+        self._missing_path: str | None = None
+        self.interval_ms = source.interval_ms
+
+    def discover(self, position: bytes) -> SplitsDiscovered:
+        """The batches that are new, in reading order.
+
+        Raises:
+            SourceNotFoundError: there is no such path; a monitored folder may come later.
+            EmptySourceError: a bounded source has no file.
+            UnreadableFileError: a file is not parquet.
+            FileSchemaError: a file does not have the columns of the source.
+        """
+        if position != self._position:
+            self._known = KnownNames.decode(position)
+            self._listed.clear()
+        self._position = None
+        if not self._listed:
+            self._list()
+            if not self._listed and not position and self._source.interval_ms is None:
+                raise EmptySourceError(f"no files to read in {self._source.path}")
+        splits = tuple(self._batch(group) for group in self._groups())
+        reached = self._known.encode() if splits else position
+        self._position = reached
+        return SplitsDiscovered(
+            operator_id=self._operator_id,
+            splits=splits,
+            finished=self._is_last_listing and not self._listed,
+            begun_at=position,
+            position=reached,
+            more=bool(self._listed),
+            files_left=len(self._listed),
+            missing_path=self._missing_path,
+        )
+
+    def _list(self) -> None:
+        # Before the listing: what arrives between the two is then seen by the listing that ends the discovery.
+        self._is_last_listing = self._source.interval_ms is None or self._is_finished()
+        self._listed.extend(file for file in self._files() if file.name not in self._known)
+
+    def _groups(self) -> Iterator[list[_Piece]]:
+        """The groups of a look: whole files in the order of their paths, or all parts of one that is cut."""
+        groups, group = 0, list[_Piece]()
+        while self._listed and groups < SPLITS_PER_LOOK:
+            file = self._listed[0]
+            for piece in self._pieces(file):
+                if group and not self._fits(group, piece):
+                    yield group
+                    groups, group = groups + 1, []
+                group.append(piece)
+            self._listed.popleft()
+            self._known.add(file.name)
+        if group:
+            yield group
+
+    def _is_finished(self) -> bool:
+        until = self._source.until
+        if isinstance(until, str):
+            return self._filesystem.exists(f"{self._source.path}/{until}")
+        return until is not None and until()
+
+    def _pieces(self, file: _Found) -> Iterator[_Piece]:
+        """The file, whole or cut into ranges."""
+        described = self._described(file.path, file.name)
+        limit = self._source.rows_limit
+        if limit is None or described.rows <= limit:
+            yield self._piece(file, file.name, 0, described.rows, described)
+            return
+        for start in range(0, described.rows, limit):
+            rows = min(limit, described.rows - start)
+            yield self._piece(file, f"{file.name}{_RANGE}{start}-{rows}", start, rows, described)
+
+    def _described(self, path: str, name: str) -> _Described:
+        if not self._source.file_format.has_footers:
+            return _Described(rows=0, event_time_max=None)
+        read = footer(path, self._source.event_time)
+        # A source that is not bound to a job has no schema of its own.
+        if isinstance(self._source.schema, StructType) and read.schema is not None:
+            folders = (unquote(folder).partition("=") for folder in name.split("/")[:-1])
+            wrong = misfit(
+                self._source.schema,
+                read.schema,
+                elsewhere={column for column, equals, _ in folders if equals},
+                may_lack=merges_schemas(self._source.reader_options),
+            )
+            if wrong is not None:
+                raise FileSchemaError(f"{plain_path(path)} does not fit the schema of the source: {wrong}")
+        return _Described(rows=read.rows, event_time_max=read.event_time_max)
+
+    def _piece(self, file: _Found, name: str, start: int, rows: int, described: _Described) -> _Piece:
+        whole = rows == described.rows
+        split = FileSplit(split_id=SplitId(name), path=file.path, start_row=start, rows=rows, whole_file=whole)
+        # The statistics are those of the whole file: for a part of it they would run ahead of the rows.
+        event_time_max = described.event_time_max if whole else None
+        return _Piece(name=name, split=split, event_time_max=event_time_max, size_bytes=file.size_bytes)
+
+    def _files(self) -> Iterator[_Found]:
+        root = self._filesystem.qualified(self._source.path)
+        self._missing_path = None
+        if not self._filesystem.exists(root):
+            if self._source.interval_ms is not None:
+                self._missing_path = self._source.path_as_written or self._source.path
+                return
+            raise SourceNotFoundError(f"nothing to read at {self._source.path}: there is no such folder or file")
+        if not self._filesystem.is_folder(root):
+            name = quote(root.rsplit("/", 1)[1])
+            yield _Found(path=root, name=name, size_bytes=self._filesystem.size_bytes(root))
+            return
+        for status in self._filesystem.files_below(root):
+            name = status.path.removeprefix(root).lstrip("/")
+            if name != self._source.until:
+                yield _Found(path=status.path, name=quote(name), size_bytes=status.size_bytes)
+
+    def _fits(self, group: list[_Piece], piece: _Piece) -> bool:
+        limit = self._source.rows_limit
+        if limit is None:
+            # Without a limit the reader decides what is read together.
+            return len(group) < (self._source.files_limit or 1)
+        # A range is read by row number, which is counted in each file anew: it is a batch of its own.
+        whole = piece.split.whole_file and group[0].split.whole_file
+        return whole and sum(member.split.rows for member in group) + piece.split.rows <= limit
+
+    def _batch(self, group: list[_Piece]) -> FileBatchSplit:
+        times = [piece.event_time_max for piece in group]
+        reader_decides = self._source.files_limit is None and self._source.rows_limit is None
+        return FileBatchSplit(
+            split_id=SplitId("+".join(piece.name for piece in group)),
+            files=tuple(piece.split for piece in group),
+            rows=sum(piece.split.rows for piece in group),
+            event_time_max=None if None in times else max(time for time in times if time is not None),
+            size_bytes=sum(piece.size_bytes for piece in group) if reader_decides else None,
+        )
+
+
+_RANGE = "#"

@@ -1,0 +1,161 @@
+"""The two phases of a file sink: rows are staged out of sight, and published by rename.
+
+Staged files lie in `<path>/.flykka-staging/<job>/<uid>-<subtask>/<attempt>-<batch>/`, which Spark's readers ignore. At
+a snapshot each gets the name it will have, and staged path and name go into the checkpoint. When a checkpoint is
+complete, what it and those before it hold is renamed. A rename is repeated without harm: a file whose source is gone
+and whose target is there has been published. So a restore publishes everything its checkpoint holds, whatever the
+attempts before have come to do, and then deletes whatever else this subtask had staged. Jobs that begin from one
+savepoint, and the one that goes on behind it, hold copies of a file: the first to publish it does so for all of them.
+
+Where the number of files is limited, batches are staged as parquet first, and written anew at the snapshot.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from flykka.messages.state.operator_state import PendingFile
+from flykka.spark_bridge.connectors.file.published_files import published_prefix
+from flykka.spark_bridge.connectors.sink import SinkContext, SinkWriter, Staged
+from flykka.spark_bridge.connectors.staging import StagedRows, Staging, read_staged, restored
+from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.state.savepoint import out_of_savepoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from flykka.messages.wire.message import Value
+    from flykka.spark_bridge.connectors.file.sink import FileSink
+
+logger = logging.getLogger("flykka.spark_bridge")
+
+STAGING = ".flykka-staging"
+
+_NAME_OF_SPARK = re.compile(r"(?P<unique>[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})[-.]c\d+(?P<suffix>\..+)$")
+
+
+class FileWriter(SinkWriter):
+    """The staged and pending files of one sink in one attempt."""
+
+    def __init__(self, sink: FileSink, context: SinkContext) -> None:
+        self._sink = sink
+        self._context = context
+        self._filesystem = context.filesystem
+        self._staging = Staging(context)
+        self._rows = None if sink.files_limit is None else StagedRows(self._staging)
+        self._lock = Lock()
+        self._pending: tuple[PendingFile, ...] = ()
+
+    def restore(self, prepared: Sequence[Value]) -> None:
+        """Publish what the checkpoint holds, discard the rest."""
+        prepared = out_of_savepoint(self._filesystem, prepared, self._staging.folder)
+        pending, folders = restored(prepared, PendingFile, self._context.operator, "file")
+        # A batch may be published by several subtasks, each some files of it: its folder goes with all that was staged.
+        self._publish(tuple(file for file in pending if not self._was_taken_away(file)))
+        self._staging.restore(folders)
+
+    def stage(self, rows: DataFrame) -> Staged:
+        """Write rows out of sight. One Spark job."""
+        if self._rows is not None:
+            return self._rows.stage(rows)
+        batch = self._staging.write(rows, self._sink.layout)
+        return Staged(rows=batch.rows, names=batch.files)
+
+    def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
+        """Give the files staged before a barrier their names; what to keep in the checkpoint."""
+        staged = names if self._rows is None else self._rewritten(self._rows, checkpoint_id, names)
+        named = tuple(self._named(checkpoint_id, number, path) for number, path in enumerate(staged))
+        with self._lock:
+            self._pending += named
+            return (*self._pending, *self._staging.folders)
+
+    def commit(self, checkpoint_id: int) -> tuple[str, ...]:
+        """Publish what a complete checkpoint holds; the files."""
+        with self._lock:
+            due = tuple(file for file in self._pending if file.checkpoint_id <= checkpoint_id)
+        self._publish(due)
+        self._staging.discard(_batch_folder(file.staged) for file in due)
+        with self._lock:
+            self._pending = tuple(file for file in self._pending if file.checkpoint_id > checkpoint_id)
+        self._staging.release_inherited()
+        return tuple(file.target for file in due)
+
+    @cached_property
+    def _path(self) -> str:
+        # A checkpoint may be restored where a relative path leads elsewhere.
+        return self._filesystem.qualified(self._sink.path)
+
+    def _rewritten(self, rows: StagedRows, checkpoint_id: int, names: tuple[str, ...]) -> tuple[str, ...]:
+        if not names:
+            return ()
+        assert self._sink.files_limit is not None
+        # What is read here is on disk: fewer partitions make the reading no slower than the writing.
+        whole = read_staged(self._context.scope.session, rows.take(checkpoint_id, names))
+        batch = self._staging.write(whole.coalesce(self._sink.files_limit), self._sink.layout)
+        self._staging.discard(names)
+        return batch.files
+
+    def _named(self, checkpoint_id: int, number: int, path: str) -> PendingFile:
+        *_, name = parts = path.split("/")
+        found = _NAME_OF_SPARK.search(name)
+        assert found is not None, f"Spark's names of files have a UUID and a number, but {path} has none"
+        folders = parts[-1 - len(self._sink.layout.partition_by) : -1]
+        writer = f"{published_prefix(self._context.job_name)}{self._staging.name}"
+        target = f"{writer}-{checkpoint_id}-{number}-{found['unique']}{found['suffix']}"
+        return PendingFile(checkpoint_id=checkpoint_id, staged=path, target="/".join([self._path, *folders, target]))
+
+    def _publish(self, files: tuple[PendingFile, ...]) -> None:
+        for folder in {_parent(file.target) for file in files} - {self._path}:
+            self._filesystem.make_folder(folder)
+        for file in files:
+            self._rename(file)
+
+    def _was_taken_away(self, file: PendingFile) -> bool:
+        """Whether a file was published by an attempt before, and somebody has moved it from the output since.
+
+        Raises `SinkError` where nothing of the job is there: then it is the disk that is away, and not the file.
+
+        As long as its job lives, what is staged goes by being published and in no other way, and then its folder goes
+        too. Flink's local committer passes over such files as well. What another job has staged may have gone with it.
+        """
+        folder = _batch_folder(file.staged)
+        if not folder.startswith(f"{self._staging.folder}/"):
+            return False
+        gone = not self._filesystem.exists(file.target) and not self._filesystem.exists(folder)
+        if gone:
+            self._staging.check_reachable()
+            logger.warning("%s: %s is no longer there: taken for published", self._context.operator, file.target)
+        return gone
+
+    def _rename(self, file: PendingFile) -> None:
+        there, waiting = self._filesystem.exists(file.target), self._filesystem.exists(file.staged)
+        if there and not waiting:
+            return
+        if there and self._is_same(file):
+            self._filesystem.delete(file.staged)
+            return
+        if there:
+            raise SinkError(f"{file.target} is there already, and {file.staged} waits to become it")
+        if not waiting:
+            raise SinkError(f"{file.staged} was staged for {file.target} and is gone: the output would lack its rows")
+        if not self._filesystem.rename(file.staged, file.target) and not self._filesystem.exists(file.target):
+            raise SinkError(f"{file.staged} cannot be renamed to {file.target}")
+
+    def _is_same(self, file: PendingFile) -> bool:
+        """Whether what is there is a copy of the file, out of a savepoint: no other file has its name."""
+        return self._filesystem.size_bytes(file.staged) == self._filesystem.size_bytes(file.target)
+
+
+def _parent(path: str) -> str:
+    return path.rsplit("/", 1)[0]
+
+
+def _batch_folder(staged: str) -> str:
+    """`<path>/.flykka-staging/<job>/<uid>-<subtask>/<attempt>-<batch>`; below it may be folders of partitions."""
+    path, _, below = staged.rpartition(f"/{STAGING}/")
+    return "/".join([path, STAGING, *below.split("/")[:3]])

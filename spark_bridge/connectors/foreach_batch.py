@@ -1,0 +1,162 @@
+"""ForeachBatchSink: a function of the user's that is given the rows of each completed checkpoint.
+
+Rows are staged as parquet beside the checkpoints, in `<checkpoint directory>/<job>/staged/<uid>-<subtask>/`, and stay
+until the function has returned. Then their first folder is renamed: from this one step on a restore takes them for
+given, and the rest is only to be deleted.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, ClassVar
+
+from flykka.messages.state.operator_state import StagedBatch
+from flykka.spark_bridge.connectors.sink import Sink, SinkContext, SinkWriter, Staged
+from flykka.spark_bridge.connectors.staging import StagedRows, Staging, read_staged, restored
+from flykka.spark_bridge.connectors.written_columns import check_written
+from flykka.spark_bridge.errors import OperatorFailedError, SinkError
+from flykka.spark_bridge.rows.files import PARQUET
+from flykka.spark_bridge.state.savepoint import out_of_savepoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from flykka.messages.wire.ids import JobId
+    from flykka.messages.wire.message import Value
+
+_GIVEN = ".given"
+
+
+@dataclass(frozen=True, slots=True)
+class ForeachBatchSink(Sink):
+    """Calls `function(rows, checkpoint_id)` for every completed checkpoint that has rows, with all of its rows.
+
+    It is called at least once for each id, and always with the same rows: after a failure once more for what the
+    restored checkpoint holds and no call is known to have finished with. So a write that replaces what was written for
+    the same id (`mode("overwrite")` into a folder of that name, a `MERGE`, a delete before the insert) is exactly once.
+    Ids grow, unless one goes back to an older checkpoint. Rows of a checkpoint that was given up come with the next one
+    that completes, in a call of their own under the id they were staged for.
+
+    `rows` is a DataFrame of the application's own session and can be read as often as needed while the function runs;
+    its columns may hold nulls, whatever the stream's say. What the function raises fails the job, which restarts or
+    not. It runs in one subtask, for a DataFrame is distributed anyway; the next checkpoint waits for it.
+    """
+
+    parallelism_limit: ClassVar[int | None] = 1
+
+    function: Callable[[DataFrame, int], object]
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise TypeError(f"a ForeachBatchSink needs function(rows, checkpoint_id), not {self.function!r}")
+        try:
+            taken = inspect.signature(self.function)
+        except ValueError:
+            # Not every function that is written in C can say what it takes.
+            return
+        try:
+            taken.bind(None, 0)
+        except TypeError as misfit:
+            raise TypeError(
+                f"a ForeachBatchSink calls function(rows, checkpoint_id), but {_called(self.function)} takes {taken}"
+            ) from misfit
+
+    @property
+    def format(self) -> str:
+        """What the rows become is the matter of the function."""
+        return "foreach_batch"
+
+    def writer(self, context: SinkContext) -> ForeachBatchWriter:
+        """What stages rows and calls the function in one attempt."""
+        return ForeachBatchWriter(self.function, context)
+
+    def check_rows(self, prototype: DataFrame) -> None:
+        """Raise `PrototypeError` where the rows cannot be staged."""
+        check_written(prototype, PARQUET)
+
+    def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
+        """Beside the checkpoints that need what lies there."""
+        return f"{checkpoint_directory}/{job_id}/staged"
+
+    def __str__(self) -> str:
+        return f"{self.format} {_called(self.function)}"
+
+
+class ForeachBatchWriter(SinkWriter):
+    """The staged and pending rows of one sink in one attempt."""
+
+    def __init__(self, function: Callable[[DataFrame, int], object], context: SinkContext) -> None:
+        self._function = function
+        self._context = context
+        self._filesystem = context.filesystem
+        self._staging = Staging(context)
+        self._rows = StagedRows(self._staging)
+        self._lock = Lock()
+        self._pending: tuple[StagedBatch, ...] = ()
+
+    def restore(self, prepared: Sequence[Value]) -> None:
+        """Give what the checkpoint holds to the function, unless that was done; discard the rest."""
+        prepared = out_of_savepoint(self._filesystem, prepared, self._staging.folder)
+        pending, folders = restored(prepared, StagedBatch, self._context.operator, "foreach-batch")
+        self._give(pending)
+        self._staging.restore(folders)
+
+    def stage(self, rows: DataFrame) -> Staged:
+        """Write rows out of sight. One Spark job."""
+        return self._rows.stage(rows)
+
+    def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
+        """Assign the rows staged before a barrier to its checkpoint; what to keep in it."""
+        with self._lock:
+            self._pending += self._rows.take(checkpoint_id, names)
+            return (*self._pending, *self._staging.folders)
+
+    def commit(self, checkpoint_id: int) -> tuple[str, ...]:
+        """Give what a complete checkpoint holds to the function."""
+        with self._lock:
+            due = tuple(batch for batch in self._pending if batch.checkpoint_id <= checkpoint_id)
+        self._give(due)
+        with self._lock:
+            self._pending = tuple(batch for batch in self._pending if batch.checkpoint_id > checkpoint_id)
+        self._staging.release_inherited()
+        return ()
+
+    def _give(self, due: tuple[StagedBatch, ...]) -> None:
+        for checkpoint_id in sorted({batch.checkpoint_id for batch in due}):
+            batches = [batch for batch in due if batch.checkpoint_id == checkpoint_id]
+            if self._filesystem.exists(batches[0].path):
+                self._call(batches, checkpoint_id)
+                self._note_as_given(batches[0])
+            self._staging.discard([_given(batches[0]), *(batch.path for batch in batches)])
+
+    def _call(self, batches: Sequence[StagedBatch], checkpoint_id: int) -> None:
+        for batch in batches:
+            if not self._filesystem.exists(batch.path):
+                raise SinkError(
+                    f"{batch.path} was staged for checkpoint {checkpoint_id} by {self._context.operator} and is gone:"
+                    " the function would miss its rows"
+                )
+        self._context.scope.check()
+        try:
+            self._function(read_staged(self._context.user_session, batches), checkpoint_id)
+        except (Exception, SystemExit) as raised:
+            raise OperatorFailedError(
+                f"operator {self._context.operator}, its function for the rows of checkpoint {checkpoint_id}"
+            ) from raised
+        # Whoever cancelled the attempt may have cancelled jobs of the function's without its noticing.
+        self._context.scope.check()
+
+    def _note_as_given(self, first: StagedBatch) -> None:
+        if not self._filesystem.rename(first.path, _given(first)):
+            raise SinkError(f"{first.path} cannot be renamed, so nobody would know that its rows were given away")
+
+
+def _called(function: object) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _given(first: StagedBatch) -> str:
+    return first.path + _GIVEN

@@ -1,0 +1,138 @@
+"""The sinks of one job: looked at before it runs, and given a writer in each attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JJavaError
+
+from flykka.spark_bridge.connectors.sink import Sink, SinkContext
+from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.program.code import SinkCode
+
+if TYPE_CHECKING:
+    from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
+    from flykka.messages.tasks.task import TaskDeploymentDescriptor
+    from flykka.messages.wire.ids import OperatorId
+    from flykka.spark_bridge.attempt.scope import AttemptScope
+    from flykka.spark_bridge.attempt.services import Services
+    from flykka.spark_bridge.connectors.file.published_files import PublishedFiles
+    from flykka.spark_bridge.connectors.sink import SinkWriter
+    from flykka.spark_bridge.program.code_registry import CodeRegistry
+    from flykka.spark_bridge.rows.filesystem import FileSystem
+
+
+def check_sinks(job_graph: JobGraph, services: Services) -> None:
+    """Raise `SinkError`, naming the operators, where a sink cannot run as it is to, or write where it is to."""
+    targets: dict[str, tuple[str, Sink]] = {}
+    for vertex in job_graph.vertices:
+        for operator, sink in _sinks(vertex, services.registry):
+            named = f"operator {services.registry.describe(operator.ref.uid)}"
+            limit = sink.parallelism_limit
+            if limit is not None and vertex.parallelism > limit:
+                raise SinkError(f"{named} runs in {limit} subtask at most, not in {vertex.parallelism}: {sink}")
+            target = _target(sink, services, named)
+            if target is None:
+                continue
+            other, before = targets.setdefault(target, (named, sink))
+            if before.read_as != sink.read_as:
+                raise SinkError(
+                    f"{other} and {named} both write to {target}, as {before.read_as} and as {sink.read_as}: readers"
+                    " expect one of them; give each a path of its own"
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkFolders:
+    """What the folders of a job's sinks hold before it begins; `shows_only`: its rows are kept nowhere."""
+
+    published: tuple[PublishedFiles, ...]
+    shows_only: bool
+
+
+def sink_folders(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem) -> SinkFolders:
+    """Look into the folders that the sinks of a job write to, into each once. May block.
+
+    Raises:
+        SinkError: a folder cannot be looked into; the text names the operator.
+    """
+    found: dict[str, PublishedFiles] = {}
+    shows_only = True
+    for vertex in job_graph.vertices:
+        for operator, sink in _sinks(vertex, registry):
+            shows_only = shows_only and not sink.publishes_per_checkpoint
+            with _named_failure(sink, f"operator {registry.describe(operator.ref.uid)}"):
+                published = sink.published_files(filesystem, job_graph.name)
+            if published is not None:
+                found.setdefault(published.folder, published)
+    return SinkFolders(published=tuple(found.values()), shows_only=shows_only)
+
+
+def delete_published(
+    job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem, folders: Collection[str]
+) -> None:
+    """Delete what the job has published in some of the folders of its sinks. May block."""
+    for vertex in job_graph.vertices:
+        for _, sink in _sinks(vertex, registry):
+            published = sink.published_files(filesystem, job_graph.name)
+            if published is not None and published.folder in folders:
+                sink.unpublish(filesystem, published)
+
+
+def sink_writers(
+    descriptor: TaskDeploymentDescriptor, services: Services, scope: AttemptScope
+) -> dict[OperatorId, SinkWriter]:
+    """What writes in one attempt, by operator."""
+    return {
+        operator.operator_id: sink.writer(
+            SinkContext(
+                filesystem=services.filesystem,
+                scope=scope,
+                user_session=services.user_session,
+                uid=operator.ref.uid,
+                name=operator.name,
+                operator=services.registry.describe(operator.ref.uid),
+                subtask=descriptor.subtask,
+                parallelism=descriptor.vertex.parallelism,
+                attempt_number=descriptor.attempt_number,
+                staging_folder=sink.staging_folder(descriptor.job_id, descriptor.checkpoint_directory),
+                job_name=services.job_name,
+            )
+        )
+        for operator, sink in _sinks(descriptor.vertex, services.registry)
+    }
+
+
+def staging_folders(descriptor: TaskDeploymentDescriptor, registry: CodeRegistry) -> set[str]:
+    """Where the sinks of a vertex stage rows."""
+    folders = (
+        sink.staging_folder(descriptor.job_id, descriptor.checkpoint_directory)
+        for _, sink in _sinks(descriptor.vertex, registry)
+    )
+    return {folder for folder in folders if folder is not None}
+
+
+def _sinks(vertex: JobVertex, registry: CodeRegistry) -> Iterator[tuple[Operator, Sink]]:
+    for operator in vertex.operators:
+        code = registry.resolve(operator.ref)
+        if isinstance(code, SinkCode):
+            yield operator, code.sink
+
+
+def _target(sink: Sink, services: Services, named: str) -> str | None:
+    with _named_failure(sink, named):
+        sink.check_target(services.filesystem)
+        return sink.target(services.filesystem)
+
+
+@contextmanager
+def _named_failure(sink: Sink, named: str) -> Iterator[None]:
+    try:
+        yield
+    except SinkError as refused:
+        raise SinkError(f"{named}: {refused}") from refused
+    except Py4JJavaError as refused:
+        raise SinkError(f"{named}, {sink}: {refused.java_exception.getMessage()}") from refused

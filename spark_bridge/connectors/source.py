@@ -1,0 +1,114 @@
+"""The port to sources: what the environment, the discovery of splits and the reader ask of any source.
+
+A source is a value that is written down in the program. `bound` makes of it the one that a job reads: everything that
+must not change while the job runs, its schema above all, is settled there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar, runtime_checkable
+
+from flykka.messages.tasks.source import SourceSplit
+from flykka.spark_bridge.errors import SourceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from flykka.actors.data_plane import SplitDiscovery
+    from flykka.messages.wire.ids import OperatorId
+    from flykka.spark_bridge.rows.filesystem import FileSystem
+
+Split = TypeVar("Split", bound=SourceSplit)
+
+SPLITS_PER_LOOK = 256
+"""About as many splits are looked for at once: those that wait for a reader are in every checkpoint."""
+
+
+class Boundedness(StrEnum):
+    """Whether a source comes to an end by itself (Flink's Boundedness)."""
+
+    BOUNDED = "BOUNDED"
+    CONTINUOUS_UNBOUNDED = "CONTINUOUS_UNBOUNDED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitRows:
+    """The rows of one split as slices, and what is known of them before they are computed; None: not known."""
+
+    slices: tuple[DataFrame, ...]
+    rows: int | None
+    event_time_max: int | None
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Where rows come from, split by split. `str()` of it is the name of its operator where the user gives none."""
+
+    @property
+    def format(self) -> str:
+        """The kind of source in a word: a checkpoint of one kind does not fit another."""
+
+    @property
+    def event_time(self) -> str | None:
+        """The timestamp column that says when a row happened."""
+
+    @property
+    def boundedness(self) -> Boundedness:
+        """Whether all that it will ever give is there, or is known: then a batch job can read it."""
+
+    def bound(self, session: SparkSession, event_time: str | None) -> Self:
+        """The source as a job reads it: with this event-time column, and one schema from now on. May block.
+
+        Raises:
+            SourceError: there is nothing to take a schema from.
+            PrototypeError: what the user has declared does not make rows.
+        """
+
+    def prototype(self, session: SparkSession) -> DataFrame:
+        """An empty DataFrame with the columns of the source. Raises as `bound` does."""
+
+    def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
+        """Look before a job runs whether what is there can be read, without reading rows. May block.
+
+        Raises:
+            SourceError: it cannot; the text names the file.
+        """
+
+    def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> SplitDiscovery:
+        """Looks for the splits of one operator."""
+
+    def read(self, session: SparkSession, schema: StructType, split: SourceSplit, *, in_slices: bool) -> SplitRows:
+        """The rows of a split, to be computed by whoever runs an action; the same rows whenever it is read again.
+
+        `in_slices`: what follows works row by row, so slices of one Spark partition each spare a shuffle.
+
+        Raises:
+            SourceError: the split is another source's.
+        """
+
+
+def split_of(kind: type[Split], split: SourceSplit, source: Source) -> Split:
+    """`split`, which must be of the kind that `source` hands out. Raises `SourceError` where it is not."""
+    if not isinstance(split, kind):
+        raise SourceError(f"{source} cannot read a {type(split).__name__}")
+    return split
+
+
+def positive(number: int, what: str) -> int:
+    """`number`. Raises `ValueError`, which names `what`, unless it is a whole number from 1."""
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise ValueError(f"{what} must be at least 1, not {number!r}")
+    return number
+
+
+def number_of_position(position: bytes) -> int:
+    """The number that a position is; of an empty one 0. Raises `SourceError` where a checkpoint has something else."""
+    try:
+        return int(position or b"0")
+    except ValueError:
+        raise SourceError(
+            f"the checkpoint says that the source was read up to {position!r}, which is no number"
+        ) from None

@@ -1,0 +1,70 @@
+"""What is written must fit the files: looked at when the sink is written down, with no job of Spark's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
+
+from flykka.spark_bridge.program.known_options import check_known
+from flykka.spark_bridge.program.prototype import PrototypeError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from flykka.spark_bridge.rows.files import FileLayout
+
+_NO_NAMES_OF_FOLDERS: tuple[type[DataType], ...] = (ArrayType, MapType, StructType, VariantType)
+_SPARKS_OWN = {"parquet": "ParquetFileFormat", "json": "JsonFileFormat", "csv": "CSVFileFormat"}
+
+
+def check_written(prototype: DataFrame, layout: FileLayout) -> None:
+    """Raise `PrototypeError` where rows like the prototype's cannot be written in this layout.
+
+    The text names a column or an option, and what would do.
+    """
+    check_known(prototype.sparkSession, layout.format, (key for key, _ in layout.options))
+    folders = [_partition_column(prototype, name) for name in layout.partition_by]
+    if repeated := {name for name in folders if folders.count(name) > 1}:
+        raise PrototypeError(f"the output is to be partitioned by {min(repeated)!r} twice")
+    if len(folders) == len(prototype.columns):
+        raise PrototypeError(
+            f"the output is to be partitioned by all columns of the stream, {', '.join(folders)}: none is left to be"
+            " written into the files"
+        )
+    _ask_spark(prototype.drop(*folders), layout)
+
+
+def _partition_column(prototype: DataFrame, name: str) -> str:
+    case_matters = prototype.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    found = [
+        field
+        for field in prototype.schema
+        if field.name == name or (not case_matters and field.name.lower() == name.lower())
+    ]
+    if not found:
+        columns = ", ".join(prototype.columns)
+        raise PrototypeError(f"there is no column {name!r} to partition the output by; the columns are {columns}")
+    (column,) = found
+    if isinstance(column.dataType, _NO_NAMES_OF_FOLDERS):
+        kind = column.dataType.simpleString()
+        raise PrototypeError(f"the output cannot be partitioned by {name!r}: a value of type {kind} names no folder")
+    if column.name.startswith("."):
+        raise PrototypeError(f"the output cannot be partitioned by {name!r}: Spark does not read folders named .…")
+    return column.name
+
+
+def _ask_spark(files: DataFrame, layout: FileLayout) -> None:
+    """Let Spark prepare to write, as it does before the job that writes."""
+    session = files.sparkSession
+    jvm = session.sparkContext._jvm
+    assert jvm is not None
+    package = getattr(jvm.org.apache.spark.sql.execution.datasources, layout.format)
+    file_format = getattr(package, _SPARKS_OWN[layout.format])()
+    job = jvm.org.apache.hadoop.mapreduce.Job.getInstance(session.sparkContext._jsc.hadoopConfiguration())
+    options = jvm.PythonUtils.toScalaMap(dict(layout.options))
+    try:
+        file_format.prepareWrite(session._jsparkSession, job, options, files._jdf.schema())
+    except PySparkException as refused:
+        raise PrototypeError(refused.getMessage() or str(refused)) from None

@@ -1,0 +1,1 @@
+"""Failures of Spark and of user code: their reasons, operators and lines."""

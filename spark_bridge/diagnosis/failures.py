@@ -1,0 +1,120 @@
+"""Failures as text: what happened, in which operator, and the user's own line; the whole story in the stack trace.
+
+A failure may have come a long way: raised by a function in a Python worker, wrapped by Spark's task, stage and job, and
+once more by the bridge to Python. Here the way is taken back to the first who spoke.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Sequence
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PythonException
+from pyspark.errors.exceptions.captured import CapturedException
+
+from flykka.actors.machines.restart.repeated_failures import is_of_environment
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.spark_bridge.diagnosis.spark_reasons import FATAL, OF_STORAGE, spark_reason
+from flykka.spark_bridge.diagnosis.user_lines import UserLine, line_in_query, line_in_traceback, line_of
+from flykka.spark_bridge.errors import OperatorFailedError
+
+_LIMIT = 1000
+_ONE_OF_THESE = "one of these operators has failed, Spark does not say which:"
+_LOST_TASK = re.compile(r"most recent failure: Lost task [^\n]*?\(TID \d+\) \([^)]*\): (?P<cause>.*)", re.DOTALL)
+
+
+def serialized(where: str, raised: BaseException, written: Sequence[UserLine] = ()) -> SerializedThrowable:
+    """`raised` as it is told; `where` says what was being done, unless the failure knows its operator itself.
+
+    `written` is the line that wrote the operator down, told above the line that has raised; several are those of
+    operators one of which has failed, and are told as that where the line that has raised is not known.
+    """
+    stack = "".join(traceback.format_exception(raised))
+    if isinstance(raised, OperatorFailedError) and raised.__cause__ is not None:
+        written = () if raised.written is None else (raised.written,)
+        where, raised = str(raised), raised.__cause__
+    try:
+        name, text, line = _described(raised)
+    except Exception:  # noqa: BLE001 - the JVM that would say more is gone; that there was a failure must be told
+        name, text, line = type(raised).__name__, "and what it said is lost: it cannot be turned into text", None
+    if name in OF_STORAGE:
+        text = "; ".join([text, *getattr(raised, "__notes__", ())])
+    if isinstance(raised, CapturedException) and raised._stackTrace:
+        stack += f"\n{raised._stackTrace}"
+    if len(written) > 1 and is_of_environment(name):
+        told = []  # None of them has.
+    elif len(written) > 1:
+        told = [_ONE_OF_THESE, *map(str, written)] if line is None else [str(line)]
+    else:
+        above = [each for each in written if line is None or (each.file, each.line) != (line.file, line.line)]
+        told = [str(each) for each in (*above, line) if each is not None]
+    message = "\n".join([f"{where}: {text[:_LIMIT]}", *told])
+    return SerializedThrowable(type_name=name, message=message, stack_trace=stack, suppress_restarts=name in FATAL)
+
+
+def _described(raised: BaseException) -> tuple[str, str, UserLine | None]:
+    match raised:
+        case Py4JJavaError():
+            text = str(raised.java_exception.toString())
+            return _in_python(text) or (*(_of_spark(str(raised)) or _of_task(text) or _java(text)), None)
+        case PythonException():
+            text = str(raised)
+            return _in_python(text) or (type(raised).__name__, _first_line(text), None)
+        case CapturedException():
+            return _captured(raised)
+        case SystemExit():
+            return "SystemExit", _exit(str(raised)), line_of(raised)
+        case _:
+            return type(raised).__name__, str(raised) or "no message", line_of(raised)
+
+
+def _captured(raised: CapturedException) -> tuple[str, str, UserLine | None]:
+    told = _in_python(str(raised))
+    if told is not None:
+        return told
+    text = str(raised.getMessage() or raised)
+    line = line_in_query(raised) or line_of(raised)
+    known = _of_spark(f"{text}\n{raised._stackTrace or ''}") or _of_task(text)
+    return (*(known or (type(raised).__name__, _first_line(text))), line)
+
+
+def _in_python(text: str) -> tuple[str, str, UserLine | None] | None:
+    """Type, text and line of what a Python function raised in a worker, as Spark tells it."""
+    begin = text.rfind("Traceback (most recent call last):")
+    if begin < 0:
+        return None
+    lines = text[begin:].splitlines()
+    outcome = re.compile(r"(?P<type>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$")
+    last = next((found for line in lines[1:] if not line.startswith(" ") and (found := outcome.match(line))), None)
+    if last is None:
+        return None
+    name, said = last["type"].rpartition(".")[2], last["text"]
+    return name, _exit(said) if name == "SystemExit" else said or "no message", line_in_traceback(lines)
+
+
+def _exit(code: str | None) -> str:
+    return f"sys.exit({code or ''}) was called, which ends no job: raise an exception to let it fail"
+
+
+def _of_spark(text: str) -> tuple[str, str] | None:
+    """A failure of Spark's own, wherever in its story it is told."""
+    reason = spark_reason(text)
+    return None if reason is None else (reason.name, reason.text)
+
+
+def _of_task(text: str) -> tuple[str, str] | None:
+    """What a task has failed with, where Spark tells of its whole job."""
+    found = _LOST_TASK.search(text)
+    return None if found is None else _java(found["cause"])
+
+
+def _java(text: str) -> tuple[str, str]:
+    line = _first_line(text)
+    name, separator, said = line.partition(": ")
+    return (name.rsplit(".", 1)[-1], said) if separator else ("Py4JJavaError", line)
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no message")

@@ -1,0 +1,135 @@
+"""Which operator of a chain an error of Spark's came from: by the expression, the function or the file that it names.
+
+Spark computes all operators of a chain as one plan, so where an error rose says nothing of whose it is. But it
+remembers for an expression where in a query it was written (its query context), for a Python function its name, and for
+rows of a file the file; the plan of each operator's result has all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
+
+from flykka.spark_bridge.diagnosis.unreadable import plain_path, throwables
+from flykka.spark_bridge.diagnosis.user_lines import frames_of_user
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from flykka.spark_bridge.rows.materialise import Slices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """What an operator has made of the rows before it, slice by slice; the head of a chain has none before it.
+
+    Of `columns` the operator makes no rows: they are what it computes of rows that go on as they are.
+    """
+
+    before: Slices
+    after: Slices
+    columns: Sequence[Column | str] = ()
+
+    def marks(self) -> Counter[str]:
+        """The query contexts and Python functions of the operator. The plans of all slices have the same."""
+        rows = self.after[0].select(*self.columns) if self.columns else self.after[0]
+        return _marks_of(rows) - (_marks_of(self.before[0]) if self.before else Counter())
+
+    def files(self) -> set[str]:
+        """The files that the operator reads; of those of a source, which each slice has of its own, all."""
+        before, after = self.before[:1], self.after[:1] if self.before else self.after
+        files = _files_of(after) - _files_of(before)
+        return {plain_path(unquote(file)) for file in files}
+
+
+class Origins:
+    """The last result of each operator of one attempt, to be asked when one of them has failed.
+
+    Safe to use for two stages at once: the expressions of an operator are the same in all of them.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[str, Made] = {}
+        self._lock = Lock()
+
+    def note(self, uid: str, made: Made) -> None:
+        """The operator has made this; nothing is computed for that."""
+        with self._lock:
+            self._made[uid] = made
+
+    def of(self, raised: BaseException) -> list[str]:
+        """The uids of the operators that may have raised this, in the order of the chain; none where it says nothing.
+
+        An error that names a function or an expression may fit several operators that use the same.
+        """
+        names = _named(raised)
+        return [uid for uid, made in self._last() if names & made.marks().keys()] if names else []
+
+    def reading(self, path: str) -> list[str]:
+        """The uids of the operators that read the file at `path`."""
+        return [uid for uid, made in self._last() if path in made.files()]
+
+    def _last(self) -> list[tuple[str, Made]]:
+        with self._lock:
+            return list(self._made.items())
+
+
+def _named(raised: BaseException) -> set[str]:
+    """What an error says of the place that it came from."""
+    names = {f"function {function}" for function in _functions_in(raised)}
+    for throwable in throwables(raised):
+        names |= {_context(each.summary()) for each in throwable.getQueryContext()}
+    return names
+
+
+def _functions_in(raised: BaseException) -> list[str]:
+    """The function that Spark has called, where one has raised in a Python worker: the first of the user's frames."""
+    if not isinstance(raised, Py4JJavaError | CapturedException):
+        return []
+    frames = frames_of_user(str(raised))
+    return [frames[0].function] if frames else []
+
+
+def _marks_of(rows: DataFrame) -> Counter[str]:
+    """What the plan of these rows is made of: query contexts and Python functions, each as often as it is there."""
+    marks: Counter[str] = Counter()
+    plans = [rows._jdf.queryExecution().analyzed()]
+    while plans:
+        plan = plans.pop()
+        plans += _elements(plan.children())
+        expressions = list(_elements(plan.expressions()))
+        while expressions:
+            expression = expressions.pop()
+            expressions += _elements(expression.children())
+            marks.update(_marks_of_expression(expression))
+    return marks
+
+
+def _marks_of_expression(expression: Any) -> Iterator[str]:
+    context = expression.origin().context()
+    if context.summary():
+        yield _context(context.summary())
+    if expression.getClass().getSimpleName() in _PYTHON_FUNCTIONS:
+        yield f"function {expression.name()}"
+
+
+def _context(summary: str) -> str:
+    return f"expression {summary.strip()}"
+
+
+def _files_of(slices: Slices) -> Counter[str]:
+    return Counter(file for rows in slices for file in rows.inputFiles())
+
+
+def _elements(sequence: Any) -> Iterator[Any]:
+    return (sequence.apply(number) for number in range(sequence.size()))
+
+
+_PYTHON_FUNCTIONS = frozenset({"PythonUDF", "PythonUDAF", "PythonUDTF"})

@@ -1,0 +1,87 @@
+"""Which line of the user's own code a failure came from: the last one that belongs to no library."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import traceback
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.errors import QueryContextType
+
+from flykka.spark_bridge.diagnosis.user_files import is_users
+
+if TYPE_CHECKING:
+    from pyspark.errors.exceptions.captured import CapturedException
+
+_FRAME = re.compile(r'\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<name>.+)')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserLine:
+    """A line, told as Python tells it in a traceback."""
+
+    file: str
+    line: int
+    function: str
+    source: str
+
+    def __str__(self) -> str:
+        return f'  File "{self.file}", line {self.line}, in {self.function}' + (
+            f"\n    {self.source}" if self.source else ""
+        )
+
+
+def line_of(raised: BaseException) -> UserLine | None:
+    """Where in the user's code an exception of this process came from; None where it never was there."""
+    frames = (
+        UserLine(file=frame.filename, line=frame.lineno or 0, function=frame.name, source=frame.line or "")
+        for frame in traceback.extract_tb(raised.__traceback__)
+    )
+    return _last_of_user(frames)
+
+
+def line_in_traceback(lines: list[str]) -> UserLine | None:
+    """The same in a traceback that is text."""
+    return _last_of_user(_frames(lines))
+
+
+def frames_of_user(text: str) -> list[UserLine]:
+    """The lines of the last traceback in a text that are the user's own, the outermost first."""
+    begin = text.rfind("Traceback (most recent call last):")
+    return [frame for frame in _frames(text[begin:].splitlines()) if is_users(frame.file)] if begin >= 0 else []
+
+
+def _frames(lines: list[str]) -> Iterator[UserLine]:
+    return (
+        UserLine(
+            file=found["file"],
+            line=int(found["line"]),
+            function=found["name"],
+            source=lines[number + 1].strip() if number + 1 < len(lines) else "",
+        )
+        for number, line in enumerate(lines)
+        if (found := _FRAME.match(line))
+    )
+
+
+def line_in_query(raised: CapturedException) -> UserLine | None:
+    """Where a DataFrame operation that has failed was written, as Spark remembers it."""
+    for context in raised.getQueryContext() or ():
+        if context.contextType() is not QueryContextType.DataFrame:
+            continue  # A piece of SQL has a text, and no line.
+        file, separator, line = str(context.callSite()).rpartition(":")
+        if separator and line.isdigit() and is_users(file):
+            source = linecache.getline(file, int(line)).strip()
+            return UserLine(file=file, line=int(line), function=str(context.fragment()), source=source)
+    return None
+
+
+def _last_of_user(frames: Iterable[UserLine]) -> UserLine | None:
+    last: UserLine | None = None
+    for frame in frames:
+        if is_users(frame.file):
+            last = frame
+    return last

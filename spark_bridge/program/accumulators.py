@@ -1,0 +1,174 @@
+"""What functions count for themselves, in the driver and on the executors, by Flink's names.
+
+Behind each is an accumulator of Spark's, so it may be used in whatever a function hands to Spark, a user-defined
+function or `mapInPandas`: what a Spark task adds is counted when that task has succeeded, and only then. A Spark task
+that has to run again after it succeeded, because its result was lost, adds again.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType, HistogramCount
+from flykka.spark_bridge.errors import AccumulatorConflictError
+
+if TYPE_CHECKING:
+    from pyspark import Accumulator as SparkAccumulator
+    from pyspark import SparkContext
+    from pyspark.accumulators import AccumulatorParam
+
+V = TypeVar("V", int, float)
+A = TypeVar("A", bound="Accumulator[Any]")
+
+
+class Accumulator(ABC, Generic[V]):
+    """Adds up what it is given. Made by the user, and registered in `open` with `RuntimeContext.add_accumulator`."""
+
+    type: AccumulatorType
+
+    def __init__(self) -> None:
+        self._spark: SparkAccumulator[Any] | None = None
+
+    def add(self, value: V) -> None:
+        """Add `value`. Raises `AccumulatorConflictError` where it was not registered."""
+        if self._spark is None:
+            raise AccumulatorConflictError(
+                f"this {self.type} is not registered: context.add_accumulator(name, accumulator) does it, in open()"
+            )
+        self._spark.add(self._term(value))
+
+    def _term(self, value: V) -> Any:
+        return value
+
+    @abstractmethod
+    def _register(self, context: SparkContext) -> None:
+        """Get an accumulator of Spark's."""
+
+    @abstractmethod
+    def _snapshot(self, name: str) -> AccumulatorSnapshot:
+        """What was added so far, under this name."""
+
+
+class _IntAccumulator(Accumulator[int]):
+    def get_local_value(self) -> int:
+        """What was added in this attempt so far. In the driver only."""
+        return 0 if self._spark is None else int(self._spark.value)
+
+    def _register(self, context: SparkContext) -> None:
+        self._spark = context.accumulator(0)
+
+    def _snapshot(self, name: str) -> AccumulatorSnapshot:
+        return AccumulatorSnapshot(name=name, type=self.type, count=self.get_local_value())
+
+
+class IntCounter(_IntAccumulator):
+    """A sum of ints. Python's have no limit."""
+
+    type = AccumulatorType.INT_COUNTER
+
+
+class LongCounter(_IntAccumulator):
+    """A sum of ints, for those who know it by this name."""
+
+    type = AccumulatorType.LONG_COUNTER
+
+
+class DoubleCounter(Accumulator[float]):
+    """A sum of floats."""
+
+    type = AccumulatorType.DOUBLE_COUNTER
+
+    def get_local_value(self) -> float:
+        """What was added in this attempt so far. In the driver only."""
+        return 0.0 if self._spark is None else float(self._spark.value)
+
+    def _register(self, context: SparkContext) -> None:
+        self._spark = context.accumulator(0.0)
+
+    def _snapshot(self, name: str) -> AccumulatorSnapshot:
+        return AccumulatorSnapshot(name=name, type=self.type, total=self.get_local_value())
+
+
+class Histogram(Accumulator[int]):
+    """How often each int was added."""
+
+    type = AccumulatorType.HISTOGRAM
+
+    def get_local_value(self) -> dict[int, int]:
+        """What was added in this attempt so far, by number. In the driver only."""
+        return {} if self._spark is None else dict(sorted(self._spark.value.items()))
+
+    def _term(self, value: int) -> Counter[int]:
+        return Counter({int(value): 1})
+
+    def _register(self, context: SparkContext) -> None:
+        self._spark = context.accumulator(Counter(), cast("AccumulatorParam[Counter[int]]", CountsParam()))
+
+    def _snapshot(self, name: str) -> AccumulatorSnapshot:
+        counts = (HistogramCount(number=number, count=count) for number, count in self.get_local_value().items())
+        return AccumulatorSnapshot(name=name, type=self.type, counts=tuple(counts))
+
+
+class CountsParam:
+    """As an `AccumulatorParam`, tells Spark how counts are added up: rich functions are written without PySpark."""
+
+    def zero(self, value: Counter[int]) -> Counter[int]:
+        """No counts."""
+        return Counter()
+
+    def addInPlace(self, value1: Counter[int], value2: Counter[int]) -> Counter[int]:
+        """The counts of both. A new object, for another thread may be reading the first."""
+        return value1 + value2
+
+
+class AccumulatorRegistry:
+    """The accumulators of one attempt, by name (Flink's). Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._accumulators: dict[str, Accumulator[Any]] = {}
+
+    def add(self, name: str, accumulator: Accumulator[Any], context: SparkContext) -> None:
+        """Register an accumulator. Raises `AccumulatorConflictError` where the name is taken, or it has one."""
+        if not isinstance(accumulator, Accumulator):
+            raise AccumulatorConflictError(
+                f"the accumulator {name!r} is none, but of type {type(accumulator).__name__}"
+            )
+        with self._lock:
+            if name in self._accumulators:
+                raise AccumulatorConflictError(
+                    f"the accumulator {name!r} exists already in this task and cannot be added"
+                )
+            accumulator._register(context)
+            self._accumulators[name] = accumulator
+
+    def get(self, name: str) -> Accumulator[Any] | None:
+        """The accumulator of this name; None where there is none."""
+        with self._lock:
+            return self._accumulators.get(name)
+
+    def get_or_add(self, name: str, kind: type[A], context: SparkContext) -> A:
+        """The accumulator of this name, which must be of this kind, or a new one.
+
+        Raises:
+            AccumulatorConflictError: it is of another kind.
+        """
+        with self._lock:
+            found = self._accumulators.get(name)
+            if found is None:
+                found = self._accumulators[name] = kind()
+                found._register(context)
+        if not isinstance(found, kind):
+            raise AccumulatorConflictError(
+                f"the accumulator {name!r} is of kind {found.type}, and was asked for as {kind.__name__}"
+            )
+        return found
+
+    def snapshot(self) -> tuple[AccumulatorSnapshot, ...]:
+        """All of them now."""
+        with self._lock:
+            accumulators = dict(self._accumulators)
+        return tuple(accumulator._snapshot(name) for name, accumulator in accumulators.items())

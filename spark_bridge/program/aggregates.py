@@ -1,0 +1,208 @@
+"""Aggregates taken apart: what is kept of a window until it fires.
+
+`analyze` looks at the plan that Spark made of the user's aggregate columns. Where every aggregate is a count, sum,
+minimum, maximum or average (alone, or inside larger expressions) a window is kept as parts: partial aggregates that
+merge into each other, from which the results follow at the end with Spark's own expressions. Where one is anything
+else, or the parts would not give Spark's result to the letter, the rows themselves are kept, cut down to the columns
+that matter.
+
+Either way state has the columns `__window`, the start of the pane in microseconds, then those of the keys, then what
+is kept. Windows that overlap are put together from panes (`event_time_windows.py`); `merge` and `finish` work on both,
+whatever `__window` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from flykka.spark_bridge.program.expressions import Aggregation, PartFunction
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+WINDOW = "__window"
+"""The start of a window, or of the pane that stands for its windows, in microseconds since the epoch."""
+
+ROWS = "__rows"
+"""How many input rows stand behind a row of state."""
+
+
+class AggregatePlan(Protocol):
+    """How the windows of one operator are kept, merged and finished."""
+
+    @property
+    def structure(self) -> str:
+        """The columns of the state, as a text that changes with them."""
+
+    @property
+    def key_columns_ddl(self) -> str:
+        """The keys and their types, as users know them."""
+
+    @property
+    def kept_columns_ddl(self) -> str:
+        """What is kept for each key: the parts of the aggregates, or columns of the rows, and their types."""
+
+    @property
+    def keys(self) -> tuple[Column, ...]:
+        """The keys, as expressions over state."""
+
+    def local(self, rows: DataFrame, pane: Column) -> DataFrame:
+        """State made of rows, `pane` being the start of a row's pane."""
+
+    def merge(self, state: DataFrame) -> DataFrame:
+        """State with fewer rows, or the same."""
+
+    def finish(self, state: DataFrame) -> DataFrame:
+        """The results of state by window, one row for each window and key: `__window`, the keys, the aggregates."""
+
+    def rows_behind(self, counted: Column) -> Column:
+        """An aggregate over state that counts the input rows behind the rows for which `counted` is true."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A column of state: the aggregate of rows that it is made by, and how two of them become one."""
+
+    name: str
+    partial: Column
+    function: PartFunction
+    data_type: DataType
+
+    def merged(self) -> Column:
+        """The aggregate that merges parts. Sums of decimals would grow wider with every merge: they keep their type."""
+        return self.function.merge(F.col(self.name)).cast(self.data_type).alias(self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartialAggregates:
+    """Windows are kept as parts."""
+
+    key_columns: tuple[Column | str, ...]
+    key_names: tuple[str, ...]
+    parts: tuple[Part, ...]
+    results: tuple[Column, ...]
+    structure: str
+    key_columns_ddl: str
+    kept_columns_ddl: str
+
+    @property
+    def keys(self) -> tuple[Column, ...]:
+        """The keys, as expressions over state."""
+        return tuple(F.col(_key(place)) for place in range(len(self.key_names)))
+
+    def local(self, rows: DataFrame, pane: Column) -> DataFrame:
+        """Aggregate rows into parts."""
+        named = (_column(key).alias(_key(place)) for place, key in enumerate(self.key_columns))
+        count = F.count(F.lit(1)).alias(ROWS)
+        return rows.groupBy(pane.alias(WINDOW), *named).agg(
+            *(part.partial.alias(part.name) for part in self.parts), count
+        )
+
+    def merge(self, state: DataFrame) -> DataFrame:
+        """Merge the parts of each window and key."""
+        count = F.sum(ROWS).alias(ROWS)
+        return state.groupBy(WINDOW, *self.keys).agg(*(part.merged() for part in self.parts), count)
+
+    def finish(self, state: DataFrame) -> DataFrame:
+        """Merge, and turn parts into results."""
+        keys = (key.alias(name) for key, name in zip(self.keys, self.key_names, strict=True))
+        return self.merge(state).select(WINDOW, *keys, *self.results)
+
+    def rows_behind(self, counted: Column) -> Column:
+        """Every row of parts knows."""
+        return F.sum(F.when(counted, F.col(ROWS)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsKept:
+    """Windows are kept as rows."""
+
+    key_columns: tuple[Column | str, ...]
+    aggregates: tuple[Column, ...]
+    needed: tuple[str, ...]
+    structure: str
+    key_columns_ddl: str
+    kept_columns_ddl: str
+
+    @property
+    def keys(self) -> tuple[Column, ...]:
+        """The user's own expressions: the columns they need are kept."""
+        return tuple(_column(key) for key in self.key_columns)
+
+    def local(self, rows: DataFrame, pane: Column) -> DataFrame:
+        """Keep the columns that keys and aggregates need."""
+        return rows.select(pane.alias(WINDOW), *(F.col(quoted(name)) for name in self.needed))
+
+    def merge(self, state: DataFrame) -> DataFrame:
+        """Rows do not merge."""
+        return state
+
+    def finish(self, state: DataFrame) -> DataFrame:
+        """Aggregate the rows as Spark does."""
+        return state.groupBy(WINDOW, *self.keys).agg(*self.aggregates)
+
+    def rows_behind(self, counted: Column) -> Column:
+        """A row of state is a row of input."""
+        return F.count_if(counted)
+
+
+def analyze(
+    prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]
+) -> PartialAggregates | RowsKept:
+    """How windows of rows like `prototype`, keyed by `keys`, are kept for these aggregates.
+
+    Raises:
+        AnalysisException: a key or an aggregate does not fit the columns of the prototype.
+    """
+    aggregation = Aggregation.of(prototype, keys, aggregates)
+    key_columns = ", ".join(_ddl(*key) for key in zip(aggregation.key_names, aggregation.key_types, strict=True))
+    taken = aggregation.take_apart(key_name=_key, row_count=ROWS)
+    if taken is None:
+        needed = aggregation.needed_columns()
+        kept = ", ".join(f"{name} {prototype.schema[name].dataType.simpleString()}" for name in needed)
+        return RowsKept(
+            key_columns=tuple(keys),
+            aggregates=tuple(aggregates),
+            needed=needed,
+            structure=f"rows: {kept}",
+            key_columns_ddl=key_columns,
+            kept_columns_ddl=", ".join(_ddl(name, prototype.schema[name].dataType) for name in needed),
+        )
+    parts = tuple(
+        Part(name=name, partial=partial, function=function, data_type=data_type)
+        for name, partial, function, data_type in taken.parts
+    )
+    key_types = ", ".join(data_type.simpleString() for data_type in aggregation.key_types)
+    part_types = ", ".join(f"{part.function} {part.data_type.simpleString()}" for part in parts)
+    return PartialAggregates(
+        key_columns=tuple(keys),
+        key_names=aggregation.key_names,
+        parts=parts,
+        results=taken.results,
+        structure=f"keys: {key_types}; parts: {part_types}",
+        key_columns_ddl=key_columns,
+        kept_columns_ddl=", ".join([*(_ddl(part.function, part.data_type) for part in parts), "rows bigint"]),
+    )
+
+
+def _ddl(name: str, data_type: DataType) -> str:
+    return f"{name if name.isidentifier() else quoted(name)} {data_type.simpleString()}"
+
+
+def quoted(name: str) -> str:
+    """A column name as an expression that means this very column, whatever is in the name."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _key(place: int) -> str:
+    return f"__key_{place}"
+
+
+def _column(key: Column | str) -> Column:
+    return F.col(key) if isinstance(key, str) else key

@@ -1,0 +1,47 @@
+"""A user's function called on rows: what comes back must be rows, with the columns that it has declared if it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from flykka.spark_bridge.errors import DeclaredSchemaError, NotADataFrameError
+from flykka.spark_bridge.program.rich_function import RichFunction
+
+
+def applied(function: Callable[[DataFrame], object], rows: DataFrame) -> DataFrame:
+    """What `function` makes of `rows`.
+
+    Raises:
+        NotADataFrameError: it is no DataFrame.
+        DeclaredSchemaError: it has other columns than a rich function declares.
+    """
+    result = function(rows)
+    if isinstance(result, DataFrame):
+        if isinstance(function, RichFunction) and function.schema is not None:
+            _check_declared(result, function.schema)
+        return _in_session_of(rows, result)
+    what = "nothing: is a `return` missing?" if result is None else f"a {type(result).__name__}"
+    raise NotADataFrameError(f"the function must return a DataFrame, but returned {what}")
+
+
+def _in_session_of(rows: DataFrame, result: DataFrame) -> DataFrame:
+    """The result with the settings of the rows' session, in which they are counted too.
+
+    `static.join(rows, ...)` is of the session of `static`, which may be the application's.
+    """
+    session = rows.sparkSession
+    if result.sparkSession is session:
+        return result
+    jvm = session.sparkContext._jvm
+    assert jvm is not None
+    plan = result._jdf.queryExecution().analyzed()
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan), session)
+
+
+def _check_declared(result: DataFrame, schema: StructType | str) -> None:
+    declared = (StructType.fromDDL(schema) if isinstance(schema, str) else schema).simpleString()
+    if result.schema.simpleString() != declared:
+        raise DeclaredSchemaError(f"the function declares {declared}, but returned {result.schema.simpleString()}")

@@ -1,0 +1,115 @@
+"""Where the code of operators waits for job graphs that name it.
+
+User code never travels: running the application fills the registry, and a job graph, new or stored, is bound to it by
+uid. Code is kept for as long as a job may come back to it, by a restart or by another leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from threading import Lock
+
+from flykka.actors.checkpoint_coordinator.master_hooks import MasterHooks
+from flykka.actors.errors import UnboundOperatorError
+from flykka.messages.graph.job_graph import JobGraph, OperatorRef
+from flykka.spark_bridge.diagnosis.user_lines import UserLine
+from flykka.spark_bridge.program.call_site import CallSite
+from flykka.spark_bridge.program.code import OperatorCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bound:
+    """The code of one operator, where it was written, and the name by which the user knows it."""
+
+    code: OperatorCode
+    call_site: CallSite | None
+    name: str
+
+
+class CodeRegistry:
+    """The code of operators by uid. Filled where the program is built, read by the threads of bridges."""
+
+    def __init__(self) -> None:
+        self._bound: dict[str, _Bound] = {}
+        self._lock = Lock()
+        self.master_hooks = MasterHooks()
+
+    def bind(
+        self, uid: str, code: OperatorCode, *, call_site: CallSite | None = None, name: str | None = None
+    ) -> OperatorRef:
+        """Register `code`, written at `call_site`, under `uid`, in place of what was there.
+
+        Errors call it by `name`; by its uid where there is none.
+        """
+        with self._lock:
+            self._bound[uid] = _Bound(code=code, call_site=call_site, name=name or uid)
+        return OperatorRef(uid=uid, fingerprint=code.fingerprint)
+
+    def call_site(self, uid: str) -> CallSite | None:
+        """Where the operator was written; None where nobody has said."""
+        with self._lock:
+            bound = self._bound.get(uid)
+        return None if bound is None else bound.call_site
+
+    def name(self, uid: str) -> str:
+        """The name by which the user knows the operator; the uid where none was given."""
+        with self._lock:
+            bound = self._bound.get(uid)
+        return uid if bound is None else bound.name
+
+    def describe(self, uid: str) -> str:
+        """The operator as an error names it: `'counts' (app.py:12)`, without the line where that is not known."""
+        site, name = self.call_site(uid), self.name(uid)
+        return repr(name) if site is None else f"{name!r} ({site})"
+
+    def written(self, uid: str) -> UserLine | None:
+        """The line that wrote the operator down, as it is told with a failure; None where nobody has said."""
+        site, name = self.call_site(uid), self.name(uid)
+        return None if site is None else UserLine(file=site.file, line=site.line, function=name, source=site.source)
+
+    def resolve(self, ref: OperatorRef) -> OperatorCode:
+        """The code behind a name. Raises `UnboundOperatorError` where there is none, or one of another make."""
+        with self._lock:
+            bound = self._bound.get(ref.uid)
+            known = sorted(self._bound)
+        if bound is None:
+            names = ", ".join(known) or "none"
+            raise UnboundOperatorError(f"no operator {ref.uid!r} in this application; it has: {names}")
+        code = bound.code
+        if code.fingerprint != ref.fingerprint:
+            raise UnboundOperatorError(
+                f"operator {ref.uid!r} has changed: the job graph was made for {ref.fingerprint}, this application has"
+                f" {code.fingerprint}"
+            )
+        return code
+
+    def retain(self, job_graphs: Iterable[JobGraph]) -> None:
+        """Let go of all code that none of these job graphs names."""
+        named = {uid for job_graph in job_graphs for uid in uids_of(job_graph)}
+        with self._lock:
+            self._bound = {uid: bound for uid, bound in self._bound.items() if uid in named}
+
+    def check(self, job_graph: JobGraph) -> None:
+        """Raise one `UnboundOperatorError` that names every operator of the graph which cannot be bound."""
+        problems = [problem for ref in _refs(job_graph) if (problem := self._problem(ref)) is not None]
+        if problems:
+            raise UnboundOperatorError(f"job {job_graph.name!r} does not fit this application: {'; '.join(problems)}")
+
+    def _problem(self, ref: OperatorRef) -> str | None:
+        try:
+            self.resolve(ref)
+        except UnboundOperatorError as unbound:
+            return str(unbound)
+        return None
+
+
+def uids_of(job_graph: JobGraph) -> frozenset[str]:
+    """The uids under which the code of a job is bound, those of its keys included."""
+    return frozenset(ref.uid for ref in _refs(job_graph))
+
+
+def _refs(job_graph: JobGraph) -> Iterable[OperatorRef]:
+    for vertex in job_graph.vertices:
+        yield from (operator.ref for operator in vertex.operators)
+        yield from (edge.key_by for edge in vertex.inputs if edge.key_by is not None)

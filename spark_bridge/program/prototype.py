@@ -1,0 +1,173 @@
+"""Prototypes: empty DataFrames with the schema of a stream, on which a user's code is tried where it is written.
+
+Spark analyses a plan as it is built, so a column that is not there, a type that does not fit or a function that gives
+no DataFrame is found without running anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
+
+from flykka.spark_bridge.diagnosis.user_lines import line_of
+from flykka.spark_bridge.errors import NotADataFrameError
+from flykka.spark_bridge.program.across_rows import SORTS, across_rows
+from flykka.spark_bridge.program.applied import applied
+from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
+
+__all__ = [
+    "Column",
+    "DataFrame",
+    "PrototypeError",
+    "SparkSession",
+    "StructType",
+    "check_condition",
+    "check_event_time",
+    "fitted",
+    "has_event_time",
+    "transformed",
+    "windowed",
+]
+
+
+class PrototypeError(ValueError):
+    """The code does not fit the stream's columns; the text is Spark's, without its plan and stack.
+
+    It is raised from None: hundreds of lines of Spark's own would stand before the one that matters.
+    """
+
+
+def transformed(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]) -> DataFrame:
+    """What `function` makes of the prototype.
+
+    What the function raises by itself is passed on as it is: its traceback points at the user's line.
+
+    Raises:
+        PrototypeError: Spark refuses a column, or what comes back is no DataFrame.
+    """
+    try:
+        result = applied(function, prototype)
+        _check_names(result)
+    except NotADataFrameError as returned:
+        raise PrototypeError(str(returned)) from None
+    except PySparkException as refused:
+        raise PrototypeError(_text(refused)) from None
+    return result
+
+
+def fitted(
+    prototype: DataFrame,
+    make: Callable[[DataFrame], Callable[[DataFrame], DataFrame]],
+    *,
+    uid: str,
+    name: str,
+    per_batch: bool = False,
+) -> tuple[Callable[[DataFrame], DataFrame], DataFrame]:
+    """The function that `make` has for rows like the prototype, and what it makes of it.
+
+    `uid` and `name` are those of the operator, for a rich function that is opened for it. With `per_batch` what it
+    makes of a row may depend on the others of its batch.
+
+    Raises:
+        PrototypeError: as `transformed` does, or `make` has found something else that does not fit, or what is made of
+            a row depends on others.
+    """
+    try:
+        function = make(prototype)
+    except PySparkException as refused:
+        raise PrototypeError(_text(refused)) from None
+    if isinstance(function, RichFunction):
+        made = _made_by(function, prototype, uid=uid, name=name)
+    else:
+        made = transformed(prototype, function)
+    if not per_batch:
+        _check_row_by_row(prototype, made)
+    return function, made
+
+
+def _made_by(function: RichFunction, prototype: DataFrame, *, uid: str, name: str) -> DataFrame:
+    """What a rich function declares, or else what a copy of it makes of the prototype between open and close."""
+    if function.schema is not None:
+        try:
+            return prototype.sparkSession.createDataFrame([], function.schema)
+        except PySparkException as refused:
+            raise PrototypeError(f"the declared schema cannot be read: {_text(refused)}") from None
+    tried = copy(function)
+    try:
+        tried.open(RuntimeContext(uid=uid, task_name=name, session=prototype.sparkSession))
+        made = transformed(prototype, tried)
+    except BaseException as raised:
+        try:
+            tried.close()
+        except Exception as also:  # noqa: BLE001 - it is told with the failure that was first
+            raised.add_note(f"flykka: and then its close() raised {type(also).__name__}: {also}")
+        raise
+    tried.close()
+    return made
+
+
+def windowed(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]) -> DataFrame:
+    """The prototype of a windowed aggregation: `window_start`, `window_end`, the keys, the aggregates.
+
+    Raises:
+        PrototypeError: a key or an aggregate does not fit, is no aggregate, or two columns have one name.
+    """
+    bounds = (F.lit(None).cast(TimestampType()).alias(name) for name in ("window_start", "window_end"))
+    return transformed(prototype, lambda rows: rows.groupBy(*bounds, *keys).agg(*aggregates))
+
+
+def check_event_time(prototype: DataFrame, column: str) -> None:
+    """Raise `PrototypeError` unless `column` is there and is a timestamp with a time zone, Spark's TIMESTAMP."""
+    if column not in prototype.columns:
+        raise PrototypeError(
+            f"there is no event-time column {column!r}; the columns are {', '.join(prototype.columns)}"
+        )
+    found = prototype.schema[column].dataType
+    if not isinstance(found, TimestampType):
+        hint = ": a file that was written without a time zone can be read as timestamp where its schema is declared"
+        raise PrototypeError(
+            f"the event-time column {column!r} is of type {found.simpleString()}, not timestamp"
+            + (hint if isinstance(found, TimestampNTZType) else "")
+        )
+
+
+def check_condition(prototype: DataFrame, condition: Column | str | None) -> None:
+    """Raise `PrototypeError` where there is a condition and it is none of these rows."""
+    if condition is not None:
+        transformed(prototype, lambda rows: rows.where(condition))
+
+
+def has_event_time(prototype: DataFrame, column: str | None) -> bool:
+    """Whether `column` is there and can be an event time."""
+    return column in prototype.columns and isinstance(prototype.schema[column].dataType, TimestampType)
+
+
+def _check_row_by_row(prototype: DataFrame, made: DataFrame) -> None:
+    if found := across_rows(prototype, made):
+        advice = next((each.instead for each in found if each is not SORTS), SORTS.instead)
+        raise PrototypeError(
+            f"this {' and '.join(each.does for each in found)}, which holds for one batch only, and where a batch ends"
+            f" depends on how the input comes in; {advice}; transform(..., per_batch=True) says that each batch by"
+            " itself is meant"
+        )
+
+
+def _check_names(rows: DataFrame) -> None:
+    case_matters = rows.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    seen: set[str] = set()
+    for column in rows.columns:
+        name = column if case_matters else column.lower()
+        if name in seen:
+            raise PrototypeError(f"two columns are called {column!r}; give one of them another name with .alias(...)")
+        seen.add(name)
+
+
+def _text(refused: PySparkException) -> str:
+    """What Spark says, with the line of a function of the user's in which it was said."""
+    said, line = refused.getMessage() or str(refused), line_of(refused)
+    return said if line is None else f"{said}\n{line}"

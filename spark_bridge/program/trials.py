@@ -1,0 +1,121 @@
+"""What Spark would let pass and a stream cannot: found on the prototype, where the user wrote it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from pyspark.sql import Column, DataFrame
+
+from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.program.rich_function import RichFunction
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence, Sized
+
+    from flykka.spark_bridge.program.functions import JoinOn
+
+Called = TypeVar("Called")
+
+_JOINS = {
+    "inner": "inner",
+    "cross": "cross",
+    "left": "left",
+    "leftouter": "left",
+    "semi": "left_semi",
+    "leftsemi": "left_semi",
+    "anti": "left_anti",
+    "leftanti": "left_anti",
+}
+_KEEPS_UNMATCHED = frozenset({"right", "rightouter", "outer", "full", "fullouter"})
+
+
+def checked_function(function: Called) -> Called:
+    """`function`. Raises `PrototypeError` where it cannot be called."""
+    given: object = function
+    if isinstance(given, type) and issubclass(given, RichFunction):
+        raise PrototypeError(f"an object is needed here, {given.__name__}(...), and not its class")
+    if not callable(given):
+        raise PrototypeError(f"a function is needed here, not a {type(given).__name__}")
+    return function
+
+
+def check_some(columns: Sized) -> None:
+    """Raise `PrototypeError` where no column is named."""
+    if not columns:
+        raise PrototypeError("at least one column is needed")
+
+
+def check_there(prototype: DataFrame, columns: Sequence[Column | str], what: str) -> None:
+    """Raise `PrototypeError` where a column to be dropped or renamed is not there: Spark would do nothing.
+
+    `what` is to become of them, as in "to drop".
+    """
+    before = prototype.columns
+    for column in columns:
+        if len(prototype.drop(column).columns) == len(before):
+            name = repr(column) if isinstance(column, str) else str(column)
+            raise PrototypeError(f"there is no column {name} {what}; the columns are {', '.join(before)}")
+
+
+def checked_deterministic(prototype: DataFrame, condition: Column | str) -> Column | str:
+    """`condition`. Raises `PrototypeError` where it may answer differently when it is asked twice."""
+    if not prototype.where(condition)._jdf.queryExecution().analyzed().deterministic():
+        raise PrototypeError(
+            "the condition is not deterministic, and would be asked once for each of the two streams; compute it"
+            " before, with with_column(...), and give the name of that column"
+        )
+    return condition
+
+
+def checked_static(static: object) -> DataFrame:
+    """`static`. Raises `PrototypeError` where it is no DataFrame, or a stream of Spark's."""
+    if not isinstance(static, DataFrame):
+        raise PrototypeError(f"a stream is joined with a static DataFrame, not with a {type(static).__name__}")
+    if static.isStreaming:
+        raise PrototypeError("a stream is joined with a static DataFrame, not with one of readStream")
+    return static
+
+
+def checked_how(how: str, on: JoinOn | None) -> str:
+    """The kind of join by Spark's first name for it.
+
+    Raises:
+        PrototypeError: there is no such kind, it would not mean the same batch by batch, or it needs to be told what
+            to join on.
+    """
+    wanted = on if isinstance(on, list) else [] if on is None else [on]
+    if not all(isinstance(each, str | Column) for each in wanted):
+        raise PrototypeError(f"on=... takes column names or conditions, not {on!r}")
+    kind = how.lower().replace("_", "")
+    if kind in _KEEPS_UNMATCHED:
+        raise PrototypeError(
+            f"a {how!r} join would give the static rows that match nothing once per batch, though a later batch may"
+            f" match them; the kinds that can be computed batch by batch are {_kinds()}"
+        )
+    if kind not in _JOINS:
+        raise PrototypeError(f"there is no {how!r} join; the kinds are {_kinds()}")
+    if not wanted and kind != "cross":
+        raise PrototypeError(
+            "the join needs on=...: column names that both sides have, or a condition; how='cross' joins"
+            " each row with every static one"
+        )
+    return _JOINS[kind]
+
+
+def check_union(first: DataFrame, other: DataFrame) -> None:
+    """Raise `PrototypeError`, naming the first difference, unless both have the same columns in the same order."""
+    ours = [(field.name, field.dataType.simpleString()) for field in first.schema]
+    theirs = [(field.name, field.dataType.simpleString()) for field in other.schema]
+    for place, (one, two) in enumerate(zip(ours, theirs, strict=False), start=1):
+        if one != two:
+            raise PrototypeError(
+                f"column {place} is {' '.join(one)} in the first stream and {' '.join(two)} in this one"
+            )
+    if len(ours) != len(theirs):
+        longer, where = (ours, "this one") if len(ours) > len(theirs) else (theirs, "the first stream")
+        missing = " ".join(longer[min(len(ours), len(theirs))])
+        raise PrototypeError(f"{where} has no column {missing}")
+
+
+def _kinds() -> str:
+    return ", ".join(dict.fromkeys(_JOINS.values()))

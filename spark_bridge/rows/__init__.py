@@ -1,0 +1,1 @@
+"""Rows at rest: in files and on the file systems that Spark reaches."""

@@ -1,0 +1,201 @@
+"""The batch store: the rows behind BatchRefs, and who still needs them.
+
+A batch is materialised with `localCheckpoint`, so that it lies in the memory and on the disks of the executors, and
+its numbers are counted by the same job. It is freed explicitly: Spark would wait for the JVM's garbage collector.
+
+Who holds what, and when the last holder has let go, is decided by `BatchHolders`; then the blocks are freed. Slices of
+one materialisation share it.
+
+Every job has a store of its own, which ends with it: what a thread that is still on its way out adds behind the end is
+freed at once, and who ends it waits for those who are freeing what was let go before. So whoever is late, nothing is
+left of a job that is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Condition
+from typing import TYPE_CHECKING, Any
+
+from flykka.actors.machines.attempt.batches import IN_TRANSIT, Address, BatchHolders
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from flykka.messages.tasks.batch import BatchRef
+    from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
+
+
+class Blocks:
+    """The blocks of one materialisation, freed with the last batch that lies in them."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        """`frame` is what `localCheckpoint` returned."""
+        self.frame = frame
+        self.rdd: Any = frame._jdf.queryExecution().analyzed().rdd()
+        self.rdd_id = int(self.rdd.id())
+
+    def free(self) -> None:
+        """Free them, without waiting for the executors."""
+        self.rdd.unpersist(False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A batch to take in: the frame that reads it, the subpartition it goes to if it goes to one, its first holder."""
+
+    ref: BatchRef
+    frame: DataFrame
+    address: Address | None = None
+    holder: str = IN_TRANSIT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreStats:
+    """What the store holds at a moment."""
+
+    batches: int = 0
+    rows: int = 0
+    materialisations: int = 0
+
+    def __add__(self, other: StoreStats) -> StoreStats:
+        return StoreStats(
+            batches=self.batches + other.batches,
+            rows=self.rows + other.rows,
+            materialisations=self.materialisations + other.materialisations,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    """The rows of one batch, and the blocks that they lie in."""
+
+    frame: DataFrame
+    blocks: Blocks
+    rows: int
+
+
+class BatchStore:
+    """All batches of one job. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = Condition()
+        self._closed = False
+        self._held: BatchHolders[_Rows] = BatchHolders()
+        self._in_blocks: dict[Blocks, int] = {}
+        self._at_work = 0
+        """Threads that free blocks nothing refers to any more."""
+
+    def put(self, blocks: Blocks, batches: Sequence[Batch], *, producer: ExecutionAttemptId) -> None:
+        """Take in the batches that lie in `blocks`; blocks in which none lies are freed, and all when the job is over.
+
+        Then the batches are as good as released.
+        """
+        with self._freeing() as freed:
+            if not batches or self._closed:
+                freed.append(blocks)
+                return
+            for each in batches:
+                rows = _Rows(frame=each.frame, blocks=blocks, rows=each.ref.rows)
+                self._held.put(each.ref.batch_id, rows, producer=producer, address=each.address, holder=each.holder)
+            self._in_blocks[blocks] = self._in_blocks.get(blocks, 0) + len(batches)
+
+    def take(self, batch_id: BatchId, reader: str) -> DataFrame:
+        """The rows of a batch, held by `reader` from now on. Raises `UnknownBatchError` where it was released."""
+        with self._lock:
+            return self._held.take(batch_id, reader).frame
+
+    def rows(self, batch_id: BatchId) -> DataFrame:
+        """The rows of a batch that the caller holds already. Raises `UnknownBatchError` where it was released."""
+        with self._lock:
+            return self._held.content(batch_id).frame
+
+    def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
+        """Add a holder. Raises `UnknownBatchError` where one of the batches was released."""
+        with self._lock:
+            self._held.hold(batch_ids, holder)
+
+    def release(self, batch_ids: Iterable[BatchId], holder: str = IN_TRANSIT) -> None:
+        """Let go of batches; nothing happens to those that are gone or are not held by `holder`."""
+        self._free(lambda held: held.release(batch_ids, holder))
+
+    def release_held_by(self, holder: str) -> None:
+        """Let go of everything that one holder holds."""
+        self._free(lambda held: held.release_held_by(holder))
+
+    def release_attempt(
+        self, attempt: ExecutionAttemptId, addresses: frozenset[Address], *, is_cancelled: bool
+    ) -> None:
+        """Let go of what an attempt holds that has ended; see `BatchHolders.release_attempt`."""
+        self._free(lambda held: held.release_attempt(attempt, addresses, is_cancelled=is_cancelled))
+
+    def release_produced(self, producer: ExecutionAttemptId) -> None:
+        """Let go of what an attempt has made, which another one makes again."""
+        self._free(lambda held: held.release_produced(producer))
+
+    def release_partitions(self, partitions: frozenset[ResultPartitionId]) -> None:
+        """Let go of what was kept in these partitions."""
+        self._free(lambda held: held.release_partitions(partitions))
+
+    def close(self) -> None:
+        """The job is over: free every batch, whoever holds it, and from now on whatever is put.
+
+        Returns when all is freed, also what others are freeing meanwhile.
+        """
+        with self._lock:
+            self._closed = True
+        self._free(lambda held: held.release_all())
+        with self._lock:
+            self._lock.wait_for(lambda: self._at_work == 0)
+
+    def stats(self) -> StoreStats:
+        """What is held now."""
+        with self._lock:
+            return StoreStats(
+                batches=len(self._held),
+                rows=sum(content.rows for _, content in self._held.contents()),
+                materialisations=len(self._in_blocks),
+            )
+
+    def partition_of(self, rdd_id: int) -> ResultPartitionId | None:
+        """The result partition whose batches lie in a materialisation; None for state, and for what is not here."""
+        with self._lock:
+            addresses = (address for address, content in self._held.contents() if content.blocks.rdd_id == rdd_id)
+            return next((address.partition for address in addresses if address is not None), None)
+
+    def rdd_ids(self) -> frozenset[int]:
+        """Spark's ids of the materialisations."""
+        with self._lock:
+            return frozenset(blocks.rdd_id for blocks in self._in_blocks)
+
+    def holders(self) -> Mapping[BatchId, frozenset[str]]:
+        """Who holds what, for messages and tests."""
+        with self._lock:
+            return self._held.holders()
+
+    def _free(self, let_go: Callable[[BatchHolders[_Rows]], Mapping[BatchId, _Rows]]) -> None:
+        with self._freeing() as freed:
+            for rows in let_go(self._held).values():
+                self._in_blocks[rows.blocks] -= 1
+                if not self._in_blocks[rows.blocks]:
+                    del self._in_blocks[rows.blocks]
+                    freed.append(rows.blocks)
+
+    @contextmanager
+    def _freeing(self) -> Iterator[list[Blocks]]:
+        """With the lock, a list; what was put into it is freed behind the lock, for that is a call to the JVM."""
+        freed: list[Blocks] = []
+        with self._lock:
+            yield freed
+            self._at_work += bool(freed)
+        if not freed:
+            return
+        try:
+            for blocks in freed:
+                blocks.free()
+        finally:
+            with self._lock:
+                self._at_work -= 1
+                self._lock.notify_all()

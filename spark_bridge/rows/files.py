@@ -1,0 +1,75 @@
+"""Rows written as files into a folder of their own, which is used or discarded as a whole, and read again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from flykka.spark_bridge.rows.materialise import together
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql.types import StructType
+
+    from flykka.spark_bridge.rows.filesystem import FileStatus, FileSystem
+
+FileFormat = Literal["parquet", "json", "csv"]
+Options = tuple[tuple[str, str], ...]
+
+_COMMITTER: Options = (
+    # Nobody reads the folder before it is complete: neither a second rename nor a marker is needed.
+    ("mapreduce.fileoutputcommitter.algorithm.version", "2"),
+    ("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"),
+)
+
+
+_PATTERN = frozenset("{}[]*?\\")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLayout:
+    """How rows become files: the format, options of Spark's writer for it, the columns that name their folders."""
+
+    format: FileFormat = "parquet"
+    options: Options = ()
+    partition_by: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.format + (f" partitioned by {', '.join(self.partition_by)}" if self.partition_by else "")
+
+
+PARQUET = FileLayout()
+
+
+def read_parquet(session: SparkSession, folders: Sequence[str], schema: StructType | None = None) -> DataFrame:
+    """The rows of folders that `write_files` has written: all of them, or an error."""
+    # Whatever the application has set for its own reading, no row may be left out.
+    reader = session.read.format("parquet").options(ignoreMissingFiles=False, ignoreCorruptFiles=False)
+    return rows_at(reader if schema is None else reader.schema(schema), folders)
+
+
+def rows_at(reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
+    """What a reader finds at paths that are no patterns: a bracket in a name is a bracket.
+
+    Told so, Spark 4 takes for each path that looks like a pattern all the paths that it was given. So each of these is
+    read by itself.
+    """
+    reader = reader.option("__globPaths__", "false")
+    alone = [path for path in paths if _PATTERN.intersection(path)]
+    others = [path for path in paths if not _PATTERN.intersection(path)]
+    return together([reader.load(some) for some in ([others] if others else []) + [[path] for path in alone]])
+
+
+def write_files(
+    filesystem: FileSystem, rows: DataFrame, folder: str, layout: FileLayout = PARQUET
+) -> tuple[FileStatus, ...]:
+    """Write rows into a folder that is not there yet; the files. One Spark job. What it raises notes the folder."""
+    writer = rows.write.mode("error").options(**dict(layout.options)).options(**dict(_COMMITTER))
+    try:
+        writer.partitionBy(*layout.partition_by).format(layout.format).save(folder)
+    except Exception as raised:
+        # Spark does not say where a disk is full.
+        raised.add_note(f"written was to {folder}")
+        raise
+    return tuple(filesystem.files_below(folder))

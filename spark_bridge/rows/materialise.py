@@ -1,0 +1,100 @@
+"""Rows computed once, kept in the executors and counted, by a single Spark job.
+
+Rows are given as slices, frames of one schema that are planned side by side and run as one: what is aggregated slice by
+slice needs no shuffle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+
+from flykka.spark_bridge.rows.batches import Blocks
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+    from pyspark.sql.types import StructType
+
+    from flykka.spark_bridge.attempt.scope import AttemptScope
+
+Slices = tuple[DataFrame, ...]
+
+_OBJECT_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Materialised:
+    """Blocks, and what was counted on the way."""
+
+    blocks: Blocks
+    numbers: Mapping[str, Any]
+
+    @property
+    def frame(self) -> DataFrame:
+        """All the rows."""
+        return self.blocks.frame
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return int(self.numbers.get("rows", 0))
+
+
+def together(slices: Sequence[DataFrame]) -> DataFrame:
+    """The rows of all slices."""
+    return reduce(DataFrame.unionAll, slices)
+
+
+def materialise(scope: AttemptScope, rows: DataFrame, numbers: Mapping[str, Column]) -> Materialised:
+    """Compute rows into blocks, with the aggregates `numbers` and, under `rows`, their count."""
+    observation, observed = counted(rows, numbers)
+    scope.check()
+    blocks = Blocks(observed.localCheckpoint(eager=True))
+    return Materialised(blocks=blocks, numbers=numbers_of(observation))
+
+
+def counted(rows: DataFrame, numbers: Mapping[str, Column]) -> tuple[Observation, DataFrame]:
+    """Rows that are counted when an action runs over them."""
+    observation = Observation()
+    wanted = {"rows": F.count(F.lit(1)), **numbers}
+    return observation, rows.observe(observation, *(column.alias(name) for name, column in wanted.items()))
+
+
+def is_complete(observation: Observation) -> bool:
+    """Whether an action has run over the observed rows; Spark notes it before the action returns."""
+    assert observation._jo is not None, "nothing was observed"
+    return bool(observation._jo.future().isCompleted())
+
+
+def numbers_of(observation: Observation) -> Mapping[str, Any]:
+    """What was counted. To be called after the action has succeeded: a failed one says 0 rows.
+
+    Empty where Spark's optimizer found that there are no rows, and left the counting out with them.
+    """
+    assert observation._jo is not None, "nothing was observed"
+    return observation.get if observation._jo.getRow().length() else {}
+
+
+def partitions_of(blocks: Blocks, partitions: Sequence[int], session: SparkSession) -> DataFrame:
+    """A frame of some of the Spark partitions; the others are not touched when it is read."""
+    jvm = session.sparkContext._jvm
+    assert jvm is not None
+    # A Scala set is a function that says of an element whether it is in it.
+    wanted = jvm.scala.jdk.javaapi.CollectionConverters.asScala(list(partitions)).toSet()
+    pruned = jvm.org.apache.spark.rdd.PartitionPruningRDD.create(blocks.rdd, wanted)
+    java_schema = blocks.frame._jdf.schema()
+    return DataFrame(session._jsparkSession.internalCreateDataFrame(pruned, java_schema, False), session)
+
+
+def estimated_bytes(schema: StructType, rows: int) -> int:
+    """About how large rows of this schema are in memory."""
+    width = sum(_OBJECT_BYTES if field.dataType.simpleString() in _WIDE else 8 for field in schema)
+    return rows * (8 + width)
+
+
+_WIDE = frozenset({"string", "binary"})

@@ -1,0 +1,72 @@
+"""Which rows go to which subtask: by key group, as keyed state is owned.
+
+The key group of a row is Spark's hash of its keys modulo the maximal parallelism; a subtask owns an even, contiguous
+range of key groups, by Flink's rule. `repartitionById` puts the rows of subtask i into Spark partitions of its own, so
+a slice is read without touching the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from flykka.spark_bridge.rows.materialise import Materialised, materialise, partitions_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame
+
+    from flykka.messages.state.handles import KeyGroupRange
+    from flykka.spark_bridge.attempt.scope import AttemptScope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyGroups:
+    """The key groups of one edge or one operator's state."""
+
+    keys: tuple[Column | str, ...]
+    max_parallelism: int
+
+    def of_row(self) -> Column:
+        """The key group of a row."""
+        return F.pmod(F.hash(*self.keys), F.lit(self.max_parallelism))
+
+    def owner(self, parallelism: int) -> Column:
+        """The subtask that owns the key group of a row."""
+        return F.floor(self.of_row() * F.lit(parallelism) / F.lit(self.max_parallelism)).cast("int")
+
+    def within(self, rows: DataFrame, owned: KeyGroupRange) -> DataFrame:
+        """The rows whose key group is in a range."""
+        return rows.where(self.of_row().between(owned.start, owned.end))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sliced:
+    """A materialisation in slices, with the rows of each."""
+
+    materialised: Materialised
+    slices: tuple[DataFrame, ...]
+    rows: tuple[int, ...]
+
+
+def materialise_slices(
+    scope: AttemptScope, rows: DataFrame, groups: KeyGroups, parallelism: int, numbers: Mapping[str, Column]
+) -> Sliced:
+    """Compute rows into one slice per subtask, in one Spark job that counts `numbers` too."""
+    owner = groups.owner(parallelism)
+    per_slice = max(1, rows.sparkSession.sparkContext.defaultParallelism // parallelism)
+    partition = owner * F.lit(per_slice) + F.pmod(F.xxhash64(*groups.keys), F.lit(per_slice)).cast("int")
+    counts = {f"slice_{index}": F.count_if(owner == index) for index in range(parallelism)}
+    made = materialise(scope, rows.repartitionById(parallelism * per_slice, partition), {**numbers, **counts})
+    slices = tuple(
+        partitions_of(made.blocks, range(index * per_slice, (index + 1) * per_slice), rows.sparkSession)
+        for index in range(parallelism)
+    )
+    return Sliced(
+        materialised=made,
+        slices=slices,
+        rows=tuple(int(made.numbers.get(f"slice_{index}", 0)) for index in range(parallelism)),
+    )

@@ -1,0 +1,1 @@
+"""The Spark session and its JVM: started, adopted, archived, interrupted."""

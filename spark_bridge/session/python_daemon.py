@@ -1,0 +1,55 @@
+"""Spark's daemon of Python workers, whose workers end with the attempt they work for.
+
+When a job is cancelled, Spark looks after two seconds whether a Python worker is still at it, and kills it some time
+later: till then a function that sleeps or computes runs on, with all it does to the world, and occupies a core. Here a
+thread of each worker looks five times a second whether the attempt is cancelled, which the driver says by an empty file
+named after it, and ends the process. Driver and workers must share a file system: a local master has it.
+
+Started by Spark as `python -m flykka.spark_bridge.session.python_daemon` (`spark.python.daemon.module`).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from socket import socket
+from threading import Event, Thread
+
+from pyspark import TaskContext, daemon
+
+FOLDER_VARIABLE = "FLYKKA_CANCELLED_ATTEMPTS"
+"""The environment variable of workers that names the folder of those files."""
+
+ATTEMPT_PROPERTY = "flykka.attempt"
+"""The local property of Spark jobs that names the attempt, as the file is called."""
+
+_LOOK_SECONDS = 0.2
+
+
+def end_with_attempt(folder: Path) -> None:
+    """Look again and again, and end this process without another word when the attempt in hand is cancelled."""
+    pause = Event()
+    while not pause.wait(_LOOK_SECONDS):
+        # A worker is used again for other tasks: which one it is at is looked up every time.
+        task = TaskContext.get()
+        attempt = None if task is None else task.getLocalProperty(ATTEMPT_PROPERTY)
+        if attempt is not None and (folder / attempt).exists():
+            os._exit(1)
+
+
+def main() -> None:
+    """Run the daemon."""
+    run_worker = daemon.worker
+    folder = os.environ.get(FOLDER_VARIABLE)
+
+    def watched_worker(sock: socket, authenticated: bool) -> int:
+        if folder is not None:
+            Thread(target=end_with_attempt, args=(Path(folder),), name="attempt watch", daemon=True).start()
+        return run_worker(sock, authenticated)
+
+    daemon.worker = watched_worker
+    daemon.manager()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,237 @@
+"""The Spark session: made for the application, or adopted from it.
+
+A session of the user's is left as it was found. What our plans need is set on a clone of it (one SparkContext, the
+same catalog and temporary views, settings of its own), which `engine_session` makes.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import signal
+import sys
+import threading
+import warnings
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.find_spark_home import _find_spark_home
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+
+from flykka.spark_bridge.errors import SessionError
+from flykka.spark_bridge.session import python_daemon
+from flykka.spark_bridge.session.class_archive import reading_options
+from flykka.spark_bridge.session.deferred_interrupts import DeferredInterrupts
+from flykka.spark_bridge.session.gateway import ensure_gateway
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+logger = logging.getLogger("flykka.spark_bridge")
+
+_NEW_CONTEXT = {
+    # One long stage must not starve the others: every attempt has a pool of its own.
+    "spark.scheduler.mode": "FAIR",
+    # Our tasks take some milliseconds: Spark would let one wait three seconds for the executor that has its rows.
+    "spark.locality.wait": "100ms",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # Of hash maps and sorters: Spark would take 64 MiB in a heap of 4 GiB, and the garbage collector pays for it.
+    "spark.buffer.pageSize": "2m",
+}
+
+CANCELLED_FOLDER = f"spark.executorEnv.{python_daemon.FOLDER_VARIABLE}"
+"""The setting that names the folder in which cancelled attempts are noted, where Python workers look there."""
+
+_OF_ONE_CONTEXT = frozenset(
+    ("spark.app.id", "spark.app.startTime", "spark.app.submitTime", "spark.driver.port", "spark.executor.id")
+)
+"""What a context adds to its settings itself: the next one has others."""
+
+_ENGINE = {
+    # Our plans are small and many: planning them again while they run costs more than it gains.
+    "spark.sql.adaptive.enabled": "false",
+    # Slices that are planned side by side stay partitions of their own: Spark would run two of one partition as one.
+    "spark.sql.unionOutputPartitioning": "false",
+    # Shuffle files outlive the rows of a batch otherwise.
+    "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
+    # Event times go into files as integers: exact, and with statistics that say what a file holds.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+
+
+_PARTITIONS = {
+    # Spark's defaults are meant for terabytes; more tasks than cores only cost here.
+    "spark.sql.shuffle.partitions": 200,
+    # Where many paths are read, a job looks at them first, each in a task of its own: that took longer than reading.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": 10_000,
+}
+"""Numbers of partitions, by Spark's setting and with its default: never more than there are cores."""
+
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""The quick compiler alone, and a garbage collector without threads: a second sooner of five."""
+
+_ON_ONE_MACHINE = {
+    # And the driver looks at a hundred local files in less time than it takes to start that job.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": str(2**31 - 1),
+}
+
+
+def spark_session(
+    master: str = "local[*]",
+    app_name: str = "flykka",
+    config: Mapping[str, str] | None = None,
+    *,
+    short_lived: bool = False,
+) -> SparkSession:
+    """The active session, or a new one with `config` over our own settings.
+
+    The JVM of a `short_lived` one starts sooner, and computes more slowly.
+
+    Raises:
+        SessionError: no session can be started.
+    """
+    if SparkContext._active_spark_context is not None:
+        _spare_jobs_from_interrupts()
+        # Without a setting of ours: they would be applied to the session that is there.
+        return SparkSession.builder.getOrCreate()
+    # Workers would start the first python3 on PATH, which need not have what the application imports.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    log_options = _log_options()
+    settings = {
+        "spark.master": master,
+        "spark.app.name": app_name,
+        **_NEW_CONTEXT,
+        **_local_settings(master),
+        # Spark reads the default options before the extra ones: what a user says in these stays, and wins.
+        "spark.driver.defaultJavaOptions": " ".join((log_options, reading_options(), _SHORT_LIVED * short_lived)),
+        **(config or {}),
+    }
+    builder = SparkSession.builder
+    for key, text in settings.items():
+        builder = builder.config(key, text)
+    with DeferredInterrupts() as interrupts:
+        try:
+            conf = SparkConf().setAll(list(settings.items()))
+            ensure_gateway(conf)
+            SparkContext.getOrCreate(conf)
+            # The context has installed its own handler, and the session takes another second.
+            interrupts.defer()
+            session = builder.getOrCreate()
+        except Exception as failed:
+            raise SessionError(f"no Spark session at {master}: {failed}") from failed
+    if log_options:
+        # Options are for a JVM that starts: this one may have been there before.
+        session.sparkContext.setLogLevel("ERROR")
+        # PySpark writes a line of JSON about each query that fails; what fails in a job is told with the job.
+        for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+            PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    return session
+
+
+def restarted_session(settings: Mapping[str, str]) -> SparkSession:
+    """A session with the settings of one that was stopped, in the same JVM.
+
+    Raises:
+        SessionError: no session can be started.
+    """
+    stopped = SparkContext._active_spark_context
+    if stopped is not None:
+        # It was stopped on the JVM's side, and PySpark has not heard of it.
+        stopped.stop()
+    kept = {key: text for key, text in settings.items() if key not in _OF_ONE_CONTEXT}
+    try:
+        SparkContext.getOrCreate(SparkConf().setAll(list(kept.items())))
+        return SparkSession.builder.getOrCreate()
+    except Exception as failed:
+        raise SessionError(f"no Spark session at {kept.get('spark.master')}: {failed}") from failed
+
+
+def stop_session(session: SparkSession) -> None:
+    """Stop a session; where its JVM is gone there is nothing to stop."""
+    try:
+        with warnings.catch_warnings():
+            # PySpark's own, for a JVM that is gone.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            session.stop()
+    except (OSError, Py4JError) as gone:
+        logger.info("Spark cannot be stopped: %s", gone)
+
+
+def session_is_there() -> bool:
+    """Whether `spark_session` would adopt a session rather than start one."""
+    return SparkContext._active_spark_context is not None
+
+
+def jobs_run() -> int:
+    """How many Spark jobs without a job group have been run in this process, as far as Spark remembers them."""
+    context = SparkContext._active_spark_context
+    return 0 if context is None else len(context.statusTracker().getJobIdsForGroup(None))
+
+
+def engine_session(session: SparkSession) -> SparkSession:
+    """A session beside the user's, with the settings that our plans need.
+
+    Raises:
+        SessionError: the session is one of Spark Connect, or its context is stopped.
+    """
+    context = getattr(session, "sparkContext", None)
+    if not isinstance(context, SparkContext) or context._jsc is None:
+        raise SessionError("flykka needs a classic Spark session whose context runs")
+    clone = SparkSession(context, session._jsparkSession.cloneSession())
+    for key, text in _ENGINE.items():
+        clone.conf.set(key, text)
+    for key, text in _ON_ONE_MACHINE.items() if str(context.master).startswith("local") else ():
+        clone.conf.set(key, text)
+    for key, partitions in _PARTITIONS.items():
+        configured = int(clone.conf.get(key) or partitions)
+        clone.conf.set(key, str(min(configured, max(1, context.defaultParallelism))))
+    return clone
+
+
+def _local_settings(master: str) -> dict[str, str]:
+    if not master.startswith("local"):
+        return {}
+    settings = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    if _workers_find_flykka():
+        # On other machines nobody knows what the workers can import.
+        settings["spark.python.daemon.module"] = python_daemon.__name__
+        settings[CANCELLED_FOLDER] = folder = mkdtemp(prefix="flykka-cancelled-")
+        atexit.register(rmtree, folder, ignore_errors=True)
+    return settings
+
+
+def _log_options() -> str:
+    """No option where Spark's own configuration folder says how it logs: then that is the user's matter."""
+    folder = os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf")
+    if Path(folder, "log4j2.properties").exists():
+        return ""
+    return f"-Dlog4j2.configurationFile={Path(__file__).resolve().with_name('log4j2.properties').as_uri()}"
+
+
+def _workers_find_flykka() -> bool:
+    """Whether a fresh interpreter finds this package: it is installed, or on PYTHONPATH."""
+    try:
+        distribution("flykka")
+    except PackageNotFoundError:
+        root = Path(__file__).parents[3].resolve()
+        roots = (Path(entry).resolve() for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry)
+        return root in roots
+    return True
+
+
+def _spare_jobs_from_interrupts() -> None:
+    """Take away the handler of SIGINT that the SparkContext of a user's session has installed, if it is still there."""
+    if threading.current_thread() is threading.main_thread():
+        handler = signal.getsignal(signal.SIGINT)
+        if getattr(handler, "__module__", None) == SparkContext.__module__:
+            # What is interrupted is interrupted as without Spark. What the handler replaced nobody can say.
+            signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,0 +1,295 @@
+"""A coordinator's machine and a world around it: virtual timers, a counter, a storage that answers or waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from flykka.actors.checkpoint_coordinator.master_hooks import MasterHooks, MasterTriggerRestoreHook
+from flykka.actors.errors import MasterHookError
+from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint.coordinator import CheckpointCoordinatorMachine
+from flykka.actors.machines.checkpoint.effects import CoordinatorEffect, TimerKind
+from flykka.actors.machines.checkpoint.events import CoordinatorEvent
+from flykka.actors.machines.checkpoint.pending import CoordinatedJob
+from flykka.actors.machines.checkpoint.plan import PlannedTask
+from flykka.actors.machines.checkpoint.properties import CheckpointProperties
+from flykka.messages.checkpointing.checkpoint import (
+    AcknowledgeCheckpoint,
+    CheckpointDeclineReason,
+    CheckpointMetrics,
+    DeclineCheckpoint,
+    SnapshotType,
+)
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.control.checkpoint_coordination import (
+    CheckpointIds,
+    CheckpointIdsNotDrawn,
+    CheckpointsRecovered,
+    CheckpointTimedOut,
+    FinalCheckpointRetryDue,
+    MasterHookFailed,
+    MasterHookRestoreFailed,
+    MasterHooksRestored,
+    MasterHooksTriggered,
+    MetadataWriteFailed,
+    MetadataWritten,
+    PeriodicTriggerDue,
+)
+from flykka.messages.graph.job_graph import CheckpointingSettings
+from flykka.messages.state.handles import (
+    ExclusiveStateHandle,
+    OperatorSubtaskState,
+    SharedStateHandle,
+    TaskStateSnapshot,
+)
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, OperatorId
+from flykka.runtime.errors import serialized
+
+JOB = JobId("job")
+E = TypeVar("E")
+Timer = tuple[TimerKind, int | None]
+HookEffect = effects.TriggerMasterHooks | effects.RestoreMasterHooks | effects.CloseMasterHooks
+
+
+def settings(**changed: Any) -> CheckpointingSettings:
+    return CheckpointingSettings(directory="/checkpoints", **{"max_concurrent": 1_000, **changed})
+
+
+def task(
+    attempt: str, state: ExecutionState = ExecutionState.RUNNING, *, is_source: bool = True, **changed: Any
+) -> PlannedTask:
+    alone = {"vertex_id": JobVertexId(attempt), "subtask": 0, "parallelism": 1, "max_parallelism": 128}
+    return PlannedTask(attempt=ExecutionAttemptId(attempt), state=state, is_source=is_source, **{**alone, **changed})
+
+
+def snapshot(*, shared: Iterable[str] = (), exclusive: Iterable[str] = ()) -> TaskStateSnapshot:
+    return TaskStateSnapshot(
+        operators=(
+            OperatorSubtaskState(
+                operator_id=OperatorId("operator"),
+                shared=tuple(SharedStateHandle(state_id=name, path=name, rows=1, size_bytes=1) for name in shared),
+                exclusive=tuple(ExclusiveStateHandle(path=name, size_bytes=1) for name in exclusive),
+            ),
+        )
+    )
+
+
+def acknowledgement(
+    attempt: str,
+    checkpoint_id: int,
+    state: TaskStateSnapshot | None = None,
+    *,
+    job: JobId = JOB,
+    metrics: CheckpointMetrics | None = None,
+) -> AcknowledgeCheckpoint:
+    return AcknowledgeCheckpoint(
+        job_id=job,
+        attempt=ExecutionAttemptId(attempt),
+        checkpoint_id=checkpoint_id,
+        state=state,
+        metrics=metrics or CheckpointMetrics(),
+    )
+
+
+class Ids:
+    """A counter from 1 on."""
+
+    def __init__(self) -> None:
+        self.next = 1
+
+    def draw(self) -> int:
+        self.next += 1
+        return self.next - 1
+
+    def skip_to(self, checkpoint_id: int) -> None:
+        self.next = max(self.next, checkpoint_id)
+
+
+class Coordination:
+    """Hands events to the machine and answers its effects; `log` is every effect so far, in order."""
+
+    def __init__(
+        self,
+        *tasks: PlannedTask,
+        operator_coordinators: bool = False,
+        storage_answers: bool = True,
+        hooks: Sequence[MasterTriggerRestoreHook] = (),
+        recovers: bool = True,
+        **changed: Any,
+    ) -> None:
+        self.hooks = MasterHooks(hooks)
+        self.machine = CheckpointCoordinatorMachine(
+            CoordinatedJob(job_id=JOB),
+            settings(**changed),
+            operator_coordinators=operator_coordinators,
+            master_hooks=self.hooks.identifiers,
+        )
+        self.now = 0
+        self.log: list[CoordinatorEffect] = []
+        self.ids = Ids()
+        self.timers: dict[Timer, int] = {}
+        self.storage_answers = storage_answers
+        self.storage_fails = self.counter_fails = False
+        self.while_an_id_is_drawn: Callable[[], None] = lambda: None
+        if recovers:
+            self.recover()
+        if tasks:
+            self.handle(events.TasksChanged(tasks=tasks))
+
+    def handle(self, event: CoordinatorEvent) -> list[CoordinatorEffect]:
+        """All effects of the event and of the answers to them."""
+        already = len(self.log)
+        made = self.machine.handle(event, self.now)
+        self.machine.check()
+        self.log += made
+        for effect in made:
+            self._answer(effect)
+        return self.log[already:]
+
+    def recover(
+        self, *completed: CompletedCheckpoint, adopted: CompletedCheckpoint | None = None
+    ) -> list[CoordinatorEffect]:
+        """The store says what the job has had before."""
+        ids = CheckpointIds(first=self.ids.next, count=1)
+        return self.handle(CheckpointsRecovered(ids=ids, completed=completed, adopted=adopted))
+
+    def trigger(self, properties: CheckpointProperties | None = None) -> list[CoordinatorEffect]:
+        return self.handle(events.TriggerRequested(properties=properties or CheckpointProperties()))
+
+    def acknowledge(
+        self, attempt: str, checkpoint_id: int, state: TaskStateSnapshot | None = None, **changed: Any
+    ) -> list[CoordinatorEffect]:
+        return self.handle(acknowledgement(attempt, checkpoint_id, state, **changed))
+
+    def decline(
+        self,
+        attempt: str,
+        checkpoint_id: int,
+        reason: CheckpointDeclineReason = CheckpointDeclineReason.CHECKPOINT_DECLINED,
+    ) -> list[CoordinatorEffect]:
+        return self.handle(
+            DeclineCheckpoint(
+                job_id=JOB, attempt=ExecutionAttemptId(attempt), checkpoint_id=checkpoint_id, reason=reason
+            )
+        )
+
+    def set_state(self, attempt: str, state: ExecutionState) -> list[CoordinatorEffect]:
+        return self.handle(events.TaskStateChanged(attempt=ExecutionAttemptId(attempt), state=state))
+
+    def written(self, checkpoint_id: int) -> list[CoordinatorEffect]:
+        return self.handle(MetadataWritten(checkpoint_id=checkpoint_id, path=f"chk-{checkpoint_id}"))
+
+    def advance(self, ms: int) -> None:
+        """Let virtual time pass; what is due goes off in order."""
+        end = self.now + ms
+        while due := sorted((at, timer) for timer, at in self.timers.items() if at <= end):
+            self.now, timer = due[0]
+            del self.timers[timer]
+            self.handle(_goes_off(timer))
+        self.now = end
+
+    def effects(self, kind: type[E]) -> list[E]:
+        """Every effect of one kind so far."""
+        return [effect for effect in self.log if isinstance(effect, kind)]
+
+    def disposed(self) -> list[str]:
+        """What was deleted so far, checkpoints and state, in order."""
+        return [
+            path
+            for effect in self.effects(effects.Dispose)
+            for path in (*effect.checkpoints, *(handle.path for handle in effect.state))
+        ]
+
+    def completed(self) -> list[int]:
+        return [checkpoint.checkpoint_id for checkpoint in self.machine.completed]
+
+    def _answer(self, effect: CoordinatorEffect) -> None:
+        match effect:
+            case effects.DrawCheckpointId() if self.counter_fails:
+                cause = SerializedThrowable(type_name="StoreUnavailableError", message="the store cannot be reached")
+                self.handle(CheckpointIdsNotDrawn(cause=cause))
+            case effects.DrawCheckpointId():
+                self.while_an_id_is_drawn()
+                self.handle(events.CheckpointIdDrawn(checkpoint_id=self.ids.draw()))
+            case effects.StartTimer(kind=kind, delay_ms=delay_ms, checkpoint_id=checkpoint_id):
+                self.timers[kind, checkpoint_id] = self.now + delay_ms
+            case effects.CancelTimer(kind=kind, checkpoint_id=checkpoint_id):
+                self.timers.pop((kind, checkpoint_id), None)
+            case effects.WriteMetadata(checkpoint=checkpoint) if self.storage_fails:
+                cause = SerializedThrowable(type_name="OSError", message="disk full")
+                self.handle(MetadataWriteFailed(checkpoint_id=checkpoint.checkpoint_id, cause=cause))
+            case effects.WriteMetadata(checkpoint=checkpoint) if self.storage_answers:
+                self.written(checkpoint.checkpoint_id)
+            case effects.Dispose() | effects.DeleteJob() if self.storage_answers:
+                self.handle(events.DisposalEnded())
+            case effects.TriggerMasterHooks() | effects.RestoreMasterHooks() | effects.CloseMasterHooks():
+                self._run_hooks(effect)
+            case _:
+                pass
+
+    def _run_hooks(self, effect: HookEffect) -> None:
+        match effect:
+            case effects.TriggerMasterHooks(checkpoint_id=checkpoint_id, timestamp_ms=timestamp_ms):
+                try:
+                    states = self.hooks.trigger(checkpoint_id, timestamp_ms)
+                except MasterHookError as failure:
+                    self.handle(MasterHookFailed(checkpoint_id=checkpoint_id, cause=serialized(failure)))
+                else:
+                    self.handle(MasterHooksTriggered(checkpoint_id=checkpoint_id, states=states))
+            case effects.RestoreMasterHooks(version=version, checkpoint_id=restored_id, states=restored):
+                try:
+                    self.hooks.restore(restored_id, restored)
+                except MasterHookError as failure:
+                    self.handle(MasterHookRestoreFailed(version=version, cause=serialized(failure)))
+                else:
+                    self.handle(MasterHooksRestored(version=version))
+            case effects.CloseMasterHooks():
+                self.hooks.close()
+
+
+def _goes_off(timer: Timer) -> CoordinatorEvent:
+    match timer:
+        case (TimerKind.PERIODIC, _):
+            return PeriodicTriggerDue()
+        case (TimerKind.FINAL_RETRY, _):
+            return FinalCheckpointRetryDue()
+        case (_, checkpoint_id):
+            assert checkpoint_id is not None
+            return CheckpointTimedOut(checkpoint_id=checkpoint_id)
+
+
+SOURCE, SINK = task("source"), task("sink", is_source=False)
+
+
+def two_tasks(**changed: Any) -> Coordination:
+    """A source and a sink, both running."""
+    return Coordination(SOURCE, SINK, **changed)
+
+
+def complete(world: Coordination, checkpoint_id: int, **state: Any) -> None:
+    """A checkpoint of two tasks that goes well; the sink acknowledges the state."""
+    world.trigger()
+    world.acknowledge("source", checkpoint_id)
+    world.acknowledge("sink", checkpoint_id, snapshot(**state) if state else None)
+
+
+def completed(checkpoint_id: int, *, job: str = "job", savepoint: bool = False, **others: Any) -> CompletedCheckpoint:
+    """A checkpoint of which only the identity matters."""
+    return CompletedCheckpoint(
+        job_id=JobId(job),
+        checkpoint_id=checkpoint_id,
+        timestamp_ms=0,
+        duration_ms=0,
+        task_states=(),
+        snapshot_type=SnapshotType.SAVEPOINT if savepoint else SnapshotType.CHECKPOINT,
+        path=f"chk-{checkpoint_id}",
+        **others,
+    )
+
+
+def shared(name: str) -> SharedStateHandle:
+    """The handle that `snapshot(shared=[name])` holds."""
+    return SharedStateHandle(state_id=name, path=name, rows=1, size_bytes=1)

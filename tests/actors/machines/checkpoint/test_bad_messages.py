@@ -1,0 +1,188 @@
+"""Messages for foreign jobs, dead attempts and unknown checkpoints, doubled, reordered, late: nothing comes of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
+from flykka.actors.machines.checkpoint.events import CoordinatorEvent
+from flykka.actors.machines.ignore import Ignore
+from flykka.messages.checkpointing.checkpoint import (
+    CheckpointDeclineReason,
+    DeclineCheckpoint,
+    OperatorCoordinatorsSnapshotted,
+)
+from flykka.messages.control.checkpoint_coordination import (
+    CheckpointTimedOut,
+    FinalCheckpointRetryDue,
+    PeriodicTriggerDue,
+)
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId
+from tests.actors.machines.checkpoint.coordinating import (
+    JOB,
+    Coordination,
+    acknowledgement,
+    complete,
+    snapshot,
+    task,
+    two_tasks,
+)
+
+FOREIGN = JobId("another job")
+DEAD = ExecutionAttemptId("former attempt")
+
+
+def decline(attempt: str, checkpoint_id: int, job: JobId = JOB) -> DeclineCheckpoint:
+    return DeclineCheckpoint(job_id=job, attempt=ExecutionAttemptId(attempt), checkpoint_id=checkpoint_id)
+
+
+def only_ignored(made: list[CoordinatorEffect]) -> bool:
+    return [type(effect) for effect in made] == [Ignore]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        acknowledgement("source", 1, job=FOREIGN),
+        acknowledgement("source", 1, snapshot(exclusive=["of another job"], shared=["x"]), job=FOREIGN),
+        decline("source", 1, FOREIGN),
+        OperatorCoordinatorsSnapshotted(job_id=FOREIGN, checkpoint_id=1, states=()),
+        OperatorCoordinatorsSnapshotted(job_id=JOB, checkpoint_id=1, states=()),
+        acknowledgement("source", 99),
+        acknowledgement(DEAD, 1),
+        decline("source", 99),
+        CheckpointTimedOut(checkpoint_id=99),
+        events.TaskStateChanged(attempt=DEAD, state=ExecutionState.FAILED),
+        PeriodicTriggerDue(),
+        FinalCheckpointRetryDue(),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_what_concerns_nothing_known_is_ignored(message: CoordinatorEvent) -> None:
+    world = two_tasks()
+    world.trigger()
+
+    made = world.handle(message)
+
+    assert only_ignored(made)
+    assert world.machine.pending[1].awaited == {"source", "sink"}
+
+
+def test_state_of_a_foreign_job_is_not_ours_to_delete() -> None:
+    world = two_tasks()
+    world.trigger()
+
+    world.handle(acknowledgement("source", 1, snapshot(exclusive=["theirs"]), job=FOREIGN))
+
+    assert world.disposed() == []
+
+
+def test_state_of_a_dead_attempt_is_deleted() -> None:
+    world = two_tasks()
+    world.trigger()
+
+    world.acknowledge(DEAD, 1, snapshot(exclusive=["lost"], shared=["x"]))
+
+    assert sorted(world.disposed()) == ["lost", "x"]
+    assert world.machine.pending[1].awaited == {"source", "sink"}
+
+
+def test_state_that_a_dead_attempt_shares_with_the_living_is_kept() -> None:
+    world = two_tasks()
+    complete(world, 1, shared=["x"])
+    world.trigger()
+
+    world.acknowledge(DEAD, 2, snapshot(exclusive=["lost"], shared=["x"]))
+
+    assert world.disposed() == ["lost"]
+
+
+def test_what_comes_twice_counts_once_and_its_second_state_is_the_first() -> None:
+    world = two_tasks()
+    world.trigger()
+
+    made = [world.acknowledge("source", 1, snapshot(exclusive=["s"])) for _ in range(3)]
+    world.acknowledge("sink", 1)
+    again = world.acknowledge("source", 1, snapshot(exclusive=["s"]))
+
+    assert [only_ignored(each) for each in made] == [False, True, True]
+    assert only_ignored(again)
+    assert (world.completed(), world.disposed()) == ([1], [])
+
+
+def test_a_decline_after_the_acknowledgement_still_gives_the_checkpoint_up() -> None:
+    world = two_tasks(tolerable_failures=9)
+    world.trigger()
+    world.acknowledge("source", 1, snapshot(exclusive=["s"]))
+
+    world.decline("source", 1)
+    late = world.acknowledge("sink", 1, snapshot(exclusive=["t"]))
+
+    assert world.disposed() == ["s", "t"]
+    assert isinstance(late[0], Ignore)
+
+
+def test_state_that_comes_late_in_parts_is_deleted_part_by_part_and_once() -> None:
+    world = two_tasks(tolerable_failures=9)
+    world.trigger()
+    world.decline("source", 1)
+
+    for part in ("channels", "chain", "channels"):
+        world.acknowledge("sink", 1, snapshot(exclusive=[part]))
+
+    assert world.disposed() == ["channels", "chain"]
+
+
+def test_an_answer_that_comes_before_the_tasks_were_told_counts() -> None:
+    world = two_tasks(operator_coordinators=True)
+    world.trigger()
+
+    world.acknowledge("source", 1)
+    world.acknowledge("sink", 1)
+    early = world.completed()
+    world.handle(OperatorCoordinatorsSnapshotted(job_id=JOB, checkpoint_id=1, states=()))
+
+    assert (early, world.completed()) == ([], [1])
+
+
+def test_what_the_attempts_of_a_former_life_say_reaches_no_new_checkpoint() -> None:
+    world = two_tasks(tolerable_failures=0)
+    world.trigger()
+    world.handle(events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+    world.handle(events.TasksChanged(tasks=(task("source 2"), task("sink 2", is_source=False))))
+    world.trigger()
+
+    world.acknowledge("source", 1, snapshot(exclusive=["s"]))
+    world.decline("sink", 1)
+    world.acknowledge("source", 2)
+    world.handle(CheckpointTimedOut(checkpoint_id=1))
+
+    assert world.machine.pending[2].awaited == {"source 2", "sink 2"}
+    assert world.effects(effects.FailJob) == []
+    assert world.disposed() == ["s"]
+
+
+def test_one_task_is_told_nothing_that_is_over_while_others_hear_of_an_abort() -> None:
+    world = Coordination(task("a"), task("b"), tolerable_failures=9)
+    world.trigger()
+    world.set_state("a", ExecutionState.FAILED)
+
+    world.decline("b", 1)
+
+    assert [told.attempt for told in world.effects(effects.NotifyAborted)] == ["b"]
+
+
+def test_a_checkpoint_long_forgotten_is_told_from_one_that_completed() -> None:
+    world = two_tasks()
+    for checkpoint_id in range(1, 20):
+        complete(world, checkpoint_id)
+
+    forgotten = world.acknowledge("source", 1, snapshot(exclusive=["old"]))
+    latest = world.acknowledge("source", 19, snapshot(exclusive=["doubled"]))
+
+    assert isinstance(forgotten[0], Ignore)
+    assert only_ignored(latest)
+    assert "old" in world.disposed()
+    assert "doubled" not in world.disposed()

@@ -1,0 +1,196 @@
+"""What becomes of the state of a checkpoint that is given up, late, doubled or subsumed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint.properties import for_final_checkpoint
+from flykka.actors.machines.ignore import Ignore
+from flykka.messages.checkpointing.checkpoint import (
+    CheckpointDeclineReason,
+)
+from flykka.messages.control.checkpoint_coordination import CheckpointTimedOut, MetadataWriteFailed
+from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState, SharedStateHandle
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
+from tests.actors.machines.checkpoint.coordinating import (
+    complete,
+    shared,
+    snapshot,
+    two_tasks,
+)
+
+
+def test_what_is_being_added_to_the_store_cannot_be_given_up_any_more() -> None:
+    world = two_tasks(storage_answers=False, tolerable_failures=1)
+    complete(world, 1, shared=["x"], exclusive=["s"])
+
+    late = world.handle(CheckpointTimedOut(checkpoint_id=1))
+    late += world.decline("sink", 1)
+    late += world.handle(events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+    world.written(1)
+
+    assert {type(effect) for effect in late} == {Ignore}
+    assert world.completed() == [1]
+    assert world.disposed() == []
+
+
+def test_what_the_store_has_not_taken_is_given_up() -> None:
+    world = two_tasks(storage_answers=False, tolerable_failures=1)
+    complete(world, 1, exclusive=["s"])
+
+    made = world.handle(_write_failed(1))
+
+    failed = CheckpointDeclineReason.FINALIZE_CHECKPOINT_FAILURE
+    assert effects.ReportAborted(checkpoint_id=1, reason=failed) in made
+    assert world.completed() == []
+    assert world.disposed() == ["s"]
+
+
+def test_what_the_store_takes_behind_a_newer_one_is_subsumed() -> None:
+    world = two_tasks(storage_answers=False)
+    complete(world, 1, exclusive=["s 1"], shared=["x", "y"])
+    complete(world, 2, exclusive=["s 2"], shared=["y", "z"])
+    newer = world.written(2)
+
+    older = world.written(1)
+
+    assert effects.ReportAborted(checkpoint_id=1, reason=CheckpointDeclineReason.SUBSUMED) in older
+    assert not [effect for effect in older if isinstance(effect, effects.NotifyComplete)]
+    assert not [effect for effect in newer if isinstance(effect, effects.Dispose | effects.ReportAborted)]
+    assert effects.Dispose(retained=(1,), checkpoints=("chk-1",)) in older
+    assert world.completed() == [2]
+    assert world.disposed() == ["s 1", "chk-1"]
+
+
+def test_a_newer_checkpoint_subsumes_the_older_pending_ones() -> None:
+    world = two_tasks()
+    world.trigger()
+    world.acknowledge("source", 1, snapshot(exclusive=["s"]))
+    world.trigger()
+
+    world.acknowledge("source", 2)
+    world.acknowledge("sink", 2)
+
+    assert world.completed() == [2]
+    assert effects.ReportAborted(checkpoint_id=1, reason=CheckpointDeclineReason.SUBSUMED) in world.log
+    assert world.disposed() == ["s"]
+    assert world.effects(effects.FailJob) == []
+
+
+def test_what_a_younger_pending_checkpoint_may_refer_to_outlives_the_completion_of_one_without_it() -> None:
+    world = two_tasks()
+    complete(world, 1, shared=["x"])
+    world.trigger()
+    world.trigger()
+    for checkpoint_id, state in ((2, snapshot(shared=["x again"])), (3, snapshot(shared=["x"]))):
+        world.acknowledge("source", checkpoint_id, state)
+        world.acknowledge("sink", checkpoint_id)
+
+    assert world.completed() == [3]
+    assert "x" not in world.disposed()
+
+
+def test_what_a_final_checkpoint_refers_to_outlives_the_completion_of_a_younger_one() -> None:
+    world = two_tasks()
+    world.trigger(for_final_checkpoint())
+    world.trigger()
+    world.acknowledge("source", 1, snapshot(shared=["x"]))
+    for name in ("source", "sink"):
+        world.acknowledge(name, 2)
+    world.acknowledge("sink", 1)
+
+    assert set(world.completed()) <= {1, 2}
+    assert "x" not in world.disposed()
+
+
+def test_a_duplicate_is_not_discarded_not_even_when_the_checkpoint_is_over() -> None:
+    world = two_tasks()
+    complete(world, 1, exclusive=["s"], shared=["x"])
+
+    again = world.acknowledge("sink", 1, snapshot(exclusive=["s"], shared=["x"]))
+
+    assert [type(effect) for effect in again] == [Ignore]
+
+
+def test_state_that_comes_late_is_discarded_once() -> None:
+    world = two_tasks()
+    world.trigger()
+    world.acknowledge("source", 1, snapshot(exclusive=["s"]))
+    world.decline("sink", 1)
+
+    world.acknowledge("source", 1, snapshot(exclusive=["s"]))
+    world.acknowledge("sink", 1, snapshot(exclusive=["late"]))
+
+    assert world.disposed() == ["s", "late"]
+
+
+def test_a_living_attempt_may_refer_again_to_the_shared_state_of_a_checkpoint_that_was_given_up() -> None:
+    world = two_tasks(tolerable_failures=9)
+    world.trigger()
+    world.decline("source", 1)
+    world.acknowledge("sink", 1, snapshot(shared=["x"]))
+
+    complete(world, 2, shared=["x", "y"])
+
+    assert world.disposed() == []
+    assert list(world.effects(effects.ReportCompleted)[0].checkpoint.task_states[1].state.operators[0].shared) == [  # type: ignore[union-attr]
+        shared("x"),
+        shared("y"),
+    ]
+
+
+def test_shared_state_of_attempts_that_are_over_goes_at_once() -> None:
+    world = two_tasks()
+    complete(world, 1, shared=["x"])
+
+    world.acknowledge("former", 2, snapshot(shared=["x", "y"]))
+
+    assert world.disposed() == ["y"]
+
+
+def test_shared_state_that_is_there_already_is_kept_once() -> None:
+    world = two_tasks(retained=2)
+    complete(world, 1, shared=["x"])
+    rewritten = SharedStateHandle(state_id="x", path="elsewhere", rows=1, size_bytes=1)
+
+    world.trigger()
+    world.acknowledge("source", 2)
+    state = snapshot(shared=["x"])
+    [operator] = state.operators
+    world.acknowledge("sink", 2, type(state)(operators=(_with_shared(operator, rewritten),)))
+
+    assert world.disposed() == ["elsewhere"]
+    assert world.effects(effects.ReportCompleted)[1].checkpoint.task_states[1].state == state
+
+
+def test_subsuming_deletes_the_checkpoint_its_state_and_what_only_it_referred_to() -> None:
+    world = two_tasks()
+    complete(world, 1, exclusive=["s"], shared=["x", "y"])
+
+    complete(world, 2, shared=["y"])
+
+    [disposal] = world.effects(effects.Dispose)
+    assert disposal == effects.Dispose(
+        retained=(1,), checkpoints=("chk-1",), state=(ExclusiveStateHandle(path="s", size_bytes=1), shared("x"))
+    )
+
+
+def test_messages_of_other_jobs_are_left_alone() -> None:
+    world = two_tasks()
+    world.trigger()
+
+    made = world.acknowledge("sink", 1, snapshot(exclusive=["theirs"]), job=JobId("other"))
+
+    assert [type(effect) for effect in made] == [Ignore]
+    assert world.machine.pending[1].awaited == {"source", "sink"}
+
+
+def _write_failed(checkpoint_id: int) -> MetadataWriteFailed:
+    cause = SerializedThrowable(type_name="OSError", message="disk full")
+    return MetadataWriteFailed(checkpoint_id=checkpoint_id, cause=cause)
+
+
+def _with_shared(state: OperatorSubtaskState, *handles: SharedStateHandle) -> OperatorSubtaskState:
+    return replace(state, shared=handles)

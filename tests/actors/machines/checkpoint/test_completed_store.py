@@ -1,0 +1,34 @@
+"""What a store retains, and what of it is left to whoever takes a job over."""
+
+from __future__ import annotations
+
+from flykka.actors.machines.checkpoint.completed_store import CompletedCheckpointStore
+from flykka.actors.machines.checkpoint.properties import for_checkpoint
+from flykka.messages.control.job import JobStatus
+from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
+from tests.actors.machines.checkpoint.coordinating import completed
+
+NEVER = for_checkpoint(ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS)
+
+
+def ids(store: CompletedCheckpointStore) -> list[int]:
+    return [checkpoint.checkpoint_id for checkpoint in store]
+
+
+def test_they_are_kept_by_id_however_they_complete() -> None:
+    store = CompletedCheckpointStore(2)
+
+    gone = [checkpoint.checkpoint_id for number in (3, 1, 2) for checkpoint in store.add(completed(number))]
+
+    assert (ids(store), gone) == ([2, 3], [1])
+
+
+def test_a_savepoint_stays_whatever_becomes_of_the_job() -> None:
+    store = CompletedCheckpointStore(3, NEVER)
+    store.add(completed(1))
+    store.add(completed(2, savepoint=True))
+
+    kept = store.shutdown(JobStatus.FINISHED)
+
+    assert [checkpoint.checkpoint_id for checkpoint in kept] == [2]
+    assert len(store) == 0

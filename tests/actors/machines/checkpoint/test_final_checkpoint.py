@@ -1,0 +1,132 @@
+"""The one checkpoint more that a finished input needs, however it has to be come by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint.effects import TimerKind
+from flykka.actors.machines.ignore import Ignore
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.tasks.task import ExecutionState
+from tests.actors.machines.checkpoint.coordinating import Coordination, task
+
+
+def at_the_end(**changed: Any) -> Coordination:
+    world = Coordination(task("a"), **{"max_concurrent": 1, **changed})
+    world.handle(events.SchedulerStarted())
+    return world
+
+
+def test_it_is_taken_at_once_without_interval_and_without_pause() -> None:
+    world = at_the_end(min_pause_ms=60_000)
+    world.trigger()
+    world.acknowledge("a", 1)
+
+    world.handle(events.FinalCheckpointRequested())
+
+    assert list(world.machine.pending) == [2]
+
+
+def test_it_waits_for_the_one_that_is_pending() -> None:
+    world = at_the_end()
+    world.trigger()
+
+    world.handle(events.FinalCheckpointRequested())
+    while_pending = list(world.machine.pending)
+    world.acknowledge("a", 1)
+
+    assert while_pending == [1]
+    assert list(world.machine.pending) == [2]
+
+
+def test_it_waits_for_a_request_whose_id_is_on_its_way() -> None:
+    world = at_the_end()
+    world.while_an_id_is_drawn = lambda: _once(world, events.FinalCheckpointRequested())
+    world.trigger()
+
+    world.acknowledge("a", 1)
+
+    assert world.completed() == [1]
+    assert list(world.machine.pending) == [2]
+
+
+def test_it_begins_where_the_request_before_it_was_declined_too_late() -> None:
+    world = at_the_end(interval_ms=100)
+
+    def meanwhile() -> None:
+        world.while_an_id_is_drawn = lambda: None
+        world.handle(events.SchedulerStopped())
+        world.handle(events.FinalCheckpointRequested())
+
+    world.while_an_id_is_drawn = meanwhile
+    world.advance(100)
+
+    assert effects.TriggerDeclined(reason=CheckpointDeclineReason.PERIODIC_SCHEDULER_SHUTDOWN) in world.log
+    assert list(world.machine.pending) == [2]
+
+
+def test_nothing_is_triggered_after_it() -> None:
+    world = at_the_end(interval_ms=100)
+    world.handle(events.FinalCheckpointRequested())
+
+    world.acknowledge("a", 1)
+    world.advance(10_000)
+    again = world.handle(events.FinalCheckpointRequested())
+
+    assert world.completed() == [1]
+    assert world.timers == {}
+    assert [type(effect) for effect in again] == [Ignore]
+
+
+def test_it_is_tried_again_after_a_while_when_it_fails() -> None:
+    world = at_the_end(tolerable_failures=9)
+    world.handle(events.FinalCheckpointRequested())
+
+    world.decline("a", 1)
+    at_once = list(world.machine.pending)
+    world.advance(1_000)
+
+    assert at_once == []
+    assert list(world.machine.pending) == [2]
+
+
+def test_it_is_tried_again_when_all_tasks_run() -> None:
+    world = Coordination(task("a", ExecutionState.DEPLOYING))
+
+    world.handle(events.FinalCheckpointRequested())
+    world.set_state("a", ExecutionState.RUNNING)
+
+    assert list(world.machine.pending) == [1]
+
+
+def test_new_attempts_have_not_asked_for_it() -> None:
+    world = at_the_end(tolerable_failures=9)
+    world.handle(events.FinalCheckpointRequested())
+    world.decline("a", 1)
+
+    world.handle(events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+    world.handle(events.TasksChanged(tasks=(task("a 2"),)))
+    world.advance(10_000)
+    not_asked = list(world.machine.pending)
+    world.handle(events.FinalCheckpointRequested())
+
+    assert (TimerKind.FINAL_RETRY, None) not in world.timers
+    assert not_asked == []
+    assert list(world.machine.pending) == [2]
+
+
+def test_a_scheduler_that_is_stopped_late_only_delays_it() -> None:
+    world = at_the_end()
+    world.handle(events.FinalCheckpointRequested())
+
+    world.handle(events.SchedulerStopped())
+    world.advance(1_000)
+    world.acknowledge("a", 2)
+
+    assert world.completed() == [2]
+
+
+def _once(world: Coordination, event: events.FinalCheckpointRequested) -> None:
+    world.while_an_id_is_drawn = lambda: None
+    world.handle(event)

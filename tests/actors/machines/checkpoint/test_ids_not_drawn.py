@@ -1,0 +1,91 @@
+"""The store that checkpoint ids come from cannot be used: whoever wants a checkpoint hears so, and the job goes on."""
+
+from __future__ import annotations
+
+from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint.effects import CheckpointFailure, TimerKind
+from flykka.actors.machines.checkpoint.final_checkpoint import Stop
+from flykka.actors.machines.checkpoint.properties import for_savepoint
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.wire.failure import SerializedThrowable
+from tests.actors.machines.checkpoint.coordinating import Coordination, task
+
+
+def without_ids(interval_ms: int = 100) -> Coordination:
+    world = Coordination(task("a"), max_concurrent=1, interval_ms=interval_ms)
+    world.counter_fails = True
+    return world
+
+
+def failure(times: str = "") -> CheckpointFailure:
+    message = f"no id could be drawn for it{times}: the store cannot be reached"
+    cause = SerializedThrowable(type_name="StoreUnavailableError", message=message)
+    return CheckpointFailure(reason=CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE, cause=cause)
+
+
+def want_savepoint(world: Coordination, request_id: str) -> None:
+    world.handle(events.TriggerRequested(properties=for_savepoint(f"at {request_id}"), request_id=request_id))
+
+
+def test_whoever_wants_a_savepoint_is_answered_with_the_reason_and_how_often_in_a_row() -> None:
+    world = without_ids()
+
+    want_savepoint(world, "first")
+    want_savepoint(world, "second")
+
+    assert world.effects(effects.ReportSavepointFailed) == [
+        effects.ReportSavepointFailed(request_id="first", failure=failure()),
+        effects.ReportSavepointFailed(request_id="second", failure=failure(", 2 times in a row")),
+    ]
+
+
+def test_an_id_that_is_drawn_ends_the_row() -> None:
+    world = without_ids()
+    want_savepoint(world, "first")
+    world.counter_fails = False
+    world.trigger()
+    world.acknowledge("a", 1)
+    world.counter_fails = True
+
+    want_savepoint(world, "second")
+
+    assert [each.failure for each in world.effects(effects.ReportSavepointFailed)] == [failure()] * 2
+
+
+def test_the_clockwork_asks_again_with_its_next_tick_and_no_failure_of_the_job_follows() -> None:
+    world = without_ids()
+    world.handle(events.SchedulerStarted())
+
+    world.advance(350)
+    failed = world.effects(effects.TriggerDeclined)
+    world.counter_fails = False
+    world.advance(100)
+
+    assert [declined.cause for declined in failed][-1] == failure(", 3 times in a row").cause
+    assert list(world.machine.pending) == [1]
+    assert world.effects(effects.FailJob) == []
+
+
+def test_a_stop_is_refused_and_the_job_goes_on() -> None:
+    world = without_ids()
+
+    world.handle(events.StopRequested(stop=Stop(request_id="stop")))
+    world.counter_fails = False
+    world.advance(10_000)
+
+    assert world.effects(effects.ReportStopFailed) == [
+        effects.ReportStopFailed(checkpoint_id=None, failure=failure(), request_id="stop")
+    ]
+    assert not world.machine.pending
+
+
+def test_the_final_checkpoint_of_an_input_that_has_ended_is_tried_again_after_a_while() -> None:
+    world = without_ids()
+
+    world.handle(events.FinalCheckpointRequested())
+    timers = list(world.timers)
+    world.counter_fails = False
+    world.advance(1_000)
+
+    assert timers == [(TimerKind.FINAL_RETRY, None)]
+    assert [pending.properties.is_final for pending in world.machine.pending.values()] == [True]

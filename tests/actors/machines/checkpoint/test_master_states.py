@@ -1,0 +1,161 @@
+"""Master hooks have their turn before the tasks, and what they want back comes back before the job starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint.coordinator import CheckpointCoordinatorMachine
+from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
+from flykka.actors.machines.checkpoint.pending import CoordinatedJob
+from flykka.actors.machines.checkpoint.properties import CheckpointProperties, for_checkpoint
+from flykka.actors.machines.ignore import Ignore
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, MasterState
+from flykka.messages.control.checkpoint_coordination import (
+    CheckpointIds,
+    CheckpointsRecovered,
+    MasterHookFailed,
+    MasterHookRestoreFailed,
+    MasterHooksRestored,
+    MasterHooksTriggered,
+)
+from flykka.messages.control.job import JobStatus
+from flykka.messages.wire.failure import SerializedThrowable
+from tests.actors.machines.checkpoint.coordinating import JOB, acknowledgement, completed, settings, task
+
+STATE = MasterState(identifier="a", data=b"state")
+BROKEN = SerializedThrowable(type_name="ValueError", message="broken")
+
+
+class Hooked:
+    """A machine with hooks that answer when the test says so."""
+
+    def __init__(self, *hooks: str, **changed: Any) -> None:
+        self.machine = CheckpointCoordinatorMachine(
+            CoordinatedJob(job_id=JOB), settings(**changed), operator_coordinators=False, master_hooks=hooks
+        )
+        self.handle(CheckpointsRecovered(ids=CheckpointIds(first=1, count=8)))
+        self.handle(events.TasksChanged(tasks=(task("source"),)))
+
+    def handle(self, event: Any) -> list[CoordinatorEffect]:
+        made = self.machine.handle(event, 0)
+        self.machine.check()
+        return made
+
+    def trigger(self, checkpoint_id: int = 1) -> list[CoordinatorEffect]:
+        self.handle(events.TriggerRequested(properties=_checkpoint()))
+        return self.handle(events.CheckpointIdDrawn(checkpoint_id=checkpoint_id))
+
+
+def _checkpoint() -> CheckpointProperties:
+    return for_checkpoint()
+
+
+def test_no_task_hears_of_a_checkpoint_before_the_hooks_have_run() -> None:
+    job = Hooked("a")
+
+    began = job.trigger()
+    hooked = job.handle(MasterHooksTriggered(checkpoint_id=1, states=(STATE,)))
+    acknowledged = job.handle(acknowledgement("source", 1))
+
+    assert effects.TriggerMasterHooks(checkpoint_id=1, timestamp_ms=0) in began
+    assert not [effect for effect in began if isinstance(effect, effects.TriggerTask)]
+    assert [type(effect) for effect in hooked] == [effects.TriggerTask]
+    [write] = [effect for effect in acknowledged if isinstance(effect, effects.WriteMetadata)]
+    assert write.checkpoint.master_states == (STATE,)
+
+
+def test_a_hook_that_fails_gives_up_the_checkpoint_and_not_the_job() -> None:
+    job = Hooked("a")
+    job.trigger()
+
+    made = job.handle(MasterHookFailed(checkpoint_id=1, cause=BROKEN))
+
+    failure = CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE
+    assert effects.ReportAborted(checkpoint_id=1, reason=failure) in made
+    assert not [effect for effect in made if isinstance(effect, effects.FailJob | effects.NotifyAborted)]
+
+
+@pytest.mark.parametrize(
+    "late", [MasterHooksTriggered(checkpoint_id=1), MasterHookFailed(checkpoint_id=1, cause=BROKEN)]
+)
+def test_hooks_that_answer_late_or_twice_change_nothing(late: Any) -> None:
+    job = Hooked("a")
+    job.trigger()
+    job.handle(MasterHooksTriggered(checkpoint_id=1))
+
+    again = job.handle(late)
+    unknown = job.handle(MasterHooksTriggered(checkpoint_id=99))
+    nobody = job.handle(MasterHooksRestored(version=3))
+
+    assert [type(effect) for effect in [*again, *unknown, *nobody]] == [Ignore] * 3
+
+
+def test_the_next_request_waits_for_the_hooks() -> None:
+    job = Hooked("a")
+    job.trigger()
+
+    waiting = job.handle(events.TriggerRequested(properties=_checkpoint()))
+    released = job.handle(MasterHooksTriggered(checkpoint_id=1))
+
+    assert waiting == []
+    assert effects.DrawCheckpointId() in released
+
+
+def test_nobody_learns_what_the_job_starts_from_before_the_hooks_know() -> None:
+    job = Hooked("a", "b")
+    checkpoint = completed(13, master_states=(STATE,))
+
+    asked = job.handle(events.CheckpointAdopted(version=1, checkpoint=checkpoint))
+    answered = job.handle(MasterHooksRestored(version=1))
+
+    assert asked[-1] == effects.RestoreMasterHooks(version=1, checkpoint_id=13, states=(("a", b"state"), ("b", None)))
+    assert answered == [effects.Restore(version=1, checkpoint=checkpoint)]
+
+
+def test_without_a_checkpoint_they_are_reset() -> None:
+    job = Hooked("a")
+
+    made = job.handle(events.RestoreRequested(version=1))
+
+    assert made[-1] == effects.RestoreMasterHooks(version=1, checkpoint_id=None, states=(("a", None),))
+
+
+def test_a_checkpoint_without_master_states_is_nothing_to_them() -> None:
+    job = Hooked("a")
+    checkpoint = completed(13)
+
+    made = job.handle(events.CheckpointAdopted(version=1, checkpoint=checkpoint))
+
+    assert made[-1] == effects.Restore(version=1, checkpoint=checkpoint)
+
+
+def test_state_of_a_hook_that_is_gone_keeps_the_job_from_starting_unless_it_may_be_let_go() -> None:
+    strict, lenient = Hooked("b"), Hooked("b")
+    checkpoint = completed(13, master_states=(STATE,))
+
+    refused = strict.handle(events.CheckpointAdopted(version=1, checkpoint=checkpoint))
+    allowed = lenient.handle(events.CheckpointAdopted(version=1, checkpoint=checkpoint, allow_unmatched=True))
+
+    assert isinstance(refused[-1], effects.RestoreFailed)
+    assert refused[-1].cause.message.startswith("checkpoint 13 holds state of the master hooks a, and the job has none")
+    assert allowed[-1] == effects.RestoreMasterHooks(version=1, checkpoint_id=13, states=(("b", None),))
+
+
+def test_a_hook_that_cannot_go_back_keeps_the_job_from_starting() -> None:
+    job = Hooked("a")
+    job.handle(events.RestoreRequested(version=1))
+
+    made = job.handle(MasterHookRestoreFailed(version=1, cause=BROKEN))
+
+    assert made == [effects.RestoreFailed(version=1, cause=BROKEN)]
+
+
+def test_they_are_closed_when_the_job_has_ended() -> None:
+    job = Hooked("a")
+
+    made = job.handle(events.Shutdown(job_status=JobStatus.CANCELED))
+
+    assert effects.CloseMasterHooks() in made

@@ -1,0 +1,169 @@
+"""A coordinator goes on with what the one before it has completed, and stops when somebody else goes on."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import pytest
+
+from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
+from flykka.actors.machines.checkpoint.events import CoordinatorEvent
+from flykka.actors.machines.checkpoint.properties import for_final_checkpoint
+from flykka.actors.machines.ignore import Ignore
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.control.checkpoint_coordination import (
+    CheckpointLeadershipLost,
+    CheckpointsNotRecovered,
+    MetadataWritten,
+)
+from flykka.messages.control.job import JobStatus
+from flykka.messages.wire.failure import SerializedThrowable
+from tests.actors.machines.checkpoint.coordinating import SINK, SOURCE, Coordination, complete, two_tasks
+
+E = TypeVar("E", bound=CoordinatorEffect)
+
+LOST = CheckpointLeadershipLost(cause=SerializedThrowable(type_name="LeadershipLostError", message="another leads"))
+UNREADABLE = SerializedThrowable(type_name="CheckpointNotFoundError", message="chk-1/_metadata: there is no such file")
+
+
+def taken_over(
+    *completed: CompletedCheckpoint, adopted: CompletedCheckpoint | None = None, **changed: Any
+) -> Coordination:
+    """A coordinator of a job that has had these, with new attempts of its tasks."""
+    world = Coordination(recovers=False, **changed)
+    world.ids.skip_to(max((checkpoint.checkpoint_id for checkpoint in completed), default=0) + 1)
+    world.recover(*completed, adopted=adopted)
+    world.handle(events.TasksChanged(tasks=(SOURCE, SINK)))
+    return world
+
+
+def completed_by(world: Coordination) -> tuple[CompletedCheckpoint, ...]:
+    return tuple(world.machine.completed)
+
+
+def of(kind: type[E], made: list[CoordinatorEffect]) -> list[E]:
+    return [effect for effect in made if isinstance(effect, kind)]
+
+
+def test_nobody_starts_from_anything_before_it_is_known_what_there_is() -> None:
+    before = two_tasks()
+    complete(before, 1)
+    world = Coordination(recovers=False)
+
+    asked = world.handle(events.RestoreRequested(version=0, path="/savepoint"))
+    answered = world.recover(*completed_by(before))
+
+    assert asked == []
+    assert answered == [effects.Restore(version=0, checkpoint=completed_by(before)[0])]
+
+
+def test_a_job_that_has_nothing_yet_starts_from_what_it_was_given() -> None:
+    world = Coordination(recovers=False)
+    world.handle(events.RestoreRequested(version=3, path="/savepoint", allow_unmatched=True))
+
+    made = world.recover()
+
+    assert made == [effects.ReadMetadata(version=3, path="/savepoint", allow_unmatched=True)]
+
+
+def test_what_was_completed_before_is_subsumed_and_shared_state_goes_with_its_last_reference() -> None:
+    before = two_tasks(retained=2)
+    complete(before, 1, shared=["x", "y"], exclusive=["s 1"])
+    complete(before, 2, shared=["y", "z"], exclusive=["s 2"])
+    world = taken_over(*completed_by(before), retained=2)
+
+    complete(world, 3, shared=["z"])
+    complete(world, 4, shared=["z"])
+
+    assert world.completed() == [3, 4]
+    assert world.effects(effects.Dispose)[0].retained == (1,)
+    assert world.disposed() == ["chk-1", "s 1", "x", "chk-2", "s 2", "y"]
+
+
+def test_a_job_that_retains_fewer_than_it_has_lets_go_of_the_oldest() -> None:
+    before = two_tasks(retained=3)
+    for checkpoint_id in (1, 2, 3):
+        complete(before, checkpoint_id)
+
+    world = taken_over(*completed_by(before), retained=2)
+
+    assert world.completed() == [2, 3]
+    assert world.disposed() == ["chk-1"]
+
+
+def test_what_a_job_began_with_stays_somebody_elses_across_a_takeover() -> None:
+    earlier = two_tasks()
+    complete(earlier, 1, shared=["theirs"], exclusive=["their own"])
+    [adopted] = completed_by(earlier)
+    before = two_tasks()
+    before.handle(events.CheckpointAdopted(version=0, checkpoint=adopted))
+    before.handle(events.TasksChanged(tasks=(SOURCE, SINK)))
+    before.ids.skip_to(2)
+    complete(before, 2, shared=["theirs", "ours"])
+    world = taken_over(*completed_by(before), adopted=adopted)
+
+    complete(world, 3)
+    ended = world.handle(events.Shutdown(job_status=JobStatus.FINISHED))
+
+    assert world.disposed() == ["chk-2", "ours"]
+    assert of(effects.DeleteJob, ended) == [effects.DeleteJob(continued=adopted.path)]
+
+
+def test_a_job_taken_over_before_its_first_checkpoint_starts_from_what_it_began_with() -> None:
+    earlier = two_tasks()
+    complete(earlier, 1)
+    [adopted] = completed_by(earlier)
+    world = Coordination(recovers=False)
+    world.handle(events.RestoreRequested(version=0, path=adopted.path))
+
+    assert world.recover(adopted=adopted) == [effects.Restore(version=0, checkpoint=adopted)]
+
+
+def test_a_job_whose_checkpoints_cannot_be_read_does_not_start_and_deletes_nothing() -> None:
+    world = Coordination(recovers=False)
+    world.handle(events.RestoreRequested(version=0))
+
+    refused = world.handle(CheckpointsNotRecovered(cause=UNREADABLE))
+    ended = world.handle(events.Shutdown(job_status=JobStatus.FAILED))
+
+    assert refused == [effects.RestoreFailed(version=0, cause=UNREADABLE)]
+    assert of(effects.ReportStopped, ended) == [effects.ReportStopped(retained=())]
+    assert of(effects.Dispose, ended) == of(effects.DeleteJob, ended) == []
+
+
+def test_once_somebody_else_leads_nothing_is_completed_told_or_deleted() -> None:
+    world = two_tasks(storage_answers=False)
+    complete(world, 1, shared=["x"])
+    world.written(1)
+    complete(world, 2, shared=["y"], exclusive=["s"])
+    world.trigger()
+
+    made = world.handle(LOST)
+    for event in (
+        MetadataWritten(checkpoint_id=2, path="chk-2"),
+        events.DisposalEnded(),
+        events.PendingAborted(reason=effects.CheckpointDeclineReason.JOB_FAILOVER_REGION),
+        events.RestoreRequested(version=1),
+        events.TriggerRequested(properties=for_final_checkpoint()),
+    ):
+        made += world.handle(event)
+
+    assert {type(effect) for effect in made} <= {Ignore}
+    assert world.machine.pending == {}
+
+
+@pytest.mark.parametrize("is_lost_first", [True, False])
+def test_who_leads_no_more_ends_and_leaves_everything(is_lost_first: bool) -> None:
+    world = two_tasks(storage_answers=False)
+    complete(world, 1)
+    world.written(1)
+    complete(world, 2, exclusive=["s"])
+    shutdown = events.Shutdown(job_status=JobStatus.FAILED)
+    happens: list[CoordinatorEvent] = [LOST, shutdown] if is_lost_first else [shutdown, LOST]
+
+    made = [effect for event in happens for effect in world.handle(event)]
+
+    assert of(effects.ReportStopped, made) == [effects.ReportStopped(retained=("chk-1",))]
+    assert world.disposed() == []
+    assert of(effects.DeleteJob, made) == []

@@ -1,0 +1,176 @@
+"""What new attempts start from, and what a job leaves when it ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.ignore import Ignore
+from flykka.messages.checkpointing.checkpoint import (
+    CheckpointDeclineReason,
+)
+from flykka.messages.control.job import JobStatus
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import ExecutionAttemptId
+from tests.actors.machines.checkpoint.coordinating import (
+    SINK,
+    SOURCE,
+    complete,
+    snapshot,
+    task,
+    two_tasks,
+)
+
+
+def test_tasks_that_are_replaced_complete_nothing_any_more() -> None:
+    world = two_tasks(storage_answers=False)
+    world.trigger()
+    world.acknowledge("source", 1)
+
+    world.handle(events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+    refused = world.trigger()
+    world.acknowledge("sink", 1)
+    world.handle(events.TasksChanged(tasks=(task("source 2"), task("sink 2", is_source=False))))
+    world.trigger()
+
+    assert world.completed() == []
+    assert refused == [effects.TriggerDeclined(reason=CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING)]
+    assert world.machine.pending[2].awaited == {"source 2", "sink 2"}
+
+
+def test_new_attempts_wait_until_what_is_being_written_is_there_or_not() -> None:
+    world = two_tasks(storage_answers=False, retained=2)
+    complete(world, 1)
+    world.written(1)
+    complete(world, 2)
+
+    asked = world.handle(events.RestoreRequested(version=5))
+    answered = world.written(2)
+
+    assert not [effect for effect in asked if isinstance(effect, effects.Restore)]
+    [restore] = [effect for effect in answered if isinstance(effect, effects.Restore)]
+    assert (restore.version, restore.checkpoint.checkpoint_id if restore.checkpoint else None) == (5, 2)
+    assert not [effect for effect in answered if isinstance(effect, effects.NotifyComplete)]
+
+
+def test_a_job_without_checkpoints_starts_from_the_beginning() -> None:
+    world = two_tasks()
+
+    made = world.handle(events.RestoreRequested(version=0))
+
+    assert made == [effects.Restore(version=0, checkpoint=None)]
+
+
+def test_a_checkpoint_of_an_earlier_job_is_started_from_and_never_deleted() -> None:
+    earlier = two_tasks()
+    complete(earlier, 1, exclusive=["s"], shared=["x"])
+    [adopted] = earlier.machine.completed
+    world = two_tasks()
+    world.ids.skip_to(2)
+
+    made = world.handle(events.CheckpointAdopted(version=1, checkpoint=adopted))
+    world.handle(events.TasksChanged(tasks=(SOURCE, SINK)))
+    complete(world, 2, shared=["x", "y"])
+    complete(world, 3, shared=["y"])
+
+    assert made == [effects.Restore(version=1, checkpoint=adopted)]
+    assert world.disposed() == ["chk-2"]
+
+
+def test_ids_go_on_across_restarts_of_the_tasks() -> None:
+    world = two_tasks()
+    complete(world, 1)
+
+    world.handle(events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+    world.handle(events.TasksChanged(tasks=(SOURCE, SINK)))
+    world.trigger()
+
+    assert list(world.machine.pending) == [2]
+
+
+@pytest.mark.parametrize("status", [JobStatus.FINISHED, JobStatus.CANCELED])
+def test_a_job_that_ends_well_or_is_cancelled_leaves_nothing(status: JobStatus) -> None:
+    world = two_tasks()
+    complete(world, 1, shared=["x"])
+    world.trigger()
+
+    made = world.handle(events.Shutdown(job_status=status))
+
+    assert made[-2:] == [effects.DeleteJob(), effects.ReportStopped(retained=())]
+    assert list(world.machine.pending) == []
+
+
+def test_a_job_that_fails_keeps_its_checkpoints_and_nothing_else() -> None:
+    world = two_tasks(retained=2)
+    complete(world, 1, shared=["x"])
+    world.trigger()
+    world.acknowledge("sink", 2, snapshot(shared=["x", "y"], exclusive=["s"]))
+
+    made = world.handle(events.Shutdown(job_status=JobStatus.FAILED))
+
+    assert world.disposed() == ["s", "y"]
+    assert made[-1] == effects.ReportStopped(retained=("chk-1",))
+
+
+def test_checkpointing_has_stopped_when_nothing_is_written_or_deleted_any_more() -> None:
+    world = two_tasks(storage_answers=False)
+    complete(world, 1)
+
+    stopped = [world.handle(events.Shutdown(job_status=JobStatus.FINISHED))]
+    stopped.append(world.written(1))
+    stopped.append(world.handle(events.DisposalEnded()))
+
+    assert effects.DeleteJob() not in stopped[0]
+    assert stopped[1][-1] == effects.DeleteJob()
+    assert stopped[2] == [effects.ReportStopped(retained=())]
+
+
+@pytest.mark.parametrize("status", [JobStatus.SUSPENDED, JobStatus.FAILED, JobStatus.FINISHED])
+def test_what_is_pending_at_the_shutdown_is_given_up_because_of_it_whatever_became_of_the_job(
+    status: JobStatus,
+) -> None:
+    world = two_tasks()
+    world.trigger()
+
+    world.handle(events.Shutdown(job_status=status))
+
+    [aborted] = world.effects(effects.ReportAborted)
+    assert aborted.reason is CheckpointDeclineReason.COORDINATOR_SHUTDOWN
+
+
+def test_a_coordinator_is_shut_down_once() -> None:
+    world = two_tasks()
+    world.handle(events.Shutdown(job_status=JobStatus.FINISHED))
+
+    again = world.handle(events.Shutdown(job_status=JobStatus.FAILED))
+    started = world.handle(events.SchedulerStarted())
+    stranger = world.handle(events.TaskStateChanged(attempt=ExecutionAttemptId("nobody"), state=ExecutionState.RUNNING))
+
+    assert [type(effect) for made in (again, started, stranger) for effect in made] == [Ignore] * 3
+
+
+def test_a_checkpoint_of_an_earlier_job_is_not_among_what_a_job_leaves() -> None:
+    earlier = two_tasks()
+    complete(earlier, 1)
+    [adopted] = earlier.machine.completed
+    world = two_tasks()
+
+    world.handle(events.CheckpointAdopted(version=1, checkpoint=adopted))
+    made = world.handle(events.Shutdown(job_status=JobStatus.FAILED))
+
+    assert made == [effects.DeleteJob(), effects.ReportStopped(retained=())]
+
+
+def test_a_job_that_has_gone_on_from_a_checkpoint_and_leaves_none_says_from_which() -> None:
+    earlier = two_tasks()
+    complete(earlier, 1)
+    [adopted] = earlier.machine.completed
+    world = two_tasks()
+    world.handle(events.CheckpointAdopted(version=1, checkpoint=adopted))
+    world.handle(events.TasksChanged(tasks=(task("source"), task("sink", is_source=False))))
+    world.ids.skip_to(2)
+    complete(world, 2)
+
+    made = world.handle(events.Shutdown(job_status=JobStatus.FINISHED))
+
+    assert made[-2:] == [effects.DeleteJob(continued=adopted.path), effects.ReportStopped(retained=())]

@@ -1,0 +1,212 @@
+"""Whoever wants a savepoint, or the job to stop, is answered once, whatever order the news comes in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flykka.actors.machines.checkpoint.savepoint_requests import (
+    AnswerSavepoint,
+    DiscardLocation,
+    InitializeLocation,
+    JobMoved,
+    RefuseSavepoint,
+    RefuseStop,
+    SavepointEffect,
+    SavepointEvent,
+    SavepointRequests,
+    SavepointWanted,
+    StopWanted,
+    TakeLastCheckpoint,
+    TakeSavepoint,
+)
+from flykka.actors.machines.ignore import Ignore
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.control.checkpoint_coordination import SavepointCompleted, SavepointFailed, StopCheckpointFailed
+from flykka.messages.control.job import JobStatus
+from flykka.messages.control.job_control import SavepointLocationInitialized, SavepointLocationRefused
+from flykka.messages.graph.job_graph import JobType
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
+
+JOB = JobId("job")
+CAUSE = SerializedThrowable(type_name="TestError", message="disk full")
+RUNNING = JobMoved(status=JobStatus.RUNNING)
+FAILING = JobMoved(status=JobStatus.FAILING, cause=CAUSE)
+
+
+def wanted(request_id: str = "s") -> SavepointWanted:
+    return SavepointWanted(request_id=request_id, directory="/savepoints")
+
+
+def stop(request_id: str = "stop", directory: str | None = "/savepoints", *, drain: bool = False) -> StopWanted:
+    return StopWanted(request_id=request_id, directory=directory, drain=drain)
+
+
+def location(request_id: str = "s") -> SavepointLocationInitialized:
+    return SavepointLocationInitialized(request_id=request_id, location=f"/savepoints/{request_id}")
+
+
+def completed(request_id: str = "s") -> SavepointCompleted:
+    return SavepointCompleted(job_id=JOB, request_id=request_id, checkpoint_id=1, path=f"/savepoints/{request_id}")
+
+
+def failed(request_id: str = "s") -> SavepointFailed:
+    reason = CheckpointDeclineReason.CHECKPOINT_DECLINED
+    return SavepointFailed(job_id=JOB, request_id=request_id, reason=reason, cause=CAUSE)
+
+
+def stop_failed(request_id: str | None = None, checkpoint_id: int | None = 3) -> StopCheckpointFailed:
+    reason = CheckpointDeclineReason.EXPIRED
+    return StopCheckpointFailed(job_id=JOB, checkpoint_id=checkpoint_id, reason=reason, request_id=request_id)
+
+
+def after(*happened: SavepointEvent) -> tuple[SavepointRequests, list[SavepointEffect]]:
+    """The machine, and what followed from the last event."""
+    requests = SavepointRequests()
+    followed: list[SavepointEffect] = []
+    for event in happened:
+        followed = requests.handle(event)
+    return requests, followed
+
+
+def test_a_savepoint_goes_from_its_folder_to_the_coordinator_to_whoever_wanted_it() -> None:
+    requests, made = after(RUNNING, wanted())
+    begun = requests.handle(location())
+    answered = requests.handle(completed())
+
+    assert made == [InitializeLocation(request_id="s", directory="/savepoints")]
+    assert begun == [TakeSavepoint(request_id="s", location="/savepoints/s")]
+    assert answered == [AnswerSavepoint(request_id="s", path="/savepoints/s")]
+    assert requests.waiting == frozenset()
+
+
+def test_a_stop_without_a_savepoint_needs_no_folder() -> None:
+    _, followed = after(RUNNING, stop(directory=None))
+
+    assert followed == [TakeLastCheckpoint(request_id="stop", location=None, drain=False)]
+
+
+def test_a_stop_that_drains_says_so_when_its_folder_is_made() -> None:
+    _, followed = after(RUNNING, stop(drain=True), location("stop"))
+
+    assert followed == [TakeLastCheckpoint(request_id="stop", location="/savepoints/stop", drain=True)]
+
+
+def test_a_savepoint_that_failed_is_refused_and_its_folder_goes() -> None:
+    _, followed = after(RUNNING, wanted(), location(), failed())
+
+    match followed:
+        case [RefuseSavepoint(request_id="s", cause=cause), DiscardLocation(location="/savepoints/s")]:
+            assert cause.message == "the savepoint failed with CHECKPOINT_DECLINED: TestError: disk full"
+        case _:
+            raise AssertionError(followed)
+
+
+def test_what_waits_for_its_folder_when_the_job_fails_is_refused_and_the_folder_goes_when_it_comes() -> None:
+    requests, refused = after(RUNNING, wanted("a"), wanted("b"), location("b"), FAILING)
+    late = requests.handle(location("a"))
+
+    assert [effect.request_id for effect in refused if isinstance(effect, RefuseSavepoint)] == ["a"]
+    assert requests.waiting == {"b"}
+    assert late == [DiscardLocation(location="/savepoints/a")]
+
+
+def test_a_stop_is_over_when_the_job_goes_another_way_and_what_comes_late_is_passed_over() -> None:
+    requests, refused = after(RUNNING, stop(directory=None), FAILING)
+    late = requests.handle(stop_failed())
+
+    assert refused == [RefuseStop(why="it became FAILING meanwhile: TestError: disk full")]
+    assert [type(effect) for effect in late] == [Ignore]
+
+
+@pytest.mark.parametrize("word", [failed("stop"), stop_failed(), stop_failed(checkpoint_id=None)])
+def test_the_folder_of_a_stop_goes_when_the_coordinator_says_that_there_is_no_savepoint(word: SavepointEvent) -> None:
+    requests, moved = after(RUNNING, stop(), location("stop"), FAILING, JobMoved(status=JobStatus.RESTARTING))
+    refused = requests.handle(word)
+
+    assert moved == []
+    assert refused == [
+        RefuseStop(why="it became FAILING meanwhile: TestError: disk full"),
+        DiscardLocation(location="/savepoints/stop"),
+    ]
+
+
+def test_a_savepoint_that_completes_while_the_job_fails_is_kept_and_named() -> None:
+    _, told = after(RUNNING, stop(), location("stop"), FAILING, completed("stop"))
+
+    [refusal] = told
+    assert isinstance(refusal, RefuseStop)
+    assert "A savepoint has been created at /savepoints/stop" in refusal.why
+
+
+def test_what_became_of_an_earlier_stop_is_not_taken_for_the_end_of_this_one() -> None:
+    requests, followed = after(RUNNING, stop("first", None), FAILING, RUNNING, stop("stop"), stop_failed("first"))
+
+    assert [type(effect) for effect in followed] == [Ignore]
+    assert requests.waiting == {"stop"}
+
+
+def test_a_job_that_fails_behind_its_last_savepoint_keeps_it_and_names_it() -> None:
+    requests, refused = after(RUNNING, stop(), location("stop"), completed("stop"), FAILING)
+
+    [refusal] = refused
+    assert isinstance(refusal, RefuseStop)
+    assert "A savepoint has been created at /savepoints/stop" in refusal.why
+    assert requests.stopped_with is None
+
+
+def test_a_job_that_has_finished_says_which_savepoint_it_was_stopped_with() -> None:
+    requests, followed = after(
+        RUNNING, stop(), location("stop"), completed("stop"), JobMoved(status=JobStatus.FINISHED)
+    )
+
+    assert followed == []
+    assert requests.stopped_with == "/savepoints/stop"
+
+
+IDS = st.sampled_from(["a", "b"])
+NEWS = st.one_of(
+    st.builds(location, IDS),
+    st.builds(location, st.just("stop")),
+    st.builds(lambda request_id: SavepointLocationRefused(request_id=request_id, cause=CAUSE), IDS),
+    st.builds(completed, IDS),
+    st.builds(completed, st.just("stop")),
+    st.builds(failed, IDS),
+    st.builds(failed, st.just("stop")),
+    st.builds(stop_failed, st.sampled_from([None, "stop", "another"])),
+    st.sampled_from([RUNNING, FAILING]),
+)
+
+
+def answers(effects: Iterable[SavepointEffect]) -> list[str]:
+    """Who was answered."""
+    told = [effect.request_id for effect in effects if isinstance(effect, AnswerSavepoint | RefuseSavepoint)]
+    return told + ["stop" for effect in effects if isinstance(effect, RefuseStop)]
+
+
+@given(st.lists(NEWS, max_size=12))
+def test_everyone_is_answered_once_or_still_waits(news: list[SavepointEvent]) -> None:
+    requests, _ = after(RUNNING)
+
+    said = [effect for event in (wanted("a"), wanted("b"), stop(), *news) for effect in requests.handle(event)]
+
+    told = answers(said)
+    assert len(told) == len(set(told))
+    assert set(told) ^ requests.waiting == {"a", "b", "stop"}
+
+
+def test_a_batch_job_has_no_savepoints_and_nothing_to_be_stopped_with() -> None:
+    requests = SavepointRequests(JobType.BATCH)
+    requests.handle(RUNNING)
+
+    (no_savepoint,) = requests.handle(wanted())
+    (no_stop,) = requests.handle(stop(directory=None))
+
+    assert isinstance(no_savepoint, RefuseSavepoint)
+    assert "batch job" in no_savepoint.cause.message
+    assert isinstance(no_stop, RefuseStop)
+    assert "cancel it" in no_stop.why

@@ -1,0 +1,292 @@
+"""A savepoint belongs to whoever asked for it: it is told to them how it ends, and nobody else deletes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint.effects import CheckpointFailure, ReportSavepointCompleted, ReportSavepointFailed
+from flykka.actors.machines.checkpoint.final_checkpoint import Stop
+from flykka.actors.machines.checkpoint.properties import for_savepoint
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, SnapshotType
+from flykka.messages.control.checkpoint_coordination import CheckpointTimedOut, MetadataWriteFailed
+from flykka.messages.control.job import JobStatus
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
+from tests.actors.machines.checkpoint.coordinating import Coordination, complete, snapshot, task, two_tasks
+
+FOLDER = "savepoints/savepoint-1"
+
+
+def savepoint(world: Coordination, request_id: str = "wish", folder: str = FOLDER) -> list[effects.CoordinatorEffect]:
+    return world.handle(events.TriggerRequested(properties=for_savepoint(folder), request_id=request_id))
+
+
+def acknowledge_all(world: Coordination, checkpoint_id: int, **state: Any) -> None:
+    world.acknowledge("source", checkpoint_id)
+    world.acknowledge("sink", checkpoint_id, snapshot(**state) if state else None)
+
+
+def failures(world: Coordination) -> list[tuple[str, CheckpointDeclineReason]]:
+    return [(told.request_id, told.failure.reason) for told in world.effects(ReportSavepointFailed)]
+
+
+def test_it_is_taken_where_it_was_asked_for_and_told_once_it_is_durable() -> None:
+    world = two_tasks()
+    savepoint(world)
+
+    acknowledge_all(world, 1)
+
+    [write] = world.effects(effects.WriteMetadata)
+    assert (write.target_location, write.checkpoint.snapshot_type) == (FOLDER, SnapshotType.SAVEPOINT)
+    assert world.effects(ReportSavepointCompleted) == [
+        ReportSavepointCompleted(request_id="wish", checkpoint_id=1, path="chk-1")
+    ]
+
+
+def test_it_waits_for_no_limit_and_no_pause_and_goes_before_what_waits() -> None:
+    world = two_tasks(max_concurrent=1, min_pause_ms=60_000, interval_ms=100)
+    world.handle(events.SchedulerStarted())
+    world.advance(130_000)
+
+    savepoint(world)
+
+    assert list(world.machine.pending) == [1, 2]
+    assert world.machine.pending[2].properties.is_savepoint
+
+
+def test_the_job_commits_nothing_with_it_and_goes_back_to_no_savepoint() -> None:
+    world = two_tasks()
+    complete(world, 1)
+    committed = len(world.effects(effects.NotifyComplete))
+
+    savepoint(world)
+    acknowledge_all(world, 2)
+
+    assert len(world.effects(effects.NotifyComplete)) == committed
+    assert world.completed() == [1]
+
+
+def test_its_state_is_never_deleted_by_the_job() -> None:
+    world = two_tasks()
+    savepoint(world)
+    acknowledge_all(world, 1, exclusive=[f"{FOLDER}/state"])
+
+    complete(world, 2)
+    complete(world, 3)
+    world.handle(events.Shutdown(job_status=JobStatus.CANCELED))
+
+    assert world.disposed() == ["chk-2"]
+
+
+@pytest.mark.parametrize("how", ["declined", "expired", "job fails over", "metadata"])
+def test_where_it_is_given_up_nothing_of_it_is_left_and_the_job_goes_on(how: str) -> None:
+    world = two_tasks(tolerable_failures=1)
+    savepoint(world)
+    world.acknowledge("sink", 1, snapshot(exclusive=[f"{FOLDER}/state"]))
+
+    match how:
+        case "declined":
+            world.decline("source", 1)
+        case "expired":
+            world.handle(CheckpointTimedOut(checkpoint_id=1))
+        case "job fails over":
+            world.handle(events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+        case _:
+            world.storage_fails = True
+            world.acknowledge("source", 1)
+
+    assert [request for request, _ in failures(world)] == ["wish"]
+    assert world.disposed() == [FOLDER, f"{FOLDER}/state"]
+    assert world.effects(effects.FailJob) == []
+
+
+def test_the_folder_of_one_that_is_given_up_while_it_is_written_goes_when_the_write_has_ended() -> None:
+    world = two_tasks(storage_answers=False)
+    savepoint(world)
+    acknowledge_all(world, 1)
+    world.handle(CheckpointTimedOut(checkpoint_id=1))
+    while_written = world.disposed()
+
+    cause = SerializedThrowable(type_name="OSError", message="disk full")
+    world.handle(MetadataWriteFailed(checkpoint_id=1, cause=cause))
+
+    assert (while_written, world.disposed()) == ([], [FOLDER])
+
+
+def test_what_a_task_adds_to_it_too_late_is_discarded() -> None:
+    world = two_tasks()
+    savepoint(world)
+    world.decline("source", 1)
+
+    world.acknowledge("sink", 1, snapshot(exclusive=[f"{FOLDER}/late"]))
+
+    assert world.disposed() == [FOLDER, f"{FOLDER}/late"]
+
+
+def test_a_task_that_was_overtaken_by_a_newer_barrier_gives_it_up_too() -> None:
+    world = two_tasks()
+    savepoint(world)
+    world.trigger()
+
+    world.decline("sink", 1, CheckpointDeclineReason.SUBSUMED)
+
+    assert failures(world) == [("wish", CheckpointDeclineReason.SUBSUMED)]
+    assert world.effects(effects.FailJob) == []
+
+
+def test_one_that_cannot_begin_is_declined_to_whoever_asked() -> None:
+    starting = Coordination(task("a", ExecutionState.DEPLOYING))
+    over = two_tasks()
+    over.handle(events.Shutdown(job_status=JobStatus.FINISHED))
+
+    savepoint(starting)
+    savepoint(over)
+
+    assert failures(starting) == [("wish", CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING)]
+    assert failures(over) == [("wish", CheckpointDeclineReason.COORDINATOR_SHUTDOWN)]
+
+
+def test_those_who_wait_when_the_job_stops_running_hear_of_it() -> None:
+    world = two_tasks(operator_coordinators=True)
+    savepoint(world, "first")
+    savepoint(world, "second", "elsewhere")
+
+    world.handle(events.SchedulerStopped())
+
+    suspended = CheckpointDeclineReason.COORDINATOR_SUSPEND
+    assert sorted(failures(world)) == [("first", suspended), ("second", suspended)]
+
+
+def test_a_task_that_cannot_take_part_counts_as_a_failure_and_a_late_one_does_not() -> None:
+    declined, expired = two_tasks(tolerable_failures=0), two_tasks(tolerable_failures=0)
+    savepoint(declined)
+    savepoint(expired)
+
+    declined.decline("source", 1)
+    expired.handle(CheckpointTimedOut(checkpoint_id=1))
+
+    assert len(declined.effects(effects.FailJob)) == 1
+    assert expired.effects(effects.FailJob) == []
+
+
+# --- with which a job is stopped
+
+
+def stop(world: Coordination, *, drain: bool = False) -> list[effects.CoordinatorEffect]:
+    return world.handle(events.StopRequested(stop=Stop(target_location=FOLDER, drain=drain, request_id="stop")))
+
+
+def test_a_job_is_stopped_with_it_and_its_tasks_commit() -> None:
+    world = two_tasks()
+
+    stop(world)
+    acknowledge_all(world, 1)
+    world.handle(events.Shutdown(job_status=JobStatus.FINISHED))
+
+    [trigger] = world.effects(effects.TriggerTask)
+    assert (trigger.options.is_final, trigger.options.target_location) == (True, FOLDER)
+    assert {told.attempt for told in world.effects(effects.NotifyComplete)} == {"source", "sink"}
+    assert world.effects(ReportSavepointCompleted)[0].request_id == "stop"
+    assert world.effects(effects.ReportStopped) == [effects.ReportStopped(retained=())]
+    assert world.disposed() == []
+
+
+def test_a_job_that_fails_after_it_goes_back_to_it_for_it_has_committed() -> None:
+    world = two_tasks()
+    complete(world, 1)
+    stop(world)
+    acknowledge_all(world, 2, exclusive=[f"{FOLDER}/state"])
+
+    world.handle(events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+    world.handle(events.RestoreRequested(version=7))
+    world.handle(events.TasksChanged(tasks=(task("source"), task("sink", is_source=False))))
+    complete(world, 3)
+
+    [restore] = world.effects(effects.Restore)
+    assert restore.checkpoint is not None
+    assert restore.checkpoint.checkpoint_id == 2
+    assert world.disposed() == ["chk-1"]
+
+
+FAILS = events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION)
+ENDS = events.Shutdown(job_status=JobStatus.CANCELED)
+
+
+@pytest.mark.parametrize("gone", [FAILS, ENDS], ids=["fails", "ends"])
+@pytest.mark.parametrize("begun", [True, False])
+def test_whoever_stops_a_job_that_goes_another_way_hears_that_there_is_no_savepoint(
+    gone: events.CoordinatorEvent, begun: bool
+) -> None:
+    world = two_tasks() if begun else Coordination(task("a", ExecutionState.DEPLOYING))
+    stop(world)
+
+    world.handle(gone)
+
+    assert [request_id for request_id, _ in failures(world)] == ["stop"]
+    assert world.effects(ReportSavepointCompleted) == []
+
+
+def test_whoever_has_the_last_savepoint_of_a_job_hears_nothing_more() -> None:
+    world = two_tasks()
+    stop(world)
+    acknowledge_all(world, 1)
+
+    world.handle(FAILS)
+    world.handle(ENDS)
+
+    assert failures(world) == []
+
+
+def test_a_drained_job_that_cannot_end_is_failed_for_its_sources_read_nothing_any_more() -> None:
+    world = two_tasks(tolerable_failures=9)
+    stop(world, drain=True)
+    world.handle(events.FinalCheckpointRequested())
+
+    world.decline("sink", 1)
+
+    [failed] = world.effects(effects.ReportStopFailed)
+    assert (failed.request_id, failed.failure.reason) == ("stop", CheckpointDeclineReason.CHECKPOINT_DECLINED)
+    [fatal] = world.effects(effects.FailJob)
+    assert fatal.cause.message == "the job was drained, and its last checkpoint failed, 1 with CHECKPOINT_DECLINED"
+
+
+def test_a_drain_that_no_task_has_heard_of_leaves_the_job_alone() -> None:
+    world = two_tasks(operator_coordinators=True)
+    stop(world, drain=True)
+
+    world.handle(CheckpointTimedOut(checkpoint_id=1))
+
+    assert len(world.effects(effects.ReportStopFailed)) == 1
+    assert world.effects(effects.FailJob) == []
+
+
+def test_a_job_that_ends_already_is_not_stopped_with_a_savepoint() -> None:
+    world = two_tasks()
+    world.handle(events.FinalCheckpointRequested())
+
+    made = stop(world)
+    acknowledge_all(world, 1)
+
+    [refused] = [effect for effect in made if isinstance(effect, effects.ReportStopFailed)]
+    assert refused.failure == CheckpointFailure(
+        reason=CheckpointDeclineReason.INPUT_END_OF_STREAM,
+        cause=SerializedThrowable(
+            type_name="CheckpointError",
+            message="the input is at its end, and the job already ends with checkpoint 1",
+        ),
+    )
+    assert world.completed() == [1]
+
+
+def test_a_job_whose_end_has_not_begun_ends_with_the_savepoint() -> None:
+    world = two_tasks(max_concurrent=1)
+    world.trigger()
+    world.handle(events.FinalCheckpointRequested())
+
+    stop(world)
+    acknowledge_all(world, 1)
+
+    assert world.machine.pending[2].properties.options.target_location == FOLDER

@@ -1,0 +1,228 @@
+"""A job is stopped with a last checkpoint, which is kept; where that fails the job goes on, as in Flink."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint.effects import CheckpointFailure, ReportStopFailed, ReportStopped
+from flykka.actors.machines.checkpoint.events import CoordinatorEvent
+from flykka.actors.machines.ignore import Ignore
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.control.job import JobStatus
+from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
+from flykka.messages.tasks.task import ExecutionState
+from tests.actors.machines.checkpoint.coordinating import Coordination, snapshot, task
+
+FAILOVER = CheckpointDeclineReason.JOB_FAILOVER_REGION
+
+
+def running(**changed: Any) -> Coordination:
+    world = Coordination(task("a"), **{"max_concurrent": 1, **changed})
+    world.handle(events.SchedulerStarted())
+    return world
+
+
+def stop(world: Coordination) -> None:
+    world.handle(events.StopRequested())
+
+
+def ended(world: Coordination, status: JobStatus = JobStatus.FINISHED) -> tuple[str, ...]:
+    """What is retained when the job has ended."""
+    world.handle(events.Shutdown(job_status=status))
+    [report] = world.effects(ReportStopped)
+    return report.retained
+
+
+def test_the_last_checkpoint_is_final_for_the_tasks() -> None:
+    world = running()
+
+    stop(world)
+
+    [trigger] = world.effects(effects.TriggerTask)
+    assert (trigger.checkpoint_id, trigger.options.is_final) == (1, True)
+
+
+def test_it_is_taken_at_once_without_interval_and_without_pause() -> None:
+    world = running(min_pause_ms=60_000)
+    world.trigger()
+    world.acknowledge("a", 1)
+
+    stop(world)
+
+    assert list(world.machine.pending) == [2]
+
+
+def test_it_waits_until_all_tasks_run_but_for_no_checkpoint_that_is_pending() -> None:
+    starting = Coordination(task("a", ExecutionState.DEPLOYING))
+    busy = running()
+    busy.trigger()
+
+    stop(starting)
+    stop(busy)
+    starting.set_state("a", ExecutionState.RUNNING)
+    pending = list(busy.machine.pending)
+    busy.acknowledge("a", 1)
+
+    assert list(starting.machine.pending) == [1]
+    assert (pending, list(busy.machine.pending)) == ([1, 2], [2])
+
+
+@pytest.mark.parametrize("demand", [events.StopRequested(), events.FinalCheckpointRequested()])
+def test_it_has_its_turn_where_one_checkpoint_begins_before_the_other_ends(demand: CoordinatorEvent) -> None:
+    world = running(interval_ms=100, max_concurrent=2)
+    world.advance(200)
+    world.acknowledge("a", 1)
+
+    world.handle(demand)
+    world.advance(150)
+    world.acknowledge("a", 2)
+
+    [last] = world.machine.pending.values()
+    assert last.properties.is_final
+
+
+def test_a_stop_that_comes_before_the_tasks_are_known_is_not_lost() -> None:
+    world = Coordination()
+
+    stop(world)
+    world.handle(events.RestoreRequested(version=1))
+    world.handle(events.TasksChanged(tasks=(task("a"),)))
+
+    assert list(world.machine.pending) == [1]
+
+
+@pytest.mark.parametrize("max_concurrent", [1, 2])
+def test_the_scheduler_does_not_interfere_and_goes_on_when_the_stop_has_failed(max_concurrent: int) -> None:
+    world = running(interval_ms=100, max_concurrent=max_concurrent, timeout_ms=450)
+    stop(world)
+
+    world.advance(440)
+    while_stopping = list(world.machine.pending)
+    world.advance(100)
+
+    assert while_stopping == [1]
+    assert world.effects(ReportStopFailed) == [
+        ReportStopFailed(checkpoint_id=1, failure=CheckpointFailure(reason=CheckpointDeclineReason.EXPIRED))
+    ]
+    assert list(world.machine.pending) == [2]
+
+
+def test_a_stop_that_fails_is_not_tried_again_and_does_not_fail_the_job() -> None:
+    world = running(tolerable_failures=0)
+    stop(world)
+
+    world.decline("a", 1)
+    world.advance(10_000)
+
+    assert len(world.effects(ReportStopFailed)) == 1
+    assert world.effects(effects.FailJob) == []
+    assert list(world.machine.pending) == []
+
+
+def test_a_job_may_be_stopped_again_after_a_stop_that_failed() -> None:
+    world = running()
+    stop(world)
+    world.decline("a", 1)
+
+    stop(world)
+    world.acknowledge("a", 2)
+
+    assert ended(world) == ("chk-2",)
+
+
+@pytest.mark.parametrize("retention", ExternalizedCheckpointRetention)
+def test_the_last_checkpoint_is_kept_whatever_the_retention_and_the_others_go(
+    retention: ExternalizedCheckpointRetention,
+) -> None:
+    world = running(retention=retention, retained=3)
+    world.trigger()
+    world.acknowledge("a", 1, snapshot(shared=["old", "both"], exclusive=["own"]))
+
+    stop(world)
+    world.acknowledge("a", 2, snapshot(shared=["both"]))
+
+    assert ended(world) == ("chk-2",)
+    assert world.disposed() == ["chk-1", "own", "old"]
+    assert world.effects(effects.DeleteJob) == []
+
+
+def test_nothing_is_triggered_after_it() -> None:
+    world = running(interval_ms=100)
+    stop(world)
+
+    world.acknowledge("a", 1)
+    world.advance(10_000)
+    world.handle(events.StopRequested())
+
+    assert world.completed() == [1]
+    assert world.timers == {}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (events.FinalCheckpointRequested(), events.StopRequested()),
+        (events.StopRequested(), events.FinalCheckpointRequested()),
+    ],
+)
+def test_a_job_at_its_end_is_stopped_with_the_checkpoint_that_it_takes_anyway(
+    first: CoordinatorEvent, second: CoordinatorEvent
+) -> None:
+    world = running()
+
+    world.handle(first)
+    made = world.handle(second)
+    world.acknowledge("a", 1)
+
+    assert [type(effect) for effect in made] == [Ignore]
+    assert ended(world) == ("chk-1",)
+
+
+def test_a_job_at_its_end_goes_on_to_its_end_when_the_stop_has_failed() -> None:
+    world = running(tolerable_failures=9)
+    stop(world)
+    world.handle(events.FinalCheckpointRequested())
+
+    world.decline("a", 1)
+    world.advance(1_000)
+    world.acknowledge("a", 2)
+
+    assert len(world.effects(ReportStopFailed)) == 1
+    assert ended(world) == ()
+
+
+def test_tasks_that_are_restarted_meanwhile_are_not_stopped() -> None:
+    world = running(tolerable_failures=9)
+    stop(world)
+
+    world.handle(events.PendingAborted(reason=FAILOVER))
+    world.handle(events.TasksChanged(tasks=(task("a 2"),)))
+    world.advance(10_000)
+
+    assert list(world.machine.pending) == []
+    assert world.effects(ReportStopFailed) == []
+
+
+def test_a_job_that_restarts_from_its_last_checkpoint_keeps_it_no_longer() -> None:
+    world = running()
+    stop(world)
+    world.acknowledge("a", 1)
+
+    world.handle(events.PendingAborted(reason=FAILOVER))
+    world.handle(events.TasksChanged(tasks=(task("a 2"),)))
+    world.trigger()
+    world.acknowledge("a 2", 2)
+
+    assert world.disposed() == ["chk-1"]
+    assert ended(world) == ()
+
+
+def test_a_job_that_was_to_stop_and_is_cancelled_keeps_what_its_retention_says() -> None:
+    world = running()
+    stop(world)
+    world.acknowledge("a", 1)
+
+    assert ended(world, JobStatus.CANCELED) == ()

@@ -1,0 +1,238 @@
+"""Barriers, cancel markers and ends of channels: what they make a task do. Flink's own cases run in conformance."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
+from flykka.actors.machines.exchange.barrier_tracker import MAX_CHECKPOINTS_TO_TRACK, BarrierTracker
+from flykka.actors.machines.exchange.barriers import (
+    AbortCheckpointOnBarrier,
+    BarrierAction,
+    BarrierEvent,
+    BlockChannel,
+    CheckpointBarrierHandler,
+    EndOfPartitionMode,
+    TriggerCheckpointOnBarrier,
+    UnblockAllChannels,
+)
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.tasks.exchange import CancelCheckpointMarker, CheckpointBarrier, EndOfPartition
+
+HANDLERS = [BarrierAligner, BarrierTracker]
+END = EndOfPartition()
+
+
+def barrier(checkpoint_id: int) -> CheckpointBarrier:
+    return CheckpointBarrier(checkpoint_id=checkpoint_id, timestamp_ms=1000 + checkpoint_id)
+
+
+def marker(checkpoint_id: int) -> CancelCheckpointMarker:
+    return CancelCheckpointMarker(checkpoint_id=checkpoint_id)
+
+
+def trigger(checkpoint_id: int, since_ms: int = 0) -> TriggerCheckpointOnBarrier:
+    return TriggerCheckpointOnBarrier(barrier=barrier(checkpoint_id), alignment_start_ms=since_ms)
+
+
+def abort(checkpoint_id: int, reason: CheckpointDeclineReason) -> AbortCheckpointOnBarrier:
+    return AbortCheckpointOnBarrier(checkpoint_id=checkpoint_id, reason=reason)
+
+
+def read(handler: CheckpointBarrierHandler, *elements: tuple[int, BarrierEvent]) -> list[list[BarrierAction]]:
+    actions = []
+    for now_ms, (channel, event) in enumerate(elements):
+        actions.append(handler.handle(channel, event, now_ms))
+        handler.check()
+    return actions
+
+
+@pytest.mark.parametrize("handler", HANDLERS)
+def test_a_single_channel_needs_no_alignment(handler: type[BarrierAligner | BarrierTracker]) -> None:
+    assert read(handler(1), (0, barrier(1)), (0, barrier(2))) == [[trigger(1, since_ms=0)], [trigger(2, since_ms=1)]]
+
+
+def test_channels_are_blocked_until_the_last_barrier_comes() -> None:
+    aligner = BarrierAligner(3)
+
+    actions = read(aligner, (2, barrier(1)), (0, barrier(1)), (1, barrier(1)))
+
+    assert actions == [
+        [BlockChannel(channel=2)],
+        [BlockChannel(channel=0)],
+        [trigger(1, since_ms=0), UnblockAllChannels()],
+    ]
+
+
+def test_a_tracker_blocks_nothing() -> None:
+    assert read(BarrierTracker(2), (0, barrier(1)), (1, barrier(1))) == [[], [trigger(1, since_ms=0)]]
+
+
+def test_a_newer_barrier_subsumes_the_alignment() -> None:
+    aligner = BarrierAligner(2)
+
+    actions = read(aligner, (0, barrier(1)), (1, barrier(2)), (0, barrier(2)))
+
+    assert actions[1:] == [
+        [abort(1, CheckpointDeclineReason.SUBSUMED), UnblockAllChannels(), BlockChannel(channel=1)],
+        [trigger(2, since_ms=1), UnblockAllChannels()],
+    ]
+
+
+def test_a_barrier_of_a_checkpoint_that_was_passed_is_ignored() -> None:
+    aligner = BarrierAligner(2)
+
+    actions = read(aligner, (0, barrier(5)), (1, barrier(4)), (1, barrier(5)), (1, barrier(3)))
+
+    assert actions[1] == actions[3] == []
+    assert actions[2] == [trigger(5), UnblockAllChannels()]
+
+
+def test_a_cancel_marker_ends_the_alignment_and_later_barriers_do_not_begin_it_again() -> None:
+    aligner = BarrierAligner(2)
+
+    actions = read(aligner, (0, barrier(1)), (1, marker(1)), (0, barrier(1)), (1, marker(1)))
+
+    assert actions[1:] == [[abort(1, CheckpointDeclineReason.CANCELLATION_BARRIER), UnblockAllChannels()], [], []]
+
+
+def test_a_cancel_marker_of_a_newer_checkpoint_aborts_only_the_newer() -> None:
+    aligner = BarrierAligner(2)
+
+    actions = read(aligner, (0, barrier(1)), (1, marker(2)))
+
+    assert actions[1] == [abort(2, CheckpointDeclineReason.CANCELLATION_BARRIER), UnblockAllChannels()]
+    assert aligner.latest_checkpoint_id == 2
+
+
+def test_the_end_of_a_channel_counts_as_its_barrier() -> None:
+    aligner = BarrierAligner(3)
+
+    actions = read(aligner, (0, barrier(1)), (1, END), (2, END))
+
+    assert actions[1:] == [[], [trigger(1, since_ms=0), UnblockAllChannels()]]
+
+
+@pytest.mark.parametrize("handler", HANDLERS)
+def test_a_channel_that_ends_behind_its_barrier_counts_once(handler: type[BarrierAligner | BarrierTracker]) -> None:
+    counting = handler(3)
+
+    actions = read(counting, (0, barrier(1)), (1, barrier(1)), (1, END), (2, barrier(1)))
+
+    assert actions[2] == []
+    assert trigger(1, since_ms=0) in actions[3]
+    assert counting.pending_checkpoints == ()
+
+
+def test_the_end_of_a_channel_may_abort_instead() -> None:
+    aligner = BarrierAligner(2, EndOfPartitionMode.ABORTS)
+
+    actions = read(aligner, (0, barrier(1)), (1, END), (0, barrier(2)))
+
+    assert actions[1:] == [
+        [abort(1, CheckpointDeclineReason.INPUT_END_OF_STREAM), UnblockAllChannels()],
+        [trigger(2, since_ms=2)],
+    ]
+
+
+def test_a_tracker_that_aborts_at_an_end_forgets_what_it_counted() -> None:
+    tracker = BarrierTracker(2, EndOfPartitionMode.ABORTS)
+
+    actions = read(tracker, (0, barrier(1)), (0, barrier(2)), (1, END))
+
+    reason = CheckpointDeclineReason.INPUT_END_OF_STREAM
+    assert actions[2] == [abort(1, reason), abort(2, reason)]
+    assert tracker.pending_checkpoints == ()
+
+
+def test_a_tracker_remembers_a_limited_number_of_checkpoints() -> None:
+    tracker = BarrierTracker(2)
+    read(tracker, *((0, barrier(number)) for number in range(MAX_CHECKPOINTS_TO_TRACK + 1)))
+
+    forgotten, kept = read(tracker, (1, barrier(0)), (1, barrier(1)))
+
+    assert forgotten == []
+    assert kept == [trigger(1, since_ms=1)]
+
+
+def test_a_blocked_channel_that_is_read_is_a_fault_of_the_reader() -> None:
+    aligner = BarrierAligner(2)
+    read(aligner, (0, barrier(1)))
+
+    with pytest.raises(AssertionError, match="blocked and was read"):
+        aligner.handle(0, barrier(1), 1)
+
+
+def test_nothing_can_be_read_from_a_channel_that_has_ended() -> None:
+    aligner = BarrierAligner(2)
+    read(aligner, (0, END))
+
+    with pytest.raises(AssertionError, match="has ended"):
+        aligner.handle(0, barrier(1), 1)
+
+
+CHANNELS = 3
+
+STREAMS = st.lists(
+    st.lists(st.tuples(st.integers(1, 6), st.booleans()), max_size=8).map(
+        lambda elements: [
+            marker(number) if cancelled else barrier(number) for number, cancelled in sorted(dict(elements).items())
+        ]
+    ),
+    min_size=CHANNELS,
+    max_size=CHANNELS,
+)
+"""What each channel delivers: barriers and cancel markers with growing ids, some of them missing; then its end."""
+
+
+@given(streams=STREAMS, data=st.data())
+def test_a_snapshot_is_taken_when_every_open_channel_stands_at_its_barrier(
+    streams: list[list[BarrierEvent]], data: st.DataObject
+) -> None:
+    aligner = BarrierAligner(CHANNELS)
+    left = [[*stream, END] for stream in streams]
+    last_read: list[BarrierEvent | None] = [None] * CHANNELS
+    blocked: set[int] = set()
+    decided: list[int] = []
+
+    while readable := [channel for channel in range(CHANNELS) if left[channel] and channel not in blocked]:
+        channel = data.draw(st.sampled_from(readable))
+        last_read[channel] = left[channel].pop(0)
+        actions = aligner.handle(channel, last_read[channel] or END, 0)
+        aligner.check()
+        for action in actions:
+            match action:
+                case TriggerCheckpointOnBarrier(barrier=aligned):
+                    decided.append(aligned.checkpoint_id)
+                    assert all(element in (aligned, END) for element in last_read)
+                case AbortCheckpointOnBarrier(checkpoint_id=checkpoint_id):
+                    decided.append(checkpoint_id)
+                case BlockChannel(channel=number):
+                    blocked.add(number)
+                case UnblockAllChannels():
+                    blocked.clear()
+        assert blocked == aligner.blocked_channels
+
+    assert not any(left), "a channel stayed blocked for ever"
+    assert decided == sorted(set(decided)), "a checkpoint is triggered or aborted once, in order"
+
+
+@given(streams=STREAMS, data=st.data())
+def test_a_tracker_decides_each_checkpoint_at_most_once(streams: list[list[BarrierEvent]], data: st.DataObject) -> None:
+    tracker = BarrierTracker(CHANNELS)
+    left = [[*stream, END] for stream in streams]
+    decided: list[int] = []
+
+    while readable := [channel for channel in range(CHANNELS) if left[channel]]:
+        channel = data.draw(st.sampled_from(readable))
+        for action in tracker.handle(channel, left[channel].pop(0), 0):
+            match action:
+                case TriggerCheckpointOnBarrier(barrier=aligned):
+                    decided.append(aligned.checkpoint_id)
+                case AbortCheckpointOnBarrier(checkpoint_id=checkpoint_id):
+                    decided.append(checkpoint_id)
+        tracker.check()
+
+    assert len(decided) == len(set(decided))

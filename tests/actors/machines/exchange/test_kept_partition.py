@@ -1,0 +1,107 @@
+"""A partition that has outlived its task: anybody reads it, from its beginning and at their own pace."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.actors.machines.exchange.effects import PartitionEffect, Send
+from flykka.actors.machines.exchange.kept_partition import KeptPartition
+from flykka.actors.machines.exchange.result_partition import ResultPartition
+from flykka.actors.machines.ignore import Ignore
+from flykka.messages.graph.job_graph import ResultPartitionType
+from flykka.messages.tasks.exchange import (
+    AddCredit,
+    CancelPartitionRequest,
+    EndOfPartition,
+    ErrorResponse,
+    PartitionRequest,
+)
+from flykka.messages.wire.ref import Ref
+from tests.actors.machines.exchange.builders import CONSUMER, batch, descriptor, partition_id, sent
+
+OTHER = Ref("/user/task-manager-1/other", 3)
+
+
+def written(*names: str) -> ResultPartition:
+    output = ResultPartition(descriptor(partition_type=ResultPartitionType.BLOCKING))
+    for name in names:
+        output.add_batch(batch(name))
+    return output
+
+
+def kept(*names: str) -> KeptPartition:
+    output = written(*names)
+    output.finish()
+    return KeptPartition(output.finished())
+
+
+def asked(output: KeptPartition, credit: int, consumer: Ref = CONSUMER, subpartition: int = 0) -> list[PartitionEffect]:
+    return output.request(
+        PartitionRequest(partition_id=partition_id(), subpartition=subpartition, credit=credit, consumer=consumer)
+    )
+
+
+def more(credit: int) -> AddCredit:
+    return AddCredit(partition_id=partition_id(), subpartition=0, credit=credit)
+
+
+def test_every_consumer_reads_everything_each_at_its_own_pace() -> None:
+    output = kept("a", "b")
+
+    first = asked(output, 1)
+    second = asked(output, 5, OTHER)
+    rest = output.add_credit(more(1), CONSUMER)
+    output.check()
+
+    assert sent(first) == [batch("a")]
+    assert sent(second) == [batch("a"), batch("b"), EndOfPartition()]
+    assert sent(rest) == [batch("b"), EndOfPartition()]
+
+
+def test_a_consumer_that_asks_again_reads_from_the_beginning() -> None:
+    output = kept("a")
+    asked(output, 5)
+
+    assert sent(asked(output, 5)) == [batch("a"), EndOfPartition()]
+
+
+def test_what_is_said_by_a_consumer_that_does_not_read_is_ignored() -> None:
+    output = kept("a")
+    asked(output, 0)
+    leave = CancelPartitionRequest(partition_id=partition_id(), subpartition=0)
+
+    assert output.cancel(leave, CONSUMER) == []
+    late = [output.cancel(leave, CONSUMER), output.add_credit(more(1), CONSUMER), output.add_credit(more(1), None)]
+
+    assert all(isinstance(effect, Ignore) for effects in late for effect in effects)
+
+
+@pytest.mark.parametrize("subpartition", [-1, 1])
+def test_an_unknown_subpartition_is_refused_by_number(subpartition: int) -> None:
+    (refused,) = asked(kept("a"), 1, subpartition=subpartition)
+
+    assert isinstance(refused, Send)
+    assert isinstance(refused.response, ErrorResponse)
+    assert refused.response.cause.type_name == "UnknownSubpartitionError"
+    assert str(subpartition) in refused.response.cause.message
+
+
+def test_a_partition_is_kept_when_it_is_written_wholly() -> None:
+    with pytest.raises(AssertionError, match="not written wholly"):
+        written("a").finished()
+
+
+def test_nothing_is_written_behind_the_end() -> None:
+    output = written("a")
+    output.finish()
+
+    with pytest.raises(AssertionError, match="behind the end"):
+        output.add_batch(batch("b"))
+
+
+def test_a_partition_that_is_read_later_takes_every_batch() -> None:
+    output = written(*map(str, range(100)))
+
+    output.check()
+
+    assert output.is_available

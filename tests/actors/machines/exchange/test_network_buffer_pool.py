@@ -1,0 +1,144 @@
+"""The buffers of a TaskManager: everybody's minimum is sure, and the rest is shared."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flykka.actors.errors import BufferPoolDestroyedError, InsufficientNetworkBuffersError
+from flykka.actors.machines.exchange.network_buffer_pool import NetworkBufferPool
+
+
+def sizes(buffers: NetworkBufferPool) -> list[int]:
+    return [pool.size for pool in buffers.pools]
+
+
+def test_one_pool_may_have_everything() -> None:
+    buffers = NetworkBufferPool(10)
+
+    assert buffers.create_pool(1).size == 10
+
+
+def test_what_nobody_is_promised_is_shared_by_what_each_could_use() -> None:
+    buffers = NetworkBufferPool(12)
+
+    buffers.create_pool(2, 4)
+    buffers.create_pool(2, 10)
+
+    assert sizes(buffers) == [3, 9]
+
+
+def test_pools_that_may_have_all_they_could_use_have_it_without_being_told_anew() -> None:
+    buffers = NetworkBufferPool(100)
+    first = buffers.create_pool(1, 3)
+
+    buffers.create_pool(2, 5)
+
+    assert (first.last_size, sizes(buffers)) == (3, [3, 5])
+    assert buffers.is_settled
+    assert buffers.take_resized() == ()
+
+
+def test_a_pool_that_comes_takes_from_the_others_and_one_that_goes_gives_to_them() -> None:
+    buffers = NetworkBufferPool(10)
+    first = buffers.create_pool(1)
+    second = buffers.create_pool(1)
+    together = sizes(buffers)
+    buffers.take_resized()
+
+    buffers.destroy_pool(second)
+
+    assert together == [5, 5]
+    assert buffers.take_resized() == (first,)
+    assert first.size == 10
+
+
+def test_a_minimum_that_is_not_there_is_refused_with_the_figures() -> None:
+    buffers = NetworkBufferPool(10)
+    buffers.create_pool(7)
+
+    with pytest.raises(InsufficientNetworkBuffersError) as refused:
+        buffers.create_pool(4)
+
+    assert "required 4, but only 3 available" in str(refused.value)
+    assert "currently set to 10" in str(refused.value)
+    assert len(buffers.pools) == 1
+
+
+def test_exclusive_buffers_are_taken_from_what_pools_would_share() -> None:
+    buffers = NetworkBufferPool(10)
+    pool = buffers.create_pool(2)
+
+    taken = buffers.take_exclusive(5)
+
+    assert (taken, pool.size, buffers.free) == (5, 5, 5)
+    buffers.give_back_exclusive(5)
+    assert (pool.size, buffers.free) == (10, 10)
+
+
+def test_exclusive_buffers_that_a_pool_still_holds_follow_as_it_gives_them_back() -> None:
+    buffers = NetworkBufferPool(4)
+    pool = buffers.create_pool(1)
+    pool.take_up_to(4)
+
+    taken = buffers.take_exclusive(2)
+    for _ in range(3):
+        pool.give_back()
+
+    assert taken == 0
+    assert (pool.size, pool.held, buffers.free) == (2, 2, 0)
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_exclusive_buffers_are_some(count: int) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        NetworkBufferPool(1).take_exclusive(count)
+
+
+def test_a_pool_may_be_destroyed_twice() -> None:
+    buffers = NetworkBufferPool(4)
+    pool = buffers.create_pool(2)
+
+    buffers.destroy_pool(pool)
+    buffers.destroy_pool(pool)
+
+    assert buffers.promised == 0
+
+
+def test_when_the_buffers_are_gone_no_pool_can_be_made_and_what_comes_back_is_dropped() -> None:
+    buffers = NetworkBufferPool(4)
+    pool = buffers.create_pool(1)
+    pool.take()
+
+    buffers.destroy()
+    buffers.destroy_pool(pool)
+    pool.give_back()
+
+    assert buffers.free == 0
+    with pytest.raises(BufferPoolDestroyedError):
+        buffers.create_pool(1)
+
+
+@given(
+    st.integers(0, 40),
+    st.lists(st.tuples(st.sampled_from(["create", "destroy", "take", "back"]), st.integers(0, 9), st.integers(0, 9))),
+)
+def test_whatever_happens_every_pool_has_its_minimum_and_all_together_no_more_than_there_is(
+    total: int, words: list[tuple[str, int, int]]
+) -> None:
+    buffers = NetworkBufferPool(total)
+    for word, first, second in words:
+        pools = buffers.pools
+        match word:
+            case "create" if first <= total - buffers.promised:
+                buffers.create_pool(first, first + second if second else None)
+            case "destroy" if pools and not pools[first % len(pools)].used:
+                buffers.destroy_pool(pools[first % len(pools)])
+            case "take" if pools:
+                pools[first % len(pools)].take()
+            case "back" if pools and pools[first % len(pools)].used:
+                pools[first % len(pools)].give_back()
+        buffers.check()
+        assert all(pool.size >= pool.minimum for pool in buffers.pools)
+        assert sum(pool.held for pool in buffers.pools) + buffers.free == total

@@ -1,0 +1,84 @@
+"""How an input gate asks its producers: at once, and again where they are not there yet."""
+
+from __future__ import annotations
+
+from flykka.actors.machines.exchange.effects import (
+    ChannelFailed,
+    ChannelFailureKind,
+    RequestPartition,
+    RetryRequest,
+)
+from flykka.actors.machines.exchange.input_gate import InputGate
+from flykka.actors.machines.ignore import Ignore
+from tests.actors.machines.exchange.builders import (
+    PRODUCERS,
+    batch,
+    error,
+    failure_of,
+    gate_descriptor,
+    partition_id,
+    requested_gate,
+    response,
+)
+
+
+def test_every_subpartition_is_asked_for_with_the_channels_own_credit() -> None:
+    gate = InputGate([gate_descriptor(2)], exclusive_credit=3, floating_credit=9)
+
+    assert gate.request_partitions() == [
+        RequestPartition(
+            channel=channel, task_manager=PRODUCERS, partition_id=partition_id(channel), subpartition=0, credit=3
+        )
+        for channel in (0, 1)
+    ]
+
+
+def test_a_partition_that_is_not_there_yet_is_asked_for_again_and_again_later() -> None:
+    gate = requested_gate()
+
+    delays = []
+    for _ in range(8):
+        (effect,) = gate.on_error(error(not_found=True))
+        assert isinstance(effect, RetryRequest)
+        delays.append(effect.delay_ms)
+        gate.retry(effect.channel)
+
+    assert delays == [100, 200, 400, 800, 1600, 3200, 6400, 10_000]
+    assert failure_of(gate.on_error(error(not_found=True))).kind is ChannelFailureKind.PARTITION_NOT_FOUND
+
+
+def test_a_retry_asks_as_the_first_request_did() -> None:
+    gate = InputGate([gate_descriptor(1)])
+    asked = gate.request_partitions()
+    gate.on_error(error(not_found=True))
+
+    assert gate.retry(0) == asked
+
+
+def test_a_retry_that_comes_too_late_is_ignored() -> None:
+    gate = requested_gate()
+    gate.on_error(error(not_found=True))
+    gate.on_buffer(response(batch()))
+
+    (effect,) = gate.retry(0)
+
+    assert isinstance(effect, Ignore)
+
+
+def test_a_partition_that_is_lost_while_it_is_read_is_not_asked_for_again() -> None:
+    gate = requested_gate()
+    gate.on_buffer(response(batch()))
+
+    assert failure_of(gate.on_error(error(not_found=True))).kind is ChannelFailureKind.PARTITION_NOT_FOUND
+
+
+def test_a_task_manager_that_is_gone_before_it_has_answered_fails_the_channel_and_names_the_partition() -> None:
+    gate = requested_gate(2)
+    gate.on_buffer(response(batch(), 0, channel=0))
+
+    (failure,) = gate.on_connection_failed(PRODUCERS)
+
+    assert isinstance(failure, ChannelFailed)
+    assert (failure.channel, failure.kind) == (1, ChannelFailureKind.PARTITION_CONNECTION)
+    assert partition_id(1) in failure.cause.message
+    assert gate.failure is failure

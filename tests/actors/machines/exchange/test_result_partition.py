@@ -1,0 +1,383 @@
+"""A result partition: what its readers are sent, against which credit, and what becomes of the rest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR, PartitionEffect, ReleaseBatch, Send
+from flykka.actors.machines.exchange.result_partition import MAX_BUFFERS_PER_CHANNEL, ResultPartition
+from flykka.actors.machines.ignore import Ignore
+from flykka.messages.tasks.exchange import (
+    BacklogAnnouncement,
+    Buffer,
+    BufferResponse,
+    CheckpointBarrier,
+    EndOfPartition,
+    ErrorResponse,
+    LatencyMarker,
+    Watermark,
+)
+from flykka.messages.wire.failure import SerializedThrowable
+from tests.actors.machines.exchange.builders import CONSUMER, batch, descriptor, partition, partition_id, sent
+
+BARRIER = CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
+CAUSE = SerializedThrowable(type_name="ValueError", message="bad row")
+
+
+def element(buffer: Buffer, sequence_number: int, backlog: int = 0, subpartition: int = 0) -> Send:
+    return Send(
+        consumer=CONSUMER,
+        response=BufferResponse(
+            partition_id=partition_id(),
+            subpartition=subpartition,
+            sequence_number=sequence_number,
+            buffer=buffer,
+            backlog=backlog,
+        ),
+    )
+
+
+def waiting(backlog: int) -> Send:
+    return Send(
+        consumer=CONSUMER,
+        response=BacklogAnnouncement(partition_id=partition_id(), subpartition=0, backlog=backlog),
+    )
+
+
+def filled(*names: str) -> ResultPartition:
+    output = partition()
+    for name in names:
+        output.add_batch(batch(name))
+    return output
+
+
+def error_of(effects: list[PartitionEffect]) -> ErrorResponse:
+    (effect,) = effects
+    assert isinstance(effect, Send)
+    assert isinstance(effect.response, ErrorResponse)
+    return effect.response
+
+
+def test_nothing_is_sent_before_the_reader_has_asked() -> None:
+    output = partition()
+
+    effects = output.add_batch(batch()) + output.broadcast_event(BARRIER)
+
+    assert effects == []
+    assert output.queued_batches == 1
+
+
+def test_a_reader_gets_as_many_batches_as_it_has_credit_and_hears_of_the_rest() -> None:
+    output = filled("a", "b", "c")
+
+    effects = output.request(0, 2, CONSUMER)
+
+    assert effects == [element(batch("a"), 0, backlog=2), element(batch("b"), 1, backlog=1)]
+    assert output.queued_batches == 1
+
+
+def test_credit_brings_what_has_waited() -> None:
+    output = filled("a", "b")
+    output.request(0, 1, CONSUMER)
+
+    effects = output.add_credit(0, 1)
+
+    assert effects == [element(batch("b"), 1)]
+
+
+def test_events_cost_no_credit() -> None:
+    output = partition()
+    output.request(0, 0, CONSUMER)
+
+    effects = output.broadcast_event(BARRIER) + output.broadcast_event(Watermark(timestamp_ms=5))
+
+    assert effects == [element(BARRIER, 0), element(Watermark(timestamp_ms=5), 1)]
+
+
+def test_an_event_does_not_overtake_a_batch_that_waits_for_credit() -> None:
+    output = partition()
+    output.request(0, 0, CONSUMER)
+    output.add_batch(batch("a"))
+
+    held = output.broadcast_event(BARRIER)
+    freed = output.add_credit(0, 1)
+
+    assert held == []
+    assert freed == [element(batch("a"), 0), element(BARRIER, 1)]
+
+
+def test_data_that_begins_to_wait_is_announced_once() -> None:
+    output = partition()
+    output.request(0, 0, CONSUMER)
+
+    effects = [output.add_batch(batch(name)) for name in ("a", "b", "c")]
+
+    assert effects == [[waiting(1)], [], []]
+
+
+def test_data_that_waits_again_is_announced_again() -> None:
+    output = partition()
+    output.request(0, 1, CONSUMER)
+    output.add_batch(batch("a"))
+    first = output.add_batch(batch("b"))
+    output.add_credit(0, 1)
+
+    second = output.add_batch(batch("c"))
+
+    assert first == second == [waiting(1)]
+
+
+def test_a_batch_goes_to_the_subpartition_it_names_and_an_event_to_all() -> None:
+    output = partition(subpartitions=2)
+    output.request(0, 5, CONSUMER)
+    output.request(1, 5, CONSUMER)
+
+    effects = output.add_batch(batch("a", subpartition=1)) + output.broadcast_event(BARRIER)
+
+    assert effects == [
+        element(batch("a", subpartition=1), 0, subpartition=1),
+        element(BARRIER, 0, subpartition=0),
+        element(BARRIER, 1, subpartition=1),
+    ]
+
+
+def test_a_partition_takes_the_next_batch_while_its_pool_has_a_buffer() -> None:
+    output = ResultPartition(descriptor(), 2)
+    output.add_batch(batch("a"))
+    with_one = output.is_available
+    output.add_batch(batch("b"))
+    with_two = output.is_available
+
+    output.request(0, 1, CONSUMER)
+
+    assert (with_one, with_two, output.is_available) == (True, False, True)
+
+
+def test_a_stage_that_had_begun_may_go_beyond_the_pool_and_what_goes_beyond_is_worked_off_first() -> None:
+    output = ResultPartition(descriptor(), 1)
+    for name in ("a", "b", "c"):
+        output.add_batch(batch(name))
+    output.request(0, 2, CONSUMER)
+
+    with_one_left = output.is_available
+    output.add_credit(0, 1)
+
+    assert (with_one_left, output.is_available) == (False, True)
+
+
+def test_one_reader_that_takes_nothing_does_not_fill_an_output_of_many() -> None:
+    output = partition(subpartitions=20)
+    for number in range(MAX_BUFFERS_PER_CHANNEL):
+        assert output.is_available
+        output.add_batch(batch(f"{number}", subpartition=3))
+
+    slow = output.is_available
+    output.request(3, 1, CONSUMER)
+
+    assert (slow, output.is_available) == (False, True)
+
+
+def test_a_partition_is_consumed_when_every_reader_was_sent_the_end() -> None:
+    output = partition(subpartitions=2)
+    output.request(0, 1, CONSUMER)
+    output.finish()
+    only_one = output.all_consumed
+
+    last = output.request(1, 1, CONSUMER)
+
+    assert output.is_finished
+    assert not only_one
+    assert sent(last) == [EndOfPartition()]
+    assert output.all_consumed
+
+
+def test_nothing_may_follow_the_end() -> None:
+    output = partition()
+    output.finish()
+
+    with pytest.raises(AssertionError, match="behind the end"):
+        output.add_batch(batch())
+
+
+def test_a_reader_that_leaves_leaves_its_batches_to_be_released() -> None:
+    output = filled("a", "b")
+    output.request(0, 1, CONSUMER)
+
+    left = output.cancel(0)
+    late = output.add_batch(batch("c"))
+
+    assert left == [ReleaseBatch(batch=batch("b"))]
+    assert late == [ReleaseBatch(batch=batch("c"))]
+    assert output.all_consumed
+    assert output.queued_batches == 0
+
+
+def test_leaving_twice_is_ignored() -> None:
+    output = filled("a")
+    output.request(0, 0, CONSUMER)
+    output.cancel(0)
+
+    (again,) = output.cancel(0)
+
+    assert isinstance(again, Ignore)
+    assert output.all_consumed
+
+
+def test_credit_that_crosses_the_end_is_ignored() -> None:
+    output = partition()
+    output.request(0, 1, CONSUMER)
+    output.finish()
+
+    (late,) = output.add_credit(0, 1)
+
+    assert isinstance(late, Ignore)
+
+
+def test_a_subpartition_is_given_to_one_reader_only() -> None:
+    output = partition()
+    output.request(0, 1, CONSUMER)
+
+    refusal = error_of(output.request(0, 1, CONSUMER))
+
+    assert refusal.cause.type_name == "SubpartitionAlreadyRequestedError"
+    assert not refusal.partition_not_found
+
+
+@pytest.mark.parametrize("subpartition", [-1, 1])
+def test_an_unknown_subpartition_is_refused_by_number(subpartition: int) -> None:
+    output = partition()
+
+    refusal = error_of(output.request(subpartition, 1, CONSUMER))
+    said = output.add_credit(subpartition, 1) + output.cancel(subpartition)
+
+    assert refusal.cause.type_name == "UnknownSubpartitionError"
+    assert str(subpartition) in refusal.cause.message
+    assert all(isinstance(effect, Ignore) for effect in said)
+
+
+def test_what_is_said_twice_or_too_early_about_a_reader_changes_nothing() -> None:
+    output = partition()
+    early = output.add_credit(0, 1) + output.cancel(0)
+    output.request(0, 1, CONSUMER)
+    output.cancel(0)
+
+    late = output.cancel(0) + output.add_credit(0, 1)
+    output.check()
+
+    assert all(isinstance(effect, Ignore) for effect in early + late)
+
+
+def test_a_batch_without_rows_is_released_and_takes_no_number() -> None:
+    output = partition()
+    output.request(0, 2, CONSUMER)
+    empty = replace(batch("empty"), rows=0)
+
+    effects = output.add_batch(empty) + output.add_batch(batch("a"))
+
+    assert effects == [ReleaseBatch(batch=empty), element(batch("a"), 0)]
+
+
+def test_a_barrier_may_overtake_all_batches_of_every_reader_and_names_them() -> None:
+    output = partition(subpartitions=2)
+    output.request(0, 1, CONSUMER)
+    for name in ("sent", "waits"):
+        output.add_batch(batch(name, subpartition=0))
+    output.add_batch(batch("unread", subpartition=1))
+
+    effects, overtaken = output.broadcast_priority_event(BARRIER)
+    output.check()
+
+    assert sent(effects) == [BARRIER]
+    assert overtaken == (batch("waits", subpartition=0), batch("unread", subpartition=1))
+
+
+def test_what_waits_unsent_holds_buffers_and_what_is_sent_or_given_up_gives_them_back() -> None:
+    output = ResultPartition(descriptor(2), 9)
+    for name in ("a", "b"):
+        output.add_batch(batch(name, subpartition=0))
+        output.add_batch(batch(name, subpartition=1))
+    used = [output.queued_batches]
+
+    output.request(0, 1, CONSUMER)
+    used.append(output.queued_batches)
+    output.cancel(0)
+    used.append(output.queued_batches)
+    output.release()
+    output.check()
+
+    assert used == [4, 3, 2]
+    assert output.queued_batches == 0
+
+
+def test_a_partition_that_holds_its_share_of_bytes_has_no_room_however_few_its_batches_are() -> None:
+    output = ResultPartition(descriptor(), 3, bytes_per_buffer=50)
+    output.add_batch(batch("a"))
+    with_one = output.is_available
+    output.add_batch(batch("b"))
+
+    full = output.is_available
+    output.resize(5)
+
+    assert (with_one, full, output.is_available) == (True, False, True)
+
+
+def test_an_event_in_turn_goes_to_one_consumer_after_the_other() -> None:
+    output = partition(subpartitions=3)
+    markers = [LatencyMarker(marked_ms=number, operator_id="source", subtask=0) for number in range(4)]
+
+    for marker in markers:
+        output.emit_in_turn(marker)
+
+    got = [sent(output.request(channel, 9, CONSUMER)) for channel in range(3)]
+    assert got == [[markers[0], markers[3]], [markers[1]], [markers[2]]]
+
+
+def test_an_event_in_turn_passes_over_consumers_that_have_left() -> None:
+    output = partition(subpartitions=2)
+    output.request(0, 9, CONSUMER)
+    output.cancel(0)
+    marker = LatencyMarker(marked_ms=0, operator_id="source", subtask=0)
+
+    output.emit_in_turn(marker)
+    output.emit_in_turn(marker)
+
+    assert sent(output.request(1, 9, CONSUMER)) == [marker, marker]
+    output.cancel(1)
+    assert output.emit_in_turn(marker) == []
+
+
+def test_a_failed_producer_tells_its_readers_and_releases_what_they_did_not_get() -> None:
+    output = partition(subpartitions=2)
+    output.request(0, 1, CONSUMER)
+    output.add_batch(batch("a", subpartition=1))
+
+    told, released = output.fail(CAUSE)
+
+    error = error_of([told])
+    assert (error.subpartition, error.cause.type_name) == (0, PRODUCER_FAILED_ERROR)
+    assert "ValueError: bad row" in error.cause.message
+    assert released == ReleaseBatch(batch=batch("a", subpartition=1))
+
+
+def test_a_reader_that_has_everything_is_told_of_no_failure() -> None:
+    output = partition()
+    output.request(0, 1, CONSUMER)
+    output.finish()
+
+    assert output.fail(CAUSE) == []
+
+
+def test_a_released_partition_gives_up_what_was_not_sent_and_is_not_found_any_more() -> None:
+    output = filled("a", "b")
+
+    unsent = output.release()
+    late = output.add_batch(batch("c"))
+    refusal = error_of(output.request(0, 1, CONSUMER))
+
+    assert unsent == (batch("a"), batch("b"))
+    assert late == [ReleaseBatch(batch=batch("c"))]
+    assert refusal.partition_not_found
+    assert output.queued_batches == 0
+    assert output.all_consumed

@@ -1,0 +1,96 @@
+"""The inputs of one task, read through one gate."""
+
+from __future__ import annotations
+
+from flykka.actors.machines.exchange.effects import ReleaseBatch, RequestPartition, TurnAway
+from flykka.actors.machines.exchange.input_gate import EndOfDataStatus, InputGate
+from flykka.actors.machines.ignore import Ignore
+from flykka.messages.tasks.exchange import EndOfData, EndOfPartition
+from tests.actors.machines.exchange.builders import announcement, batch, error, gate_descriptor, response
+
+
+def union(*sizes: int, exclusive: int = 5) -> InputGate:
+    gates = [gate_descriptor(size, number, sum(sizes[:number])) for number, size in enumerate(sizes)]
+    made = InputGate(gates, exclusive, 0)
+    made.request_partitions()
+    return made
+
+
+def test_channels_are_numbered_across_the_gates() -> None:
+    gates = [gate_descriptor(2, gate=0), gate_descriptor(1, gate=1, first_producer=2)]
+
+    requests = InputGate(gates).request_partitions()
+
+    assert [r.channel for r in requests if isinstance(r, RequestPartition)] == [0, 1, 2]
+
+
+def test_gates_take_turns_whatever_their_number_of_channels() -> None:
+    inputs = union(1, 2)
+    for number in range(2):
+        for channel in range(3):
+            inputs.on_buffer(response(batch(f"{channel}"), number, channel))
+
+    channels = [polled[0] for _ in range(6) if (polled := inputs.poll())]
+
+    assert channels == [0, 1, 0, 2, 1, 2]
+    assert [inputs.gate_of(channel) for channel in range(3)] == [0, 1, 1]
+
+
+def test_a_gate_whose_channels_are_blocked_loses_its_turn_until_they_are_not() -> None:
+    inputs = union(1, 1)
+    inputs.on_buffer(response(batch("a"), 0, 0))
+    inputs.on_buffer(response(batch("b"), 0, 1))
+
+    inputs.block(0)
+    while_blocked = [inputs.poll(), inputs.poll()]
+    inputs.unblock_all()
+
+    assert while_blocked == [(1, batch("b")), None]
+    assert inputs.poll() == (0, batch("a"))
+
+
+def test_one_gate_with_data_left_keeps_the_task_from_its_end() -> None:
+    inputs = union(1, 1)
+    inputs.on_buffer(response(EndOfData(), 0, 0))
+    inputs.poll()
+    after_one = inputs.end_of_data_status
+    inputs.on_buffer(response(EndOfData(drain=False), 0, 1))
+    inputs.poll()
+
+    assert after_one is EndOfDataStatus.NOT_END_OF_DATA
+    assert inputs.end_of_data_status is EndOfDataStatus.STOPPED
+
+
+def test_a_task_is_finished_when_all_its_gates_are() -> None:
+    inputs = union(1, 1)
+    for channel in (0, 1):
+        inputs.on_buffer(response(EndOfPartition(), 0, channel))
+
+    inputs.poll()
+    after_one = inputs.is_finished
+    inputs.poll()
+
+    assert not after_one
+    assert inputs.is_finished
+
+
+def test_a_failed_gate_is_not_read_and_the_failure_is_the_tasks() -> None:
+    inputs = union(1, 1)
+    inputs.on_buffer(response(batch("a"), 0, 0))
+
+    inputs.on_error(error(channel=0))
+
+    assert inputs.failure is not None
+    assert not inputs.has_data
+
+
+def test_a_task_without_inputs_drops_what_is_not_its_own() -> None:
+    inputs = InputGate([])
+
+    dropped = inputs.on_buffer(response(batch()))
+    others = inputs.on_backlog(announcement(1)) + inputs.on_error(error())
+
+    assert isinstance(dropped[0], TurnAway)
+    assert dropped[1:] == [ReleaseBatch(batch=batch())]
+    assert all(isinstance(effect, Ignore) for effect in others)
+    assert inputs.is_finished

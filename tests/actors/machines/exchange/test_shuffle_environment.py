@@ -1,0 +1,83 @@
+"""Which task has which buffers, and which one does not fit."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.actors.errors import InsufficientNetworkBuffersError
+from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings, ShuffleEnvironment
+from flykka.messages.tasks.exchange import TaskBuffers
+from flykka.messages.wire.ids import ExecutionAttemptId
+
+A, B = ExecutionAttemptId("a"), ExecutionAttemptId("b")
+
+
+def with_buffers(count: int | None, **settings: int) -> ShuffleEnvironment:
+    return ShuffleEnvironment(NetworkSettings(network_buffers=count, **settings))
+
+
+def test_where_nobody_says_how_many_there_are_a_task_has_all_it_can_use() -> None:
+    environment = with_buffers(None)
+
+    buffers = environment.register_task(A, [4], [2, 1])
+
+    assert buffers == TaskBuffers(outputs=(7,), floating=(2, 2), exclusive=2)
+    assert environment.is_settled
+
+
+def test_a_task_that_needs_all_there_is_has_its_minimum() -> None:
+    environment = with_buffers(9)
+
+    buffers = environment.register_task(A, [2], [3])
+
+    assert buffers == TaskBuffers(outputs=(3,), floating=(0,), exclusive=2)
+
+
+def test_a_task_that_does_not_fit_is_refused_whole_and_leaves_nothing_behind() -> None:
+    environment = with_buffers(8)
+
+    with pytest.raises(InsufficientNetworkBuffersError, match="required 9, but only 8 available"):
+        environment.register_task(A, [2], [3])
+
+    assert environment.buffers.promised == 0
+    environment.register_task(A, [1], [3])
+    environment.check()
+
+
+def test_tasks_share_and_are_told_when_one_of_them_ends() -> None:
+    environment = with_buffers(8, floating_buffers_per_gate=4)
+    environment.register_task(A, [1], [])
+    environment.register_task(B, [1], [])
+    shared = environment.take_resized()
+
+    environment.unregister_task(B)
+
+    assert {attempt: buffers.outputs for attempt, buffers in shared.items()} == {A: (4,), B: (4,)}
+    assert {attempt: buffers.outputs for attempt, buffers in environment.take_resized().items()} == {A: (6,)}
+    environment.check()
+
+
+def test_a_task_gives_back_its_exclusive_buffers_at_its_end() -> None:
+    environment = with_buffers(6)
+    environment.register_task(A, [], [3])
+
+    environment.unregister_task(A)
+    environment.unregister_task(A)
+
+    assert (environment.buffers.free, environment.buffers.promised) == (6, 0)
+
+
+def test_bytes_are_shared_out_by_buffers() -> None:
+    environment = with_buffers(10, network_memory_bytes=1_000)
+
+    assert environment.register_task(A, [1], []).bytes_per_buffer == 100
+
+
+def test_ten_thousand_tasks_are_given_their_buffers_without_looking_at_each_other() -> None:
+    environment = with_buffers(None)
+
+    for number in range(10_000):
+        environment.register_task(ExecutionAttemptId(f"{number}"), [2], [2])
+
+    assert environment.is_settled
+    assert environment.take_resized() == {}

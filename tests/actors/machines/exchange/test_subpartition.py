@@ -1,0 +1,105 @@
+"""A subpartition: what its reader is sent, in which order, and what is given up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flykka.actors.machines.exchange.subpartition import Subpartition
+from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
+from flykka.messages.tasks.exchange import Buffer, CheckpointBarrier, EndOfPartition, Watermark
+from tests.actors.machines.exchange.builders import CONSUMER, batch, partition_id, sent
+
+A, B, C = batch("a"), batch("b"), batch("c")
+EVENT = Watermark(timestamp_ms=1)
+BARRIER = CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
+UNALIGNED = replace(BARRIER, options=CheckpointOptions(alignment=AlignmentType.UNALIGNED))
+PLENTY = 1_000
+
+
+def holding(*buffers: Buffer) -> Subpartition:
+    """A subpartition that nobody has asked for yet."""
+    return Subpartition(partition_id(), 0, buffers)
+
+
+def read(subpartition: Subpartition, credit: int = PLENTY) -> list[Buffer]:
+    """What a reader is sent that comes, or has come, with room for so many batches more."""
+    if subpartition.consumer is None:
+        subpartition.request(CONSUMER, 0)
+    subpartition.credit += credit
+    return sent(subpartition.serve())
+
+
+def test_without_credit_events_are_sent_and_data_is_not() -> None:
+    assert read(holding(A), credit=0) == []
+    assert read(holding(EVENT), credit=0) == [EVENT]
+    assert read(holding(EVENT, A, EVENT), credit=0) == [EVENT]
+
+
+def test_an_unaligned_barrier_overtakes_what_is_queued_and_names_the_data_of_it() -> None:
+    subpartition = holding(A, EVENT, B)
+
+    overtaken = subpartition.add_priority(UNALIGNED)
+
+    assert overtaken == (A, B)
+    assert read(subpartition) == [UNALIGNED, A, EVENT, B]
+
+
+def test_priority_events_do_not_overtake_each_other() -> None:
+    subpartition = holding(A)
+    later = replace(UNALIGNED, checkpoint_id=2)
+
+    subpartition.add_priority(UNALIGNED)
+    subpartition.add_priority(later)
+
+    assert read(subpartition) == [UNALIGNED, later, A]
+
+
+def test_a_subpartition_is_given_to_one_reader_only() -> None:
+    subpartition = holding()
+    subpartition.request(CONSUMER, 1)
+
+    with pytest.raises(AssertionError, match="one reader"):
+        subpartition.request(CONSUMER, 1)
+
+
+def test_what_is_drained_gives_up_what_was_not_sent() -> None:
+    subpartition = holding(A, EVENT, B)
+    read(subpartition, credit=1)
+
+    assert subpartition.drain() == (B,)
+    assert subpartition.serve() == []
+
+
+def test_nothing_follows_the_end() -> None:
+    subpartition = holding(A, EndOfPartition())
+
+    with pytest.raises(AssertionError, match="behind the end"):
+        subpartition.add(B)
+
+
+@given(st.lists(st.sampled_from(["batch", "event", "priority", "credit"]), max_size=30))
+def test_everything_is_sent_once_and_in_its_order_but_for_what_has_priority(words: list[str]) -> None:
+    subpartition = holding()
+    added: list[Buffer] = []
+    taken: list[Buffer] = []
+    for number, word in enumerate(words):
+        match word:
+            case "batch":
+                added.append(batch(f"{number}"))
+                subpartition.add(added[-1])
+            case "event":
+                added.append(Watermark(timestamp_ms=number))
+                subpartition.add(added[-1])
+            case "priority":
+                subpartition.add_priority(replace(UNALIGNED, checkpoint_id=number))
+        taken += read(subpartition, credit=word == "credit")
+        subpartition.check()
+
+    taken += read(subpartition)
+
+    assert [buffer for buffer in taken if not isinstance(buffer, CheckpointBarrier)] == added
+    assert subpartition.queued == 0

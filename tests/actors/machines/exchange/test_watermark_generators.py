@@ -1,0 +1,151 @@
+"""What a source may say of event time, by each of the generators."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flykka.actors.machines.exchange.watermark_generators import (
+    AscendingTimestampsWatermarks,
+    BoundedOutOfOrdernessWatermarks,
+    MonotonyViolated,
+    NoWatermarks,
+    PunctuatedWatermarks,
+    TimestampsAndWatermarksOperator,
+    WatermarkGenerator,
+    watermark_generator,
+)
+from flykka.messages.graph.job_graph import JobVertex, MonotonyViolationHandler
+from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN, Watermark
+from flykka.messages.wire.ids import JobVertexId
+
+FAIL = MonotonyViolationHandler.FAIL
+LOG = MonotonyViolationHandler.LOG
+IGNORE = MonotonyViolationHandler.IGNORE
+
+
+def watermarks(generator: WatermarkGenerator, *batches: tuple[int, int]) -> list[int]:
+    said = []
+    for earliest_ms, latest_ms in batches:
+        generator.on_batch(earliest_ms, latest_ms)
+        said.append(generator.watermark_ms)
+    return said
+
+
+def test_a_bounded_source_is_behind_its_latest_row_by_the_delay_and_one() -> None:
+    generator = BoundedOutOfOrdernessWatermarks(10)
+
+    assert watermarks(generator, (13, 20), (15, 15), (16, 500)) == [9, 9, 489]
+
+
+@pytest.mark.parametrize("generator", [BoundedOutOfOrdernessWatermarks(10), AscendingTimestampsWatermarks(IGNORE)])
+def test_a_watermark_does_not_fall_below_the_beginning_of_time(generator: WatermarkGenerator) -> None:
+    assert watermarks(generator, (WATERMARK_MIN, WATERMARK_MIN)) == [WATERMARK_MIN]
+
+
+def test_a_negative_delay_is_refused() -> None:
+    with pytest.raises(ValueError, match="delay of a watermark"):
+        BoundedOutOfOrdernessWatermarks(-1)
+
+
+def test_the_latest_time_of_an_ascending_source_may_come_again() -> None:
+    generator = AscendingTimestampsWatermarks(FAIL)
+
+    assert [generator.on_batch(1000, 1000), generator.on_batch(1000, 1000)] == [None, None]
+    assert generator.watermark_ms == 999
+
+
+@pytest.mark.parametrize(
+    ("handler", "told"),
+    [
+        (IGNORE, None),
+        (LOG, MonotonyViolated(timestamp_ms=999, latest_ms=1000, is_fatal=False)),
+        (FAIL, MonotonyViolated(timestamp_ms=999, latest_ms=1000, is_fatal=True)),
+    ],
+)
+def test_the_handler_says_what_follows_where_time_goes_back(
+    handler: MonotonyViolationHandler, told: MonotonyViolated | None
+) -> None:
+    generator = AscendingTimestampsWatermarks(handler)
+    generator.on_batch(500, 1000)
+
+    assert generator.on_batch(999, 1001) == told
+    assert generator.watermark_ms == 1000
+
+
+def test_rows_that_mark_a_watermark_say_their_own_time() -> None:
+    assert watermarks(PunctuatedWatermarks(), (3, 3), (2, 2), (4, 9)) == [3, 3, 9]
+
+
+def test_without_event_time_there_is_no_watermark_but_the_last() -> None:
+    operator = TimestampsAndWatermarksOperator(NoWatermarks())
+    operator.on_batch(5, 10)
+
+    assert operator.emit() is None
+    assert operator.on_watermark(Watermark(timestamp_ms=WATERMARK_MAX)) == Watermark(timestamp_ms=WATERMARK_MAX)
+
+
+def test_a_watermark_is_said_once_and_only_where_it_has_grown() -> None:
+    operator = TimestampsAndWatermarksOperator(BoundedOutOfOrdernessWatermarks(0))
+    operator.on_batch(1, 5)
+
+    assert [operator.emit(), operator.emit()] == [Watermark(timestamp_ms=4), None]
+    operator.on_batch(3, 3)
+    assert operator.emit() is None
+
+
+def test_of_the_watermarks_before_it_the_operator_passes_the_last_alone_and_once() -> None:
+    operator = TimestampsAndWatermarksOperator(BoundedOutOfOrdernessWatermarks(0))
+    end = Watermark(timestamp_ms=WATERMARK_MAX)
+
+    said = [operator.on_watermark(each) for each in (Watermark(timestamp_ms=10), end, end)]
+
+    assert said == [None, end, None]
+    operator.on_batch(20, 20)
+    assert operator.emit() is None
+
+
+def vertex(delay_ms: int | None, handler: MonotonyViolationHandler = IGNORE, *, punctuated: bool = False) -> JobVertex:
+    return JobVertex(
+        vertex_id=JobVertexId("v"),
+        name="source",
+        operators=(),
+        parallelism=1,
+        max_parallelism=128,
+        watermark_delay_ms=delay_ms,
+        on_monotony_violation=handler,
+        punctuated_watermarks=punctuated,
+    )
+
+
+def test_a_vertex_says_which_generator_its_source_has() -> None:
+    generators = [
+        watermark_generator(each)
+        for each in (vertex(None), vertex(7), vertex(0), vertex(0, LOG), vertex(0, punctuated=True))
+    ]
+
+    assert [type(generator) for generator in generators] == [
+        NoWatermarks,
+        BoundedOutOfOrdernessWatermarks,
+        BoundedOutOfOrdernessWatermarks,
+        AscendingTimestampsWatermarks,
+        PunctuatedWatermarks,
+    ]
+
+
+TIMES = st.integers(WATERMARK_MIN, WATERMARK_MAX)
+
+
+@given(times=st.lists(TIMES, max_size=20), delay_ms=st.integers(0, 1000))
+def test_no_row_at_or_below_the_watermark_comes_within_the_bound(times: list[int], delay_ms: int) -> None:
+    generator = BoundedOutOfOrdernessWatermarks(delay_ms)
+    latest_ms = WATERMARK_MIN
+
+    for time_ms in times:
+        before_ms = generator.watermark_ms
+        on_time = time_ms > latest_ms - delay_ms - 1 and time_ms > WATERMARK_MIN
+        assert not on_time or time_ms > before_ms
+        generator.on_batch(time_ms, time_ms)
+        latest_ms = max(latest_ms, time_ms)
+        assert before_ms <= generator.watermark_ms <= WATERMARK_MAX

@@ -1,0 +1,126 @@
+"""An ExecutionGraph under test: what happens to it in a line each, and what it asked for meanwhile."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from flykka.actors.machines.graph.effects import Effect, StartRestartTimer
+from flykka.actors.machines.graph.events import (
+    Event,
+    RestartDue,
+    RestoreStateReady,
+    SchedulingRequested,
+    SlotAllocated,
+    SlotsLost,
+    TaskStateUpdated,
+    VerticesFinalized,
+)
+from flykka.actors.machines.graph.execution_graph import ExecutionGraph
+from flykka.actors.machines.restart.restart_strategy import restart_strategy
+from flykka.actors.machines.slots.slot_requests import AssignedSlot, RequestSlots
+from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.tasks.task import ExecutionState, TaskExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ExecutionAttemptId
+from tests.actors.machines.graph.graphs import failure, graph_of, slot, vertex
+
+E = TypeVar("E")
+
+TWO_VERTICES = graph_of(vertex("source", 2, outputs=1), vertex("sink", 1, reads=("source",)))
+
+
+class Running:
+    """Every event is followed by a check of the invariants."""
+
+    def __init__(self, job_graph: JobGraph = TWO_VERTICES) -> None:
+        self.graph = ExecutionGraph(job_graph, restart_strategy(job_graph.restart_strategy), now=0)
+        self.now = 0
+        self.effects: list[Effect] = []
+
+    def tell(self, event: Event) -> list[Effect]:
+        """What follows from one event."""
+        self.now += 1
+        made = self.graph.handle(event, self.now)
+        self.graph.check()
+        self.effects += made
+        return made
+
+    def made(self, kind: type[E]) -> list[E]:
+        """Everything of one kind that was asked for so far."""
+        return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    def schedule(self) -> list[Effect]:
+        """Let the job begin."""
+        return self.tell(SchedulingRequested())
+
+    def give_slots(self) -> list[Effect]:
+        """Serve every slot of the last request, all on one TaskManager."""
+        return [effect for place in self.wanted() for effect in self.give_slot(place)]
+
+    def wanted(self) -> dict[str, tuple[ExecutionAttemptId, ...]]:
+        """Who of the last request shares a slot in these tests: those of one subtask number of one group."""
+        wanted: dict[str, tuple[ExecutionAttemptId, ...]] = {}
+        for request in self.made(RequestSlots)[-1].requests:
+            place = f"{request.slot_sharing_group}/{request.subtask}"
+            wanted[place] = (*wanted.get(place, ()), request.attempt)
+        return wanted
+
+    def give_slot(self, place: str) -> list[Effect]:
+        """Serve one of the slots of the last request."""
+        return self.tell(SlotAllocated(attempts=self.wanted()[place], slot=slot_for(place)))
+
+    def lose_slots(self, *places: str) -> list[Effect]:
+        """These slots of the last request are gone."""
+        lost = tuple(attempt for place in places for attempt in self.wanted()[place])
+        return self.tell(SlotsLost(attempts=lost, cause=failure("gone")))
+
+    def restore(self, checkpoint_id: int | None = None) -> list[Effect]:
+        """Say what the attempts of this version start from."""
+        return self.tell(RestoreStateReady(version=self.graph.version, checkpoint_id=checkpoint_id, states={}))
+
+    def deploy(self) -> list[Effect]:
+        """Everything up to the deployment."""
+        self.schedule()
+        self.restore()
+        return self.give_slots()
+
+    def report(self, attempt: str, state: ExecutionState, cause: SerializedThrowable | None = None) -> list[Effect]:
+        """A task says what state it is in."""
+        because = cause or (failure() if state is ExecutionState.FAILED else None)
+        update = TaskExecutionState(attempt=ExecutionAttemptId(attempt), state=state, failure=because)
+        return self.tell(TaskStateUpdated(update=update))
+
+    def finalize(self, cause: SerializedThrowable | None = None) -> list[Effect]:
+        """What the vertices do once, when all tasks have finished, is done, or has failed."""
+        return self.tell(VerticesFinalized(version=self.graph.version, cause=cause))
+
+    def pass_pauses(self) -> list[Effect]:
+        """The pauses before all restarts so far are over."""
+        return [made for timer in self.made(StartRestartTimer) for made in self.tell(RestartDue(version=timer.version))]
+
+    def report_all(self, state: ExecutionState) -> list[Effect]:
+        """Every live attempt reports the same."""
+        made: list[Effect] = []
+        for each in self.graph.job_graph.vertices:
+            for subtask in range(each.parallelism):
+                execution = self.graph.subtask(each.vertex_id, subtask).execution
+                if not execution.is_terminal:
+                    made += self.report(execution.attempt, state)
+        return made
+
+    def fail_and_restart(self, attempt: str) -> None:
+        """An attempt fails, and the next one of a job of one task is deployed."""
+        self.report(attempt, ExecutionState.FAILED)
+        self.pass_pauses()
+        self.restore()
+        self.give_slots()
+
+    def run(self) -> None:
+        """Everything up to RUNNING."""
+        self.deploy()
+        self.report_all(ExecutionState.RUNNING)
+
+
+def slot_for(place: str) -> AssignedSlot:
+    """The slot that is given for a place in these tests."""
+    return slot(f"slot-of-{place}")

@@ -1,0 +1,164 @@
+"""Results that outlive their producers: when they may go, and who starts anew when they are lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flykka.actors.machines.graph.effects import CoordinateTasks, ExecutionMoved, ReleasePartitions, StartRestartTimer
+from flykka.actors.machines.graph.events import EndOfDataReported, SlotsLost
+from flykka.messages.control.job import JobStatus
+from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph, ResultPartitionType, ScheduleMode
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, ResultPartitionId, TaskManagerId
+from tests.actors.machines.graph.graphs import failure, graph_of, vertex
+from tests.actors.machines.graph.running import Running
+
+FINISHED, FAILED, RUNNING = ExecutionState.FINISHED, ExecutionState.FAILED, ExecutionState.RUNNING
+SCHEDULED, DEPLOYING = ExecutionState.SCHEDULED, ExecutionState.DEPLOYING
+
+
+def made_and_read(makers: int = 1) -> JobGraph:
+    """A task or several, and two that read what is made, each on its own."""
+    reader = vertex("reader", 2, reads=("maker",))
+    (edge,) = reader.inputs
+    blocking = replace(edge, result_partition_type=ResultPartitionType.BLOCKING)
+    graph = graph_of(
+        vertex("maker", makers, outputs=1), replace(reader, inputs=(blocking,)), failover=FailoverStrategyKind.REGION
+    )
+    return replace(graph, schedule_mode=ScheduleMode.PIPELINED_REGION)
+
+
+def reading() -> Running:
+    """The maker has finished, and its readers run."""
+    running = Running(made_and_read())
+    running.deploy()
+    running.report("job_maker_0_0", RUNNING)
+    finish(running, "job_maker_0_0")
+    running.give_slots()
+    running.report_all(RUNNING)
+    return running
+
+
+def finish(running: Running, attempt: str) -> None:
+    """The attempt has read all there is, and ends."""
+    running.tell(EndOfDataReported(attempt=ExecutionAttemptId(attempt)))
+    running.report(attempt, FINISHED)
+
+
+def attempts(running: Running) -> dict[str, int]:
+    return {f"{each.vertex_id}{each.subtask}": each.number for each in running.graph.executions}
+
+
+def restart(running: Running) -> None:
+    """The pause is over, and all is there that the tasks wait for."""
+    running.pass_pauses()
+    running.restore()
+
+
+def test_who_reads_a_result_begins_when_it_is_whole() -> None:
+    running = Running(made_and_read())
+    running.deploy()
+    running.report("job_maker_0_0", RUNNING)
+    before = [execution.state for execution in running.graph.executions]
+
+    finish(running, "job_maker_0_0")
+    running.give_slots()
+
+    assert before == [RUNNING, ExecutionState.CREATED, ExecutionState.CREATED]
+    assert [each.state for each in running.graph.executions] == [FINISHED, *[ExecutionState.DEPLOYING] * 2]
+    (coordinated,) = running.made(CoordinateTasks)
+    assert coordinated.tasks[0].state is FINISHED
+
+
+def test_a_result_goes_when_all_who_read_it_have_finished_and_not_before() -> None:
+    running = reading()
+
+    finish(running, "job_reader_0_0")
+    before = running.made(ReleasePartitions)
+    finish(running, "job_reader_1_0")
+
+    assert before == []
+    (released,) = running.made(ReleasePartitions)
+    assert released.partition_ids == (ResultPartitionId("job_maker_0_0:0"),)
+
+
+def test_a_reader_that_fails_reads_the_same_result_again() -> None:
+    running = reading()
+
+    running.report("job_reader_0_0", FAILED)
+    restart(running)
+
+    assert attempts(running) == {"maker0": 0, "reader0": 1, "reader1": 0}
+    assert running.graph.status is JobStatus.RUNNING
+    assert running.made(ReleasePartitions) == []
+
+
+def test_a_reader_that_finds_the_result_gone_has_it_made_again_for_all_who_read_it() -> None:
+    running = reading()
+    gone = replace(failure("gone"), lost_partition=ResultPartitionId("job_maker_0_0:0"))
+
+    running.report("job_reader_0_0", FAILED, gone)
+    running.report("job_reader_1_0", ExecutionState.CANCELED)
+    restart(running)
+
+    assert attempts(running) == {"maker0": 1, "reader0": 1, "reader1": 1}
+    assert running.graph.subtask(JobVertexId("reader"), 0).execution.state is ExecutionState.CREATED
+
+
+def test_a_result_that_is_lost_with_its_task_manager_is_one_failure_with_those_who_read_it_there() -> None:
+    running = reading()
+    here = [execution.attempt for execution in running.graph.executions if not execution.is_terminal]
+
+    running.tell(SlotsLost(attempts=tuple(here), cause=failure("lost"), task_manager_id=TaskManagerId("tm-1")))
+    restart(running)
+
+    assert running.graph.number_of_restarts == 1
+    assert attempts(running) == {"maker0": 1, "reader0": 1, "reader1": 1}
+
+
+def test_a_reader_that_never_began_is_not_restarted_with_the_task_whose_result_it_waits_for() -> None:
+    running = Running(made_and_read())
+    running.deploy()
+    running.report("job_maker_0_0", RUNNING)
+    before = len(running.effects)
+
+    running.report("job_maker_0_0", FAILED)
+    restart(running)
+    running.give_slots()
+    running.report("job_maker_0_1", RUNNING)
+    finish(running, "job_maker_0_1")
+    running.give_slots()
+
+    assert attempts(running) == {"maker0": 1, "reader0": 0, "reader1": 0}
+    assert [timer.tasks for timer in running.made(StartRestartTimer)] == [("maker (1/1)",)]
+    moved = [effect for effect in running.effects[before:] if isinstance(effect, ExecutionMoved)]
+    assert [each.state for each in moved if "reader" in each.task_name] == [SCHEDULED] * 2 + [DEPLOYING] * 2
+
+
+def test_a_reader_waits_on_when_one_result_is_lost_while_the_other_is_still_made() -> None:
+    running = Running(made_and_read(makers=2))
+    running.deploy()
+    running.report_all(RUNNING)
+    finish(running, "job_maker_0_0")
+    running.tell(SlotsLost(attempts=(), cause=failure("lost"), task_manager_id=TaskManagerId("tm-1")))
+
+    finish(running, "job_maker_1_0")
+    before = [execution.state for execution in running.graph.executions]
+    restart(running)
+    running.give_slots()
+    running.report("job_maker_0_1", RUNNING)
+    finish(running, "job_maker_0_1")
+
+    assert before == [FINISHED, FINISHED, *[ExecutionState.CREATED] * 2]
+    assert attempts(running) == {"maker0": 1, "maker1": 0, "reader0": 0, "reader1": 0}
+    assert {running.graph.subtask(JobVertexId("reader"), each).execution.state for each in (0, 1)} == {SCHEDULED}
+
+
+def test_a_result_that_nobody_needs_any_more_may_be_lost() -> None:
+    running = reading()
+    finish(running, "job_reader_0_0")
+    finish(running, "job_reader_1_0")
+
+    running.tell(SlotsLost(attempts=(), cause=failure("lost"), task_manager_id=TaskManagerId("tm-1")))
+
+    assert running.graph.number_of_restarts == 0

@@ -1,0 +1,276 @@
+"""From CREATED to RUNNING and to a good end: events in, effects out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flykka.actors.machines.graph.effects import (
+    AllTasksReachedEndOfData,
+    AskForRestoreState,
+    CancelAttempt,
+    CoordinateTasks,
+    Deploy,
+    ExecutionMoved,
+    FinalizeVertices,
+    JobStatusMoved,
+    StartRestartTimer,
+)
+from flykka.actors.machines.graph.events import (
+    CancellationRequested,
+    EndOfDataReported,
+    GlobalFailureReported,
+    RestartDue,
+    RestoreStateReady,
+    SlotAllocationFailed,
+    VerticesFinalized,
+)
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.slots.slot_requests import CoLocationConstraint, RequestSlots, ReturnSlot, SlotRequest
+from flykka.messages.control.job import JobStatus
+from flykka.messages.graph.job_graph import ResourceSpec, ShipStrategy
+from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, OperatorId
+from tests.actors.machines.graph.graphs import failure, graph_of, vertex
+from tests.actors.machines.graph.running import Running, slot_for
+
+FIRST, SECOND = "default/0", "default/1"
+
+
+def statuses(running: Running) -> list[JobStatus]:
+    return [moved.status for moved in running.made(JobStatusMoved)]
+
+
+def cancelled(running: Running) -> list[str]:
+    return [cancel.attempt for cancel in running.made(CancelAttempt)]
+
+
+def test_a_scheduled_job_runs_and_asks_for_its_slots_and_its_state() -> None:
+    running = Running()
+
+    effects = running.schedule()
+
+    assert effects[0] == JobStatusMoved(status=JobStatus.RUNNING)
+    assert effects[-2] == AskForRestoreState(version=1)
+    assert running.wanted() == {FIRST: ("job_source_0_0", "job_sink_0_0"), SECOND: ("job_source_1_0",)}
+    assert {moved.state for moved in running.made(ExecutionMoved)} == {ExecutionState.SCHEDULED}
+
+
+def test_an_attempt_asks_for_a_slot_near_to_what_it_reads_with_those_that_it_is_co_located_with() -> None:
+    needs = ResourceSpec(cpu_millis=500)
+    sink = replace(
+        vertex("sink", 2, reads=("source",), ship_strategy=ShipStrategy.FORWARD, group="apart"),
+        co_location_group="together",
+        resources=needs,
+    )
+    running = Running(graph_of(vertex("source", 2, outputs=1), sink))
+
+    running.schedule()
+
+    assert running.made(RequestSlots)[0].requests[3] == SlotRequest(
+        attempt=ExecutionAttemptId("job_sink_1_0"),
+        vertex_id=JobVertexId("sink"),
+        subtask=1,
+        slot_sharing_group="apart",
+        co_location=CoLocationConstraint(group="together", index=1),
+        resources=needs,
+        inputs=(ExecutionAttemptId("job_source_1_0"),),
+    )
+
+
+def test_who_reads_from_too_many_asks_to_be_near_to_none_of_them() -> None:
+    running = Running(graph_of(vertex("source", 9, outputs=1), vertex("sink", 1, reads=("source",))))
+
+    running.schedule()
+
+    assert running.made(RequestSlots)[0].requests[-1].inputs == ()
+
+
+def test_nothing_is_deployed_while_a_slot_or_the_state_is_missing() -> None:
+    slots_first, state_first = Running(), Running()
+
+    slots_first.schedule()
+    slots_first.give_slots()
+    state_first.schedule()
+    state_first.restore()
+    state_first.give_slot(FIRST)
+
+    assert slots_first.made(Deploy) == state_first.made(Deploy) == []
+    slots_first.restore()
+    state_first.give_slot(SECOND)
+    assert len(slots_first.made(Deploy)) == len(state_first.made(Deploy)) == 3
+
+
+def test_the_coordinator_hears_of_the_attempts_before_they_are_deployed() -> None:
+    running = Running()
+
+    effects = running.deploy()
+
+    kinds = [type(effect) for effect in effects]
+    assert kinds == [CoordinateTasks, *[ExecutionMoved] * 3, *[Deploy] * 3]
+    tasks = running.made(CoordinateTasks)[0].tasks
+    assert [(task.attempt, task.is_source, task.state) for task in tasks] == [
+        ("job_source_0_0", True, ExecutionState.DEPLOYING),
+        ("job_source_1_0", True, ExecutionState.DEPLOYING),
+        ("job_sink_0_0", False, ExecutionState.DEPLOYING),
+    ]
+
+
+def test_a_descriptor_says_where_to_read_and_for_whom_to_write() -> None:
+    wide = graph_of(
+        vertex("source", 2, outputs=1), vertex("sink", 2, reads=("source",), ship_strategy=ShipStrategy.HASH)
+    )
+    running = Running(wide)
+
+    running.deploy()
+
+    source, _, _, sink = [deploy.descriptor for deploy in running.made(Deploy)]
+    assert [(output.partition_id, output.subpartitions) for output in source.outputs] == [("job_source_0_0:0", 2)]
+    assert [(channel.partition_id, channel.subpartition) for channel in sink.inputs[0].channels] == [
+        ("job_source_0_0:0", 1),
+        ("job_source_1_0:0", 1),
+    ]
+    assert sink.allocation_id == slot_for(SECOND).allocation_id
+
+
+def test_every_attempt_is_deployed_with_its_own_state() -> None:
+    running = Running()
+    state = TaskStateSnapshot(operators=(OperatorSubtaskState(operator_id=OperatorId("source")),))
+    running.schedule()
+
+    running.tell(RestoreStateReady(version=1, checkpoint_id=7, states={(JobVertexId("source"), 1): state}))
+    running.give_slots()
+
+    descriptors = [deploy.descriptor for deploy in running.made(Deploy)]
+    assert [descriptor.restore for descriptor in descriptors] == [None, state, None]
+    assert {descriptor.restored_checkpoint_id for descriptor in descriptors} == {7}
+
+
+def test_a_vertex_takes_over_the_number_of_key_groups_of_a_checkpoint_and_its_producers_hear_of_it() -> None:
+    running = Running()
+    running.schedule()
+
+    taken_over = {JobVertexId("sink"): 64}
+    running.tell(RestoreStateReady(version=1, checkpoint_id=7, states={}, max_parallelism=taken_over))
+    running.give_slots()
+
+    descriptors = [deploy.descriptor for deploy in running.made(Deploy)]
+    [coordinated] = running.made(CoordinateTasks)
+    assert [descriptor.vertex.max_parallelism for descriptor in descriptors] == [128, 128, 64]
+    assert [output.max_parallelism for descriptor in descriptors for output in descriptor.outputs] == [64, 64]
+    assert [task.max_parallelism for task in coordinated.tasks] == [128, 128, 64]
+
+
+def test_a_slot_that_comes_too_late_was_given_back_before() -> None:
+    running = Running()
+    running.schedule()
+    running.tell(CancellationRequested())
+    returned = running.made(ReturnSlot)
+
+    running.give_slot(FIRST)
+
+    assert [each.attempt for each in returned] == ["job_source_0_0", "job_source_1_0", "job_sink_0_0"]
+    assert running.made(ReturnSlot) == returned
+
+
+def test_a_slot_that_cannot_be_had_is_a_failure_of_the_job() -> None:
+    running = Running()
+    running.schedule()
+
+    running.tell(SlotAllocationFailed(attempts=running.wanted()[SECOND], cause=failure("no slot")))
+
+    assert running.graph.failure_cause == failure("no slot")
+    assert statuses(running)[-1] is JobStatus.RESTARTING
+    assert len(running.made(ReturnSlot)) == 3
+
+
+# The end
+
+
+def test_a_job_whose_tasks_have_all_finished_is_finished_when_its_vertices_are_finalized() -> None:
+    running = Running()
+    running.run()
+
+    for attempt in ("job_source_0_0", "job_source_1_0", "job_sink_0_0"):
+        running.tell(EndOfDataReported(attempt=ExecutionAttemptId(attempt)))
+    running.report_all(ExecutionState.FINISHED)
+    asked = running.effects[-1]
+    running.finalize()
+    again = running.finalize()
+
+    assert asked == FinalizeVertices(version=1, vertices=running.graph.job_graph.vertices, has_read_all=True)
+    assert running.made(JobStatusMoved)[-1] == JobStatusMoved(status=JobStatus.FINISHED)
+    assert len(running.made(FinalizeVertices)) == 1
+    assert [type(effect) for effect in again] == [Ignore]
+
+
+def test_a_finalization_that_fails_fails_the_job_which_may_begin_again() -> None:
+    running = Running()
+    running.run()
+    running.report_all(ExecutionState.FINISHED)
+
+    running.finalize(failure("the marker cannot be written"))
+    late = running.tell(VerticesFinalized(version=1))
+
+    assert running.graph.status is JobStatus.RESTARTING
+    assert running.graph.failure_cause == failure("the marker cannot be written")
+    assert [type(effect) for effect in late] == [Ignore]
+
+
+def test_a_job_that_fails_is_not_finalized() -> None:
+    running = Running()
+    running.run()
+
+    running.report("job_source_0_0", ExecutionState.FAILED)
+    running.report_all(ExecutionState.CANCELED)
+
+    assert running.made(FinalizeVertices) == []
+
+
+def test_when_the_last_task_has_read_everything_it_is_said_once() -> None:
+    running = Running()
+    running.run()
+
+    for attempt in ("job_source_0_0", "job_source_1_0", "job_source_1_0", "job_sink_0_0", "job_sink_0_0"):
+        running.tell(EndOfDataReported(attempt=ExecutionAttemptId(attempt)))
+
+    assert running.made(AllTasksReachedEndOfData) == [AllTasksReachedEndOfData()]
+
+
+def test_new_attempts_have_everything_still_to_read() -> None:
+    running = Running(graph_of(vertex("source", 2)))
+    running.run()
+    running.tell(EndOfDataReported(attempt=ExecutionAttemptId("job_source_0_0")))
+    running.tell(GlobalFailureReported(cause=failure()))
+    running.report_all(ExecutionState.CANCELED)
+    running.tell(RestartDue(version=2))
+    running.restore()
+    running.give_slots()
+
+    running.tell(EndOfDataReported(attempt=ExecutionAttemptId("job_source_1_1")))
+
+    assert running.made(AllTasksReachedEndOfData) == []
+
+
+def test_a_cancelled_job_waits_for_its_tasks() -> None:
+    running = Running()
+    running.run()
+
+    running.tell(CancellationRequested())
+    assert len(cancelled(running)) == 3
+    assert statuses(running)[-1] is JobStatus.CANCELLING
+    running.report_all(ExecutionState.CANCELED)
+
+    assert statuses(running)[-1] is JobStatus.CANCELED
+
+
+def test_a_job_that_is_cancelled_while_it_fails_does_not_restart() -> None:
+    running = Running()
+    running.run()
+    running.tell(GlobalFailureReported(cause=failure()))
+
+    running.tell(CancellationRequested())
+    running.report_all(ExecutionState.CANCELED)
+
+    assert statuses(running)[-1] is JobStatus.CANCELED
+    assert running.made(StartRestartTimer) == []

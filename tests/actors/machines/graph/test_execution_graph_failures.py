@@ -1,0 +1,267 @@
+"""What follows when something of a job fails: events in, effects out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flykka.actors.machines.graph.effects import (
+    AskForRestoreState,
+    CancelAttempt,
+    Deploy,
+    JobStatusMoved,
+    StartRestartTimer,
+)
+from flykka.actors.machines.graph.events import (
+    CheckpointCompleted,
+    GlobalFailureReported,
+    RestartDue,
+    RestoreStateReady,
+)
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.slots.slot_requests import ReturnSlot
+from flykka.messages.control.job import JobStatus
+from flykka.messages.graph.job_graph import (
+    ExponentialDelayRestartStrategyConfiguration,
+    FailoverStrategyKind,
+    FixedDelayRestartStrategyConfiguration,
+)
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import ExecutionAttemptId
+from tests.actors.machines.graph.graphs import failure, graph_of, vertex
+from tests.actors.machines.graph.running import Running
+
+FIRST, SECOND = "default/0", "default/1"
+
+IN_REGIONS = graph_of(
+    vertex("source", 2, outputs=1), vertex("sink", 1, reads=("source",)), failover=FailoverStrategyKind.REGION
+)
+
+TWICE_THE_SAME = ExponentialDelayRestartStrategyConfiguration(
+    initial_backoff_ms=1,
+    max_backoff_ms=1,
+    backoff_multiplier=2.0,
+    reset_backoff_threshold_ms=1,
+    jitter_factor=0.0,
+    max_same_failures=2,
+)
+
+
+def statuses(running: Running) -> list[JobStatus]:
+    return [moved.status for moved in running.made(JobStatusMoved)]
+
+
+def cancelled(running: Running) -> list[str]:
+    return [cancel.attempt for cancel in running.made(CancelAttempt)]
+
+
+def test_one_failure_cancels_all_others_and_the_job_restarts_when_they_have_ended() -> None:
+    running = Running()
+    running.run()
+
+    running.report("job_sink_0_0", ExecutionState.FAILED)
+    assert cancelled(running) == ["job_source_0_0", "job_source_1_0"]
+    running.report("job_source_0_0", ExecutionState.CANCELED)
+    assert statuses(running)[-1] is JobStatus.FAILING
+    effects = running.report("job_source_1_0", ExecutionState.CANCELED)
+
+    assert effects[-2:] == [
+        JobStatusMoved(status=JobStatus.RESTARTING, cause=failure()),
+        StartRestartTimer(delay_ms=0, version=2, cause=failure()),
+    ]
+
+
+def test_a_restart_makes_new_attempts_that_ask_for_new_slots_and_the_latest_state() -> None:
+    running = Running()
+    running.run()
+    running.report("job_sink_0_0", ExecutionState.FAILED)
+    running.report_all(ExecutionState.CANCELED)
+
+    effects = running.tell(RestartDue(version=2))
+
+    assert effects[:2] == [JobStatusMoved(status=JobStatus.CREATED), JobStatusMoved(status=JobStatus.RUNNING)]
+    assert effects[-2] == AskForRestoreState(version=2)
+    assert running.wanted() == {FIRST: ("job_source_0_1", "job_sink_0_1"), SECOND: ("job_source_1_1",)}
+    assert running.graph.execution(ExecutionAttemptId("job_sink_0_1")) is not None
+
+
+def test_an_attempt_leaves_its_slot_for_good_when_it_has_finished_and_else_for_its_successor() -> None:
+    running = Running()
+    running.run()
+
+    running.report("job_sink_0_0", ExecutionState.FINISHED)
+    running.report("job_source_0_0", ExecutionState.FAILED)
+
+    assert running.made(ReturnSlot) == [
+        ReturnSlot(attempt=ExecutionAttemptId("job_sink_0_0"), will_return=False),
+        ReturnSlot(attempt=ExecutionAttemptId("job_source_0_0"), will_return=True),
+    ]
+
+
+def test_slots_that_are_lost_together_are_one_failure_and_nobody_there_is_told_to_cancel() -> None:
+    running = Running()
+    running.run()
+
+    running.lose_slots(FIRST, SECOND)
+
+    assert statuses(running)[-2:] == [JobStatus.FAILING, JobStatus.RESTARTING]
+    assert cancelled(running) == []
+
+
+def test_only_what_was_elsewhere_is_cancelled_when_a_slot_is_lost() -> None:
+    running = Running()
+    running.run()
+
+    running.lose_slots(FIRST)
+
+    assert cancelled(running) == ["job_source_1_0"]
+
+
+def test_an_attempt_that_comes_back_from_the_dead_is_told_to_cancel() -> None:
+    running = Running()
+    running.deploy()
+    running.lose_slots(FIRST, SECOND)
+
+    running.report("job_sink_0_0", ExecutionState.RUNNING)
+
+    assert cancelled(running) == ["job_sink_0_0"]
+
+
+def test_a_failure_that_no_restart_can_mend_ends_the_job() -> None:
+    running = Running()
+    running.run()
+
+    running.tell(GlobalFailureReported(cause=failure("hopeless", suppress_restarts=True)))
+    running.report_all(ExecutionState.CANCELED)
+
+    assert running.effects[-1] == JobStatusMoved(
+        status=JobStatus.FAILED,
+        cause=failure("hopeless", suppress_restarts=True),
+        why="restarts are suppressed: no restart can mend TestError",
+    )
+
+
+def test_a_job_fails_when_its_restarts_are_used_up() -> None:
+    once = FixedDelayRestartStrategyConfiguration(attempts=1, delay_ms=100)
+    running = Running(graph_of(vertex("source"), restart=once))
+    running.run()
+
+    running.report("job_source_0_0", ExecutionState.FAILED)
+    running.tell(RestartDue(version=2))
+    running.restore()
+    running.give_slots()
+    running.report("job_source_0_1", ExecutionState.FAILED)
+
+    assert running.made(StartRestartTimer) == [StartRestartTimer(delay_ms=100, version=2, cause=failure())]
+    assert running.effects[-1] == JobStatusMoved(
+        status=JobStatus.FAILED,
+        cause=failure(),
+        why="the restart strategy forbids it: it allows 1 restart",
+    )
+
+
+@pytest.mark.parametrize("failover", list(FailoverStrategyKind))
+def test_a_failure_that_comes_back_without_a_checkpoint_ends_the_job_and_says_so(
+    failover: FailoverStrategyKind,
+) -> None:
+    running = Running(replace(graph_of(vertex("source"), restart=TWICE_THE_SAME), failover_strategy=failover))
+    running.run()
+
+    running.fail_and_restart("job_source_0_0")
+    running.report("job_source_0_1", ExecutionState.FAILED)
+
+    repeated = "failed 2 times in a row with the same failure, no checkpoint completed in between"
+    assert running.effects[-1] == JobStatusMoved(
+        status=JobStatus.FAILED,
+        cause=failure(f"boom\n{repeated}; it is not retried any more"),
+        why=f"restarts are suppressed: it {repeated}",
+    )
+
+
+def test_a_checkpoint_between_the_same_failures_keeps_the_job_going() -> None:
+    running = Running(graph_of(vertex("source"), restart=TWICE_THE_SAME))
+    running.run()
+
+    running.fail_and_restart("job_source_0_0")
+    running.tell(CheckpointCompleted())
+    running.report("job_source_0_1", ExecutionState.FAILED)
+
+    assert statuses(running)[-1] is not JobStatus.FAILED
+
+
+def test_a_restart_of_an_older_version_is_ignored() -> None:
+    running = Running()
+    running.schedule()
+    running.tell(GlobalFailureReported(cause=failure()))
+    running.tell(GlobalFailureReported(cause=failure("again")))
+
+    effects = running.tell(RestartDue(version=2))
+
+    assert [type(effect) for effect in effects] == [Ignore]
+    assert [timer.version for timer in running.made(StartRestartTimer)] == [2, 3]
+
+
+def test_a_state_that_was_asked_for_by_an_older_version_is_ignored() -> None:
+    running = Running()
+    running.schedule()
+    running.tell(GlobalFailureReported(cause=failure()))
+    running.tell(RestartDue(version=2))
+    running.give_slots()
+
+    running.tell(RestoreStateReady(version=1, checkpoint_id=None, states={}))
+
+    assert running.made(Deploy) == []
+
+
+def test_the_state_of_all_of_the_job_is_waited_for_though_every_task_that_had_asked_for_it_has_failed() -> None:
+    running = Running(IN_REGIONS)
+    running.schedule()
+    running.give_slots()
+
+    running.lose_slots(*running.wanted())
+
+    assert running.graph.restoring(1) == ()
+    assert running.graph.restores_all(1)
+    running.tell(RestoreStateReady(version=1, checkpoint_id=None, states={}))
+    assert running.graph.restoring(1) is None
+
+
+def test_the_state_of_a_part_of_the_job_is_not_waited_for_when_no_task_is_left_that_had_asked_for_it() -> None:
+    running = Running(IN_REGIONS)
+    running.deploy()
+    running.lose_slots(*running.wanted())
+    running.tell(RestartDue(version=2))
+    running.give_slots()
+    asked = running.graph.restoring(2)
+
+    running.lose_slots(*running.wanted())
+
+    assert asked
+    assert running.graph.restoring(2) is None
+
+
+def test_tasks_that_all_ended_by_themselves_without_finishing_fail_the_job() -> None:
+    running = Running()
+    running.run()
+
+    running.report_all(ExecutionState.CANCELED)
+
+    assert statuses(running)[-2:] == [JobStatus.FAILING, JobStatus.RESTARTING]
+
+
+def test_a_status_carries_its_failure_and_a_new_start_carries_none() -> None:
+    running = Running()
+    running.run()
+    running.tell(GlobalFailureReported(cause=failure()))
+    running.report_all(ExecutionState.CANCELED)
+
+    running.tell(RestartDue(version=2))
+
+    causes = {moved.status: moved.cause for moved in running.made(JobStatusMoved)}
+    assert causes == {
+        JobStatus.FAILING: failure(),
+        JobStatus.RESTARTING: failure(),
+        JobStatus.CREATED: None,
+        JobStatus.RUNNING: None,
+    }

@@ -1,0 +1,96 @@
+"""What a job itself waits for, and since when, from the effects of its graph."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.actors.machines.graph.effects import (
+    AskForRestoreState,
+    Deploy,
+    Effect,
+    FinalizeVertices,
+    JobStatusMoved,
+    StartRestartTimer,
+)
+from flykka.actors.machines.graph.events import SchedulingRequested
+from flykka.actors.machines.graph.execution_graph import ExecutionGraph
+from flykka.actors.machines.graph.job_waits import JobWaits
+from flykka.actors.machines.restart.restart_strategy import restart_strategy
+from flykka.messages.control.job import JobStatus
+from flykka.messages.monitoring.explanation import JobExplained, RestartExplained
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
+from flykka.messages.wire.ref import Ref
+from tests.actors.machines.graph.graphs import graph_of, vertex
+from tests.actors.machines.scheduling.descriptors import descriptor
+
+BUG = SerializedThrowable(type_name="ValueError", message="no price may be 26")
+SOURCE = "Source: flights (1/1)"
+
+
+def explained(*effects: Effect) -> JobExplained:
+    """The waits behind these effects, one every ten milliseconds, at a hundred."""
+    graph = graph_of(vertex("source", 2))
+    waits = JobWaits(0)
+    for number, effect in enumerate(effects, 1):
+        waits.hear(effect, number * 10)
+    return waits.explain(JobId("job"), ExecutionGraph(graph, restart_strategy(graph.restart_strategy), 0), (), 100)
+
+
+def deployed() -> Deploy:
+    return Deploy(descriptor=descriptor("job_v_0_1"), task_manager=Ref("/user/task-manager-1", 1))
+
+
+def timer(tasks: tuple[str, ...] = ()) -> StartRestartTimer:
+    return StartRestartTimer(delay_ms=500, version=2, tasks=tasks, cause=BUG)
+
+
+def test_a_restart_is_waited_for_from_its_timer_on() -> None:
+    told = explained(JobStatusMoved(status=JobStatus.RESTARTING, cause=BUG), timer())
+
+    assert told.restarts == (RestartExplained(due_ms=520, cause=BUG),)
+    assert (told.since_ms, told.cause) == (10, BUG)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        AskForRestoreState(version=2),
+        deployed(),
+        JobStatusMoved(status=JobStatus.CANCELED),
+        JobStatusMoved(status=JobStatus.FAILING, cause=BUG),
+    ],
+)
+def test_it_is_over_when_it_comes_about_or_will_not(end: Effect) -> None:
+    assert explained(timer(), end).restarts == ()
+
+
+def test_the_restart_of_another_region_is_still_waited_for() -> None:
+    assert len(explained(timer(tasks=("map (1/2)",)), deployed()).restarts) == 1
+    assert explained(timer(tasks=(SOURCE,)), deployed()).restarts == ()
+
+
+def test_state_is_waited_for_until_the_first_attempt_is_deployed() -> None:
+    assert explained(AskForRestoreState(version=1)).waits_for_state == 10
+    assert explained(AskForRestoreState(version=1), deployed()).waits_for_state is None
+
+
+def test_the_end_is_waited_for_when_the_vertices_are_finalized_and_when_the_job_is_put_away() -> None:
+    finalizing = FinalizeVertices(version=1, vertices=(), has_read_all=True)
+
+    assert explained(finalizing).waits_for_end == 10
+    assert explained(finalizing, JobStatusMoved(status=JobStatus.FINISHED)).waits_for_end == 20
+    assert explained(finalizing, JobStatusMoved(status=JobStatus.FAILING, cause=BUG)).waits_for_end is None
+
+
+def test_attempts_that_wait_for_their_slot_are_counted() -> None:
+    graph = graph_of(vertex("source", 2))
+    running = ExecutionGraph(graph, restart_strategy(graph.restart_strategy), 0)
+    waits = JobWaits(0)
+    for effect in running.handle(SchedulingRequested(), 30):
+        waits.hear(effect, 30)
+
+    told = waits.explain(JobId("job"), running, (), 100)
+
+    assert (told.slots_requested, told.slots_requested_since_ms) == (2, 30)
+    assert [(each.name, each.since_ms) for each in told.attempts] == [("source (1/2)", 30), ("source (2/2)", 30)]

@@ -1,0 +1,80 @@
+"""What a consumer is told that has not found the partition of a producer."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.actors.machines.execution.partition_producer import PRODUCER_DISPOSED_ERROR
+from flykka.actors.machines.graph.effects import AnswerProducerState, Effect
+from flykka.actors.machines.graph.events import PartitionProducerStateRequested, RestartDue
+from flykka.actors.machines.ignore import Ignore
+from flykka.messages.control.job import JobStatus
+from flykka.messages.tasks.task import ExecutionState, PartitionProducerState
+from flykka.messages.wire.ids import ExecutionAttemptId, ResultPartitionId
+from tests.actors.machines.graph.running import Running
+
+
+def asked(running: Running, consumer: str, producer: str) -> list[Effect]:
+    return running.tell(
+        PartitionProducerStateRequested(
+            attempt=ExecutionAttemptId(consumer), partition_id=ResultPartitionId(f"{producer}:0")
+        )
+    )
+
+
+def test_a_consumer_is_told_the_state_of_the_producer_that_it_did_not_find() -> None:
+    running = Running()
+    running.deploy()
+
+    (answered,) = asked(running, "job_sink_0_0", "job_source_1_0")
+
+    assert isinstance(answered, AnswerProducerState)
+    assert answered.answer == PartitionProducerState(
+        attempt=ExecutionAttemptId("job_sink_0_0"),
+        partition_id=ResultPartitionId("job_source_1_0:0"),
+        state=ExecutionState.DEPLOYING,
+    )
+
+
+UNKNOWN_PRODUCERS = ["nobody", "job_nobody_0_0", "job_source_9_0", "job_source_0_1", "job_source_x_0", "other_sink_0_0"]
+
+
+@pytest.mark.parametrize("producer", UNKNOWN_PRODUCERS)
+def test_a_producer_that_nobody_knows_is_an_error_for_who_asks_and_for_nobody_else(producer: str) -> None:
+    running = Running()
+    running.run()
+
+    (answered,) = asked(running, "job_sink_0_0", producer)
+
+    assert isinstance(answered, AnswerProducerState)
+    assert answered.answer.state is None
+    assert answered.answer.failure is not None
+    assert answered.answer.failure.type_name == "PartitionProducerUnknownError"
+    assert producer in answered.answer.failure.message
+    assert running.graph.status is JobStatus.RUNNING
+
+
+def test_a_producer_whose_place_was_taken_is_said_to_be_disposed() -> None:
+    running = Running()
+    running.run()
+    running.report("job_source_0_0", ExecutionState.FAILED)
+    running.report_all(ExecutionState.CANCELED)
+    running.tell(RestartDue(version=running.graph.version))
+    running.restore()
+    running.give_slots()
+
+    (answered,) = asked(running, "job_sink_0_1", "job_source_0_0")
+
+    assert isinstance(answered, AnswerProducerState)
+    assert answered.answer.failure is not None
+    assert answered.answer.failure.type_name == PRODUCER_DISPOSED_ERROR
+
+
+def test_an_attempt_that_has_ended_is_told_nothing() -> None:
+    running = Running()
+    running.run()
+    running.report("job_sink_0_0", ExecutionState.FAILED)
+
+    (ignored,) = asked(running, "job_sink_0_0", "job_source_0_0")
+
+    assert isinstance(ignored, Ignore)

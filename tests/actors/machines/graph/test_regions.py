@@ -1,0 +1,81 @@
+"""Which tasks are deployed together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flykka.actors.machines.graph.effects import CoordinateTasks, Deploy
+from flykka.actors.machines.graph.events import CancellationRequested
+from flykka.actors.machines.graph.execution_topology import execution_topology
+from flykka.messages.control.job import JobStatus
+from flykka.messages.graph.job_graph import JobGraph, ScheduleMode, ShipStrategy
+from flykka.messages.tasks.task import ExecutionState
+from tests.actors.machines.graph.graphs import graph_of, vertex
+from tests.actors.machines.graph.running import Running
+
+TWO_PIPELINES = replace(
+    graph_of(
+        vertex("a", outputs=1),
+        vertex("b", reads=("a",)),
+        vertex("x", 2, outputs=1, group="other"),
+        vertex("y", 2, reads=("x",), ship_strategy=ShipStrategy.FORWARD, group="other"),
+    ),
+    schedule_mode=ScheduleMode.PIPELINED_REGION,
+)
+
+
+def regions(graph: JobGraph) -> list[set[str]]:
+    """The regions of a job by the names of their tasks."""
+    return [{f"{name}{subtask}" for name, subtask in region} for region in execution_topology(graph).regions]
+
+
+def test_what_is_connected_point_wise_is_a_region_of_its_own() -> None:
+    assert regions(TWO_PIPELINES) == [{"a0", "b0"}, {"x0", "y0"}, {"x1", "y1"}]
+
+
+def test_an_edge_from_all_to_all_makes_one_region_of_both_vertices() -> None:
+    graph = graph_of(vertex("a", 3, outputs=1), vertex("b", 2, reads=("a",)))
+
+    assert regions(graph) == [{"a0", "a1", "a2", "b0", "b1"}]
+
+
+def test_a_job_in_which_tasks_have_to_share_a_slot_is_one_region() -> None:
+    bound = replace(
+        TWO_PIPELINES, vertices=tuple(replace(each, co_location_group="g") for each in TWO_PIPELINES.vertices)
+    )
+
+    assert regions(bound) == [{"a0", "b0", "x0", "x1", "y0", "y1"}]
+
+
+def test_a_region_whose_slots_are_there_does_not_wait_for_the_others() -> None:
+    running = Running(TWO_PIPELINES)
+    running.schedule()
+    running.restore()
+    first, *rest = running.wanted()
+
+    of_the_first = running.give_slot(first)
+    coordinated_before = running.made(CoordinateTasks)
+    for place in rest:
+        running.give_slot(place)
+
+    assert [deploy.descriptor.attempt for deploy in of_the_first if isinstance(deploy, Deploy)] == [
+        "job_a_0_0",
+        "job_b_0_0",
+    ]
+    assert coordinated_before == []
+    (coordinated,) = running.made(CoordinateTasks)
+    assert len(coordinated.tasks) == 6
+
+
+def test_a_job_that_is_deployed_in_part_waits_for_what_runs_when_it_is_cancelled() -> None:
+    running = Running(TWO_PIPELINES)
+    running.schedule()
+    running.restore()
+    running.give_slot(next(iter(running.wanted())))
+
+    running.tell(CancellationRequested())
+    status_before = running.graph.status
+    running.report_all(ExecutionState.CANCELED)
+
+    assert status_before is JobStatus.CANCELLING
+    assert running.graph.status is JobStatus.CANCELED

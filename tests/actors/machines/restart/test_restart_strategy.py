@@ -1,0 +1,146 @@
+"""Whether a failed job starts again, and after how long."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flykka.actors.machines.restart.restart_strategy import (
+    Backoff,
+    ExponentialDelayRestartStrategy,
+    FailureRateRestartStrategy,
+    FixedDelayRestartStrategy,
+    RestartStrategy,
+    restart_strategy,
+    restarts_without_end,
+)
+from flykka.messages.graph.job_graph import (
+    ExponentialDelayRestartStrategyConfiguration,
+    FailureRateRestartStrategyConfiguration,
+    FixedDelayRestartStrategyConfiguration,
+    NoRestartStrategyConfiguration,
+    RestartStrategyConfiguration,
+)
+
+GROWING = ExponentialDelayRestartStrategyConfiguration(
+    initial_backoff_ms=100,
+    max_backoff_ms=350,
+    backoff_multiplier=2.0,
+    reset_backoff_threshold_ms=1_000,
+    jitter_factor=0.0,
+)
+RATE = FailureRateRestartStrategyConfiguration(max_failures=2, interval_ms=100, delay_ms=7)
+
+
+def allowed(strategy: RestartStrategy, *failures: int) -> list[bool]:
+    """For failures at these times, whether each was followed by a restart."""
+    told = []
+    for now in failures:
+        told.append(strategy.can_restart(now))
+        if told[-1]:
+            strategy.restart(now)
+    return told
+
+
+def delays(strategy: RestartStrategy, *failures: int) -> list[int]:
+    """For failures at these times, the delay of each restart."""
+    told = []
+    for now in failures:
+        strategy.restart(now)
+        told.append(strategy.backoff.delay_ms)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("configuration", "allowance"),
+    [
+        (NoRestartStrategyConfiguration(), "no restart"),
+        (FixedDelayRestartStrategyConfiguration(attempts=0), "no restart"),
+        (FixedDelayRestartStrategyConfiguration(attempts=1), "1 restart"),
+        (FixedDelayRestartStrategyConfiguration(attempts=3), "3 restarts"),
+        (FixedDelayRestartStrategyConfiguration(), "restarts without end"),
+        (RATE, "2 restarts within 0.1 s"),
+        (GROWING, "restarts without end"),
+    ],
+)
+def test_a_strategy_says_what_it_allows(configuration: RestartStrategyConfiguration, allowance: str) -> None:
+    assert restart_strategy(configuration).allowance == allowance
+
+
+def test_without_a_number_of_attempts_there_is_no_end() -> None:
+    strategy = restart_strategy(FixedDelayRestartStrategyConfiguration(attempts=None))
+
+    assert all(allowed(strategy, *range(1_000)))
+
+
+def test_no_restart_allows_none() -> None:
+    assert allowed(restart_strategy(NoRestartStrategyConfiguration()), 0) == [False]
+
+
+def test_a_rate_allows_as_many_restarts_as_fit_into_its_interval() -> None:
+    strategy = restart_strategy(RATE)
+
+    # At 100 the failure of time 0 is exactly as old as the interval, and still counts.
+    assert allowed(strategy, 0, 50, 100, 101, 150, 151) == [True, True, False, True, False, True]
+    assert strategy.backoff == Backoff(delay_ms=7)
+
+
+def test_a_growing_delay_stops_at_its_limit_and_begins_anew_after_a_quiet_time() -> None:
+    strategy = restart_strategy(GROWING)
+
+    assert delays(strategy, 10_000, 10_100, 10_200, 10_300) == [100, 200, 350, 350]
+    # Quiet is what is longer than the threshold and the delay of now together.
+    assert delays(strategy, 11_649, 12_999) == [350, 100]
+
+
+@pytest.mark.parametrize(
+    ("configuration", "is_endless"),
+    [
+        (NoRestartStrategyConfiguration(), False),
+        (FixedDelayRestartStrategyConfiguration(attempts=7), False),
+        (FixedDelayRestartStrategyConfiguration(), True),
+        (RATE, False),
+        (GROWING, True),
+        (replace(GROWING, max_same_failures=10), False),
+    ],
+)
+def test_it_is_known_beforehand_whether_restarts_come_to_an_end(
+    configuration: RestartStrategyConfiguration, is_endless: bool
+) -> None:
+    assert restarts_without_end(configuration) is is_endless
+
+
+def test_what_makes_no_sense_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="number of restarts must be 0 or more, not -1"):
+        FixedDelayRestartStrategy(-1, 0)
+    with pytest.raises(ValueError, match="delay of a restart must be 0 or more"):
+        FixedDelayRestartStrategy(1, -5)
+    with pytest.raises(ValueError, match="number of failures must be 1 or more"):
+        FailureRateRestartStrategy(0, 1, 0)
+    with pytest.raises(ValueError, match="interval in which failures are counted must be 1 or more"):
+        FailureRateRestartStrategy(1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"initial_backoff_ms": 0}, "first delay"),
+        ({"initial_backoff_ms": 400}, "above the longest"),
+        ({"backoff_multiplier": 1.0}, "multiplier"),
+        ({"backoff_multiplier": float("nan")}, "multiplier"),
+        ({"reset_backoff_threshold_ms": 0}, "the delay is reset"),
+        ({"jitter_factor": 1.5}, "jitter"),
+    ],
+)
+def test_a_growing_delay_that_makes_no_sense_is_refused_by_name(wrong: dict[str, float], said: str) -> None:
+    settings = {
+        "initial_backoff_ms": 1,
+        "max_backoff_ms": 350,
+        "backoff_multiplier": 2.0,
+        "reset_backoff_threshold_ms": 1,
+        "jitter_factor": 0.0,
+    }
+
+    with pytest.raises(ValueError, match=said):
+        ExponentialDelayRestartStrategy(**(settings | wrong))  # type: ignore[arg-type]  # some are whole numbers

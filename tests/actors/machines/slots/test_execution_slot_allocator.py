@@ -1,0 +1,121 @@
+"""Where attempts run: who comes back finds its slot, and nobody waits beside a slot that could be shared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flykka.actors.machines.slots.execution_slot_allocator import AttemptsLost, AttemptsPlaced, ExecutionSlotAllocator
+from flykka.actors.machines.slots.slot_pool_events import AskForSlot, TaskManagerConnected, TaskManagerDisconnected
+from flykka.actors.machines.slots.slot_requests import RequestSlots, ReturnSlot, SlotRequest
+from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
+from tests.actors.machines.scheduling.feeding import feed
+from tests.actors.machines.scheduling.slot_pool_events import FIRST, offered
+
+
+def wish(vertex: str, subtask: int, attempt: int = 0, *, inputs: tuple[str, ...] = ()) -> SlotRequest:
+    return SlotRequest(
+        attempt=ExecutionAttemptId(f"{vertex}_{subtask}_{attempt}"),
+        vertex_id=JobVertexId(vertex),
+        subtask=subtask,
+        slot_sharing_group="default",
+        inputs=tuple(ExecutionAttemptId(each) for each in inputs),
+    )
+
+
+def wished(*requests: SlotRequest) -> RequestSlots:
+    return RequestSlots(requests=requests)
+
+
+def returned(attempt: str, *, will_return: bool = True) -> ReturnSlot:
+    return ReturnSlot(attempt=ExecutionAttemptId(attempt), will_return=will_return)
+
+
+def allocator(*spare: str, batch: bool = False) -> ExecutionSlotAllocator:
+    """One TaskManager has given these slots."""
+    slots = ExecutionSlotAllocator("a", batch=batch)
+    feed(slots, TaskManagerConnected(task_manager=FIRST), offered(*spare))
+    return slots
+
+
+def places(effects: Sequence[object]) -> dict[str, str]:
+    return {
+        attempt: effect.allocation_id
+        for effect in effects
+        if isinstance(effect, AttemptsPlaced)
+        for attempt in effect.attempts
+    }
+
+
+def test_subtasks_of_different_vertices_share_a_slot_and_of_one_vertex_do_not() -> None:
+    slots = allocator("x", "y")
+
+    effects = feed(slots, wished(wish("a", 0), wish("a", 1), wish("b", 0), wish("b", 1)))
+
+    assert places(effects) == {"a_0_0": "x", "a_1_0": "y", "b_0_0": "x", "b_1_0": "y"}
+
+
+def test_who_reads_from_somebody_shares_the_slot_before_others_take_it() -> None:
+    slots = allocator("x", "y")
+    feed(slots, wished(wish("a", 0), wish("a", 1)))
+
+    effects = feed(slots, wished(wish("b", 0), wish("b", 1, inputs=("a_0_0",))))
+
+    assert places(effects) == {"b_0_0": "y", "b_1_0": "x"}
+
+
+def test_a_region_that_restarts_goes_back_to_its_own_slots() -> None:
+    slots = allocator("x", "y")
+    feed(slots, wished(wish("a", 0), wish("a", 1)), returned("a_0_0"), returned("a_1_0"))
+
+    second = feed(slots, wished(wish("a", 1, 1)))
+    first = feed(slots, wished(wish("a", 0, 1)))
+
+    assert places(second) == {"a_1_1": "y"}
+    assert places(first) == {"a_0_1": "x"}
+
+
+def test_nobody_gets_the_slot_of_another_region_that_will_come_back() -> None:
+    slots = allocator("x")
+    feed(slots, wished(wish("a", 0)), returned("a_0_0"))
+
+    effects = feed(slots, wished(wish("a", 1)))
+
+    assert places(effects) == {}
+    assert slots.pool.pending_requests == ("default/2",)
+
+
+def test_who_has_no_place_of_its_own_shares_a_slot_that_is_kept_for_another_vertex() -> None:
+    slots = allocator("x")
+    feed(slots, wished(wish("a", 0), wish("b", 0)), returned("a_0_0", will_return=False), returned("b_0_0"))
+
+    effects = feed(slots, wished(wish("a", 0, 1), wish("b", 0, 1)))
+
+    assert places(effects) == {"a_0_1": "x", "b_0_1": "x"}
+
+
+def test_tasks_of_a_batch_job_keep_no_place_that_others_need() -> None:
+    slots = allocator("x", batch=True)
+    feed(slots, wished(wish("a", 0)), returned("a_0_0"))
+
+    effects = feed(slots, wished(wish("a", 1)))
+
+    assert places(effects) == {"a_1_0": "x"}
+
+
+def test_the_loss_of_a_task_manager_is_the_loss_of_all_attempts_there() -> None:
+    slots = allocator("x")
+    feed(slots, wished(wish("a", 0), wish("b", 0)))
+
+    effects = feed(slots, TaskManagerDisconnected(task_manager=FIRST, reason="killed"))
+
+    attempts = (ExecutionAttemptId("a_0_0"), ExecutionAttemptId("b_0_0"))
+    assert effects == [AttemptsLost(attempts=attempts, task_manager=FIRST, reason="killed")]
+
+
+def test_one_slot_is_asked_for_by_all_that_will_share_it() -> None:
+    slots = allocator()
+
+    feed(slots, wished(wish("a", 0), wish("b", 0), wish("b", 1)))
+
+    assert slots.pool.pending_requests == ("default/1", "default/2")
+    assert not [each for each in feed(slots, wished(wish("c", 0))) if isinstance(each, AskForSlot)]

@@ -1,0 +1,371 @@
+"""The ResourceManager's slots: requests are served, the TaskManager's report is the truth, lost ones are replaced."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.slots.slot_manager import SlotManager
+from flykka.actors.machines.slots.slot_manager_events import (
+    AcceptTaskManager,
+    AskWhetherReleasable,
+    FailAllocation,
+    JobGone,
+    LetTaskManagerGo,
+    RefuseTaskManager,
+    ResourceManagerStarted,
+    SlotRequestCancelled,
+    StartTaskManager,
+    TaskManagerAnswered,
+    TimeoutCheckDue,
+)
+from flykka.actors.machines.slots.task_manager_slots import SlotState
+from flykka.actors.machines.slots.task_manager_tracker import START_RETRY_MS, Workers
+from flykka.messages.wire.ids import AllocationId, JobId, TaskManagerId, slot_id
+from tests.actors.machines.scheduling.feeding import feed
+from tests.actors.machines.scheduling.slot_manager_events import (
+    FIRST,
+    SECOND,
+    THIRD,
+    confirmed,
+    freed,
+    gives,
+    gone,
+    manager,
+    refused,
+    registered,
+    reported,
+    requested,
+)
+
+
+def test_as_many_task_managers_as_configured_are_started_under_numbered_names() -> None:
+    slots = SlotManager(Workers(configured=2))
+
+    effects = feed(slots, ResourceManagerStarted())
+
+    assert effects == [StartTaskManager(task_manager=FIRST), StartTaskManager(task_manager=SECOND)]
+
+
+def test_a_lost_task_manager_is_replaced_at_once_under_a_new_name() -> None:
+    slots = manager(task_managers=2)
+    feed(slots, registered(FIRST, None), registered(SECOND, None))
+
+    effects = feed(slots, gone(SECOND))
+
+    assert effects == [StartTaskManager(task_manager=THIRD)]
+
+
+def test_one_that_ended_before_it_registered_is_replaced_after_a_pause() -> None:
+    slots = manager(task_managers=1)
+
+    effects = feed(slots, gone(FIRST))
+
+    assert effects == [StartTaskManager(task_manager=SECOND, delay_ms=START_RETRY_MS)]
+
+
+def test_a_loss_is_answered_once() -> None:
+    slots = manager(task_managers=1)
+    feed(slots, registered(FIRST, None), gone(FIRST))
+
+    effects = feed(slots, gone(FIRST))
+
+    assert effects == [Ignore(reason="task-manager-1 is not known")]
+
+
+def test_one_that_was_given_up_is_refused_when_it_comes_back() -> None:
+    slots = manager(task_managers=1)
+    feed(slots, registered(FIRST, None), gone(FIRST))
+
+    effects = feed(slots, registered(FIRST, None))
+
+    assert effects == [
+        RefuseTaskManager(task_manager=FIRST, reason="task-manager-1 was given up and replaced"),
+    ]
+
+
+def test_one_that_somebody_else_started_is_welcome() -> None:
+    slots = manager(task_managers=0)
+
+    effects = feed(slots, registered(TaskManagerId("guest"), None), requested("a"))
+
+    assert effects == [AcceptTaskManager(task_manager=TaskManagerId("guest")), gives(TaskManagerId("guest"), 0, "a")]
+
+
+def test_a_request_gets_a_free_slot_which_is_then_pending() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None))
+
+    effects = feed(slots, requested("a"))
+
+    assert effects == [gives(FIRST, 0, "a")]
+    assert slots.slot_states == {slot_id(FIRST, 0): SlotState.PENDING}
+
+
+def test_a_confirmed_slot_is_allocated() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None), requested("a"))
+
+    effects = feed(slots, confirmed(FIRST, 0, "a"))
+
+    assert effects == []
+    assert slots.slot_states == {slot_id(FIRST, 0): SlotState.ALLOCATED}
+
+
+def test_a_request_waits_for_a_slot() -> None:
+    slots = manager()
+
+    before = feed(slots, requested("a"))
+    after = feed(slots, registered(FIRST, None))
+
+    assert before == []
+    assert after == [AcceptTaskManager(task_manager=FIRST), gives(FIRST, 0, "a")]
+
+
+def test_waiting_requests_are_served_in_their_order() -> None:
+    slots = manager()
+    feed(slots, requested("a"), requested("b"), requested("c"))
+
+    effects = feed(slots, registered(FIRST, None, None))
+
+    assert effects[1:] == [gives(FIRST, 0, "a"), gives(FIRST, 1, "b")]
+    assert slots.waiting_requests == ("c",)
+
+
+def test_slots_are_taken_evenly_from_the_task_managers_in_the_order_of_their_registration() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None, None), registered(SECOND, None, None))
+
+    effects = feed(slots, *(requested(allocation) for allocation in "abcd"))
+
+    assert effects == [gives(FIRST, 0, "a"), gives(SECOND, 0, "b"), gives(FIRST, 1, "c"), gives(SECOND, 1, "d")]
+
+
+def test_a_larger_task_manager_takes_more() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None, None, None, None), registered(SECOND, None, "x"))
+
+    effects = feed(slots, *(requested(allocation) for allocation in "abc"))
+
+    assert effects == [gives(FIRST, 0, "a"), gives(FIRST, 1, "b"), gives(FIRST, 2, "c")]
+
+
+def test_a_request_is_made_once() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None, None), requested("a"))
+
+    while_pending = feed(slots, requested("a"))
+    feed(slots, confirmed(FIRST, 0, "a"))
+    while_allocated = feed(slots, requested("a"))
+
+    assert while_pending == while_allocated == [Ignore(reason="a was asked for before")]
+
+
+def test_an_allocation_id_may_be_used_again_when_its_slot_is_free() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None), requested("a"), confirmed(FIRST, 0, "a"), freed(FIRST, 0, "a"))
+
+    effects = feed(slots, requested("a", job="job-2"))
+
+    assert effects == [gives(FIRST, 0, "a", job="job-2")]
+
+
+def test_a_freed_slot_goes_to_the_next_request() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None), requested("a"), confirmed(FIRST, 0, "a"), requested("b"))
+
+    effects = feed(slots, freed(FIRST, 0, "a"))
+
+    assert effects == [gives(FIRST, 0, "b")]
+
+
+def test_a_slot_is_freed_only_by_the_allocation_that_holds_it() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, "a"))
+
+    effects = feed(slots, freed(FIRST, 0, "b"))
+
+    assert effects == [Ignore(reason="task-manager-1/0 is not held by b")]
+
+
+def test_a_cancelled_request_gives_its_pending_slot_to_the_next() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None), requested("a"), requested("b"))
+
+    effects = feed(slots, SlotRequestCancelled(allocation_id=AllocationId("a")))
+
+    assert effects == [gives(FIRST, 0, "b")]
+
+
+def test_a_cancel_that_comes_too_late_finds_the_slot_with_the_cancelled_allocation() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None, None), requested("a"))
+    feed(slots, SlotRequestCancelled(allocation_id=AllocationId("a")), requested("b"), requested("c"))
+
+    effects = feed(slots, confirmed(FIRST, 0, "a"))
+
+    assert effects == []
+    assert slots.slot_states[slot_id(FIRST, 0)] is SlotState.ALLOCATED
+    assert slots.waiting_requests == ("c",)
+
+
+def test_a_refused_request_tries_another_slot_first() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None), registered(SECOND, None), requested("a"))
+
+    effects = feed(slots, refused(FIRST, 0, "a"))
+
+    assert effects == [gives(SECOND, 0, "a")]
+    assert slots.slot_states[slot_id(FIRST, 0)] is SlotState.FREE
+
+
+def test_a_refused_request_without_another_slot_waits_for_the_next_report() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None), requested("a"))
+
+    at_once = feed(slots, refused(FIRST, 0, "a"))
+    later = feed(slots, reported(FIRST, None))
+
+    assert at_once == []
+    assert later == [gives(FIRST, 0, "a")]
+
+
+def test_a_refusal_that_names_the_holder_is_believed() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None, None), requested("a"))
+
+    effects = feed(slots, refused(FIRST, 0, "a", by="z"))
+
+    assert effects == [gives(FIRST, 1, "a")]
+    assert slots.slot_states[slot_id(FIRST, 0)] is SlotState.ALLOCATED
+
+
+def test_a_refusal_because_of_another_request_fulfils_that_one() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None), requested("a"), refused(FIRST, 0, "a"), requested("b"))
+    assert slots.waiting_requests == ("b",)
+    feed(slots, SlotRequestCancelled(allocation_id=AllocationId("a")), requested("a"))
+
+    effects = feed(slots, refused(FIRST, 0, "b", by="a"))
+
+    assert effects == []
+    assert slots.waiting_requests == ("b",)
+    assert slots.slot_states == {slot_id(FIRST, 0): SlotState.ALLOCATED}
+
+
+def test_a_report_moves_the_request_whose_slot_turns_out_to_be_taken() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None, None), requested("a"))
+
+    effects = feed(slots, reported(FIRST, "z", None))
+
+    assert effects == [gives(FIRST, 1, "a")]
+
+
+def test_a_report_that_left_before_the_slot_was_given_takes_nothing_back() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None), requested("a"))
+
+    effects = feed(slots, reported(FIRST, None))
+
+    assert effects == []
+    assert slots.slot_states == {slot_id(FIRST, 0): SlotState.PENDING}
+
+
+def test_a_report_frees_what_was_believed_to_be_allocated() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, "x"), requested("a"))
+
+    effects = feed(slots, reported(FIRST, None))
+
+    assert effects == [gives(FIRST, 0, "a")]
+
+
+def test_a_report_of_one_that_is_not_registered_is_ignored() -> None:
+    slots = manager()
+
+    effects = feed(slots, reported(FIRST, None))
+
+    assert effects == [Ignore(reason="task-manager-1 is not registered")]
+
+
+def test_the_loss_of_a_task_manager_fails_its_allocations() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, "a", "b", None))
+
+    effects = feed(slots, gone(FIRST))
+
+    assert effects == [
+        FailAllocation(job_id=JobId("job-1"), allocation_id=AllocationId("a"), reason="killed"),
+        FailAllocation(job_id=JobId("job-1"), allocation_id=AllocationId("b"), reason="killed"),
+    ]
+    assert slots.slot_states == {}
+
+
+def test_the_requests_that_were_pending_at_a_lost_task_manager_come_first_elsewhere() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None, None), *(requested(allocation) for allocation in "abc"))
+    feed(slots, gone(FIRST))
+
+    effects = feed(slots, registered(SECOND, None, None))
+
+    assert effects[1:] == [gives(SECOND, 0, "a"), gives(SECOND, 1, "b")]
+
+
+def test_the_requests_of_a_job_that_left_are_forgotten() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None), requested("a"), requested("b"), requested("c", job="job-2"))
+
+    effects = feed(slots, JobGone(job_id=JobId("job-1")))
+
+    assert effects == [gives(FIRST, 0, "c", job="job-2")]
+
+
+# TaskManagers on demand
+
+
+def test_task_managers_are_started_for_requests_that_wait_up_to_the_maximum() -> None:
+    slots = SlotManager(Workers(configured=1, maximum=3, slots=2))
+    feed(slots, ResourceManagerStarted())
+
+    expected = feed(slots, requested("a"), requested("b"))
+    more = feed(slots, requested("c"), requested("d"), requested("e"), requested("f"), requested("g"))
+
+    assert expected == []
+    assert more == [StartTaskManager(task_manager=SECOND), StartTaskManager(task_manager=THIRD)]
+
+
+def test_what_is_beyond_the_configured_number_is_released_when_it_was_idle_for_long() -> None:
+    slots = SlotManager(Workers(configured=1, maximum=2, idle_timeout_ms=50))
+    feed(slots, ResourceManagerStarted(), registered(FIRST, None), registered(SECOND, None))
+
+    early = feed(slots, TimeoutCheckDue(), now=49)
+    [asked] = feed(slots, TimeoutCheckDue(), now=50)
+    answer = TaskManagerAnswered(task_manager=FIRST, idle_period=1, can_be_released=True)
+    released = feed(slots, answer, now=51)
+    no_more = feed(slots, TimeoutCheckDue(), now=100)
+
+    assert early == no_more == []
+    assert asked == AskWhetherReleasable(task_manager=FIRST, idle_period=1)
+    assert released == [LetTaskManagerGo(task_manager=FIRST)]
+
+
+def test_where_one_after_the_other_fails_to_start_nobody_waits_any_more() -> None:
+    slots = SlotManager(Workers(configured=1))
+    feed(slots, ResourceManagerStarted(), requested("a"), gone(FIRST), gone(SECOND))
+
+    effects = feed(slots, gone(THIRD))
+
+    failures = [effect.allocation_id for effect in effects if isinstance(effect, FailAllocation)]
+    pauses = [effect.delay_ms for effect in effects if isinstance(effect, StartTaskManager)]
+    assert failures == ["a"]
+    assert pauses == [4 * START_RETRY_MS]
+
+
+def test_another_instance_of_a_name_is_welcome_though_the_former_was_given_up() -> None:
+    slots = manager()
+    feed(slots, registered(FIRST, None), gone(FIRST))
+
+    effects = feed(slots, replace(registered(FIRST, None), instance=2))
+
+    assert effects == [AcceptTaskManager(task_manager=FIRST)]

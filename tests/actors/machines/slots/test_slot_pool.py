@@ -1,0 +1,307 @@
+"""A job's slots: its own are used before new ones are asked for, offers are idempotent, all go back at the end."""
+
+from __future__ import annotations
+
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.slots.slot_pool import IDLE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, SlotPool
+from flykka.actors.machines.slots.slot_pool_events import (
+    AllocationFailed,
+    DismissTaskManager,
+    IdleCheckDue,
+    PoolClosed,
+    RequestTimedOut,
+    ResourceManagerConnected,
+    ResourceManagerDisconnected,
+    SlotRequestRejected,
+    TaskManagerConnected,
+    TaskManagerDisconnected,
+)
+from flykka.actors.machines.slots.slot_requests import SlotRequestId
+from flykka.messages.wire.ids import AllocationId
+from tests.actors.machines.scheduling.feeding import feed
+from tests.actors.machines.scheduling.slot_pool_events import (
+    FIRST,
+    SECOND,
+    answered,
+    asks,
+    assigned,
+    cancels_timer,
+    free_slots,
+    frees,
+    gone,
+    loses,
+    offered,
+    pool,
+    returned,
+    starts_timer,
+    wanted,
+    withdraws,
+)
+
+
+def test_a_request_asks_the_resource_manager() -> None:
+    slots = pool()
+
+    effects = feed(slots, wanted("r1"))
+
+    assert effects == [starts_timer("r1"), asks("a-1")]
+
+
+def test_the_offered_slot_serves_the_request_it_was_asked_for() -> None:
+    slots = pool()
+    feed(slots, wanted("r1"), wanted("r2"))
+
+    effects = feed(slots, offered("a-2"))
+
+    assert effects == [answered("a-2"), cancels_timer("r2"), assigned("r2", "a-2")]
+
+
+def test_the_same_offer_is_accepted_again_and_changes_nothing() -> None:
+    slots = pool()
+    feed(slots, wanted("r1"), offered("a-1"))
+
+    effects = feed(slots, offered("a-1"))
+
+    assert effects == [answered("a-1")]
+
+
+def test_one_allocation_is_not_accepted_in_two_slots() -> None:
+    slots = pool()
+    feed(slots, wanted("r1"), offered("a-1"))
+
+    effects = feed(slots, offered("a-1", first_index=1))
+
+    assert effects == [answered()]
+
+
+def test_slots_of_a_stranger_are_not_taken() -> None:
+    slots = pool()
+    feed(slots, wanted("r1"))
+
+    effects = feed(slots, offered("a-1", task_manager=SECOND))
+
+    assert effects == [Ignore(reason="task-manager-2 is not connected")]
+
+
+def test_a_spare_slot_stays_and_serves_the_request_that_chooses_it() -> None:
+    slots = pool()
+    feed(slots, offered("spare"))
+
+    effects = feed(slots, wanted("r1", held="spare"))
+
+    assert effects == [assigned("r1", "spare")]
+
+
+def test_a_returned_slot_is_chosen_again_without_asking() -> None:
+    slots = pool()
+    feed(slots, wanted("r1"), offered("a-1"), returned("r1"))
+
+    effects = feed(slots, wanted("r2", held="a-1"))
+
+    assert effects == [assigned("r2", "a-1")]
+
+
+def test_a_returned_slot_goes_to_the_longest_waiting_request_whose_own_is_withdrawn() -> None:
+    slots = pool()
+    feed(slots, wanted("r1"), offered("a-1"), wanted("r2"), wanted("r3"))
+
+    effects = feed(slots, returned("r1"))
+
+    assert effects == [cancels_timer("r2"), withdraws("a-2"), assigned("r2", "a-1")]
+
+
+def test_a_request_that_is_returned_before_it_is_served_is_withdrawn() -> None:
+    slots = pool()
+    feed(slots, wanted("r1"))
+
+    effects = feed(slots, returned("r1"))
+
+    assert effects == [cancels_timer("r1"), withdraws("a-1")]
+
+
+def test_the_slot_of_a_withdrawn_request_serves_another_one() -> None:
+    slots = pool()
+    feed(slots, wanted("r1"), wanted("r2"), returned("r1"))
+
+    effects = feed(slots, offered("a-1"))
+
+    assert effects == [answered("a-1"), cancels_timer("r2"), withdraws("a-2"), assigned("r2", "a-1")]
+
+
+def test_what_is_returned_twice_is_returned_once() -> None:
+    slots = pool()
+    feed(slots, wanted("r1"), offered("a-1"), returned("r1"))
+
+    effects = feed(slots, returned("r1"))
+
+    assert effects == [Ignore(reason="r1 has no slot")]
+    assert free_slots(slots) == ("a-1",)
+
+
+def test_a_request_is_made_once() -> None:
+    slots = pool()
+    feed(slots, wanted("r1"))
+
+    effects = feed(slots, wanted("r1"))
+
+    assert effects == [Ignore(reason="r1 was made before")]
+
+
+def test_requests_wait_for_a_resource_manager() -> None:
+    slots = SlotPool("a")
+
+    before = feed(slots, wanted("r1"), wanted("r2"))
+    after = feed(slots, ResourceManagerConnected())
+
+    assert before == [starts_timer("r1"), starts_timer("r2")]
+    assert after == [asks("a-1"), asks("a-2")]
+
+
+def test_a_new_resource_manager_is_asked_for_what_is_still_missing() -> None:
+    slots = pool()
+    feed(slots, wanted("r1"), wanted("r2"), offered("a-1"), ResourceManagerDisconnected())
+
+    effects = feed(slots, ResourceManagerConnected())
+
+    assert effects == [asks("a-2")]
+
+
+def test_a_request_that_waited_too_long_is_rejected_and_withdrawn() -> None:
+    slots = pool()
+    feed(slots, wanted("r1"))
+
+    effects = feed(slots, RequestTimedOut(request_id=SlotRequestId("r1")))
+
+    rejection = SlotRequestRejected(
+        request_id=SlotRequestId("r1"),
+        reason=f"no slot became free within {REQUEST_TIMEOUT_MS} ms",
+        has_timed_out=True,
+    )
+    assert effects == [cancels_timer("r1"), withdraws("a-1"), rejection]
+
+
+def test_a_slot_that_arrives_after_its_request_timed_out_stays_available() -> None:
+    slots = pool()
+    feed(slots, wanted("r1"), RequestTimedOut(request_id=SlotRequestId("r1")))
+
+    effects = feed(slots, offered("a-1"))
+
+    assert effects == [answered("a-1")]
+    assert free_slots(slots) == ("a-1",)
+
+
+def test_a_timeout_behind_the_slot_means_nothing() -> None:
+    slots = pool()
+    feed(slots, wanted("r1"), offered("a-1"))
+
+    effects = feed(slots, RequestTimedOut(request_id=SlotRequestId("r1")))
+
+    assert effects == [Ignore(reason="r1 does not wait")]
+
+
+def test_an_allocation_that_cannot_be_had_rejects_its_request() -> None:
+    slots = pool()
+    feed(slots, wanted("r1"))
+
+    effects = feed(slots, AllocationFailed(allocation_id=AllocationId("a-1"), reason="none left"))
+
+    assert effects == [
+        cancels_timer("r1"),
+        withdraws("a-1"),
+        SlotRequestRejected(request_id=SlotRequestId("r1"), reason="none left", is_temporary=True),
+    ]
+
+
+def test_an_allocation_that_is_lost_later_takes_its_slot_along() -> None:
+    slots = pool()
+    feed(slots, wanted("r1"), offered("a-1"))
+
+    effects = feed(slots, AllocationFailed(allocation_id=AllocationId("a-1"), reason="lost"))
+
+    dismissal = DismissTaskManager(task_manager=FIRST, reason="lost")
+    assert effects == [loses("r1", "a-1", "lost"), frees("a-1"), dismissal]
+    assert slots.report(FIRST) == {}
+
+
+def test_the_failure_of_an_unknown_allocation_is_ignored() -> None:
+    slots = pool()
+
+    effects = feed(slots, AllocationFailed(allocation_id=AllocationId("a-1"), reason="lost"))
+
+    assert effects == [Ignore(reason="a-1 is neither held nor asked for")]
+
+
+def test_a_lost_task_manager_takes_its_slots_along_and_no_others() -> None:
+    slots = pool()
+    feed(slots, TaskManagerConnected(task_manager=SECOND))
+    feed(slots, wanted("r1"), wanted("r2"), wanted("r3"))
+    feed(slots, offered("a-1", "spare"), offered("a-2", task_manager=SECOND))
+
+    effects = feed(slots, TaskManagerDisconnected(task_manager=FIRST, reason="killed"))
+
+    assert effects == [loses("r1", "a-1", "killed"), loses("r2", "spare", "killed")]
+    assert slots.report(SECOND) == {"task-manager-2/0": "a-2"}
+
+
+def test_the_loss_of_a_task_manager_is_answered_once() -> None:
+    slots = pool()
+    loss = TaskManagerDisconnected(task_manager=FIRST, reason="killed")
+    feed(slots, wanted("r1"), offered("a-1"), loss)
+
+    effects = feed(slots, loss)
+
+    assert effects == [Ignore(reason="task-manager-1 is not connected")]
+
+
+def test_a_job_that_restarts_after_a_loss_asks_only_for_what_it_lost() -> None:
+    slots = pool()
+    feed(slots, TaskManagerConnected(task_manager=SECOND), wanted("r1"), wanted("r2"))
+    feed(slots, offered("a-1"), offered("a-2", task_manager=SECOND))
+    feed(slots, TaskManagerDisconnected(task_manager=FIRST, reason="killed"), returned("r1"), returned("r2"))
+
+    effects = feed(slots, wanted("r1/1", held="a-2"), wanted("r2/1"))
+
+    assert effects == [
+        assigned("r1/1", "a-2", task_manager=SECOND),
+        starts_timer("r2/1"),
+        asks("a-3"),
+    ]
+
+
+def test_a_slot_that_nobody_needs_for_long_goes_back() -> None:
+    slots = pool()
+    feed(slots, offered("a-1"), now=0)
+
+    before = feed(slots, IdleCheckDue(), now=IDLE_TIMEOUT_MS - 1)
+    after = feed(slots, IdleCheckDue(), now=IDLE_TIMEOUT_MS)
+
+    assert before == []
+    assert after == [gone("a-1"), frees("a-1")]
+    assert free_slots(slots) == ()
+
+
+def test_a_slot_in_use_never_counts_as_idle() -> None:
+    slots = pool()
+    feed(slots, wanted("r1"), offered("a-1"))
+
+    effects = feed(slots, IdleCheckDue(), now=10 * IDLE_TIMEOUT_MS)
+
+    assert effects == []
+
+
+def test_at_the_end_of_the_job_everything_goes_back() -> None:
+    slots = pool()
+    feed(slots, wanted("r1"), offered("a-1", "spare"), wanted("r2", held="spare"), wanted("r3"))
+
+    effects = feed(slots, PoolClosed())
+
+    assert effects == [cancels_timer("r3"), withdraws("a-2"), frees("a-1"), frees("spare")]
+
+
+def test_after_the_end_no_slot_is_taken() -> None:
+    slots = pool()
+    feed(slots, PoolClosed())
+
+    effects = feed(slots, offered("a-1"), wanted("r1"))
+
+    assert effects == [answered(), Ignore(reason="the job has ended")]

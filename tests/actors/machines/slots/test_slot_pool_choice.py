@@ -1,0 +1,137 @@
+"""Which requests a slot of a job serves: who names a kept one, whom its size fits, and how batch requests wait."""
+
+from __future__ import annotations
+
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
+from flykka.actors.machines.slots.slot_pool import REQUEST_TIMEOUT_MS
+from flykka.actors.machines.slots.slot_pool_events import (
+    AllocationFailed,
+    BatchTimeoutCheckDue,
+    SlotRequestRejected,
+    SlotUnkept,
+    TaskManagerConnected,
+)
+from flykka.actors.machines.slots.slot_requests import SlotRequestId
+from flykka.messages.graph.job_graph import ResourceSpec
+from flykka.messages.wire.ids import AllocationId
+from tests.actors.machines.scheduling.feeding import feed
+from tests.actors.machines.scheduling.slot_pool_events import (
+    FIRST,
+    SECOND,
+    answered,
+    asks,
+    assigned,
+    cancels_timer,
+    loses,
+    offered,
+    pool,
+    returned,
+    wanted,
+    withdraws,
+)
+
+# Slots that are kept for those who come back
+
+
+def test_a_slot_that_is_kept_serves_nobody_but_who_names_it() -> None:
+    slots = pool()
+    feed(slots, wanted("r1"), offered("a-1"), wanted("r2"))
+
+    kept = feed(slots, returned("r1", is_kept=True))
+    chosen = slots.choose(UNSPECIFIED)
+    named = feed(slots, wanted("r3", held="a-1"))
+
+    assert kept == []
+    assert chosen is None
+    assert named == [assigned("r3", "a-1")]
+
+
+def test_a_slot_that_is_kept_no_longer_serves_who_waits() -> None:
+    slots = pool()
+    feed(slots, wanted("r1"), offered("a-1"), wanted("r2"), returned("r1", is_kept=True))
+
+    effects = feed(slots, SlotUnkept(allocation_id=AllocationId("a-1")))
+
+    assert effects == [cancels_timer("r2"), withdraws("a-2"), assigned("r2", "a-1")]
+
+
+# What is offered for a slot that is known by another allocation
+
+
+def test_a_slot_that_is_offered_anew_is_no_longer_what_it_was() -> None:
+    slots = pool()
+    feed(slots, wanted("r1"), wanted("r2"), offered("a-1"))
+
+    effects = feed(slots, offered("a-2"))
+
+    lost = loses("r1", "a-1", "its TaskManager has given the slot anew")
+    assert effects == [answered("a-2"), lost, cancels_timer("r2"), assigned("r2", "a-2")]
+
+
+# Sizes
+
+SMALL, LARGE = ResourceSpec(cpu_millis=500, heap_mib=512), ResourceSpec(cpu_millis=1_000, heap_mib=1_024)
+
+
+def test_a_returned_slot_goes_past_a_request_that_it_is_too_small_for() -> None:
+    slots = pool()
+    feed(slots, wanted("r1", resources=SMALL), offered("a-1", resources=SMALL))
+    feed(slots, wanted("r2", resources=LARGE), wanted("r3", resources=SMALL))
+
+    effects = feed(slots, returned("r1"))
+
+    assert effects == [cancels_timer("r3"), withdraws("a-3"), assigned("r3", "a-1", size=SMALL)]
+    assert slots.pending_requests == ("r2",)
+
+
+def test_the_free_slot_of_the_task_manager_that_is_used_least_is_chosen() -> None:
+    slots = pool()
+    feed(slots, TaskManagerConnected(task_manager=SECOND))
+    feed(slots, offered("x", "y"), offered("z", "u", task_manager=SECOND), wanted("r1", held="x"))
+
+    assert slots.utilization(FIRST) == 0.5
+    assert slots.choose(UNSPECIFIED) == "z"
+    assert slots.choose(UNSPECIFIED, FIRST) == "y"
+
+
+# Batch requests
+
+
+def test_a_batch_request_waits_for_a_slot_that_is_in_use_however_long() -> None:
+    slots = pool()
+    feed(slots, wanted("r1", resources=LARGE), offered("a-1", resources=LARGE))
+
+    effects = feed(slots, wanted("r2", resources=SMALL, is_batch=True))
+    failed = feed(slots, AllocationFailed(allocation_id=AllocationId("a-2"), reason="none left"))
+    checked = feed(slots, BatchTimeoutCheckDue(), now=0) + feed(slots, BatchTimeoutCheckDue(), now=REQUEST_TIMEOUT_MS)
+
+    assert effects == [asks("a-2", SMALL)]
+    assert failed == [Ignore(reason="r2 waits for slots that the job has")]
+    assert checked == []
+
+
+def test_a_batch_request_that_no_slot_can_serve_fails_when_it_has_been_so_for_long() -> None:
+    slots = pool()
+    feed(slots, wanted("r1", resources=SMALL), offered("a-1", resources=SMALL))
+    feed(slots, wanted("r2", resources=LARGE, is_batch=True), BatchTimeoutCheckDue())
+
+    early = feed(slots, BatchTimeoutCheckDue(), now=REQUEST_TIMEOUT_MS - 1)
+    due = feed(slots, BatchTimeoutCheckDue(), now=REQUEST_TIMEOUT_MS)
+
+    assert early == []
+    assert [type(effect) for effect in due] == [type(withdraws("a-2")), SlotRequestRejected]
+
+
+def test_a_batch_request_that_will_never_be_fulfilled_fails_at_once() -> None:
+    slots = pool()
+    feed(slots, wanted("r1", resources=LARGE, is_batch=True))
+
+    effects = feed(
+        slots, AllocationFailed(allocation_id=AllocationId("a-1"), reason="too large", is_unfulfillable=True)
+    )
+
+    assert effects == [
+        withdraws("a-1"),
+        SlotRequestRejected(request_id=SlotRequestId("r1"), reason="too large"),
+    ]

@@ -1,0 +1,108 @@
+"""Whatever comes and goes, a request waits or is served, and a slot is used or free."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
+from flykka.actors.machines.slots.slot_pool import SlotPool
+from flykka.actors.machines.slots.slot_pool_events import (
+    AskForSlot,
+    ResourceManagerConnected,
+    SlotAssigned,
+    SlotLost,
+    SlotPoolEffect,
+    SlotUnkept,
+    TaskManagerConnected,
+    TaskManagerDisconnected,
+    WithdrawRequest,
+)
+from flykka.messages.wire.ids import AllocationId, TaskManagerId
+from tests.actors.machines.scheduling.slot_pool_events import (
+    FIRST,
+    SECOND,
+    free_slots,
+    offered,
+    returned,
+    wanted,
+)
+
+
+class SlotPoolLives(RuleBasedStateMachine):
+    """Requests come and go while TaskManagers offer slots and are lost."""
+
+    requests = st.sampled_from("rstu")
+    task_managers = st.sampled_from([FIRST, SECOND])
+
+    @initialize()
+    def begin(self) -> None:
+        self.slots = SlotPool("a")
+        self.asked: set[AllocationId] = set()
+        self.served: dict[str, AllocationId] = {}
+        self.made = 0
+        self.feed(ResourceManagerConnected())
+
+    def feed(self, event: Any) -> None:
+        for effect in self.slots.handle(event, 0):
+            self.perform(effect)
+
+    def perform(self, effect: SlotPoolEffect) -> None:
+        match effect:
+            case AskForSlot(allocation_id=allocation_id):
+                self.asked.add(allocation_id)
+                self.made += 1
+            case WithdrawRequest(allocation_id=allocation_id):
+                self.asked.remove(allocation_id)
+            case SlotAssigned(request_id=request_id, allocation_id=allocation_id):
+                assert allocation_id not in self.served.values(), "one slot for two requests"
+                self.asked.discard(allocation_id)
+                self.served[request_id] = allocation_id
+            case SlotLost(request_id=request_id):
+                del self.served[request_id]
+
+    @rule(request=requests)
+    def want(self, request: str) -> None:
+        self.feed(wanted(request, held=self.slots.choose(UNSPECIFIED)))
+
+    @rule(request=requests)
+    def give_back(self, request: str) -> None:
+        self.served.pop(request, None)
+        self.feed(returned(request))
+
+    @rule(request=requests)
+    def leave_for_a_while(self, request: str) -> None:
+        self.served.pop(request, None)
+        self.feed(returned(request, is_kept=True))
+
+    @rule()
+    def come_back_no_more(self) -> None:
+        for allocation_id in free_slots(self.slots, FIRST, SECOND):
+            self.feed(SlotUnkept(allocation_id=allocation_id))
+
+    @rule(task_manager=task_managers)
+    def connect(self, task_manager: TaskManagerId) -> None:
+        self.feed(TaskManagerConnected(task_manager=task_manager))
+
+    @rule(task_manager=task_managers)
+    def lose(self, task_manager: TaskManagerId) -> None:
+        self.feed(TaskManagerDisconnected(task_manager=task_manager, reason="killed"))
+
+    @rule(task_manager=task_managers, number=st.integers(1, 6), index=st.integers(0, 1))
+    def offer(self, task_manager: TaskManagerId, number: int, index: int) -> None:
+        # A slot for an allocation of some time ago, or for one that nobody here has heard of.
+        allocation = f"a-{number}" if number <= self.made else f"stray{number}"
+        self.feed(offered(allocation, task_manager=task_manager, first_index=index))
+
+    @invariant()
+    def every_request_waits_or_is_served(self) -> None:
+        self.slots.check()
+        assert len(self.asked) == len(self.slots.pending_requests)
+        held = {*self.slots.report(FIRST).values(), *self.slots.report(SECOND).values()}
+        assert held == {*self.served.values(), *free_slots(self.slots, FIRST, SECOND)}
+
+
+TestSlotPoolLives = pytest.mark.slow(SlotPoolLives.TestCase)

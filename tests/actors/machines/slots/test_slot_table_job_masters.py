@@ -1,0 +1,183 @@
+"""A TaskManager's slots when JobMasters are lost, take over, do not answer or believe otherwise, and at the end."""
+
+from __future__ import annotations
+
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.slots.slot_table import TaskSlotState
+from flykka.actors.machines.slots.slot_table_events import (
+    AllocationsKnown,
+    CancelOfferTimer,
+    CancelSlotTimer,
+    End,
+    FailAtJobMaster,
+    JobConnected,
+    JobDisconnected,
+    JobLost,
+    OfferTimedOut,
+    SlotTimedOut,
+    StartSlotTimer,
+    StopTask,
+    TableClosed,
+)
+from flykka.messages.control.registration import SlotReport, SlotStatus
+from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId
+from tests.actors.machines.scheduling.feeding import feed
+from tests.actors.machines.scheduling.slot_table_events import (
+    JOB,
+    OTHER_JOB,
+    active,
+    announces,
+    answered,
+    confirms,
+    ended,
+    offers,
+    refuses,
+    requested,
+    slot,
+    submitted,
+    table,
+    told,
+)
+
+
+def test_a_lost_job_master_gives_up_all_its_slots_and_no_others() -> None:
+    held = table(slots=3)
+    told(held, requested("a", 0), requested("b", 1), requested("c", 2, job=OTHER_JOB), submitted("x", "a"))
+
+    effects = told(held, JobDisconnected(job_id=JOB))
+
+    assert effects == [StopTask(attempt=ExecutionAttemptId("x")), announces("b", index=1)]
+    assert held.slot_states == {
+        slot(0): TaskSlotState.RELEASING,
+        slot(1): TaskSlotState.FREE,
+        slot(2): TaskSlotState.ALLOCATED,
+    }
+
+
+def test_a_job_master_that_takes_over_is_offered_its_own_slots_only() -> None:
+    held = active("a")
+    told(held, submitted("x", "a"), JobDisconnected(job_id=JOB), JobConnected(job_id=JOB))
+
+    effects = told(held, requested("b", index=1), ended("x"))
+
+    assert effects == [confirms("b", index=1), offers(("b", 1)), announces("a")]
+
+
+def test_the_report_says_who_holds_what() -> None:
+    held = table()
+
+    before = held.report()
+    told(held, requested("a", index=1))
+    after = held.report()
+
+    free_slot = SlotStatus(slot_id=slot(0))
+    assert before == SlotReport(slots=(free_slot, SlotStatus(slot_id=slot(1))))
+    assert after == SlotReport(
+        slots=(free_slot, SlotStatus(slot_id=slot(1), allocation_id=AllocationId("a"), job_id=JOB)),
+    )
+
+
+# Offers and slots that nobody answers
+
+
+def test_an_offer_without_an_answer_is_made_again_as_it_was() -> None:
+    held = table()
+    told(held, JobConnected(job_id=JOB), requested("a", index=0), requested("b", index=1))
+
+    again = told(held, OfferTimedOut(job_id=JOB, offer=1))
+    answer = told(held, answered("a"))
+    late = told(held, answered("a"))
+
+    assert again == [offers(("a", 0))]
+    assert answer == [offers(("b", 1), number=2)]
+    assert late == [Ignore(reason="job-1 has no offer 1 to answer")]
+    assert held.slot_states == {slot(0): TaskSlotState.ACTIVE, slot(1): TaskSlotState.ALLOCATED}
+
+
+def test_the_timeout_of_an_offer_that_was_answered_means_nothing() -> None:
+    held = active("a")
+
+    effects = told(held, OfferTimedOut(job_id=JOB, offer=1))
+
+    assert effects == [Ignore(reason="offer 1 to job-1 does not wait for an answer")]
+
+
+def test_a_slot_that_no_job_master_takes_is_free_again() -> None:
+    held = table()
+
+    given = feed(held, requested("a"))
+    effects = feed(held, SlotTimedOut(allocation_id=AllocationId("a")))
+
+    cancelled = CancelSlotTimer(allocation_id=AllocationId("a"))
+    assert given == [StartSlotTimer(allocation_id=AllocationId("a")), confirms("a")]
+    assert effects == [cancelled, announces("a")]
+
+
+def test_a_slot_that_was_taken_waits_no_more() -> None:
+    held = table()
+    feed(held, requested("a"), JobConnected(job_id=JOB))
+
+    taken = feed(held, answered("a"))
+    effects = feed(held, SlotTimedOut(allocation_id=AllocationId("a")))
+
+    assert taken == [CancelOfferTimer(job_id=JOB), CancelSlotTimer(allocation_id=AllocationId("a"))]
+    assert effects == [Ignore(reason="a does not wait")]
+
+
+# What both sides believe
+
+
+def test_both_sides_forget_the_allocations_that_the_other_does_not_know() -> None:
+    held = table()
+    told(held, JobConnected(job_id=JOB), requested("both"), answered("both"))
+    told(held, requested("only-here", index=1), answered("only-here", number=2))
+
+    known = (AllocationId("both"), AllocationId("only-there"))
+    effects = told(held, AllocationsKnown(job_id=JOB, allocations=known))
+
+    failed = FailAtJobMaster(job_id=JOB, allocation_id=AllocationId("only-there"))
+    assert effects == [failed, announces("only-here", index=1)]
+
+
+def test_a_slot_whose_offer_is_not_answered_need_not_be_known_to_the_job_master() -> None:
+    held = table()
+    told(held, JobConnected(job_id=JOB), requested("a"))
+
+    effects = told(held, AllocationsKnown(job_id=JOB, allocations=()))
+
+    assert effects == []
+
+
+def test_a_job_master_that_is_not_heard_of_loses_its_tasks_and_is_offered_the_idle_slots_again() -> None:
+    held = active("a")
+    told(held, requested("b", index=1), answered("b", number=2), submitted("x", "a"))
+
+    lost = feed(held, JobLost(job_id=JOB))
+    back = told(held, JobConnected(job_id=JOB))
+
+    assert lost == [StopTask(attempt=ExecutionAttemptId("x")), StartSlotTimer(allocation_id=AllocationId("b"))]
+    assert back == [offers(("b", 1), number=3)]
+
+
+# The end
+
+
+def test_a_table_that_is_closed_waits_for_the_last_task_and_gives_nothing_away() -> None:
+    held = active("a")
+    told(held, submitted("x", "a"))
+
+    closing = told(held, TableClosed())
+    refused = told(held, requested("b", index=1))
+    last = told(held, ended("x"))
+
+    assert closing == [StopTask(attempt=ExecutionAttemptId("x"))]
+    assert refused == [refuses("b", index=1)]
+    assert last == [announces("a"), End()]
+
+
+def test_a_table_that_nothing_runs_in_is_closed_at_once() -> None:
+    held = active("a")
+
+    effects = told(held, TableClosed())
+
+    assert effects == [announces("a"), End()]

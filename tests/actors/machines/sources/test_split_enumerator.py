@@ -1,0 +1,161 @@
+"""A source's splits: each goes out once, in order, and never across a snapshot."""
+
+from __future__ import annotations
+
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.sources.split_enumerator_events import (
+    CheckpointGivenUp,
+    SignalNoMoreSplits,
+)
+from tests.actors.machines.scheduling.feeding import feed
+from tests.actors.machines.scheduling.splits import asks, assigns, enumerator, found, settled
+
+
+def test_splits_go_out_in_the_order_in_which_they_were_found() -> None:
+    source = enumerator()
+    feed(source, found("ab"), found("c", begun_at="ab"))
+
+    effects = feed(source, asks(0, 2), asks(1, 2))
+
+    assert effects == [assigns(0, "ab"), assigns(1, "c")]
+
+
+def test_a_request_waits_for_splits_to_be_found() -> None:
+    source = enumerator()
+
+    before = feed(source, asks(0))
+    after = feed(source, found("a"))
+
+    assert before == []
+    assert after == [assigns(0, "a")]
+
+
+def test_waiting_readers_are_served_in_turns_the_first_to_ask_first() -> None:
+    source = enumerator()
+    feed(source, asks(1, 3), asks(0, 3))
+
+    effects = feed(source, found("abcde"))
+
+    assert effects == [assigns(1, "ace"), assigns(0, "bd")]
+
+
+def test_a_look_that_began_elsewhere_brings_nothing() -> None:
+    source = enumerator()
+    feed(source, found("ab"))
+
+    effects = feed(source, found("ab"), asks(0, 9))
+
+    assert effects == [Ignore(reason="the source was looked at from where it is no more"), assigns(0, "ab")]
+
+
+def test_a_reader_is_told_that_there_is_no_more_when_all_is_found_and_handed_out() -> None:
+    source = enumerator()
+    feed(source, found("a", finished=True))
+
+    effects = feed(source, asks(0), asks(1), asks(0))
+
+    assert effects == [assigns(0, "a"), SignalNoMoreSplits(subtask=1), SignalNoMoreSplits(subtask=0)]
+
+
+def test_the_last_splits_and_the_end_come_together() -> None:
+    source = enumerator()
+    feed(source, found("a", finished=True))
+
+    effects = feed(source, asks(0, 2))
+
+    assert effects == [assigns(0, "a"), SignalNoMoreSplits(subtask=0)]
+
+
+def test_a_reader_is_told_once_that_there_is_no_more() -> None:
+    source = enumerator()
+    feed(source, found("", finished=True), asks(0))
+
+    effects = feed(source, asks(0))
+
+    assert effects == [Ignore(reason="subtask 0 knows that there is no more")]
+
+
+def test_while_more_may_come_nobody_is_told_that_there_is_no_more() -> None:
+    source = enumerator()
+
+    effects = feed(source, asks(0), found("", finished=False))
+
+    assert effects == []
+
+
+def test_behind_a_snapshot_a_reader_waits_until_it_has_settled_the_checkpoint() -> None:
+    source = enumerator()
+    feed(source, found("ab"))
+    source.snapshot(1)
+
+    held_back = feed(source, asks(0))
+    let_go = feed(source, settled(0, 1))
+
+    assert held_back == []
+    assert let_go == [assigns(0, "a")]
+
+
+def test_readers_wait_each_for_themselves() -> None:
+    source = enumerator()
+    feed(source, found("ab"))
+    source.snapshot(1)
+    feed(source, settled(1, 1))
+
+    effects = feed(source, asks(0), asks(1))
+
+    assert effects == [assigns(1, "a")]
+
+
+def test_the_end_of_the_splits_is_held_back_too() -> None:
+    source = enumerator()
+    feed(source, found("", finished=True))
+    source.snapshot(1)
+
+    held_back = feed(source, asks(0))
+    let_go = feed(source, settled(0, 1))
+
+    assert held_back == []
+    assert let_go == [SignalNoMoreSplits(subtask=0)]
+
+
+def test_an_aborted_checkpoint_lets_all_readers_go() -> None:
+    source = enumerator()
+    feed(source, found("ab"))
+    source.snapshot(1)
+    feed(source, asks(1), asks(0))
+
+    effects = feed(source, CheckpointGivenUp(checkpoint_id=1))
+
+    assert effects == [assigns(0, "a"), assigns(1, "b")]
+
+
+def test_a_reader_waits_for_every_checkpoint_that_is_under_way() -> None:
+    source = enumerator()
+    feed(source, found("a"))
+    source.snapshot(1)
+    source.snapshot(2)
+
+    after_the_first = feed(source, asks(0), settled(0, 1))
+    after_the_second = feed(source, settled(0, 2))
+
+    assert after_the_first == []
+    assert after_the_second == [assigns(0, "a")]
+
+
+def test_with_a_checkpoint_a_reader_has_settled_all_before_it() -> None:
+    source = enumerator()
+    feed(source, found("a"))
+    source.snapshot(1)
+    source.snapshot(2)
+
+    effects = feed(source, asks(0), settled(0, 2))
+
+    assert effects == [assigns(0, "a")]
+
+
+def test_a_checkpoint_that_nobody_waits_for_settles_nothing() -> None:
+    source = enumerator()
+
+    effects = feed(source, settled(0, 7), CheckpointGivenUp(checkpoint_id=7))
+
+    assert effects == [Ignore(reason="nobody waits for checkpoint 7")] * 2

@@ -1,0 +1,224 @@
+"""State follows operators to their subtasks, or the restore says why it cannot."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.actors.errors import RescaleNotSupportedError, StateWithoutOperatorError
+from flykka.actors.machines.state.assignment import assign
+from flykka.actors.machines.state.key_groups import key_groups_of
+from flykka.messages.checkpointing.checkpoint import OperatorCoordinatorState
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.graph.job_graph import JobVertex, Operator, OperatorKind, OperatorRef
+from flykka.messages.state.handles import (
+    ExclusiveStateHandle,
+    KeyGroupRange,
+    OperatorListState,
+    OperatorStateMode,
+    OperatorSubtaskState,
+    SharedStateHandle,
+    TaskStateSnapshot,
+)
+from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
+
+MAX = 128
+
+
+def vertex(
+    name: str, *operators: str, parallelism: int = 2, max_parallelism: int = MAX, configured: bool = False
+) -> JobVertex:
+    return JobVertex(
+        vertex_id=JobVertexId(name),
+        name=name,
+        operators=tuple(
+            Operator(
+                operator_id=OperatorId(operator),
+                ref=OperatorRef(uid=operator, fingerprint=""),
+                name=operator.capitalize(),
+                kind=OperatorKind.STATELESS,
+            )
+            for operator in operators
+        ),
+        parallelism=parallelism,
+        max_parallelism=max_parallelism,
+        is_max_parallelism_configured=configured,
+    )
+
+
+def keyed(operator: str, *shared: str, subtask: int = 0, parallelism: int = 2) -> OperatorSubtaskState:
+    return OperatorSubtaskState(
+        operator_id=OperatorId(operator),
+        shared=tuple(SharedStateHandle(state_id=name, path=name, rows=1, size_bytes=1) for name in shared),
+        key_groups=key_groups_of(subtask, MAX, parallelism),
+        keyed_state=b"bound",
+    )
+
+
+def listed(
+    operator: str, *elements: str, name: str = "list", mode: OperatorStateMode = OperatorStateMode.SPLIT_DISTRIBUTE
+) -> OperatorSubtaskState:
+    state = OperatorListState(name=name, elements=tuple(each.encode() for each in elements), mode=mode)
+    return OperatorSubtaskState(operator_id=OperatorId(operator), operator_state=(state,))
+
+
+def checkpoint(
+    *subtasks: tuple[OperatorSubtaskState, ...] | None, coordinators: tuple[str, ...] = ()
+) -> CompletedCheckpoint:
+    return CompletedCheckpoint(
+        job_id=JobId("job"),
+        checkpoint_id=4,
+        timestamp_ms=0,
+        duration_ms=0,
+        task_states=tuple(
+            TaskStateEntry(
+                vertex_id=JobVertexId("old"),
+                subtask=subtask,
+                parallelism=len(subtasks),
+                max_parallelism=MAX,
+                state=None if operators is None else TaskStateSnapshot(operators=operators),
+            )
+            for subtask, operators in enumerate(subtasks)
+        ),
+        coordinator_states=tuple(
+            OperatorCoordinatorState(operator_id=OperatorId(each), data=b"") for each in coordinators
+        ),
+    )
+
+
+def assigned(
+    state: CompletedCheckpoint, *vertices: JobVertex, allow_non_restored_state: bool = False
+) -> dict[tuple[str, int], tuple[OperatorSubtaskState, ...]]:
+    made = assign(state, vertices, allow_non_restored_state=allow_non_restored_state)
+    return {place: snapshot.operators for place, snapshot in made.states.items()}
+
+
+def test_at_the_same_parallelism_each_subtask_gets_its_own_back() -> None:
+    states = [(listed("source", "0"), keyed("window", "x")), (listed("source", "1"), keyed("window", "y", subtask=1))]
+
+    made = assigned(checkpoint(*states), vertex("old", "source", "window"))
+
+    assert made == {("old", 0): states[0], ("old", 1): states[1]}
+
+
+def test_state_follows_its_operator_into_another_chain() -> None:
+    states = (listed("a", "a"), listed("b", "b"))
+
+    made = assigned(checkpoint(states), vertex("v1", "b", parallelism=1), vertex("v2", "new", "a", parallelism=1))
+
+    assert made == {("v1", 0): (states[1],), ("v2", 0): (states[0],)}
+
+
+def test_subtasks_without_state_are_left_out() -> None:
+    made = assigned(checkpoint((listed("a", "1"),), None), vertex("old", "a"), vertex("stateless", "map"))
+
+    assert list(made) == [("old", 0)]
+
+
+def test_keyed_state_goes_to_every_subtask_whose_key_groups_it_touches_cut_to_these() -> None:
+    states = [(keyed("window", name, subtask=subtask, parallelism=3),) for subtask, name in enumerate("xyz")]
+
+    made = assigned(checkpoint(*states), vertex("old", "window", parallelism=2))
+
+    read = {
+        subtask: [(state.key_groups, [handle.state_id for handle in state.shared]) for state in pieces]
+        for (_, subtask), pieces in made.items()
+    }
+    assert read == {
+        0: [(KeyGroupRange(start=0, end=42), ["x"]), (KeyGroupRange(start=43, end=63), ["y"])],
+        1: [(KeyGroupRange(start=64, end=85), ["y"]), (KeyGroupRange(start=86, end=127), ["z"])],
+    }
+    assert all(state.keyed_state == b"bound" for pieces in made.values() for state in pieces)
+
+
+def test_what_a_window_operator_has_fired_is_handed_on_where_it_holds_no_row() -> None:
+    made = assigned(
+        checkpoint((keyed("window"),), (keyed("window", subtask=1),)), vertex("old", "window", parallelism=1)
+    )
+
+    assert [state.keyed_state for state in made["old", 0]] == [b"bound", b"bound"]
+
+
+def test_the_elements_of_a_list_are_dealt_out_anew() -> None:
+    state = checkpoint((listed("sink", "a", "b", "c"),), (listed("sink", "d"),))
+
+    made = assigned(state, vertex("old", "sink", parallelism=4))
+
+    elements = [
+        [element for part in made["old", subtask] for each in part.operator_state for element in each.elements]
+        for subtask in range(4)
+    ]
+    assert elements == [[b"a"], [b"b"], [b"c"], [b"d"]]
+
+
+def test_union_state_goes_to_everybody_at_an_unchanged_parallelism_too() -> None:
+    states = [(listed("op", name, mode=OperatorStateMode.UNION),) for name in "ab"]
+
+    made = assigned(checkpoint(*states), vertex("old", "op"))
+
+    for subtask in range(2):
+        [state] = made["old", subtask]
+        assert [each.elements for each in state.operator_state] == [(b"a",), (b"b",)]
+
+
+def test_an_operator_without_anything_in_its_state_is_given_nothing() -> None:
+    empty = OperatorSubtaskState(operator_id=OperatorId("map"))
+
+    assert assigned(checkpoint((empty,)), vertex("old", "map", parallelism=2)) == {}
+
+
+def test_a_derived_number_of_key_groups_is_replaced_by_that_of_the_checkpoint() -> None:
+    made = assign(
+        checkpoint((keyed("window", "x", parallelism=1),)),
+        [vertex("old", "window", parallelism=1, max_parallelism=256)],
+    )
+
+    assert made.max_parallelism == {"old": MAX}
+    assert made.states[JobVertexId("old"), 0].operators[0].key_groups == KeyGroupRange(start=0, end=MAX - 1)
+
+
+def test_a_configured_number_of_key_groups_has_to_be_that_of_the_checkpoint() -> None:
+    wider = vertex("old", "window", parallelism=1, max_parallelism=256, configured=True)
+
+    with pytest.raises(RescaleNotSupportedError, match=r"Window \(window\) ran with the maximum parallelism 128.* 256"):
+        assign(checkpoint((keyed("window", "x", parallelism=1),)), [wider])
+
+
+def test_nobody_runs_more_parallel_than_the_checkpoint_has_key_groups() -> None:
+    too_wide = vertex("old", "source", parallelism=129, max_parallelism=256)
+
+    with pytest.raises(RescaleNotSupportedError, match=r"Source \(source\) is to run with parallelism 129, .* 128"):
+        assign(checkpoint((listed("source", "1"),)), [too_wide])
+
+
+def test_state_is_not_lost_unless_that_is_allowed() -> None:
+    state = checkpoint((listed("a", "1"), listed("gone", "2")))
+    vertices = [vertex("old", "a", parallelism=1)]
+
+    with pytest.raises(StateWithoutOperatorError, match=r"checkpoint 4 .*: gone"):
+        assign(state, vertices)
+
+    made = assign(state, vertices, allow_non_restored_state=True)
+    assert list(made.states) == [(JobVertexId("old"), 0)]
+    assert made.non_restored == ("gone",)
+
+
+def test_a_source_whose_splits_nobody_would_go_on_with_is_not_lost_unnoticed() -> None:
+    with pytest.raises(StateWithoutOperatorError, match=r"checkpoint 4 .*: source"):
+        assign(checkpoint((), coordinators=("source",)), [vertex("old", "a", parallelism=1)])
+
+
+def test_an_operator_that_is_gone_and_held_nothing_is_not_missed() -> None:
+    empty = OperatorSubtaskState(operator_id=OperatorId("gone"), operator_state=(OperatorListState(name="list"),))
+
+    assert assigned(checkpoint((empty,)), vertex("old", "a", parallelism=1)) == {}
+
+
+def test_files_that_belong_to_the_checkpoint_alone_go_with_the_keyed_state_they_are_of() -> None:
+    copied = ExclusiveStateHandle(path="copy", size_bytes=1)
+    state = OperatorSubtaskState(
+        operator_id=OperatorId("window"), key_groups=key_groups_of(0, MAX, 1), exclusive=(copied,)
+    )
+
+    made = assigned(checkpoint((state,)), vertex("old", "window", parallelism=2))
+
+    assert [piece.exclusive for pieces in made.values() for piece in pieces] == [(copied,), (copied,)]

@@ -1,0 +1,164 @@
+"""Rows that a barrier has overtaken arrive where they belong, each once, whatever the parallelism is now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flykka.actors.errors import RescaleNotSupportedError, StateWithoutOperatorError
+from flykka.actors.machines.state.assignment import assign
+from flykka.actors.machines.state.key_groups import groups_in, key_groups_of
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.graph.job_graph import JobVertex, ShipStrategy
+from flykka.messages.state.handles import (
+    InFlightRows,
+    InputChannelStateHandle,
+    KeyGroupRange,
+    OperatorSubtaskState,
+    ResultSubpartitionStateHandle,
+    TaskStateSnapshot,
+)
+from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
+from tests.actors.machines.graph.graphs import vertex
+
+MAX = 128
+
+
+def rows(name: str) -> InFlightRows:
+    return InFlightRows(path=name, rows=1, size_bytes=1)
+
+
+def entering(*names: str) -> OperatorSubtaskState:
+    """What was on its way into a subtask of the reader."""
+    parts = tuple(InputChannelStateHandle(gate=0, in_flight=rows(name)) for name in names)
+    return OperatorSubtaskState(operator_id=OperatorId("reader"), input_channels=parts)
+
+
+def leaving(name: str, subpartition: int, subpartitions: int = 2) -> OperatorSubtaskState:
+    """What was on its way out of a subtask of the producer."""
+    part = ResultSubpartitionStateHandle(
+        output=0, subpartition=subpartition, subpartitions=subpartitions, in_flight=rows(name)
+    )
+    return OperatorSubtaskState(operator_id=OperatorId("producer"), result_subpartitions=(part,))
+
+
+def job(producers: int, readers: int, ship_strategy: ShipStrategy = ShipStrategy.HASH) -> tuple[JobVertex, JobVertex]:
+    return (
+        vertex("producer", producers, outputs=1),
+        vertex("reader", readers, reads=("producer",), ship_strategy=ship_strategy),
+    )
+
+
+def checkpoint(**states: tuple[OperatorSubtaskState, ...]) -> CompletedCheckpoint:
+    return CompletedCheckpoint(
+        job_id=JobId("job"),
+        checkpoint_id=1,
+        timestamp_ms=0,
+        duration_ms=0,
+        task_states=tuple(
+            TaskStateEntry(
+                vertex_id=JobVertexId(name),
+                subtask=subtask,
+                parallelism=len(subtasks),
+                max_parallelism=MAX,
+                state=TaskStateSnapshot(operators=(state,)),
+            )
+            for name, subtasks in states.items()
+            for subtask, state in enumerate(subtasks)
+        ),
+    )
+
+
+TAKEN = checkpoint(producer=(leaving("left-0", 1), leaving("left-1", 0)), reader=(entering("in-0"), entering("in-1")))
+"""Of two producers and two readers: `left-0` was for reader 1, `left-1` for reader 0."""
+
+
+def arriving(
+    checkpoint: CompletedCheckpoint, *vertices: JobVertex
+) -> dict[int, list[tuple[str, KeyGroupRange | None]]]:
+    """What is on its way into each reader, and the key groups of it that are its own."""
+    return {
+        subtask: [
+            (part.in_flight.path, part.key_groups) for state in snapshot.operators for part in state.input_channels
+        ]
+        for (name, subtask), snapshot in assign(checkpoint, vertices).states.items()
+        if name == "reader"
+    }
+
+
+def test_where_nothing_has_changed_rows_are_in_flight_where_they_were() -> None:
+    states = assign(TAKEN, job(2, 2)).states
+
+    left = states[JobVertexId("producer"), 0].operators[0].result_subpartitions
+    assert [(part.subpartition, part.in_flight.path) for part in left] == [(1, "left-0")]
+    assert arriving(TAKEN, *job(2, 2)) == {0: [("in-0", None)], 1: [("in-1", None)]}
+
+
+def test_where_the_producer_is_another_number_of_subtasks_what_it_held_arrives_at_its_reader() -> None:
+    assert arriving(TAKEN, *job(3, 2)) == {
+        0: [("left-1", None), ("in-0", None)],
+        1: [("left-0", None), ("in-1", None)],
+    }
+    assert not any(name == "producer" for name, _ in assign(TAKEN, job(3, 2)).states)
+
+
+@pytest.mark.parametrize("producers", [2, 5])
+@pytest.mark.parametrize("readers", [1, 3, 4])
+def test_each_keyed_row_arrives_at_the_owner_of_its_key_group_and_at_nobody_else(producers: int, readers: int) -> None:
+    arrived = arriving(TAKEN, *job(producers, readers))
+
+    for name, before in (("in-0", 0), ("in-1", 1), ("left-1", 0), ("left-0", 1)):
+        taken = {
+            subtask: [group for path, own in parts if path == name and own for group in groups_in(own)]
+            for subtask, parts in arrived.items()
+        }
+        assert sorted(group for groups in taken.values() for group in groups) == list(
+            groups_in(key_groups_of(before, MAX, 2))
+        )
+        for subtask, groups in taken.items():
+            assert set(groups) <= set(groups_in(key_groups_of(subtask, MAX, readers)))
+
+
+def test_what_goes_to_any_reader_is_dealt_out_in_turn() -> None:
+    arrived = arriving(TAKEN, *job(2, 3, ShipStrategy.REBALANCE))
+
+    assert [[path for path, _ in arrived[subtask]] for subtask in range(3)] == [
+        ["left-0", "in-1"],
+        ["left-1"],
+        ["in-0"],
+    ]
+    assert all(own is None for parts in arrived.values() for _, own in parts)
+
+
+def test_key_groups_are_those_of_the_checkpoint() -> None:
+    producer, reader = job(2, 1)
+
+    arrived = arriving(TAKEN, producer, replace(reader, max_parallelism=256))
+
+    assert max(own.end for _, own in arrived[0] if own) == MAX - 1
+
+
+def test_rows_whose_operator_is_in_the_middle_of_a_chain_now_cannot_arrive() -> None:
+    producer, reader = job(2, 2)
+    before = replace(reader.operators[0], operator_id=OperatorId("new"))
+    chained = replace(reader, operators=(before, *reader.operators))
+
+    with pytest.raises(RescaleNotSupportedError, match=r"reader \(reader\) is chained or read in another way"):
+        assign(TAKEN, [producer, chained])
+
+
+def test_rows_whose_output_or_input_is_gone_cannot_arrive() -> None:
+    producer, reader = job(2, 2)
+
+    with pytest.raises(RescaleNotSupportedError, match=r"producer \(producer\) is chained or read in another way"):
+        assign(TAKEN, [replace(producer, outputs=()), reader])
+    with pytest.raises(RescaleNotSupportedError, match=r"reader \(reader\) is chained or read in another way"):
+        assign(TAKEN, [producer, replace(reader, inputs=())])
+
+
+def test_rows_in_flight_are_not_lost_with_their_operator() -> None:
+    producer, _ = job(2, 2)
+
+    with pytest.raises(StateWithoutOperatorError, match="reader"):
+        assign(TAKEN, [producer])

@@ -1,0 +1,112 @@
+"""Each element of a split list goes to one subtask, union state to all, broadcast state once to each."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flykka.actors.errors import UnreadableStateError
+from flykka.actors.machines.state.operator_state import elements_of, list_state, repartition
+from flykka.messages.state.handles import OperatorListState, OperatorStateMode, OperatorSubtaskState
+from flykka.messages.state.operator_state import ClosedTo, StagingFolder
+from flykka.messages.wire.codec import encode
+from flykka.messages.wire.ids import OperatorId
+
+
+def listed(
+    name: str, elements: int, *, of: int = 0, mode: OperatorStateMode = OperatorStateMode.SPLIT_DISTRIBUTE
+) -> OperatorListState:
+    return OperatorListState(
+        name=name, elements=tuple(f"{name}{of}.{number}".encode() for number in range(elements)), mode=mode
+    )
+
+
+def received(lists: list[OperatorListState]) -> list[str]:
+    return [element.decode() for each in lists for element in each.elements]
+
+
+def test_what_is_left_over_of_one_list_is_given_where_the_one_before_has_stopped() -> None:
+    made = repartition([[listed("a", 4), listed("b", 4)]], 3)
+
+    assert [len(received(lists)) for lists in made] == [3, 3, 2]
+
+
+def test_elements_that_were_neighbours_stay_neighbours_and_in_order() -> None:
+    made = repartition([[listed("a", 3)], [listed("a", 2, of=1)]], 2)
+
+    assert [received(lists) for lists in made] == [["a0.0", "a0.1", "a0.2"], ["a1.0", "a1.1"]]
+
+
+def test_at_an_unchanged_parallelism_a_split_list_stays_where_it_was() -> None:
+    made = repartition([[listed("a", 5)], []], 2)
+
+    assert [received(lists) for lists in made] == [["a0.0", "a0.1", "a0.2", "a0.3", "a0.4"], []]
+
+
+def test_who_has_lost_broadcast_state_is_given_that_of_another_at_an_unchanged_parallelism() -> None:
+    made = repartition([[], [listed("a", 1, of=1, mode=OperatorStateMode.BROADCAST)]], 2)
+
+    assert [received(lists) for lists in made] == [["a1.0"], ["a1.0"]]
+
+
+def test_values_come_back_from_all_lists_of_their_name() -> None:
+    folders = [StagingFolder(path=path) for path in "abc"]
+    states = [
+        OperatorSubtaskState(operator_id=OperatorId("op"), operator_state=(list_state("x", folders[:2]),)),
+        OperatorSubtaskState(
+            operator_id=OperatorId("op"), operator_state=(list_state("y", folders), list_state("x", folders[2:]))
+        ),
+    ]
+
+    assert elements_of(states, "x", StagingFolder) == folders
+
+
+@pytest.mark.parametrize(
+    ("element", "refusal"),
+    [
+        (b"damaged", r"list 'x' of operator op cannot be read: "),
+        (encode(ClosedTo(state_id="s", closed_to_ms=1)), "holds a ClosedTo where a StagingFolder is expected"),
+    ],
+)
+def test_an_element_that_is_damaged_or_of_another_kind_is_refused_with_its_operator(
+    element: bytes, refusal: str
+) -> None:
+    lists = (OperatorListState(name="x", elements=(element,)),)
+
+    with pytest.raises(UnreadableStateError, match=refusal):
+        elements_of([OperatorSubtaskState(operator_id=OperatorId("op"), operator_state=lists)], "x", StagingFolder)
+
+
+MODES = st.sampled_from(OperatorStateMode)
+STATES = st.lists(st.tuples(MODES, st.lists(st.integers(0, 9), min_size=1, max_size=6)), min_size=1, max_size=6)
+
+
+@given(states=STATES, parallelism=st.integers(1, 9))
+def test_nothing_is_lost_and_nothing_is_given_twice(
+    states: list[tuple[OperatorStateMode, list[int]]], parallelism: int
+) -> None:
+    width = max(len(counts) for _, counts in states)
+    previous = [
+        [listed(str(name), counts[of % len(counts)], of=of, mode=mode) for name, (mode, counts) in enumerate(states)]
+        for of in range(width)
+    ]
+
+    made = repartition(previous, parallelism)
+
+    everywhere = Counter(element for lists in made for element in received(lists))
+    for lists in previous:
+        for each in lists:
+            for element in received([each]):
+                match each.mode:
+                    case OperatorStateMode.SPLIT_DISTRIBUTE:
+                        assert everywhere[element] == 1
+                    case OperatorStateMode.UNION:
+                        assert everywhere[element] == parallelism
+    for lists in made:
+        names = Counter(each.name for each in lists if each.mode is OperatorStateMode.BROADCAST)
+        assert all(
+            names[str(name)] == 1 for name, (mode, _) in enumerate(states) if mode is OperatorStateMode.BROADCAST
+        )

@@ -1,0 +1,46 @@
+"""State that was stored before its operator had the id of today."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flykka.actors.errors import StateWithoutOperatorError
+from flykka.actors.machines.state.assignment import assign
+from flykka.actors.machines.state.user_defined_ids import under_current_ids
+from flykka.messages.graph.job_graph import JobVertex
+from flykka.messages.wire.ids import JobVertexId, OperatorId
+from tests.actors.machines.state.test_assignment import checkpoint, keyed, vertex
+
+STORED = checkpoint((keyed("of-the-structure", "s1"),), (keyed("of-the-structure", "s2", subtask=1),))
+
+
+def named(stored_as: str) -> JobVertex:
+    plain = vertex("v", "counts")
+    (operator,) = plain.operators
+    return replace(plain, operators=(replace(operator, user_defined_operator_id=OperatorId(stored_as)),))
+
+
+def test_state_is_found_under_the_id_that_the_user_has_named() -> None:
+    assigned = assign(STORED, [named("of-the-structure")])
+
+    first = assigned.states[JobVertexId("v"), 0]
+    assert [state.operator_id for state in first.operators] == ["counts"]
+    assert [handle.state_id for handle in first.operators[0].shared] == ["s1"]
+
+
+def test_an_id_that_the_checkpoint_does_not_have_changes_nothing() -> None:
+    later = under_current_ids(STORED, [named("of-the-structure")])
+
+    assert under_current_ids(later, [named("of-the-structure")]) == later
+    with pytest.raises(StateWithoutOperatorError, match="of-the-structure"):
+        assign(STORED, [named("another")])
+
+
+def test_the_state_of_a_coordinator_moves_with_its_operator() -> None:
+    stored = checkpoint(coordinators=("of-the-structure",))
+
+    assigned = assign(stored, [named("of-the-structure")])
+
+    assert [state.operator_id for state in assigned.coordinators] == ["counts"]

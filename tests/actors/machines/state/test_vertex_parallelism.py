@@ -1,0 +1,46 @@
+"""The number of key groups: derived by Flink's formula, kept where somebody has set it."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.actors.errors import GraphError
+from flykka.actors.machines.state.key_groups import default_max_parallelism
+from flykka.actors.machines.state.vertex_parallelism import VertexParallelism
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "expected"), [(1, 128), (85, 128), (86, 256), (171, 256), (172, 512), (1 << 15, 1 << 15)]
+)
+def test_the_number_of_key_groups_is_derived_as_flink_derives_it(parallelism: int, expected: int) -> None:
+    assert default_max_parallelism(parallelism) == expected
+
+
+def test_a_derived_number_may_be_replaced() -> None:
+    derived = VertexParallelism.of(4)
+
+    assert derived.may_become(7)
+    assert derived.with_max_parallelism(7).max_parallelism == 7
+
+
+def test_a_configured_number_may_not_be_replaced() -> None:
+    configured = VertexParallelism.of(4, 16)
+
+    assert not configured.may_become(7)
+    with pytest.raises(GraphError, match="was set to 16 and cannot become 7"):
+        configured.with_max_parallelism(7)
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "configured", "refusal"),
+    [
+        (0, None, "the parallelism is 0; it must be 1 or more"),
+        (4, 0, "the maximum parallelism is 0; it must be between 1 and 32768"),
+        (4, 32_769, "the maximum parallelism is 32769"),
+        (172, 4, "the parallelism 172 is above the maximum parallelism 4; lower the one"),
+        (32_769, None, "the parallelism 32769 is above the maximum parallelism 32768"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(parallelism: int, configured: int | None, refusal: str) -> None:
+    with pytest.raises(GraphError, match=refusal):
+        VertexParallelism.of(parallelism, configured)

@@ -1,0 +1,101 @@
+"""How a stream says in which way its rows reach what reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import SparkSession
+
+from flykka.api.streams.data_stream import DataStream
+from flykka.api.streams.program import Program
+from flykka.api.streams.stream_graph_generator import Defaults, stream_graph
+from flykka.errors import ProgramError
+from flykka.messages.graph.job_graph import ShipStrategy
+from flykka.spark_bridge.program.code_registry import CodeRegistry
+from tests.flykka.programs import bids
+
+pytestmark = pytest.mark.spark
+
+CALLS: dict[ShipStrategy, Callable[[DataStream], DataStream]] = {
+    ShipStrategy.FORWARD: DataStream.forward,
+    ShipStrategy.REBALANCE: DataStream.rebalance,
+    ShipStrategy.RESCALE: DataStream.rescale,
+    ShipStrategy.SHUFFLE: DataStream.shuffle,
+    ShipStrategy.BROADCAST: DataStream.broadcast,
+    ShipStrategy.GLOBAL: DataStream.global_,
+}
+
+
+def into_reader(program: Program, defaults: Defaults | None = None) -> list[ShipStrategy]:
+    graph = stream_graph(program.transformations, CodeRegistry(), defaults or Defaults())
+    return [edge.ship_strategy for edge in graph.inputs("reader")]
+
+
+@pytest.mark.parametrize("strategy", CALLS)
+def test_what_is_said_last_is_how_the_rows_go(spark: SparkSession, strategy: ShipStrategy) -> None:
+    program = Program()
+
+    CALLS[strategy](bids(spark, program).broadcast().shuffle()).where("price > 1").uid("reader")
+
+    assert into_reader(program) == [strategy]
+
+
+def test_each_stream_of_a_union_keeps_what_was_said_of_it(spark: SparkSession) -> None:
+    program = Program()
+    one, other = bids(spark, program), bids(spark, program)
+
+    one.broadcast().union(other.global_(), other).where("price > 1").uid("reader")
+
+    assert into_reader(program) == [ShipStrategy.BROADCAST, ShipStrategy.GLOBAL, ShipStrategy.FORWARD]
+
+
+def test_a_key_is_said_last_too(spark: SparkSession) -> None:
+    program = Program()
+
+    bids(spark, program).broadcast().key_by("auction").where("price > 1").uid("reader")
+
+    assert into_reader(program) == [ShipStrategy.HASH]
+
+
+def test_a_partitioned_stream_is_no_operator(spark: SparkSession) -> None:
+    stream = bids(spark).rebalance()
+
+    with pytest.raises(ProgramError, match="is partitioned already, so nothing can be set on it: say it before rebal"):
+        stream.uid("bids")
+
+
+def test_forwarding_to_another_parallelism_is_refused_by_name(spark: SparkSession) -> None:
+    program = Program()
+    bids(spark, program).uid("bids").set_parallelism(2).forward().where("price > 1").uid("reader")
+
+    with pytest.raises(ProgramError, match=r"'bids' -> 'reader' joins parallelism 2 and 1; use another partitioning"):
+        into_reader(program)
+
+
+def test_without_automatic_uids_the_first_operator_without_one_is_named(spark: SparkSession) -> None:
+    program = Program()
+    bids(spark, program).where("price > 1").uid("reader")
+
+    with pytest.raises(ProgramError, match=r"automatic uids are disabled, and the operator 'bids' \(.*\) has no uid"):
+        into_reader(program, Defaults(auto_generated_uids=False))
+
+
+def test_a_uid_hash_is_enough_and_must_be_an_operator_id(spark: SparkSession) -> None:
+    program = Program()
+    source = bids(spark, program).set_uid_hash("A" * 32)
+    source.where("price > 1").uid("reader")
+
+    graph = stream_graph(program.transformations, CodeRegistry(), Defaults(auto_generated_uids=False))
+
+    assert graph.nodes[0].uid_hash == "a" * 32
+    with pytest.raises(ProgramError, match="32 hexadecimal digits, not 'bids'"):
+        source.set_uid_hash("bids")
+
+
+@pytest.mark.parametrize("name", ["", "  ", None])
+def test_a_group_must_have_a_name(spark: SparkSession, name: str) -> None:
+    with pytest.raises(ProgramError, match="must be a text that names it"):
+        bids(spark).slot_sharing_group(name)
+    with pytest.raises(ProgramError, match="must be a text that names it"):
+        bids(spark).set_co_location_group_key(name)

@@ -1,0 +1,173 @@
+"""Rows of a stream before any job: what the operators make of a first batch, and what cannot be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from flykka import (
+    DataGenSource,
+    FileSink,
+    FileSource,
+    OutputTag,
+    RichFunction,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
+from flykka.api.streams.data_stream import DataStream
+from flykka.api.streams.preview import ROWS_READ
+from flykka.datagen import sequence
+from flykka.errors import ProgramError
+from flykka.spark_bridge.errors import EmptySourceError
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = "number long, at timestamp"
+IN_ORDER = WatermarkStrategy.for_monotonous_timestamps()
+SECONDS = TumblingEventTimeWindows.of("1s")
+
+
+@pytest.fixture
+def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
+    with StreamExecutionEnvironment.get_execution_environment() as made:
+        yield made
+
+
+def write(folder: Path, name: str, first: int, rows: int) -> None:
+    """Numbers from `first` on, one each quarter of a second."""
+    folder.mkdir(exist_ok=True)
+    at = pd.Timestamp("2024-01-01", tz="UTC") + pd.to_timedelta([250 * number for number in range(rows)], unit="ms")
+    numbers = pd.DataFrame({"number": range(first, first + rows), "at": at.astype("datetime64[us, UTC]")})
+    numbers.to_parquet(folder / f"{name}.parquet")
+
+
+def watched(env: StreamExecutionEnvironment, folder: Path) -> DataStream:
+    source = FileSource.parquet(folder, schema=SCHEMA, event_time="at").monitor_continuously("100ms")
+    return env.from_source(source, IN_ORDER, "numbers")
+
+
+def numbers(env: StreamExecutionEnvironment, rows: int) -> DataStream:
+    return env.from_source(DataGenSource({"number": sequence()}, number_of_rows=rows))
+
+
+def test_a_preview_shows_the_first_batch_behind_all_operators(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+    write(tmp_path / "in", "a", first=0, rows=8)
+    write(tmp_path / "in", "b", first=100, rows=8)
+
+    even = watched(env, tmp_path / "in").where("number % 2 = 0").select("number")
+
+    assert list(even.preview().number) == [0, 2, 4, 6]
+    assert list(even.preview(2).number) == [0, 2]
+
+
+def test_windows_fire_with_the_rows_of_the_batch(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+    write(tmp_path / "in", "a", first=0, rows=8)
+
+    keyed = watched(env, tmp_path / "in").key_by(F.col("number") % 2)
+    counted = keyed.window(SECONDS).aggregate(F.count("*").alias("rows"), F.max("number").alias("last"))
+    shown = counted.preview()
+
+    assert list(shown.columns) == counted.columns
+    assert sorted(zip(shown["rows"], shown["last"], strict=True)) == [(2, 2), (2, 3), (2, 6), (2, 7)]
+    assert list(keyed.preview(1).number) == [0]
+
+
+def test_a_preview_leaves_no_trace_in_the_program_and_writes_nothing(
+    env: StreamExecutionEnvironment, tmp_path: Path
+) -> None:
+    stream = numbers(env, 5)
+    stream.sink_to(FileSink.parquet(tmp_path / "out"))
+    before = env.program.transformations
+
+    shown = stream.preview()
+    after, written = env.program.transformations, (tmp_path / "out").exists()
+    env.execute("after a preview")
+
+    assert after == before
+    assert not written
+    assert list(shown.number) == sorted(pd.read_parquet(tmp_path / "out").number)
+
+
+def test_no_more_than_the_first_rows_of_a_batch_are_looked_at(env: StreamExecutionEnvironment) -> None:
+    stream = env.from_source(
+        DataGenSource({"number": sequence()}, number_of_rows=3 * ROWS_READ, rows_per_batch=3 * ROWS_READ)
+    )
+
+    counted = stream.transform(lambda rows: rows.agg(F.count("*").alias("rows")), per_batch=True)
+
+    assert list(counted.preview().rows) == [ROWS_READ]
+
+
+def test_a_union_shows_rows_of_each_side(env: StreamExecutionEnvironment) -> None:
+    united = numbers(env, 2).union(numbers(env, 3))
+
+    assert sorted(united.preview().number) == [0, 0, 1, 1, 2]
+
+
+def test_a_source_that_makes_rows_slowly_is_given_a_moment(env: StreamExecutionEnvironment) -> None:
+    stream = env.from_source(DataGenSource({"number": sequence()}, number_of_rows=None, rows_per_second=100.0))
+
+    assert stream.preview(1).number[0] == 0
+
+
+class Opened(RichFunction):
+    """Notes what is done to its copies."""
+
+    calls: list[str] = []  # noqa: RUF012 - of all copies together
+
+    def open(self, context: RuntimeContext) -> None:
+        self.calls.append("open")
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        self.calls.append("call")
+        return rows
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+
+def test_a_rich_function_is_opened_for_a_preview_and_closed_behind_it(env: StreamExecutionEnvironment) -> None:
+    stream = numbers(env, 2).transform(Opened())
+    Opened.calls.clear()
+
+    stream.preview()
+
+    assert Opened.calls == ["open", "call", "close"]
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["empty", "missing"])
+def test_a_watched_folder_without_files_is_named(
+    env: StreamExecutionEnvironment, tmp_path: Path, *, there: bool
+) -> None:
+    folder = tmp_path / "in"
+    if there:
+        folder.mkdir()
+    stream = watched(env, folder)
+
+    with pytest.raises(EmptySourceError, match=rf"numbers \(.* reads parquet .*{folder}, where there are no"):
+        stream.preview()
+
+
+def test_late_rows_need_a_job_and_the_refusal_names_the_operator(
+    env: StreamExecutionEnvironment, tmp_path: Path
+) -> None:
+    write(tmp_path / "in", "a", first=0, rows=8)
+    late = OutputTag("late")
+    windows = watched(env, tmp_path / "in").key_by("number").window(SECONDS).side_output_late_data(late)
+    stream = windows.aggregate(F.count("*").alias("rows")).get_side_output(late)
+
+    with pytest.raises(ProgramError, match=r"get_side_output\(late\).* cannot be previewed"):
+        stream.preview()
+
+
+@pytest.mark.parametrize("rows", [0, -1, 2.5])
+def test_the_number_of_rows_is_a_whole_one_from_1(env: StreamExecutionEnvironment, rows: int) -> None:
+    with pytest.raises(ProgramError, match="number of rows to preview"):
+        numbers(env, 1).preview(rows)

@@ -1,0 +1,149 @@
+"""What a program may say of its windows: how they are cut, and what becomes of the rows that come too late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from flykka.actors.machines.graph.chaining import chains
+from flykka.api.streams.data_stream import DataStream, SideOutputDataStream
+from flykka.api.streams.output_tag import OutputTag
+from flykka.api.streams.program import Program
+from flykka.api.streams.stream_graph_generator import Defaults, stream_graph
+from flykka.api.streams.windows import SlidingEventTimeWindows
+from flykka.errors import ProgramError
+from flykka.messages.graph.job_graph import ShipStrategy
+from flykka.spark_bridge.connectors.file.sink import FileSink
+from flykka.spark_bridge.program.code_registry import CodeRegistry
+from tests.flykka.programs import HOURS, bids
+
+pytestmark = pytest.mark.spark
+
+LATE = OutputTag("late")
+
+
+def counted(spark: SparkSession, program: Program | None = None, tag: OutputTag | None = LATE) -> DataStream:
+    """Bids per auction and hour, with a side output for late ones."""
+    windowed = bids(spark, program).key_by("auction").window(HOURS)
+    if tag is not None:
+        windowed = windowed.side_output_late_data(tag)
+    return windowed.aggregate(F.count("*").alias("bids")).uid("counts")
+
+
+@pytest.mark.parametrize("assigner", ["1h", HOURS.size_ms, None, type(HOURS)])
+def test_a_window_is_cut_by_windows_and_by_nothing_else(spark: SparkSession, assigner: object) -> None:
+    keyed = bids(spark).key_by("auction")
+
+    with pytest.raises(ProgramError, match=r"takes TumblingEventTimeWindows\.of\(\.\.\.\) or Sliding"):
+        keyed.window(assigner)  # type: ignore[arg-type]
+
+
+def test_sliding_windows_are_aggregated_before_the_exchange_too(spark: SparkSession) -> None:
+    program = Program()
+    sliding = SlidingEventTimeWindows.of("1h", "5min")
+    bids(spark, program).key_by("auction").window(sliding).aggregate(F.count("*").alias("bids")).uid("counts")
+
+    graph = stream_graph(program.transformations, CodeRegistry(), Defaults())
+
+    assert [node.uid for node in graph.nodes] == ["source-1", "counts-local", "counts"]
+
+
+def test_late_rows_have_the_columns_and_the_event_time_of_the_input(spark: SparkSession) -> None:
+    late = counted(spark).get_side_output(LATE)
+
+    windowed_again = late.where("price > 1").key_by("channel").window(HOURS)
+
+    assert isinstance(late, SideOutputDataStream)
+    assert isinstance(windowed_again.aggregate(F.max("bidder")), DataStream)
+
+
+def test_for_late_rows_all_rows_are_exchanged_as_they_are(spark: SparkSession) -> None:
+    program = Program()
+    stream = counted(spark, program).set_parallelism(2)
+    stream.get_side_output(LATE).sink_to(FileSink.parquet("/late"))
+    stream.sink_to(FileSink.parquet("/counts")).set_parallelism(2)
+
+    graph = stream_graph(program.transformations, CodeRegistry(), Defaults())
+
+    assert [[node.uid for node in chain.nodes] for chain in chains(graph)] == [
+        ["source-1"],
+        ["counts", "stateless-3", "sink-5"],
+        ["sink-4"],
+    ]
+    assert graph.node("stateless-3").parallelism == 2
+
+
+def test_late_rows_take_after_their_windows_in_all_that_is_set_on_these(spark: SparkSession) -> None:
+    program = Program()
+    stream = counted(spark, program).set_parallelism(4).set_max_parallelism(8).slot_sharing_group("heavy")
+    stream.get_side_output(LATE)
+
+    graph = stream_graph(program.transformations, CodeRegistry(), Defaults(max_parallelism=2))
+
+    assert [[node.uid for node in chain.nodes] for chain in chains(graph)] == [["source-1"], ["counts", "stateless-3"]]
+
+
+def test_late_rows_of_a_union_come_from_each_of_its_streams(spark: SparkSession) -> None:
+    program = Program()
+    both = bids(spark, program).union(bids(spark, program))
+    windowed = both.key_by("auction").window(HOURS).side_output_late_data(LATE)
+    windowed.aggregate(F.count("*").alias("bids")).uid("counts").get_side_output(LATE)
+
+    graph = stream_graph(program.transformations, CodeRegistry(), Defaults())
+
+    assert [(edge.source_uid, edge.ship_strategy) for edge in graph.inputs("counts")] == [
+        ("source-1", ShipStrategy.HASH),
+        ("source-2", ShipStrategy.HASH),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("declared", "text"),
+    [(None, "OutputTag(id='late'); declare one for late rows"), (OutputTag("l"), "'late'), only OutputTag(id='l'); ")],
+)
+def test_a_side_output_that_was_not_declared_is_refused(
+    spark: SparkSession, declared: OutputTag | None, text: str
+) -> None:
+    stream = counted(spark, tag=declared)
+
+    with pytest.raises(ProgramError) as refused:
+        stream.get_side_output(LATE)
+
+    assert text in str(refused.value)
+    assert str(refused.value).startswith("counts (aggregate(count(*) AS bids)) has no side output ")
+    assert ".side_output_late_data(tag)" in str(refused.value)
+
+
+def test_only_windows_have_late_rows(spark: SparkSession) -> None:
+    with pytest.raises(ProgramError, match="bids has no side output"):
+        bids(spark).get_side_output(LATE)
+
+
+def test_a_side_output_is_declared_by_a_tag(spark: SparkSession) -> None:
+    windowed = bids(spark).key_by("auction").window(HOURS)
+
+    with pytest.raises(ProgramError, match=r"takes an OutputTag, such as OutputTag\('late'\), not 'late'"):
+        windowed.side_output_late_data("late")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("setting", "what"),
+    [
+        (lambda late: late.set_parallelism(3), "parallelism"),
+        (lambda late: late.set_max_parallelism(3), "maximum parallelism"),
+        (lambda late: late.slot_sharing_group("other"), "slot sharing group"),
+    ],
+)
+def test_late_rows_leave_in_the_tasks_of_their_windows(
+    spark: SparkSession, setting: Callable[[DataStream], DataStream], what: str
+) -> None:
+    late = counted(spark).get_side_output(LATE)
+
+    with pytest.raises(
+        ProgramError, match=rf"^the {what} of get_side_output\(late\) is that of counts .*, in whose tasks"
+    ):
+        setting(late)
+    assert late.name("too late").uid("late") is late

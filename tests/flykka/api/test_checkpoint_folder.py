@@ -1,0 +1,40 @@
+"""Where checkpoints go if nobody has said that, and how long that folder is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flykka.api.checkpoint_folder import CheckpointFolder
+from flykka.messages.graph.job_graph import CheckpointingSettings
+
+
+def directory(folder: CheckpointFolder) -> Path:
+    return Path(folder.settle(CheckpointingSettings(directory=""), None).directory)
+
+
+def test_a_temporary_folder_that_two_environments_share_goes_with_the_last_of_them() -> None:
+    earlier, later = CheckpointFolder(), CheckpointFolder()
+    shared = directory(earlier)
+    later.share(earlier)
+
+    earlier.remove()
+    is_there, taken = shared.is_dir(), directory(later)
+    later.remove()
+
+    assert is_there
+    assert taken == shared
+    assert not shared.exists()
+
+
+def test_a_folder_is_not_given_up_for_that_of_an_earlier_environment() -> None:
+    earlier, later = CheckpointFolder(), CheckpointFolder()
+    first, own = directory(earlier), directory(later)
+
+    later.share(earlier)
+    kept = directory(later)
+    later.remove()
+    is_there = first.is_dir()
+    earlier.remove()
+
+    assert kept == own
+    assert is_there

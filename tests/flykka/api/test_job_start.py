@@ -1,0 +1,105 @@
+"""What is found of a job that may have run before, below its checkpoint directory; no Spark is needed for that."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.api.job_start import _Search
+from flykka.client.continuation import Found
+from flykka.client.start_settings import StartMode
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.control.job import JobStatus
+from flykka.messages.control.job_control import JobEnded, JobRun
+from flykka.messages.graph.job_graph import CheckpointingSettings, JobType
+from flykka.messages.wire.ids import JobId
+from flykka.spark_bridge.connectors.job_sinks import SinkFolders
+from tests.actors.machines.graph.graphs import graph_of, vertex
+
+JOB, EARLIER = JobId("job"), JobId("earlier")
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> CheckpointStorage:
+    return CheckpointStorage(str(tmp_path))
+
+
+def completed(storage: CheckpointStorage, job_id: JobId, checkpoint_id: int, job_name: str = "counts") -> str:
+    return storage.write_metadata(
+        CompletedCheckpoint(
+            job_id=job_id,
+            job_name=job_name,
+            checkpoint_id=checkpoint_id,
+            timestamp_ms=checkpoint_id,
+            duration_ms=1,
+            task_states=(),
+        )
+    )
+
+
+def found(folder: Path, job_type: JobType = JobType.STREAMING) -> Found:
+    settings = CheckpointingSettings(directory=str(folder))
+    graph = replace(graph_of(vertex("source")), name="counts", checkpointing=settings, job_type=job_type)
+    folders = SinkFolders(published=(), shows_only=False)
+    return _Search(graph, folders, follows_itself=False).found(StartMode.AUTO, None)
+
+
+def test_a_killed_run_is_continued_from_its_newest_checkpoint(storage: CheckpointStorage, tmp_path: Path) -> None:
+    storage.write_job_graph(replace(graph_of(vertex("source")), job_id=JOB))
+    storage.note_run(JobRun(job_id=JOB, job_name="counts", restore_path=completed(storage, EARLIER, 3)))
+    completed(storage, JOB, 4)
+    newest = completed(storage, JOB, 5)
+
+    assert found(tmp_path).checkpoint == newest
+
+
+@pytest.mark.parametrize("end", [None, JobEnded(job_id=JOB, status=JobStatus.FAILED)])
+def test_a_run_without_a_checkpoint_of_its_own_is_continued_from_where_it_began(
+    storage: CheckpointStorage, tmp_path: Path, end: JobEnded | None
+) -> None:
+    began = completed(storage, EARLIER, 3)
+    storage.note_run(JobRun(job_id=JOB, job_name="counts", restore_path=began))
+    if end is not None:
+        storage.note_end_of_run("counts", end)
+
+    assert found(tmp_path).checkpoint == began
+
+
+def test_a_run_that_has_published_more_than_it_began_with_and_kept_nothing_is_not_continued_from_there(
+    storage: CheckpointStorage, tmp_path: Path
+) -> None:
+    began = completed(storage, EARLIER, 3)
+    storage.note_run(JobRun(job_id=JOB, job_name="counts", restore_path=began))
+    storage.delete_job(JOB, began)
+    storage.note_end_of_run("counts", JobEnded(job_id=JOB, status=JobStatus.CANCELED))
+
+    assert found(tmp_path).checkpoint is None
+
+
+def test_where_no_run_is_noted_the_newest_checkpoint_of_the_same_name_counts(
+    storage: CheckpointStorage, tmp_path: Path
+) -> None:
+    own = completed(storage, JOB, 3)
+    completed(storage, EARLIER, 9, job_name="of another app")
+
+    assert found(tmp_path).checkpoint == own
+
+
+def test_a_batch_job_is_continued_from_nothing(storage: CheckpointStorage, tmp_path: Path) -> None:
+    completed(storage, JOB, 3)
+
+    assert found(tmp_path, JobType.BATCH) == Found(job_name="counts")
+
+
+def test_a_checkpoint_that_is_gone_is_told_and_not_passed_over(storage: CheckpointStorage, tmp_path: Path) -> None:
+    gone = str(tmp_path / "job" / "chk-3")
+    storage.note_run(JobRun(job_id=JOB, job_name="counts"))
+    storage.note_end_of_run("counts", JobEnded(job_id=JOB, status=JobStatus.FINISHED, checkpoint_path=gone))
+
+    misfit = found(tmp_path).misfit
+
+    assert misfit is not None
+    assert gone in misfit

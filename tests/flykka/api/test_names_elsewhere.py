@@ -1,0 +1,199 @@
+"""Names of PySpark's and Flink's that flykka spells otherwise or does not have: the error says what to write."""
+
+from __future__ import annotations
+
+import copy
+import re
+import subprocess
+import sys
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import flykka
+from flykka import ConsoleSink, DataStream, KeyedStream, StreamExecutionEnvironment, WindowedStream
+from flykka.api import names_elsewhere as elsewhere
+from flykka.api.names_elsewhere import NamesElsewhere, hint_for
+from flykka.api.streams.operator_settings import DataStreamSink
+from tests.flykka.programs import HOURS, bids
+
+OWNERS: list[type[NamesElsewhere]] = [
+    DataStream,
+    KeyedStream,
+    WindowedStream,
+    DataStreamSink,
+    StreamExecutionEnvironment,
+]
+
+PYFLINK: dict[type[NamesElsewhere], str] = {
+    DataStream: """name uid set_uid_hash set_parallelism set_max_parallelism get_type get_execution_config
+        get_execution_environment force_non_parallel set_buffer_timeout start_new_chain disable_chaining
+        slot_sharing_group set_description map flat_map key_by filter window_all union connect shuffle project rescale
+        rebalance forward broadcast process assign_timestamps_and_watermarks partition_custom add_sink sink_to
+        execute_and_collect print get_side_output cache join coGroup keyBy flatMap sinkTo setParallelism global_
+        getSideOutput""",
+    KeyedStream: """map flat_map reduce filter sum min max min_by max_by add_sink key_by process window count_window
+        union connect partition_custom print sink_to name uid set_parallelism""",
+    WindowedStream: """trigger allowed_lateness side_output_late_data evictor reduce aggregate apply process sum min max
+        allowedLateness sideOutputLateData""",
+    DataStreamSink: "name uid set_parallelism set_description disable_chaining slot_sharing_group setParallelism",
+    StreamExecutionEnvironment: """get_config set_parallelism set_max_parallelism get_parallelism set_runtime_mode
+        set_buffer_timeout get_buffer_timeout disable_operator_chaining get_checkpoint_config enable_checkpointing
+        get_checkpoint_interval get_checkpointing_mode get_state_backend set_state_backend set_restart_strategy
+        enable_changelog_state_backend set_default_savepoint_directory configure add_python_file
+        set_python_requirements add_python_archive set_python_executable add_jars add_classpaths execute execute_async
+        get_execution_plan register_cached_file get_execution_environment create_input add_source from_source
+        read_text_file from_collection fromSource enableCheckpointing fromElements socketTextStream generateSequence
+        get_stream_graph getCheckpointConfig setStateBackend""",
+}
+
+
+@pytest.mark.parametrize("stream", [DataStream, KeyedStream, WindowedStream])
+def test_every_name_of_a_data_frame_is_there_or_has_a_hint(stream: type[NamesElsewhere]) -> None:
+    names = [name for name in dir(DataFrame) if not name.startswith("_")]
+
+    assert [name for name in names if not hasattr(stream, name) and hint_for(stream, name) is None] == []
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_every_name_of_pyflink_is_there_or_has_a_hint(owner: type[NamesElsewhere]) -> None:
+    names = PYFLINK[owner].split()
+
+    assert [name for name in names if not hasattr(owner, name) and hint_for(owner, name) is None] == []
+
+
+def test_every_name_of_a_structured_streaming_query_has_a_hint() -> None:
+    of_writers = ["foreachBatch", "writeStream", "foreach"]
+    of_sessions = ["readStream", "awaitTermination", "streams"]
+
+    assert [name for name in of_writers if hint_for(DataStream, name) is None] == []
+    assert [name for name in of_sessions if hint_for(StreamExecutionEnvironment, name) is None] == []
+    assert "StreamingQuery" in elsewhere.IMPORTS
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_no_line_of_the_table_is_for_a_name_that_is_there(owner: type[NamesElsewhere]) -> None:
+    (first, *_) = owner._names_elsewhere
+
+    assert [name for name in first if hasattr(owner, name)] == []
+    assert not set(elsewhere.IMPORTS) & set(flykka.__all__)
+
+
+def test_a_hint_tells_of_nothing_that_is_not_there() -> None:
+    offered = {
+        name
+        for owner in [*OWNERS, *(getattr(flykka, name) for name in flykka.__all__), DataFrame, F, SparkSession]
+        for name in dir(owner)
+    }
+    hints = {hint for owner in OWNERS for table in owner._names_elsewhere for hint in table.values()}
+
+    told = {name for hint in hints | set(elsewhere.IMPORTS.values()) for name in re.findall(r"(\w+)\(", hint)}
+
+    assert told - offered - set(flykka.__all__) - {"addPyFile", "sequence"} == set()
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "hint"),
+    [
+        (DataStream, "groupBy", r"key_by\(\.\.\.\)\.window\(.*\)\.aggregate\(.*\) groups by key and window"),
+        (DataStream, "map", r"select\(\.\.\.\) and with_column\(\.\.\.\) compute columns, map_in_pandas"),
+        (DataStream, "process", "there is no process function with state and timers yet"),
+        (DataStream, "window", r"windows need keys: key_by\(\.\.\.\)\.window"),
+        (DataStream, "keyBy", "it is spelled key_by"),
+        (KeyedStream, "aggregate", r"windows come first: \.window\(TumblingEventTimeWindows"),
+        (KeyedStream, "uid", r"key_by\(\.\.\.\) is no operator"),
+        (WindowedStream, "sum", r"aggregate\(F\.sum\('amount'\)"),
+        (WindowedStream, "groupBy", r"say it behind aggregate\(\.\.\.\)"),
+        (DataStreamSink, "execute", r"env\.execute\(name\)"),
+        (StreamExecutionEnvironment, "addSource", r"from_source\("),
+        (StreamExecutionEnvironment, "getCheckpointConfig", "methods of the environment"),
+    ],
+)
+def test_the_error_says_what_to_write(owner: type[NamesElsewhere], name: str, hint: str) -> None:
+    instance = owner.__new__(owner)
+
+    with pytest.raises(AttributeError, match=f"^'{owner.__name__}' object has no attribute '{name}': .*{hint}"):
+        getattr(instance, name)
+
+    assert not hasattr(instance, name)
+    assert name not in dir(instance)
+
+
+@pytest.mark.parametrize("name", ["__deepcopy__", "_repr_latex_", "_ipython_canary_method_should_not_exist_", "whre"])
+def test_other_names_are_answered_by_python(name: str) -> None:
+    stream = DataStream.__new__(DataStream)
+
+    with pytest.raises(AttributeError, match=f"^'DataStream' object has no attribute '{name}'$") as told:
+        getattr(stream, name)
+
+    assert (told.value.name, told.value.obj) == (name, stream)
+    assert type(copy.copy(stream)) is DataStream
+
+
+def test_what_a_property_raises_is_not_lost() -> None:
+    half_made = DataStream.__new__(DataStream)
+
+    with pytest.raises(AttributeError, match="no attribute '_type'"):
+        half_made.columns  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("KafkaSource", "there is no Kafka source or sink yet; a FileSource that monitors a folder reads what lands"),
+        ("EventTimeSessionWindows", "session windows are not there yet; docs/recipes.md makes sessions"),
+        ("ValueStateDescriptor", "there is no keyed state with timers yet"),
+        ("SavepointError", "errors are in flykka.errors: from flykka.errors import SavepointError"),
+    ],
+)
+def test_an_import_says_what_to_write(name: str, hint: str) -> None:
+    with pytest.raises(ImportError, match=f"^cannot import name '{name}' from 'flykka': {hint}"):
+        exec(f"from flykka import {name}")
+    with pytest.raises(AttributeError, match=f"^module 'flykka' has no attribute '{name}': {hint}"):
+        getattr(flykka, name)
+
+    assert not hasattr(flykka, name)
+    assert name not in dir(flykka)
+
+
+@pytest.mark.slow
+def test_a_module_is_still_imported_from_the_package_whatever_was_loaded_before() -> None:
+    program = "from flykka import errors, names_elsewhere, console; print(errors.__name__)"
+
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert (ran.stdout, ran.stderr) == ("flykka.errors\n", "")
+
+
+def test_an_import_that_nothing_is_known_of_is_answered_by_python() -> None:
+    with pytest.raises(ImportError, match="cannot import name 'NoSuchThing' from 'flykka'"):
+        exec("from flykka import NoSuchThing")
+
+
+@pytest.mark.spark
+def test_camel_case_is_another_name_where_a_data_frame_has_it(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = bids(spark).selectExpr("auction", "price / 100 AS euros", "at").withColumn("n", F.lit(1))
+
+    renamed = stream.withColumns({"m": F.lit(2)}).withColumnRenamed("n", "one")
+    renamed.printSchema()
+
+    assert renamed.columns == ["auction", "euros", "at", "one", "m"]
+    assert capsys.readouterr().out.startswith("root\n |-- auction: long (nullable = true)\n |-- euros: double")
+
+
+@pytest.mark.spark
+def test_type_checkers_refuse_what_is_refused_when_it_runs(spark: SparkSession) -> None:
+    # mypy looks at this file too, and would complain of a comment that nothing needs.
+    stream = bids(spark)
+
+    with pytest.raises(AttributeError, match="groupBy"):
+        stream.groupBy("auction")  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="reduce"):
+        stream.key_by("auction").window(HOURS).reduce(max)  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="set_description"):
+        stream.sink_to(ConsoleSink()).set_description("rows")  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="KafkaSource"):
+        flykka.KafkaSource()  # type: ignore[attr-defined]

@@ -1,0 +1,43 @@
+"""What a program is executed as: that is said, or seen by whether its sources come to an end."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.api.runtime_mode import RuntimeExecutionMode, job_type
+from flykka.api.streams.transformation import Transformation
+from flykka.errors import ProgramError
+from flykka.messages.graph.job_graph import JobType, OperatorKind
+from flykka.spark_bridge.connectors.datagen.source import DataGenSource
+from flykka.spark_bridge.connectors.file.source import FileSource
+from flykka.spark_bridge.connectors.source import Source
+from flykka.spark_bridge.program.code import SourceCode
+
+FILES = FileSource.parquet("/data")
+WATCHED = FILES.monitor_continuously("1s")
+ROWS = DataGenSource({"n": "id"}, number_of_rows=5)  # type: ignore[dict-item]
+ENDLESS = DataGenSource({"n": "id"}, number_of_rows=None, rows_per_second=1.0)  # type: ignore[dict-item]
+
+
+def read(source: Source) -> Transformation:
+    return Transformation(kind=OperatorKind.SOURCE, position=1, name="orders", code=SourceCode(source=source))
+
+
+@pytest.mark.parametrize(
+    ("mode", "sources", "expected"),
+    [
+        ("STREAMING", [FILES], JobType.STREAMING),
+        ("BATCH", [FILES, ROWS], JobType.BATCH),
+        ("AUTOMATIC", [FILES, ROWS], JobType.BATCH),
+        ("AUTOMATIC", [FILES, WATCHED], JobType.STREAMING),
+        ("AUTOMATIC", [ENDLESS], JobType.STREAMING),
+    ],
+)
+def test_what_a_program_runs_as(mode: str, sources: list[Source], expected: JobType) -> None:
+    assert job_type(RuntimeExecutionMode(mode), map(read, sources)) is expected
+
+
+@pytest.mark.parametrize("endless", [WATCHED, ENDLESS])
+def test_a_source_without_an_end_is_named_where_the_program_is_to_be_a_batch(endless: Source) -> None:
+    with pytest.raises(ProgramError, match=r"the source .*orders.* has no end"):
+        job_type(RuntimeExecutionMode.BATCH, [read(FILES), read(endless)])

@@ -1,0 +1,167 @@
+"""Which job of a run it is that a driver submits: in a store that it shares with those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flykka.actors.high_availability.embedded import EmbeddedStore
+from flykka.client.job_manager_gateway import JobManagerGateway
+from flykka.cluster.application_jobs import ApplicationJobs, IdentifiedJob
+from flykka.messages.control.high_availability import ApplicationRun
+from flykka.messages.control.job import JobStatus
+from flykka.messages.control.job_control import JobEnded
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.drivers import Driver
+
+BOOM = SerializedThrowable(type_name="OSError", message="the disk is full")
+
+
+class Application:
+    """One driver, and the jobs that it identifies."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.jobs = ApplicationJobs(driver.services, JobManagerGateway(driver.system, driver.job_manager))
+        self.said: list[str] = []
+
+    def identify(
+        self, name: str = "counts", restore_path: str | None = None, *, repeats: bool = False
+    ) -> IdentifiedJob:
+        graph = replace(self.driver.graph(), name=name)
+        return self.jobs.identify(
+            graph, restore_path, allow_non_restored_state=False, say=self.said.append, repeats=repeats
+        )
+
+    def identified(self, name: str = "counts") -> JobId:
+        return self.identify(name).job_graph.job_id
+
+    def note(self, end: JobEnded) -> None:
+        leader = self.driver.services.leader()
+        assert leader is not None
+        self.driver.services.store(leader.leader_session_id).put_result(end)
+
+    def last_run(self) -> ApplicationRun:
+        run = self.driver.services.last_run()
+        assert run is not None
+        return run
+
+
+@pytest.fixture
+def first(tmp_path: Path, store: EmbeddedStore) -> Iterator[Application]:
+    with SeededSystem(3) as system:
+        yield Application(Driver(system, tmp_path, store, "first"))
+
+
+@pytest.fixture
+def second(tmp_path: Path, store: EmbeddedStore, first: Application) -> Iterator[Application]:
+    """One that waits for the first one to go."""
+    with SeededSystem(4) as system:
+        yield Application(Driver(system, tmp_path, store, "second"))
+
+
+@pytest.fixture
+def store() -> EmbeddedStore:
+    return EmbeddedStore()
+
+
+def test_jobs_have_the_same_ids_in_every_driver_of_a_run(first: Application, second: Application) -> None:
+    ids = [first.identified(name) for name in ("counts", "counts", "sums")]
+    first.driver.services.close()
+
+    assert len(set(ids)) == 3
+    assert [second.identified(name) for name in ("counts", "counts", "sums")] == ids
+    assert second.said == [], "it leads by then"
+
+
+def test_a_job_that_has_finished_is_the_same_one_again(first: Application, second: Application) -> None:
+    job_id = first.identified()
+    first.note(JobEnded(job_id=job_id, status=JobStatus.FINISHED))
+    first.driver.services.close()
+
+    assert second.identified() == job_id
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        JobEnded(job_id=JobId(""), status=JobStatus.FAILED, cause=BOOM, checkpoint_path="/old/chk-7"),
+        JobEnded(job_id=JobId(""), status=JobStatus.FINISHED, checkpoint_path="/old/chk-7"),
+        JobEnded(job_id=JobId(""), status=JobStatus.CANCELED, checkpoint_path="/old/chk-7"),
+    ],
+)
+def test_a_job_that_was_ended_is_run_again_from_the_checkpoint_that_it_has_left(
+    end: JobEnded, first: Application, second: Application
+) -> None:
+    job_id = first.identified()
+    first.note(replace(end, job_id=job_id))
+    first.driver.services.close()
+
+    again = second.identify()
+
+    assert again.job_graph.job_id != job_id
+    assert again.restore_path == "/old/chk-7"
+
+
+def test_a_job_that_was_stopped_starts_from_where_the_user_wants_it_to(first: Application, second: Application) -> None:
+    job_id = first.identified()
+    first.note(JobEnded(job_id=job_id, status=JobStatus.FINISHED, checkpoint_path="/old/chk-7"))
+    first.driver.services.close()
+
+    assert second.identify(restore_path="/savepoint").restore_path == "/savepoint"
+
+
+def test_a_job_that_has_finished_is_another_one_where_it_is_to_be_repeated(
+    first: Application, second: Application
+) -> None:
+    job_id = first.identified()
+    first.note(JobEnded(job_id=job_id, status=JobStatus.FINISHED))
+    first.driver.services.close()
+
+    again = second.identify(repeats=True)
+
+    assert again.job_graph.job_id != job_id
+    assert not again.has_ended
+
+
+def test_a_job_that_has_failed_without_a_checkpoint_starts_from_where_it_was_to(
+    first: Application, second: Application
+) -> None:
+    job_id = first.identified()
+    first.note(JobEnded(job_id=job_id, status=JobStatus.FAILED, cause=BOOM))
+    first.driver.services.close()
+
+    assert second.identify(restore_path="/savepoint").restore_path == "/savepoint"
+
+
+def test_who_has_waited_for_a_run_begins_another_with_the_first_job_that_was_not_in_it(
+    first: Application, second: Application
+) -> None:
+    job_id = first.identified()
+    first.note(JobEnded(job_id=job_id, status=JobStatus.FINISHED))
+    run = first.last_run()
+    first.jobs.end(concludes=True)
+    first.driver.services.close()
+
+    assert second.identified() == job_id
+    assert second.last_run() == replace(run, is_concluded=True)
+
+    second.identified("another")
+    assert second.last_run().run_id != run.run_id
+    assert not second.last_run().is_concluded
+
+
+def test_a_run_that_has_not_ended_in_order_stays_open_and_that_is_said(
+    first: Application, caplog: pytest.LogCaptureFixture
+) -> None:
+    first.identified()
+
+    first.jobs.end(concludes=False)
+
+    assert not first.last_run().is_concluded
+    assert caplog.messages == ["the application has not ended in order: run again, it goes on where it was left"]

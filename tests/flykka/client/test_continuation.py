@@ -1,0 +1,258 @@
+"""How a job starts that may have run before: every case, by what was found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flykka.client.continuation import (
+    FolderContents,
+    Found,
+    LastRunState,
+    Refusal,
+    Start,
+    decide,
+    last_run_state,
+)
+from flykka.client.start_commands import PYTHON
+from flykka.client.start_settings import StartMode
+from flykka.messages.control.job import JobStatus
+from flykka.messages.control.job_control import JobRun
+from flykka.messages.wire.ids import JobId
+
+NEW = Found(job_name="counts", folders=(FolderContents(path="/out"),))
+WITH_ROWS = replace(NEW, folders=(FolderContents(path="/out", own=3),))
+LEFT_OFF = replace(
+    WITH_ROWS, last_run=LastRunState.LEFT_OFF, checkpoint="/c/chk-7", described="checkpoint 7 of 14:03:22 (/c/chk-7)"
+)
+MISFIT = replace(LEFT_OFF, checkpoint=None, misfit="job 'counts' cannot continue from '/c/chk-7': it holds 'hourly'")
+FINISHED = replace(NEW, last_run=LastRunState.ENDED)
+RUN = JobRun(job_id=JobId("x"), job_name="counts")
+
+
+@pytest.mark.parametrize(
+    ("run", "is_there", "state"),
+    [
+        (None, False, LastRunState.NONE),
+        (RUN, True, LastRunState.LEFT_OFF),
+        (RUN, False, LastRunState.ENDED),
+        (replace(RUN, status=JobStatus.FINISHED), False, LastRunState.ENDED),
+        (replace(RUN, status=JobStatus.FINISHED, checkpoint_path="/c/chk-7"), True, LastRunState.LEFT_OFF),
+        (replace(RUN, status=JobStatus.FINISHED, checkpoint_path="/s/savepoint-1"), False, LastRunState.LEFT_OFF),
+        (replace(RUN, status=JobStatus.FAILED, checkpoint_path="/c/chk-7"), True, LastRunState.LEFT_OFF),
+        (replace(RUN, status=JobStatus.CANCELED), False, LastRunState.ENDED_WITHOUT_CHECKPOINT),
+        (replace(RUN, status=JobStatus.FAILED), True, LastRunState.ENDED_WITHOUT_CHECKPOINT),
+    ],
+)
+def test_the_note_of_a_run_says_whether_it_left_off_or_came_to_its_end(
+    run: JobRun | None, is_there: bool, state: LastRunState
+) -> None:
+    assert last_run_state(run, is_there=is_there) is state
+
+
+def test_a_job_that_has_never_run_begins_without_a_word() -> None:
+    assert decide(NEW, StartMode.AUTO) == Start()
+
+
+def test_a_job_goes_on_where_it_left_off_and_that_is_said() -> None:
+    started = decide(LEFT_OFF, StartMode.AUTO)
+
+    assert started == Start(
+        restore_path="/c/chk-7", says=("continuing 'counts' from checkpoint 7 of 14:03:22 (/c/chk-7)",)
+    )
+
+
+def test_a_job_whose_last_run_was_cancelled_begins_and_says_so_where_it_has_no_rows() -> None:
+    cancelled = replace(NEW, last_run=LastRunState.ENDED_WITHOUT_CHECKPOINT)
+
+    assert decide(cancelled, StartMode.AUTO) == Start(
+        says=("'counts' begins with its input: its last run has kept no checkpoint",)
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "mode", "reason", "commands"),
+    [
+        (
+            replace(FINISHED, folders=WITH_ROWS.folders),
+            StartMode.AUTO,
+            "has come to the end of its input already; run again, it would publish the same rows once more: there are"
+            " 3 files of it in /out",
+            ("--from-checkpoint PATH", "--fresh, with another folder", "--overwrite /out"),
+        ),
+        (FINISHED, StartMode.AUTO, "has come to the end of its input already", ("--from-checkpoint PATH", "--fresh")),
+        (
+            replace(NEW, folders=(FolderContents(path="/out", own=1),)),
+            StartMode.AUTO,
+            "has published rows: there is 1 file of it in /out",
+            (),
+        ),
+        (
+            WITH_ROWS,
+            StartMode.AUTO,
+            "has no checkpoint to continue from, and has published rows: there are 3 files of it in /out",
+            ("--from-checkpoint PATH", "--fresh, with another folder", "--overwrite /out"),
+        ),
+        (
+            replace(WITH_ROWS, last_run=LastRunState.ENDED_WITHOUT_CHECKPOINT),
+            StartMode.AUTO,
+            "has no checkpoint to continue from",
+            ("--overwrite /out",),
+        ),
+        (
+            replace(WITH_ROWS, last_run=LastRunState.RUNS_HERE),
+            StartMode.AUTO,
+            "has no checkpoint to continue from",
+            ("--overwrite /out",),
+        ),
+        (
+            replace(NEW, last_run=LastRunState.RUNS_ELSEWHERE, process=4711),
+            StartMode.AUTO,
+            "runs already, in process 4711",
+            ("Stop that one first",),
+        ),
+        (
+            LEFT_OFF,
+            StartMode.FRESH,
+            "cannot begin with its input again: there are 3 files of it in /out",
+            ("another folder in the sink", "--overwrite /out"),
+        ),
+    ],
+)
+def test_what_would_publish_rows_twice_is_refused_with_the_commands_that_there_are(
+    found: Found, mode: StartMode, reason: str, commands: tuple[str, ...]
+) -> None:
+    refused = decide(found, mode)
+
+    assert isinstance(refused, Refusal)
+    assert not refused.is_misfit
+    assert reason in refused.reason
+    assert all(command in refused.reason for command in commands), refused.reason
+
+
+def test_a_checkpoint_that_does_not_fit_is_refused_with_what_does_not_fit() -> None:
+    refused = decide(MISFIT, StartMode.AUTO)
+
+    assert isinstance(refused, Refusal)
+    assert refused.is_misfit
+    assert refused.reason.startswith("job 'counts' cannot continue from '/c/chk-7': it holds 'hourly'\n")
+    assert "flykka savepoint check" in refused.reason
+    assert "--fresh" in refused.reason
+
+
+@pytest.mark.parametrize(
+    "found",
+    [FINISHED, MISFIT, replace(NEW, last_run=LastRunState.RUNS_ELSEWHERE, process=4711)],
+)
+def test_a_job_that_only_shows_its_rows_is_never_refused(found: Found) -> None:
+    shown = replace(found, folders=(), shows_only=True)
+
+    assert isinstance(decide(shown, StartMode.AUTO), Start)
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [(FINISHED, ()), (replace(MISFIT, folders=NEW.folders), (f"'counts' begins with its input: {MISFIT.misfit}",))],
+)
+def test_a_note_that_does_not_count_keeps_no_job_from_starting_that_has_no_rows(
+    found: Found, says: tuple[str, ...]
+) -> None:
+    uncounted = replace(found, note_counts=False)
+
+    assert decide(uncounted, StartMode.AUTO) == Start(says=says)
+
+
+@pytest.mark.parametrize("found", [replace(FINISHED, folders=WITH_ROWS.folders), MISFIT, WITH_ROWS])
+def test_no_rows_are_published_twice_where_no_checkpoint_note_counts(found: Found) -> None:
+    refused = decide(replace(found, note_counts=False), StartMode.AUTO)
+
+    assert isinstance(refused, Refusal)
+
+
+@pytest.mark.parametrize(
+    ("found", "mode", "overwritten"),
+    [
+        (WITH_ROWS, StartMode.AUTO, ()),
+        (MISFIT, StartMode.AUTO, ()),
+        (LEFT_OFF, StartMode.FRESH, ()),
+        (
+            replace(WITH_ROWS, folders=(*WITH_ROWS.folders, FolderContents(path="/late", own=1))),
+            StartMode.OVERWRITE,
+            ("/late",),
+        ),
+    ],
+)
+def test_in_python_a_refusal_says_what_to_write_there(
+    found: Found, mode: StartMode, overwritten: tuple[str, ...]
+) -> None:
+    refused = decide(found, mode, overwritten, PYTHON)
+
+    assert isinstance(refused, Refusal)
+    assert "env.overwrite('/" in refused.reason
+    assert "--" not in refused.reason
+
+
+def test_a_fresh_job_begins_with_its_input_where_none_of_its_rows_are() -> None:
+    found = replace(LEFT_OFF, folders=NEW.folders)
+
+    assert decide(found, StartMode.FRESH) == Start()
+    assert decide(FINISHED, StartMode.FRESH) == Start()
+
+
+def test_the_checkpoint_that_was_named_is_taken_whatever_there_is() -> None:
+    assert decide(LEFT_OFF, StartMode.CHECKPOINT) == Start(restore_path="/c/chk-7")
+
+
+def test_what_is_overwritten_is_deleted_and_the_job_begins_with_its_input() -> None:
+    started = decide(LEFT_OFF, StartMode.OVERWRITE, ("/out",))
+
+    assert started == Start(
+        overwrites=("/out",), says=("'counts' begins with its input: deleting 3 files of it in /out",)
+    )
+
+
+def test_where_there_is_nothing_of_the_job_nothing_is_deleted() -> None:
+    assert decide(NEW, StartMode.OVERWRITE, ("/out",)) == Start()
+
+
+@pytest.mark.parametrize(
+    ("found", "overwritten", "reason"),
+    [
+        (
+            WITH_ROWS,
+            ("/ouch",),
+            "'/ouch' is no folder of a sink of job 'counts': they write to /out. Nothing was deleted",
+        ),
+        (replace(WITH_ROWS, folders=()), ("/out",), "none of them writes to a folder"),
+        (
+            replace(WITH_ROWS, folders=(*WITH_ROWS.folders, FolderContents(path="/late", own=1))),
+            ("/out",),
+            "1 file of it in /late, which would be there twice: name these too:"
+            " --overwrite /out --overwrite /late. Nothing was deleted",
+        ),
+        (replace(WITH_ROWS, last_run=LastRunState.RUNS_HERE), ("/out",), "runs, in this process"),
+        (replace(WITH_ROWS, last_run=LastRunState.RUNS_ELSEWHERE, process=7), ("/out",), "runs, in process 7"),
+    ],
+)
+def test_nothing_is_deleted_that_was_not_named_as_the_sink_has_it(
+    found: Found, overwritten: tuple[str, ...], reason: str
+) -> None:
+    refused = decide(found, StartMode.OVERWRITE, overwritten)
+
+    assert isinstance(refused, Refusal)
+    assert reason in refused.reason
+
+
+def test_the_rows_of_others_in_a_folder_are_told_and_keep_no_job_from_starting() -> None:
+    folder = FolderContents(path="/out", others=(("orders", 12),), foreign=1, written_by=("clicks",))
+
+    started = decide(replace(NEW, folders=(folder,)), StartMode.AUTO)
+
+    assert started == Start(
+        says=(
+            "job 'clicks' writes into /out at this moment too: readers see the rows of both",
+            "/out holds 12 files of another job, 'orders': readers see the rows of both",
+            "/out holds 1 file that no job has published, as far as their names tell",
+        )
+    )

@@ -1,0 +1,74 @@
+"""Accumulators and latencies of a job, from what is told about its attempts."""
+
+from __future__ import annotations
+
+from flykka.client.job_details import JobDetails, Latency
+from flykka.client.job_overview import JobOverview
+from flykka.messages.control.job import JobResultSuccess, MetricsReported
+from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot, AccumulatorType
+from flykka.messages.tasks.task import LatencyStatistics, TaskIOMetrics
+from flykka.messages.wire.ids import attempt_id
+from flykka.messages.wire.message import Message
+from tests.flykka.client.one_job import GRAPH, JOB, WINDOWS
+
+
+def rows(count: int) -> AccumulatorSnapshot:
+    return AccumulatorSnapshot(name="rows", type=AccumulatorType.INT_COUNTER, count=count)
+
+
+def way(median_ms: int, p99_ms: int = 100) -> LatencyStatistics:
+    return LatencyStatistics(
+        operator_id="flights",
+        subtask=0,
+        count=3,
+        min_ms=1,
+        max_ms=p99_ms,
+        median_ms=median_ms,
+        p95_ms=p99_ms,
+        p99_ms=p99_ms,
+    )
+
+
+def reported(
+    *counted: AccumulatorSnapshot, subtask: int = 0, number: int = 0, latencies: tuple[LatencyStatistics, ...] = ()
+) -> MetricsReported:
+    return MetricsReported(
+        job_id=JOB,
+        attempt=attempt_id(JOB, WINDOWS, subtask, number),
+        task_name="windows",
+        metrics=TaskIOMetrics(latencies=latencies),
+        accumulators=counted,
+    )
+
+
+def told(*messages: Message) -> JobDetails:
+    overview = JobOverview(GRAPH)
+    for message in messages:
+        overview.take(message, 0)
+    return overview.details(0)
+
+
+def test_while_a_job_runs_its_subtasks_have_counted_together() -> None:
+    details = told(reported(rows(2)), reported(rows(3), subtask=1), reported(rows(4)))
+
+    assert details.accumulators == AccumulatorResults(merged=(rows(7),))
+
+
+def test_the_next_attempt_counts_from_zero() -> None:
+    assert told(reported(rows(2)), reported(rows(1), number=1)).accumulators == AccumulatorResults(merged=(rows(1),))
+
+
+def test_a_late_word_of_an_attempt_before_changes_nothing() -> None:
+    assert told(reported(rows(1), number=1), reported(rows(9))).accumulators.merged == (rows(1),)
+
+
+def test_the_result_of_the_job_is_final() -> None:
+    final = AccumulatorResults(merged=(rows(8),))
+
+    assert told(reported(rows(2)), JobResultSuccess(job_id=JOB, accumulators=final)).accumulators == final
+
+
+def test_the_latency_of_a_vertex_is_that_of_its_slowest_way() -> None:
+    details = told(reported(latencies=(way(5), way(20, 70))), reported(subtask=1, latencies=(way(10),)))
+
+    assert [vertex.latency for vertex in details.vertices] == [None, Latency(median_ms=20, p99_ms=70)]

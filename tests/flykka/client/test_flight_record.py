@@ -1,0 +1,268 @@
+"""What is left of a job that has failed: the last turns of its actors, and an error that says where they are."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fsspec.core import url_to_fs
+
+from flykka.client.client_actor import FLIGHT_RECORD_TIMEOUT_MS
+from flykka.client.job_client import JobClient
+from flykka.cluster.flight_record import flight_record_path, flight_record_writer, surviving_flight_record_path
+from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.errors import ClusterError, JobCancelledError, JobExecutionError, JobSubmissionError
+from flykka.messages.control.job import JobResultFailure, JobStatus, JobSubmitSuccess, SubmitJob
+from flykka.messages.graph.job_graph import (
+    CheckpointingSettings,
+    JobGraph,
+    NoRestartStrategyConfiguration,
+)
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.message import Message
+from flykka.runtime.actor import Actor
+from flykka.runtime.props import Props
+from flykka.runtime.recording import Recorder
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.flight_recorder import FlightRecorder
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.recorder import TraceRecorder
+from tests.actors.job_cluster import ScriptedDataPlane
+from tests.actors.machines.graph.graphs import JOB, graph_of, vertex
+
+ACCEPTED = JobSubmitSuccess(job_id=JOB)
+BOOM = SerializedThrowable(type_name="ValueError", message="boom")
+FAILED = JobResultFailure(job_id=JOB, cause=BOOM)
+CANCELLED = JobResultFailure(job_id=JOB, cause=BOOM, status=JobStatus.CANCELED)
+
+Start = Callable[[Recorder | None], LocalCluster]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts a cluster of one TaskManager on one thread and a virtual clock, with this recorder."""
+    clusters: list[LocalCluster] = []
+
+    def begin(recorder: Recorder | None) -> LocalCluster:
+        settings = ClusterSettings(slots_per_task_manager=1)
+        clusters.append(LocalCluster(ScriptedDataPlane(), settings, system=SeededSystem(3, recorder=recorder)))
+        return clusters[-1]
+
+    yield begin
+    for cluster in clusters:
+        cluster.shutdown()
+
+
+def job(folder: Path | str) -> JobGraph:
+    graph = graph_of(vertex("source"), restart=NoRestartStrategyConfiguration())
+    return replace(graph, checkpointing=CheckpointingSettings(directory=str(folder)))
+
+
+def failed(cluster: LocalCluster, graph: JobGraph, *, flight_record: str | None = None) -> JobExecutionError:
+    """The error of a job whose task cannot even start, and which may not restart."""
+    client = cluster.submit(graph, flight_record=flight_record)
+    with pytest.raises(JobExecutionError) as raised:
+        client.wait(timeout=60)
+    return raised.value
+
+
+def test_the_error_of_a_failed_job_names_the_record_beside_its_checkpoints(start: Start, tmp_path: Path) -> None:
+    error = failed(start(FlightRecorder()), job(tmp_path))
+
+    path = f"{tmp_path}/{error.job_id}/flight-record.trace"
+    assert error.flight_record == path
+    last_line = str(error).splitlines()[-1]
+    assert last_line == f"flight record: {path} (read it with `flykka trace show`)"
+
+
+def test_the_record_tells_the_job_from_its_submission_to_its_failure(start: Start, tmp_path: Path) -> None:
+    error = failed(start(FlightRecorder()), job(tmp_path))
+
+    assert error.flight_record is not None
+    messages = [turn.message for turn in Trace.open(error.flight_record).turns]
+    assert any(isinstance(message, SubmitJob) for message in messages)
+    assert any(isinstance(message, JobResultFailure) for message in messages)
+
+
+@pytest.mark.parametrize(("turns", "kind"), [(50_000, FlightRecorder), (0, type(None))])
+def test_a_cluster_has_a_flight_recorder_unless_it_is_turned_off(turns: int, kind: type) -> None:
+    settings = ClusterSettings(flight_recorder_turns=turns)
+
+    with LocalCluster(ScriptedDataPlane(), settings) as cluster:
+        assert type(cluster.system.recorder) is kind
+    assert ClusterSettings().flight_recorder_turns == 50_000
+
+
+def test_a_full_recording_takes_the_place_of_the_ring(tmp_path: Path) -> None:
+    with LocalCluster(ScriptedDataPlane(), ClusterSettings(record=str(tmp_path / "run.trace"))) as cluster:
+        assert type(cluster.system.recorder) is TraceRecorder
+
+
+def test_a_full_recording_is_the_record_of_every_job(start: Start, tmp_path: Path) -> None:
+    error = failed(start(TraceRecorder(tmp_path / "run.trace")), job(tmp_path / "checkpoints"))
+
+    assert error.flight_record == str(tmp_path / "run.trace")
+
+
+def test_a_recorder_that_was_told_more_is_taken_as_it_is(tmp_path: Path) -> None:
+    recorder = TraceRecorder(tmp_path / "run.trace", max_bytes=1_000_000)
+
+    with LocalCluster(ScriptedDataPlane(), ClusterSettings(record=recorder)) as cluster:
+        assert cluster.system.recorder is recorder
+    with pytest.raises(ClusterError, match=r"run\.trace has a system already.*give this one another"):
+        LocalCluster(ScriptedDataPlane(), ClusterSettings(record=recorder))
+
+
+def test_a_ring_is_written_when_a_job_fails(start: Start, tmp_path: Path) -> None:
+    path = tmp_path / "run.trace"
+    cluster = start(TraceRecorder(path, ring=40))
+
+    error = failed(cluster, job(tmp_path / "checkpoints"))
+
+    assert error.flight_record == str(path)
+    trace = Trace.open(path)
+    assert any(isinstance(turn.message, JobResultFailure) for turn in trace)
+    assert trace.header.ring is not None
+    assert trace.header.ring.not_kept > 0
+
+
+def test_without_a_recorder_there_is_no_record(start: Start, tmp_path: Path) -> None:
+    error = failed(start(None), job(tmp_path))
+
+    assert error.flight_record is None
+    assert "flight record" not in str(error)
+
+
+def test_a_record_that_cannot_be_written_hides_nothing(
+    start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("no folder")
+
+    with caplog.at_level(logging.ERROR, logger="flykka"):
+        error = failed(start(FlightRecorder()), job(tmp_path), flight_record=str(in_the_way / "flight.trace"))
+
+    assert error.flight_record is None
+    assert "TaskLostError: the actor of the task died" in str(error)
+    assert f"no flight record: {in_the_way}" in str(error)
+    assert "could not be recorded" in caplog.text
+
+
+class Desk(Actor):
+    """In the place of the JobManager: accepts the job, or not, and says how it ended."""
+
+    def __init__(self, *answers: Message) -> None:
+        self._answers = answers
+
+    def handle_message(self, message: Message) -> None:
+        assert isinstance(message, SubmitJob)
+        for answer in self._answers:
+            message.client.tell(answer)
+
+
+def ended(write: Callable[[], str], *answers: Message, system: SeededSystem | None = None) -> JobClient:
+    """A client that was told this about its job."""
+    system = system or SeededSystem(3)
+    client = JobClient(system, system.spawn(Props(Desk, *answers), "job-manager"), job("/nowhere"), None, write)
+    system.run_until_idle()
+    return client
+
+
+def test_the_failure_is_told_when_the_record_is_there(tmp_path: Path) -> None:
+    done_meanwhile: list[bool] = []
+    heard: list[Message] = []
+
+    def write() -> str:
+        client.add_listener(heard.append)
+        done_meanwhile.append(client.done())
+        return "run.trace"
+
+    system = SeededSystem(3)
+    desk = system.spawn(Props(Desk, ACCEPTED, FAILED), "job-manager")
+    client = JobClient(system, desk, job("/nowhere"), None, write)
+    system.run_until_idle()
+
+    assert done_meanwhile == [False]
+    failure = client.exception()
+    assert isinstance(failure, JobExecutionError)
+    assert failure.flight_record == "run.trace"
+    assert heard == [ACCEPTED, FAILED]
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [((FAILED,), JobSubmissionError), ((ACCEPTED, CANCELLED), JobCancelledError)],
+    ids=["refused", "cancelled"],
+)
+def test_nothing_is_written_of_a_job_that_did_not_fail(answers: tuple[Message, ...], expected: type[Exception]) -> None:
+    written: list[str] = []
+
+    def write() -> str:
+        written.append("run.trace")
+        return "run.trace"
+
+    client = ended(write, *answers)
+
+    assert type(client.exception()) is expected
+    assert written == []
+
+
+def test_a_failure_is_told_too_when_the_cluster_ends_before_the_record_is_there() -> None:
+    system = SeededSystem(3)
+
+    def write() -> str:
+        system.terminate()
+        system.run_until_idle()
+        return "run.trace"
+
+    client = ended(write, ACCEPTED, FAILED, system=system)
+
+    failure = client.exception()
+    assert isinstance(failure, JobExecutionError)
+    assert failure.cause == BOOM
+    assert "no flight record: its cluster was shut down" in str(failure)
+
+
+def test_a_failure_is_told_too_when_the_file_system_does_not_answer() -> None:
+    system = SeededSystem(3)
+    heard: list[Message] = []
+
+    def write() -> str:
+        client.add_listener(heard.append)
+        system.advance(FLIGHT_RECORD_TIMEOUT_MS)
+        return "run.trace"
+
+    desk = system.spawn(Props(Desk, ACCEPTED, FAILED), "job-manager")
+    client = JobClient(system, desk, job("/nowhere"), None, write)
+    system.run_until_idle()
+
+    failure = client.exception()
+    assert isinstance(failure, JobExecutionError)
+    assert failure.flight_record is None
+    assert "no flight record: the file system has not answered" in str(failure)
+    assert heard == [ACCEPTED, FAILED]
+
+
+def test_the_record_goes_where_the_checkpoints_are_also_when_that_is_far_away() -> None:
+    recorder = FlightRecorder()
+    graph = job(f"memory://{uuid.uuid4().hex}")
+    with SeededSystem(3, recorder=recorder):
+        write = flight_record_writer(recorder, flight_record_path(graph))
+        assert write is not None
+        path = write()
+
+    fs, location = url_to_fs(path)
+    assert location == f"/{graph.checkpointing.directory.removeprefix('memory://')}/{JOB}/flight-record.trace"
+    assert fs.ls(location.rpartition("/")[0], detail=False) == [location]
+    assert b"flykka.trace" in fs.cat_file(location)
+
+
+def test_a_record_beside_temporary_checkpoints_would_go_with_them() -> None:
+    path = surviving_flight_record_path(job("/tmp/flykka-checkpoints-1"))
+
+    assert path == f"{tempfile.gettempdir()}/flykka-flight-record-job.trace"

@@ -1,0 +1,280 @@
+"""What a client learns of its job, whatever becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from flykka.client.job_client import JobClient
+from flykka.client.job_execution_result import JobExecutionResult
+from flykka.errors import (
+    JobCancellationError,
+    JobCancelledError,
+    JobExecutionError,
+    JobStoppingError,
+    JobSubmissionError,
+)
+from flykka.messages.control.job import (
+    CancelJob,
+    CancellationFailure,
+    JobNotFound,
+    JobResultFailure,
+    JobResultSuccess,
+    JobStatus,
+    JobStatusChanged,
+    ListeningBehaviour,
+    RegisterJobClient,
+    RegisterJobClientSuccess,
+    StoppingFailure,
+    StoppingSuccess,
+    SubmitJob,
+)
+from tests.flykka.client.job_desk import BOOM, GRAPH, JOB, Answers, Cluster, accepted, completed
+
+
+def test_a_client_submits_its_graph_and_waits_for_the_answer(cluster: Cluster) -> None:
+    client = cluster.submit()
+
+    cluster.say(accepted())
+
+    assert cluster.asked == [SubmitJob(job_graph=GRAPH, client=cluster.client_ref())]
+    assert client.wait_submitted(timeout=0) == JOB
+
+
+def test_a_finished_job_gives_its_result_with_the_time_it_took(cluster: Cluster) -> None:
+    client = cluster.submit()
+    cluster.system.advance(1_500)
+
+    cluster.say(accepted(), JobResultSuccess(job_id=JOB))
+
+    assert client.wait(timeout=0) == JobExecutionResult(job_id=JOB, job_name="counts", net_runtime_ms=1_500)
+    assert (client.status, client.exception(), client.done()) == (JobStatus.FINISHED, None, True)
+
+
+def test_the_status_is_the_last_one_that_was_heard_of(cluster: Cluster) -> None:
+    client = cluster.submit()
+
+    cluster.say(JobStatusChanged(job_id=JOB, status=JobStatus.RESTARTING, timestamp_ms=0, cause=BOOM))
+
+    assert client.status is JobStatus.RESTARTING
+    assert not client.done()
+
+
+def test_a_failed_job_raises_its_cause_for_everyone_who_waits(cluster: Cluster) -> None:
+    client = cluster.submit()
+
+    cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM))
+
+    with pytest.raises(JobExecutionError, match="job 'counts' failed: ValueError: boom") as first:
+        client.wait(timeout=0)
+    with pytest.raises(JobExecutionError) as second:
+        client.wait(timeout=0)
+    assert first.value is not second.value
+    assert (first.value.cause, client.status) == (BOOM, JobStatus.FAILED)
+    assert isinstance(client.exception(), JobExecutionError)
+
+
+def test_a_cancelled_job_raises_that_it_was_cancelled(cluster: Cluster) -> None:
+    client = cluster.submit()
+
+    cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM, status=JobStatus.CANCELED))
+
+    with pytest.raises(JobCancelledError, match="was cancelled"):
+        client.wait(timeout=0)
+
+
+def test_a_job_that_fails_before_it_is_accepted_was_refused(cluster: Cluster) -> None:
+    client = cluster.submit()
+
+    cluster.say(JobResultFailure(job_id=JOB, cause=BOOM))
+
+    for wait in (client.wait_submitted, client.wait):
+        with pytest.raises(JobSubmissionError, match="job 'counts' was refused: ValueError: boom"):
+            wait(timeout=0)
+
+
+def test_a_job_whose_job_manager_dies_is_lost_where_no_other_one_comes(cluster: Cluster) -> None:
+    client = cluster.submit()
+    cluster.say(accepted())
+
+    cluster.system.kill(cluster.desk)
+    cluster.system.advance(30_000)
+    assert not client.done()
+    cluster.system.advance(31_000)
+
+    with pytest.raises(JobExecutionError, match="was lost with its cluster: ClusterLostError: the JobManager is gone"):
+        client.wait(timeout=0)
+
+
+def test_a_client_comes_back_to_the_job_manager_that_takes_the_place_of_one_that_died(cluster: Cluster) -> None:
+    client = cluster.submit()
+    cluster.say(accepted())
+
+    cluster.replace_desk()
+    cluster.say(RegisterJobClientSuccess(job_id=JOB), JobResultSuccess(job_id=JOB))
+
+    assert [type(each) for each in cluster.asked] == [SubmitJob, RegisterJobClient]
+    assert client.wait(timeout=0).job_id == JOB
+
+
+def test_a_job_that_was_not_yet_accepted_is_submitted_again_to_the_next_job_manager(cluster: Cluster) -> None:
+    cluster.submit()
+
+    cluster.replace_desk()
+    cluster.say(JobNotFound(job_id=JOB))
+
+    assert [type(each) for each in cluster.asked] == [SubmitJob, RegisterJobClient, SubmitJob]
+
+
+def test_a_job_that_the_next_job_manager_does_not_know_is_lost(cluster: Cluster) -> None:
+    client = cluster.submit()
+    cluster.say(accepted())
+
+    cluster.replace_desk()
+    cluster.say(JobNotFound(job_id=JOB))
+
+    with pytest.raises(JobExecutionError, match="its JobManager does not know it any more"):
+        client.wait(timeout=0)
+
+
+def test_a_detached_client_hears_of_its_job_when_it_asks(cluster: Cluster) -> None:
+    client = cluster.submit(attached=False)
+    cluster.say(accepted())
+
+    client.add_listener(lambda _: None)
+    cluster.system.run_until_idle()
+    cluster.say(JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0))
+
+    submitted, registered = cluster.asked
+    assert isinstance(submitted, SubmitJob)
+    assert submitted.listening_behaviour is ListeningBehaviour.DETACHED
+    assert isinstance(registered, RegisterJobClient)
+    assert client.status is JobStatus.RUNNING
+
+
+def test_a_result_of_before_says_so(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    client = cluster.submit()
+
+    cluster.say(accepted(), JobResultSuccess(job_id=JOB, is_earlier=True))
+
+    assert client.wait(timeout=0).is_earlier
+    assert "job 'counts' has finished before, in this run of the application" in caplog.text
+
+
+def test_a_job_whose_cluster_is_shut_down_is_lost(cluster: Cluster) -> None:
+    client = cluster.submit()
+    cluster.say(accepted())
+
+    cluster.system.terminate()
+    cluster.system.run_until_idle()
+
+    with pytest.raises(JobExecutionError, match="was lost"):
+        client.wait(timeout=0)
+    assert client.status is JobStatus.FAILED
+    with pytest.raises(JobCancellationError, match="was not cancelled: it is FAILED already"):
+        client.cancel()
+
+
+def test_a_job_that_is_lost_leaves_its_newest_checkpoint(cluster: Cluster) -> None:
+    client = cluster.submit()
+    cluster.say(accepted(), completed(3), completed(4))
+
+    cluster.system.terminate()
+    cluster.system.run_until_idle()
+
+    with pytest.raises(JobExecutionError, match="kept checkpoint: /kept/chk-4 "):
+        client.wait(timeout=0)
+
+
+def test_waiting_ends_with_the_deadline_and_says_what_the_job_does(cluster: Cluster) -> None:
+    client = cluster.submit()
+    cluster.say(accepted(), JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0))
+
+    with pytest.raises(TimeoutError, match="is still RUNNING after 2 seconds"):
+        client.wait(timeout=2)
+
+
+def test_cancelling_is_asked_of_the_job_manager(cluster: Cluster) -> None:
+    client = cluster.submit()
+
+    client.cancel()
+
+    assert isinstance(cluster.asked[-1], CancelJob)
+
+
+def test_a_job_that_is_not_there_cannot_be_cancelled() -> None:
+    cluster = Cluster(answers=Answers(cancellation=CancellationFailure(job_id=JOB, cause=BOOM)))
+    client = cluster.submit()
+
+    with pytest.raises(JobCancellationError, match="boom"):
+        client.cancel()
+
+
+def test_a_stopped_job_gives_the_path_of_the_checkpoint_that_is_kept() -> None:
+    cluster = Cluster(answers=Answers(stopping=StoppingSuccess(job_id=JOB, checkpoint_path="/checkpoints/job/chk-4")))
+    client = cluster.submit()
+
+    path = client.stop()
+
+    assert path == "/checkpoints/job/chk-4"
+    assert client.wait(timeout=0).checkpoint_path == path
+
+
+def test_a_job_that_goes_on_was_not_stopped() -> None:
+    cluster = Cluster(answers=Answers(stopping=StoppingFailure(job_id=JOB, cause=BOOM)))
+    client = cluster.submit()
+
+    with pytest.raises(JobStoppingError, match=r"job 'counts' \(job\) was not stopped: boom"):
+        client.stop()
+
+
+def test_a_job_that_has_ended_cannot_be_stopped(cluster: Cluster) -> None:
+    client = cluster.submit()
+    cluster.say(accepted(), JobResultSuccess(job_id=JOB))
+
+    with pytest.raises(JobStoppingError, match="was not stopped: it is FINISHED already"):
+        client.stop()
+
+
+def test_a_stop_that_takes_too_long_is_not_waited_for(cluster: Cluster) -> None:
+    client = cluster.submit()
+
+    with pytest.raises(TimeoutError, match=r"job 'counts' \(job\) has not stopped after 2 s"):
+        client.stop(timeout=2)
+
+
+@pytest.mark.parametrize("status", [JobStatus.FAILED, JobStatus.CANCELED])
+def test_an_error_names_the_checkpoint_that_is_kept(status: JobStatus, cluster: Cluster) -> None:
+    client = cluster.submit()
+
+    cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM, status=status, checkpoint_path="/kept/chk-4"))
+
+    with pytest.raises(JobExecutionError, match="kept checkpoint: /kept/chk-4 ") as failed:
+        client.wait(timeout=0)
+    assert failed.value.checkpoint_path == "/kept/chk-4"
+
+
+def test_the_plan_is_there_before_anything_runs(cluster: Cluster) -> None:
+    assert cluster.submit().job_graph == GRAPH
+
+
+async def test_a_client_can_be_awaited(cluster: Cluster) -> None:
+    client = cluster.submit()
+    cluster.say(accepted(), JobResultSuccess(job_id=JOB))
+
+    result = await asyncio.wait_for(_awaited(client), timeout=1)
+
+    assert result.job_name == "counts"
+
+
+async def test_an_awaited_client_raises_what_wait_raises(cluster: Cluster) -> None:
+    client = cluster.submit()
+    cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM))
+
+    with pytest.raises(JobExecutionError, match="failed: ValueError: boom"):
+        await client
+
+
+async def _awaited(client: JobClient) -> JobExecutionResult:
+    return await client

@@ -1,0 +1,100 @@
+"""What a client knows of its job to be shown: its details, its checkpoints as a table, itself as text and as HTML."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from flykka.client.checkpoint_frame import checkpoint_frame, vertex_checkpoint_frame
+from flykka.errors import JobExecutionError
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpointing.statistics import StatsSummary, VertexCheckpointStatistics
+from flykka.messages.control.job import CheckpointAborted, JobResultFailure, JobResultSuccess, JobStatus
+from flykka.messages.wire.ids import JobVertexId
+from tests.flykka.client.job_desk import BOOM, JOB, Cluster, accepted, completed
+
+
+def test_the_checkpoints_are_a_table_with_a_row_for_each(cluster: Cluster) -> None:
+    client = cluster.submit()
+    aborted = CheckpointAborted(job_id=JOB, checkpoint_id=2, reason=CheckpointDeclineReason.EXPIRED, timestamp_ms=9_000)
+
+    cluster.say(accepted(), completed(1), aborted)
+
+    table = client.checkpoints
+    assert table["checkpoint_id"].tolist() == [1, 2]
+    assert table["status"].tolist() == ["COMPLETED", "FAILED"]
+    assert table["reason"].tolist() == [None, "EXPIRED"]
+    assert table["duration_ms"].isna().tolist() == [False, True]
+    assert table["triggered"].isna().tolist() == [False, True]
+    assert (table["ended"] - table["triggered"]).iloc[0] == pd.Timedelta(milliseconds=int(table["duration_ms"].iloc[0]))
+
+
+def test_what_the_vertices_measured_is_a_table_with_a_row_for_each(cluster: Cluster) -> None:
+    client = cluster.submit()
+    vertex_id = JobVertexId("v")
+    took = StatsSummary(minimum=1, maximum=9, average=4)
+    measured = VertexCheckpointStatistics(
+        vertex_id=vertex_id,
+        parallelism=2,
+        acknowledged=2,
+        duration_ms=70,
+        size_bytes=1_000,
+        incremental_bytes=100,
+        processed_bytes=10,
+        persisted_bytes=0,
+        start_delay_ms=took,
+        alignment_ms=took,
+        sync_ms=took,
+        async_ms=took,
+    )
+
+    cluster.say(accepted(), replace(completed(1), vertices=(measured,)), completed(2))
+
+    table = vertex_checkpoint_frame(client.details.checkpoints, {vertex_id: "counts"})
+    [row] = table.to_dict("records")
+    assert (row["checkpoint_id"], row["vertex"], row["subtasks"], row["size_bytes"]) == (1, "counts", 2, 1_000)
+    assert (row["alignment_ms_avg"], row["alignment_ms_max"]) == (4, 9)
+
+
+def test_a_table_without_checkpoints_has_the_same_columns_and_types(cluster: Cluster) -> None:
+    client = cluster.submit()
+    cluster.say(accepted(), completed(1))
+
+    empty = checkpoint_frame([])
+
+    assert empty.empty
+    assert empty.dtypes.equals(client.checkpoints.dtypes)
+
+
+def test_outside_a_notebook_a_client_shows_itself_as_text(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    client = cluster.submit()
+    cluster.say(accepted(), JobResultSuccess(job_id=JOB))
+
+    client._ipython_display_()
+
+    assert capsys.readouterr().out.startswith("job 'counts' FINISHED")
+
+
+def test_a_client_is_html_and_text_for_whoever_asks(cluster: Cluster) -> None:
+    client = cluster.submit()
+    cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM))
+
+    bundle = client._repr_mimebundle_()
+
+    assert bundle.keys() == {"text/html", "text/plain"}
+    assert "ValueError: boom" in bundle["text/html"]
+
+
+def test_a_job_that_was_lost_with_its_cluster_is_shown_as_failed(cluster: Cluster) -> None:
+    client = cluster.submit()
+    cluster.say(accepted())
+
+    cluster.system.terminate()
+    cluster.system.run_until_idle()
+
+    assert client.details.status is JobStatus.FAILED
+    assert isinstance(client.exception(), JobExecutionError)
+    assert client.details.last_failure is not None
+    assert client.details.last_failure.type_name == "ClusterLostError"

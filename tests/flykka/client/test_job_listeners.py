@@ -1,0 +1,147 @@
+"""Who listens to a job hears everything, in order, and harms nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from flykka.client.job_client import JobClient
+from flykka.client.job_execution_result import JobExecutionResult
+from flykka.client.job_history import HISTORY
+from flykka.errors import ClusterError
+from flykka.messages.control.job import (
+    JobRestored,
+    JobResultFailure,
+    JobResultSuccess,
+    JobStatus,
+    JobStatusChanged,
+)
+from flykka.messages.monitoring.exception_history import (
+    ExceptionHistoryChanged,
+    ExceptionHistoryEntry,
+    FailureOutcome,
+    RootExceptionHistoryEntry,
+)
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.message import Message
+from flykka.runtime.props import Props
+from flykka.runtime.system import ActorSystem
+from tests.flykka.client.job_desk import GRAPH, JOB, Cluster, FinishingDesk, accepted
+
+
+def test_a_listener_hears_everything_in_order_also_when_it_comes_late(cluster: Cluster) -> None:
+    heard: list[Message] = []
+    client = cluster.submit()
+    running = JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0)
+    cluster.say(accepted(), running)
+
+    client.add_listener(heard.append)
+    cluster.say(JobResultSuccess(job_id=JOB))
+
+    assert heard == [accepted(), running, JobResultSuccess(job_id=JOB)]
+
+
+def test_a_job_that_fails_again_and_again_is_told_of_where_nobody_listens(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    boom = SerializedThrowable(type_name="ValueError", message="operator 'taxed' (app.py:7): boom")
+    failed = ExceptionHistoryEntry(cause=boom, timestamp_ms=0)
+    entry = RootExceptionHistoryEntry(number=1, root=failed, outcome=FailureOutcome.RESTARTING)
+    restarting = ExceptionHistoryChanged(job_id=JOB, entry=entry)
+    client = cluster.submit()
+
+    with caplog.at_level("WARNING", logger="flykka"):
+        cluster.say(accepted(), *[restarting] * 11)
+        client.add_listener(lambda _: None)
+        cluster.say(*[restarting] * 100)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        f"job 'counts' has failed and restarts (restart {number}, and so without end unless set_restart_strategy(...)"
+        " says otherwise): ValueError: operator 'taxed' (app.py:7): boom"
+        for number in (1, 10)
+    ]
+
+
+def test_a_listener_that_comes_very_late_hears_the_last_thousand(cluster: Cluster) -> None:
+    heard: list[Message] = []
+    client = cluster.submit()
+    for restore in range(HISTORY + 5):
+        cluster.client_ref().tell(JobRestored(job_id=JOB, checkpoint_id=restore, timestamp_ms=0))
+    cluster.system.run_until_idle()
+
+    client.add_listener(heard.append)
+    cluster.system.run_until_idle()
+
+    assert [restored.checkpoint_id for restored in heard if isinstance(restored, JobRestored)] == [
+        *range(5, HISTORY + 5)
+    ]
+
+
+def test_a_listener_that_raises_harms_neither_the_job_nor_the_others(cluster: Cluster) -> None:
+    heard: list[Message] = []
+    client = cluster.submit()
+
+    def fail(_: Message) -> None:
+        raise RuntimeError("a bug in the listener")
+
+    client.add_listener(fail)
+    client.add_listener(heard.append)
+    cluster.say(accepted(), JobResultSuccess(job_id=JOB))
+
+    assert client.wait(timeout=0).job_id == JOB
+    assert heard == [accepted(), JobResultSuccess(job_id=JOB)]
+
+
+def test_a_listener_hears_the_end_of_a_job_that_is_lost(cluster: Cluster) -> None:
+    heard: list[Message] = []
+    client = cluster.submit()
+    cluster.say(accepted())
+    client.add_listener(heard.append)
+
+    cluster.system.kill(cluster.desk)
+    cluster.system.advance(61_000)
+
+    cause = SerializedThrowable(type_name="ClusterLostError", message="the JobManager is gone")
+    assert heard == [accepted(), JobResultFailure(job_id=JOB, cause=cause)]
+
+
+def test_a_listener_that_comes_when_the_cluster_has_ended_is_refused_and_not_waited_for(cluster: Cluster) -> None:
+    client = cluster.submit()
+    cluster.say(accepted(), JobResultSuccess(job_id=JOB))
+    cluster.system.terminate()
+    cluster.system.run_until_idle()
+
+    with pytest.raises(ClusterError, match=r"nothing more is told of job 'counts' \(job\): its cluster was shut down"):
+        client.add_listener(print)
+
+    assert client.wait(timeout=0).job_id == JOB
+
+
+async def test_awaiting_waits_for_the_listeners_and_leaves_the_loop_to_others() -> None:
+    heard: list[Message] = []
+    busy, released = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def hear(message: Message) -> None:
+        loop.call_soon_threadsafe(busy.set)
+        released.wait(timeout=10)
+        heard.append(message)
+
+    async def release() -> None:
+        await busy.wait()
+        released.set()
+
+    with ActorSystem("threads") as system:
+        desk = system.spawn(Props(FinishingDesk), "job-manager")
+        client = JobClient(system, desk, GRAPH)
+        client.add_listener(hear)
+        result, _ = await asyncio.gather(_awaited(client), release())
+
+        assert result.job_name == "counts"
+        assert heard == [accepted(), JobResultSuccess(job_id=JOB)]
+
+
+async def _awaited(client: JobClient) -> JobExecutionResult:
+    return await client

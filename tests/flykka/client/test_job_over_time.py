@@ -1,0 +1,92 @@
+"""How a job has done in the course of time: throughput, lag, and what a restart has read again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flykka.client.job_details import JobDetails
+from flykka.client.job_overview import JobOverview
+from flykka.messages.control.job import JobStatus, MetricsReported
+from flykka.messages.tasks.exchange import WATERMARK_MAX
+from flykka.messages.tasks.task import TaskIOMetrics
+from flykka.messages.wire.ids import attempt_id
+from flykka.messages.wire.message import Message
+from tests.flykka.client.one_job import GRAPH, JOB, SOURCE, completed, metrics, status
+
+
+def read(rows_in: int, number: int = 0, watermark_ms: int | None = None) -> MetricsReported:
+    """Of the source."""
+    counted = TaskIOMetrics(rows_in=rows_in, watermark_ms=watermark_ms)
+    attempt = attempt_id(JOB, SOURCE, 0, number)
+    return MetricsReported(job_id=JOB, attempt=attempt, task_name="flights", metrics=counted)
+
+
+def folded(*heard: tuple[int, Message]) -> JobDetails:
+    """The details after messages that were heard at these times, at the last of them."""
+    overview = JobOverview(GRAPH)
+    for at, message in heard:
+        overview.take(message, at)
+    return overview.details(heard[-1][0])
+
+
+def test_what_was_counted_behind_the_last_checkpoint_is_read_again_after_a_restart() -> None:
+    before = ((1_000, read(100)), (2_000, read(250)), (2_400, completed(1, at=2_400)), (3_000, read(400)))
+
+    running = folded(*before)
+    restarted = folded(*before, (4_000, read(60, number=1)))
+
+    assert running.vertices[0].rows_read_again == 0
+    # The checkpoint was triggered at 2,100: 250 rows at least are in it.
+    assert restarted.vertices[0].rows_read_again == 150
+    assert restarted.vertices[0].rows_in == 460
+
+
+def test_without_a_checkpoint_all_is_read_again_each_time() -> None:
+    details = folded((1_000, read(100)), (2_000, read(70, number=1)), (3_000, read(30, number=2)))
+
+    assert details.vertices[0].rows_read_again == 170
+
+
+def test_a_savepoint_that_restarts_do_not_begin_with_spares_no_row() -> None:
+    taken = replace(completed(1, at=2_000), is_retained=False)
+
+    details = folded((1_000, read(100)), (2_000, taken), (3_000, read(10, number=1)))
+
+    assert details.vertices[0].rows_read_again == 100
+
+
+def test_a_restart_counts_no_published_row_twice_and_forgets_what_was_staged() -> None:
+    before = (1_000, metrics(rows_published=300, rows_staged=40))
+
+    running = folded(before)
+    restarted = folded(before, (2_000, metrics(number=1)), (3_000, metrics(number=1, rows_published=60, rows_staged=7)))
+
+    assert (running.vertices[1].rows_published, running.vertices[1].rows_staged) == (300, 40)
+    assert (restarted.vertices[1].rows_published, restarted.vertices[1].rows_staged) == (360, 7)
+
+
+def test_throughput_is_what_sources_read_since_the_job_began() -> None:
+    begun = status(JobStatus.RUNNING, at=1_000)
+
+    details = folded((1_000, begun), (1_500, read(50)), (2_500, read(250)), (3_000, metrics(999)))
+
+    assert details.throughput.values == (50.0, 200.0)
+
+
+def test_rows_of_an_attempt_that_has_been_replaced_are_not_counted_again() -> None:
+    begun = status(JobStatus.RUNNING)
+
+    details = folded((0, begun), (100, read(50)), (200, read(10, number=1)), (300, read(90)))
+
+    assert details.throughput.values == (60.0,)
+
+
+def test_the_lag_is_that_of_the_vertex_that_is_furthest_behind_and_ends_with_event_time() -> None:
+    begun = status(JobStatus.RUNNING)
+    first = ((500, read(1, watermark_ms=400)), (1_500, read(2, watermark_ms=1_000)))
+
+    running = folded((0, begun), *first)
+    ended = folded((0, begun), *first, (2_500, read(3, watermark_ms=WATERMARK_MAX)))
+
+    assert running.watermark_lag.values == (100.0, 500.0)
+    assert ended.watermark_lag.values == (100.0, 500.0, None)

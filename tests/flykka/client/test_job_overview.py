@@ -1,0 +1,301 @@
+"""What is to be shown of a job, from what is told about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.actors.machines.checkpoint.statistics import CheckpointStatsStatus
+from flykka.client.job_details import (
+    CheckpointStatistics,
+    JobDetails,
+    JobVertexDetails,
+    Restart,
+    TimeShares,
+    aggregate_state,
+)
+from flykka.client.job_overview import JobOverview
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.control.job import (
+    CheckpointAborted,
+    ExecutionStateChanged,
+    JobRestored,
+    JobResultFailure,
+    JobResultSuccess,
+    JobStatus,
+    MetricsReported,
+)
+from flykka.messages.tasks.exchange import WATERMARK_MAX
+from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
+from flykka.messages.wire.ids import JobVertexId, attempt_id
+from flykka.messages.wire.message import Message
+from tests.flykka.client.one_job import BOOM, GRAPH, JOB, KEPT, WINDOWS, completed, metrics, status
+
+
+def told(*messages: Message, at: int = 0, now: int = 0) -> JobDetails:
+    """The details at `now`, after messages that were all heard at `at`."""
+    overview = JobOverview(GRAPH)
+    for message in messages:
+        overview.take(message, at)
+    return overview.details(now)
+
+
+def execution(
+    state: ExecutionState, subtask: int = 0, number: int = 0, vertex: JobVertexId = WINDOWS, at: int = 0
+) -> ExecutionStateChanged:
+    return ExecutionStateChanged(
+        job_id=JOB,
+        attempt=attempt_id(JOB, vertex, subtask, number),
+        task_name=f"{vertex} ({subtask + 1}/2)",
+        state=state,
+        timestamp_ms=at,
+    )
+
+
+def windows(details: JobDetails) -> JobVertexDetails:
+    return details.vertices[1]
+
+
+def test_the_queues_of_a_vertex_are_those_of_its_running_subtasks_together() -> None:
+    waiting = TaskIOMetrics(input_queue_length=2, output_queue_length=5)
+    reported = [
+        MetricsReported(job_id=JOB, attempt=attempt_id(JOB, WINDOWS, subtask, 0), task_name="windows", metrics=waiting)
+        for subtask in range(2)
+    ]
+
+    running = windows(told(*(execution(ExecutionState.RUNNING, subtask) for subtask in range(2)), *reported))
+
+    assert (running.input_queue_length, running.output_queue_length) == (4, 10)
+
+
+def test_the_files_that_wait_are_those_of_the_running_readers_and_those_that_no_reader_has() -> None:
+    reported = [
+        MetricsReported(
+            job_id=JOB,
+            attempt=attempt_id(JOB, WINDOWS, subtask, 0),
+            task_name="windows",
+            metrics=TaskIOMetrics(files_unread=subtask + 1),
+            files_unassigned=100,
+        )
+        for subtask in range(2)
+    ]
+
+    running = told(*(execution(ExecutionState.RUNNING, subtask) for subtask in range(2)), *reported)
+    ended = told(*reported, *(execution(ExecutionState.FINISHED, subtask) for subtask in range(2)))
+
+    assert (running.files_waiting, ended.files_waiting) == (103, 0)
+
+
+def test_before_anything_is_told_the_plan_is_there() -> None:
+    details = told(now=5_000)
+
+    assert (details.name, details.status, details.started_ms, details.duration_ms) == (
+        "delays",
+        JobStatus.CREATED,
+        None,
+        0,
+    )
+    assert [(each.name, each.parallelism, each.state) for each in details.vertices] == [
+        ("flights", 1, ExecutionState.CREATED),
+        ("means -> output", 2, ExecutionState.CREATED),
+    ]
+    assert [(each.sources, each.sinks) for each in details.vertices] == [(("flights",), ()), ((), ("output",))]
+
+
+def test_a_job_lasts_from_its_first_status_until_now() -> None:
+    details = told(status(JobStatus.RUNNING, at=1_000), now=4_500)
+
+    assert (details.status, details.started_ms, details.duration_ms) == (JobStatus.RUNNING, 1_000, 3_500)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [status(JobStatus.FINISHED, at=3_000), JobResultSuccess(job_id=JOB)],
+    ids=["the status", "the result"],
+)
+def test_a_job_that_has_ended_lasts_no_longer(last: Message) -> None:
+    details = told(status(JobStatus.RUNNING, at=1_000), last, at=3_000, now=60_000)
+
+    assert (details.status, details.duration_ms) == (JobStatus.FINISHED, 2_000)
+
+
+def test_a_job_that_could_not_be_told_of_any_more_has_failed_all_the_same() -> None:
+    details = told(
+        status(JobStatus.RUNNING), JobResultFailure(job_id=JOB, cause=BOOM, status=JobStatus.FAILED), at=700, now=900
+    )
+
+    assert (details.status, details.duration_ms, details.last_failure) == (JobStatus.FAILED, 700, BOOM)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        JobResultSuccess(job_id=JOB, checkpoint_path=KEPT),
+        JobResultFailure(job_id=JOB, cause=BOOM, checkpoint_path=KEPT),
+    ],
+    ids=["stopped", "failed"],
+)
+def test_the_checkpoint_that_is_kept_is_told_with_the_end(last: Message) -> None:
+    assert told(status(JobStatus.RUNNING)).kept_checkpoint is None
+    assert told(status(JobStatus.RUNNING), last).kept_checkpoint == KEPT
+
+
+def test_a_restart_is_kept_with_its_reason() -> None:
+    details = told(
+        status(JobStatus.RUNNING, at=0),
+        status(JobStatus.FAILING, at=5_000, cause=BOOM),
+        status(JobStatus.RESTARTING, at=5_100),
+        status(JobStatus.CREATED, at=6_100),
+        JobRestored(job_id=JOB, checkpoint_id=3, timestamp_ms=6_200),
+        now=7_000,
+    )
+
+    assert details.restarts == (Restart(at_ms=5_100, cause=BOOM),)
+    assert details.number_of_restarts == 1
+    assert (details.restored_checkpoint, details.last_failure, details.duration_ms) == (3, BOOM, 7_000)
+
+
+def test_of_a_job_that_restarts_without_end_the_last_restarts_are_kept_and_all_are_counted() -> None:
+    details = told(*(status(JobStatus.RESTARTING, at=second * 1_000) for second in range(5_000)))
+
+    assert [restart.at_ms for restart in details.restarts] == [second * 1_000 for second in range(4_990, 5_000)]
+    assert details.number_of_restarts == 5_000
+
+
+@pytest.mark.parametrize(
+    ("states", "shown"),
+    [
+        ({}, ExecutionState.CREATED),
+        ({ExecutionState.SCHEDULED: 1, ExecutionState.DEPLOYING: 1}, ExecutionState.CREATED),
+        ({ExecutionState.DEPLOYING: 1, ExecutionState.RUNNING: 1}, ExecutionState.RUNNING),
+        ({ExecutionState.FINISHED: 1, ExecutionState.DEPLOYING: 1}, ExecutionState.RUNNING),
+        ({ExecutionState.FINISHED: 2}, ExecutionState.FINISHED),
+        ({ExecutionState.RUNNING: 1, ExecutionState.CANCELED: 1}, ExecutionState.CANCELED),
+        ({ExecutionState.CANCELED: 1, ExecutionState.CANCELING: 1}, ExecutionState.CANCELING),
+        ({ExecutionState.CANCELING: 1, ExecutionState.FAILED: 1}, ExecutionState.FAILED),
+    ],
+)
+def test_one_state_stands_for_all_subtasks_as_in_flink(
+    states: dict[ExecutionState, int], shown: ExecutionState
+) -> None:
+    assert aggregate_state(states) is shown
+
+
+def test_subtasks_are_counted_by_state() -> None:
+    details = told(execution(ExecutionState.RUNNING, subtask=0), execution(ExecutionState.DEPLOYING, subtask=1))
+
+    assert windows(details).subtasks == {ExecutionState.RUNNING: 1, ExecutionState.DEPLOYING: 1}
+    assert windows(details).state is ExecutionState.RUNNING
+
+
+def test_a_job_that_begins_anew_waits_for_its_new_attempts_and_hears_nothing_of_the_old_ones() -> None:
+    overview = JobOverview(GRAPH)
+    for message in (
+        execution(ExecutionState.FAILED),
+        status(JobStatus.CREATED),
+        execution(ExecutionState.SCHEDULED, number=1),
+        execution(ExecutionState.CANCELED, number=0),
+    ):
+        overview.take(message, 0)
+
+    assert windows(overview.details(0)).subtasks == {ExecutionState.SCHEDULED: 1, ExecutionState.CREATED: 1}
+
+
+def test_rows_are_counted_over_all_subtasks_and_all_attempts() -> None:
+    details = told(
+        metrics(100, rows_out=10, late_rows=1, subtask=0),
+        metrics(60, rows_out=6, late_rows=2, subtask=1),
+        metrics(7, rows_out=1, subtask=0, number=1),
+        metrics(999, subtask=0, number=0),
+    )
+
+    assert (windows(details).rows_in, windows(details).rows_out, windows(details).late_rows) == (167, 17, 3)
+
+
+def test_rates_are_those_of_the_last_seconds_of_every_running_subtask() -> None:
+    overview = JobOverview(GRAPH)
+    for subtask in (0, 1):
+        overview.take(execution(ExecutionState.RUNNING, subtask=subtask, at=0), 0)
+    for second in range(1, 21):
+        overview.take(metrics(100 * second, rows_out=10 * second, subtask=0), 1_000 * second)
+    overview.take(metrics(50, subtask=1), 10_000)
+
+    shown = windows(overview.details(20_000))
+
+    assert (shown.rows_in_per_second, shown.rows_out_per_second) == (105.0, 10.0)
+
+
+def test_a_burst_that_is_over_is_forgotten_when_the_window_has_passed() -> None:
+    overview = JobOverview(GRAPH)
+    overview.take(execution(ExecutionState.RUNNING, at=0), 0)
+    for second in range(1, 11):
+        overview.take(metrics(1_000), 1_000 * second)
+
+    assert windows(overview.details(10_000)).rows_in_per_second == 0
+
+
+def test_what_does_not_run_has_no_rate() -> None:
+    running = (execution(ExecutionState.RUNNING), metrics(100), execution(ExecutionState.FINISHED))
+
+    shown = windows(told(*running, at=1_000, now=1_000))
+
+    assert (shown.rows_in, shown.rows_in_per_second, shown.shares) == (100, 0.0, None)
+
+
+def test_history_that_is_heard_at_one_moment_makes_no_rate() -> None:
+    shown = windows(told(execution(ExecutionState.RUNNING, at=5), metrics(100), metrics(200), at=5, now=5))
+
+    assert shown.rows_in_per_second == 0
+
+
+def test_the_shares_of_time_add_up_over_the_subtasks() -> None:
+    overview = JobOverview(GRAPH)
+    for subtask in (0, 1):
+        overview.take(execution(ExecutionState.RUNNING, subtask=subtask), 0)
+    overview.take(metrics(busy=500, idle=500, subtask=0), 1_000)
+    overview.take(metrics(back_pressured=1_000, subtask=1), 1_000)
+
+    assert windows(overview.details(1_000)).shares == TimeShares(busy=0.25, back_pressured=0.5, idle=0.25)
+
+
+def test_the_watermark_is_the_least_and_lags_behind_the_clock() -> None:
+    shown = windows(told(metrics(watermark_ms=4_000), metrics(watermark_ms=3_000, subtask=1), now=5_000))
+
+    assert (shown.watermark_ms, shown.watermark_lag_ms, shown.event_time_ended) == (3_000, 2_000, False)
+
+
+def test_a_subtask_without_a_watermark_holds_it_back() -> None:
+    shown = windows(told(metrics(watermark_ms=4_000), metrics(subtask=1), now=5_000))
+
+    assert (shown.watermark_ms, shown.watermark_lag_ms) == (None, None)
+
+
+def test_at_the_end_of_the_input_there_is_no_watermark_any_more() -> None:
+    ended = (metrics(watermark_ms=WATERMARK_MAX, subtask=subtask) for subtask in (0, 1))
+
+    shown = windows(told(*ended))
+
+    assert (shown.watermark_ms, shown.watermark_lag_ms, shown.event_time_ended) == (None, None, True)
+
+
+def test_the_last_checkpoints_are_kept_and_all_are_counted() -> None:
+    aborted = CheckpointAborted(job_id=JOB, checkpoint_id=8, reason=CheckpointDeclineReason.EXPIRED, timestamp_ms=8_000)
+
+    details = told(*(completed(number, at=number * 1_000) for number in range(1, 8)), aborted)
+
+    assert [checkpoint.checkpoint_id for checkpoint in details.checkpoints] == [4, 5, 6, 7, 8]
+    assert (details.checkpoints_completed, details.checkpoints_failed) == (7, 1)
+    assert details.last_completed == CheckpointStatistics(
+        checkpoint_id=7,
+        status=CheckpointStatsStatus.COMPLETED,
+        ended_ms=7_000,
+        duration_ms=300,
+        size_bytes=2_048,
+        incremental_bytes=512,
+        path="/checkpoints/chk-7",
+    )
+    assert details.checkpoints[-1] == CheckpointStatistics(
+        checkpoint_id=8,
+        status=CheckpointStatsStatus.FAILED,
+        ended_ms=8_000,
+        reason=CheckpointDeclineReason.EXPIRED,
+    )

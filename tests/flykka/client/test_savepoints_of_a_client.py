@@ -1,0 +1,149 @@
+"""What a client asks for a savepoint, and what it makes of the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flykka.client.job_client import JobClient
+from flykka.errors import JobStoppingError, SavepointError
+from flykka.messages.control.job import (
+    StopJob,
+    StoppingFailure,
+    StoppingSuccess,
+    SubmitJob,
+    TriggerSavepoint,
+)
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.message import Message
+from flykka.runtime.props import Props
+from flykka.runtime.system import ActorSystem
+from tests.flykka.client.job_desk import GRAPH, JOB, Answers, Cluster, JobManagerDesk
+
+PATH = "/savepoints/savepoint-job-1"
+DISK_FULL = SerializedThrowable(type_name="SavepointError", message="the disk is full")
+
+
+TAKEN = Answers(savepoint_path=PATH, stopping=StoppingSuccess(job_id=JOB, checkpoint_path=PATH))
+REFUSED = Answers(refusal=DISK_FULL, stopping=StoppingFailure(job_id=JOB, cause=DISK_FULL))
+
+
+def cluster_with(directory: str | None = None, answers: Answers = TAKEN) -> Cluster:
+    """A cluster whose job has this default directory for savepoints."""
+    checkpointing = replace(GRAPH.checkpointing, savepoint_directory=directory)
+    return Cluster(answers=answers, job_graph=replace(GRAPH, checkpointing=checkpointing))
+
+
+@pytest.mark.parametrize("directory", ["/here", Path("/here")])
+def test_a_savepoint_goes_to_the_directory_that_is_named(directory: str | Path) -> None:
+    cluster = cluster_with("/default")
+
+    path = cluster.submit().trigger_savepoint(directory)
+
+    asked = cluster.asked[-1]
+    assert path == PATH
+    assert isinstance(asked, TriggerSavepoint)
+    assert asked.savepoint_directory == "/here"
+
+
+def test_where_none_is_named_it_goes_to_the_default_one() -> None:
+    cluster = cluster_with("s3://bucket/savepoints")
+
+    cluster.submit().trigger_savepoint()
+
+    asked = cluster.asked[-1]
+    assert isinstance(asked, TriggerSavepoint)
+    assert asked.savepoint_directory == "s3://bucket/savepoints"
+
+
+def test_a_relative_directory_is_meant_from_here() -> None:
+    cluster = cluster_with()
+
+    cluster.submit().trigger_savepoint("savepoints")
+
+    asked = cluster.asked[-1]
+    assert isinstance(asked, TriggerSavepoint)
+    assert asked.savepoint_directory == os.path.join(os.getcwd(), "savepoints")
+
+
+def test_without_any_directory_nobody_is_asked_and_the_error_says_how_to_name_one() -> None:
+    cluster = cluster_with()
+    client = cluster.submit()
+
+    with pytest.raises(SavepointError, match=r"^No savepoint directory configured\. You can either specify"):
+        client.trigger_savepoint()
+    with pytest.raises(
+        SavepointError, match=r"set_default_savepoint_directory\(\.\.\.\), in `flykka run` --savepoint-dir"
+    ):
+        client.stop_with_savepoint()
+
+    assert [type(message) for message in cluster.asked] == [SubmitJob]
+
+
+def test_a_savepoint_that_failed_is_an_error_that_says_why() -> None:
+    client = cluster_with(answers=REFUSED).submit()
+
+    with pytest.raises(SavepointError, match=r"no savepoint of job 'counts' \(job\): the disk is full"):
+        client.trigger_savepoint("/here")
+
+
+def test_of_a_job_that_has_ended_there_is_none() -> None:
+    cluster = cluster_with()
+    client = cluster.submit()
+    client.stop()
+
+    with pytest.raises(SavepointError, match="it is FINISHED already"):
+        client.trigger_savepoint("/here")
+
+
+def test_a_savepoint_that_takes_too_long_is_not_waited_for() -> None:
+    client = cluster_with(answers=Answers()).submit()
+
+    with pytest.raises(TimeoutError, match=r"no savepoint of job 'counts' \(job\) is complete after 2 s"):
+        client.trigger_savepoint("/here", timeout=2)
+
+
+@pytest.mark.parametrize("drain", [False, True])
+def test_a_stop_with_a_savepoint_gives_its_path_and_so_does_the_result(drain: bool) -> None:
+    cluster = cluster_with()
+    client = cluster.submit()
+
+    path = client.stop_with_savepoint("/here", drain)
+
+    asked = cluster.asked[-1]
+    assert isinstance(asked, StopJob)
+    assert (asked.savepoint_directory, asked.drain) == ("/here", drain)
+    assert path == client.wait(timeout=0).checkpoint_path == PATH
+
+
+def test_a_stop_asks_for_a_checkpoint_also_where_there_is_a_default_directory() -> None:
+    cluster = cluster_with("/default")
+
+    cluster.submit().stop()
+
+    asked = cluster.asked[-1]
+    assert isinstance(asked, StopJob)
+    assert asked.savepoint_directory is None
+
+
+def test_a_job_that_is_not_stopped_goes_on_and_the_error_says_why() -> None:
+    client = cluster_with(answers=REFUSED).submit()
+
+    with pytest.raises(JobStoppingError, match="was not stopped: the disk is full"):
+        client.stop_with_savepoint("/here")
+
+
+def test_a_coroutine_may_ask_from_another_thread() -> None:
+    asked: list[Message] = []
+    system = ActorSystem("savepoints")
+    try:
+        desk = system.spawn(Props(JobManagerDesk, asked, TAKEN), "job-manager")
+        client = JobClient(system, desk, GRAPH)
+
+        assert asyncio.run(asyncio.to_thread(client.trigger_savepoint, "/here")) == PATH
+    finally:
+        system.terminate().wait(5)

@@ -1,0 +1,227 @@
+"""An operator finds its state by its uid; what does not fit is named, with what is to be done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from flykka.actors.machines.graph.operator_ids import operator_id
+from flykka.actors.machines.state.handles import operator_metadata
+from flykka.actors.machines.state.operator_state import list_state
+from flykka.client.state_compatibility import OperatorMatch, StateCompatibility, state_compatibility
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.graph.job_graph import JobGraph, JobVertex, OperatorKind, OperatorRef
+from flykka.messages.state.handles import KeyGroupRange, OperatorSubtaskState, StateSchema, TaskStateSnapshot
+from flykka.messages.state.operator_state import StagingFolder
+from flykka.messages.wire.ids import JobId, JobVertexId
+from tests.actors.machines.graph.graphs import graph_of, vertex, with_uids
+
+
+def job(*vertices: JobVertex) -> JobGraph:
+    return with_uids(graph_of(*vertices))
+
+
+GRAPH = job(vertex("source", outputs=1), vertex("sums", reads=("source",)))
+SUMS = StateSchema(keys="shop string", columns="sum bigint", windows="size=60000ms")
+
+
+def entry(operator: str, *, max_parallelism: int = 128) -> TaskStateEntry:
+    """List state and keyed state of an operator that ran in one subtask."""
+    states = (
+        OperatorSubtaskState(
+            operator_id=operator_id(operator), operator_state=(list_state("own", [StagingFolder(path="s")]),)
+        ),
+        OperatorSubtaskState(
+            operator_id=operator_id(operator), key_groups=KeyGroupRange(start=0, end=127), keyed_state=b"windows"
+        ),
+    )
+    return TaskStateEntry(
+        vertex_id=JobVertexId(operator),
+        subtask=0,
+        parallelism=1,
+        max_parallelism=max_parallelism,
+        state=TaskStateSnapshot(operators=states),
+    )
+
+
+def checkpoint(*entries: TaskStateEntry, of: JobGraph = GRAPH) -> CompletedCheckpoint:
+    return CompletedCheckpoint(
+        job_id=JobId("orders"),
+        checkpoint_id=3,
+        timestamp_ms=0,
+        duration_ms=1,
+        task_states=entries or (entry("sums"),),
+        job_name="orders",
+        operators=operator_metadata(of),
+    )
+
+
+def compared(
+    job_graph: JobGraph, held: CompletedCheckpoint | None = None, *, allow_non_restored_state: bool = False
+) -> StateCompatibility:
+    held = held or checkpoint()
+    former = {operator.operator_id: operator for operator in held.operators}
+    return state_compatibility(held, job_graph, former, allow_non_restored_state=allow_non_restored_state)
+
+
+def changed(job_graph: JobGraph, uid: str, **what: Any) -> JobGraph:
+    """The graph with an operator that is another one."""
+    return replace(
+        job_graph,
+        vertices=tuple(
+            replace(
+                each,
+                operators=tuple(
+                    replace(operator, **what) if operator.ref.uid == uid else operator for operator in each.operators
+                ),
+            )
+            for each in job_graph.vertices
+        ),
+    )
+
+
+def matches(compatibility: StateCompatibility) -> dict[str | None, OperatorMatch]:
+    return {operator.uid: operator.match for operator in compatibility.operators}
+
+
+def test_the_same_job_finds_all_of_its_state() -> None:
+    found = compared(GRAPH)
+
+    assert matches(found) == {"source": OperatorMatch.MATCHED, "sums": OperatorMatch.MATCHED}
+    assert [operator.state_bytes is None for operator in found.operators] == [True, False]
+    assert found.problems == ()
+
+
+def test_state_is_matched_under_the_id_that_the_user_has_named() -> None:
+    stored = replace(
+        checkpoint(entry("of-the-structure")),
+        operators=tuple(
+            replace(each, operator_id=operator_id("of-the-structure"))
+            if each.operator_id == operator_id("sums")
+            else each
+            for each in operator_metadata(GRAPH)
+        ),
+    )
+
+    found = compared(changed(GRAPH, "sums", user_defined_operator_id=operator_id("of-the-structure")), stored)
+
+    assert matches(found) == {"source": OperatorMatch.MATCHED, "sums": OperatorMatch.MATCHED}
+    assert found.problems == ()
+
+
+def test_an_operator_that_is_new_begins_without_state() -> None:
+    wider = job(vertex("source", outputs=1), vertex("sums", outputs=1, reads=("source",)), vertex("new"))
+
+    found = compared(wider)
+
+    assert matches(found)["new"] is OperatorMatch.ADDED
+    assert found.problems == ()
+
+
+def test_an_operator_that_held_no_state_may_go_without_a_word() -> None:
+    found = compared(changed(job(vertex("sums")), "sums", kind=OperatorKind.STATELESS))
+
+    assert matches(found) == {"sums": OperatorMatch.MATCHED, "source": OperatorMatch.REMOVED}
+    assert found.problems == ()
+
+
+def test_state_that_nobody_has_any_more_is_let_go_of_only_when_that_is_said() -> None:
+    without = job(vertex("source"))
+
+    refused = compared(without)
+    allowed = compared(without, allow_non_restored_state=True)
+
+    assert matches(refused) == matches(allowed) == {"source": OperatorMatch.MATCHED, "sums": OperatorMatch.REMOVED}
+    [problem] = refused.problems
+    assert "operators that the job does not have: 'sums' (sums). The job has 'source';" in problem
+    assert "allow_non_restored_state=True (in `flykka run` --allow-non-restored-state)" in problem
+    assert allowed.problems == ()
+
+
+def test_what_has_another_uid_now_is_found_by_its_kind_and_its_uid_is_told() -> None:
+    renamed = job(vertex("source", outputs=1), vertex("totals", reads=("source",)))
+
+    found = compared(renamed)
+
+    [totals] = found.of(OperatorMatch.RENAMED)
+    assert (totals.uid, totals.former_uid) == ("totals", "sums")
+    assert "'sums' (sums), which looks like 'totals' of the job: uid('sums')" in found.problems[0]
+
+
+def test_of_two_that_may_have_been_renamed_the_one_of_the_same_name_is_meant() -> None:
+    two = job(vertex("source", outputs=1), vertex("a", reads=("source",)), vertex("b", reads=("source",)))
+    named = changed(changed(two, "a", name="means"), "b", name="sums")
+
+    [renamed] = compared(named).of(OperatorMatch.RENAMED)
+
+    assert renamed.uid == "b"
+
+
+def test_an_operator_of_another_kind_does_not_get_the_state() -> None:
+    turned = changed(GRAPH, "sums", kind=OperatorKind.SINK)
+
+    found = compared(turned)
+
+    assert matches(found)["sums"] is OperatorMatch.INCOMPATIBLE
+    assert found.problems == (
+        "the operator with the uid 'sums' was a STATELESS (sums) and is a SINK (sums) now; give it a uid of its own"
+        " with uid(...)",
+    )
+
+
+def test_other_keys_and_aggregates_are_named_as_they_were_and_as_they_are() -> None:
+    before = changed(GRAPH, "sums", state_schema=SUMS, ref=OperatorRef(uid="sums", fingerprint="window(a)"))
+    now = StateSchema(keys="shop string, day date", columns="max double", windows=SUMS.windows)
+    after = changed(GRAPH, "sums", state_schema=now, ref=OperatorRef(uid="sums", fingerprint="window(b)"))
+
+    found = compared(after, checkpoint(of=before), allow_non_restored_state=True)
+
+    [problem] = found.problems
+    assert "keys: was `shop string`, is `shop string, day date`" in problem
+    assert "what is kept of a window: was `sum bigint`, is `max double`" in problem
+    assert "size=60000ms" not in problem
+
+
+def test_names_of_keys_may_change_where_the_state_is_of_the_same_form() -> None:
+    same = OperatorRef(uid="sums", fingerprint="window(a)")
+    before = changed(GRAPH, "sums", state_schema=SUMS, ref=same)
+    after = changed(GRAPH, "sums", state_schema=replace(SUMS, keys="store string"), ref=same)
+
+    assert compared(after, checkpoint(of=before)).problems == ()
+
+
+def test_another_maximum_parallelism_than_that_of_the_keys_is_refused() -> None:
+    source, sums = GRAPH.vertices
+    configured = replace(sums, max_parallelism=64, is_max_parallelism_configured=True)
+
+    found = compared(replace(GRAPH, vertices=(source, configured)))
+
+    assert matches(found)["sums"] is OperatorMatch.INCOMPATIBLE
+    assert "ran with the maximum parallelism 128, and the job sets it to 64" in found.problems[0]
+
+
+def test_a_savepoint_of_another_job_says_whose_it_is() -> None:
+    other = job(vertex("clicks"))
+
+    [problem] = compared(other).problems
+
+    assert "None of its state is of an operator of this job: it is of job 'orders'." in problem
+
+
+def test_what_is_not_known_by_name_is_named_by_its_id() -> None:
+    [problem] = compared(job(vertex("source")), replace(checkpoint(), operators=())).problems
+
+    assert f"an operator with the id {operator_id('sums')}" in problem
+
+
+def test_an_operator_that_was_given_no_uid_is_told_by_its_name() -> None:
+    of_the_structure = operator_id("another")
+    without_uid = changed(GRAPH, "sums", operator_id=of_the_structure, name="where(price > 1)")
+
+    found = compared(without_uid, checkpoint(entry("another"), of=without_uid))
+    lost = compared(job(vertex("source")), checkpoint(entry("another"), of=without_uid))
+
+    assert [(each.uid, each.name) for each in found.operators] == [("source", "source"), (None, "where(price > 1)")]
+    assert (
+        f"where(price > 1) without a uid, and with the id {of_the_structure}. The job has 'source';" in lost.problems[0]
+    )

@@ -1,0 +1,61 @@
+"""Series of a fixed number of points, however long a job runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.client.time_series import POINTS, STEP_MS, Counts, Peaks, TimeSeries
+
+
+def test_a_step_counts_all_that_came_in_it_and_one_without_news_is_zero() -> None:
+    counts = Counts()
+    counts.begin(1_000)
+
+    for at_ms, rows in ((1_100, 10), (1_900, 20), (3_500, 5)):
+        counts.note(at_ms, rows)
+
+    assert counts.per_second(5_000) == TimeSeries(1_000, STEP_MS, (30.0, 0.0, 5.0, 0.0))
+
+
+@pytest.mark.parametrize("seconds", [1, POINTS, POINTS + 1, 100_000])
+def test_no_row_is_lost_and_no_point_too_many_however_long_it_takes(seconds: int) -> None:
+    counts = Counts()
+    counts.begin(0)
+
+    for second in range(seconds):
+        counts.note(second * 1_000, 7)
+
+    series = counts.per_second(seconds * 1_000)
+    assert POINTS / 2 <= len(series.values) <= POINTS or seconds < POINTS
+    assert len(series.values) * series.step_ms >= seconds * 1_000
+    assert series.values[0] == 7.0
+    assert sum(value for value in counts.values if value is not None) == 7 * seconds
+
+
+def test_a_peak_stays_when_steps_become_longer() -> None:
+    lags = Peaks()
+    lags.begin(0)
+    lags.note(3_000, 90_000)
+
+    lags.note(10_000_000, 5)
+
+    assert max(value for value in lags.series().values if value is not None) == 90_000
+    assert len(lags.series().values) <= POINTS
+
+
+def test_a_step_begins_once() -> None:
+    lags = Peaks()
+    lags.begin(0)
+
+    asked = [lags.begins_step(at_ms) for at_ms in (0, 400, 999, 1_000, 1_500, 4_000)]
+
+    assert asked == [True, False, False, True, False, True]
+
+
+def test_what_was_noted_before_the_beginning_belongs_to_the_first_step() -> None:
+    counts = Counts()
+    counts.begin(5_000)
+
+    counts.note(4_000, 3)
+
+    assert counts.per_second(6_000).values == (3.0,)

@@ -1,0 +1,54 @@
+"""An application in a process of its own, which runs the jobs that it is told to: all of it but Spark.
+
+`python -m tests.flykka.cluster.high_availability.application FOLDER`, then on its standard input `run NAME`, `close` or
+`abandon`.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+from flykka.cluster.high_availability.stores import FolderSettings
+from flykka.cluster.launch import Launch, launched
+from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.errors import FlykkaError
+from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph
+from tests.actors.cast import Names
+from tests.actors.machines.graph.graphs import graph_of, vertex
+
+
+class Telling(Launch):
+    """Says where the test hears it what users are told."""
+
+    def say(self, text: str) -> None:
+        print(text, flush=True)
+
+
+def job(folder: str, name: str) -> JobGraph:
+    graph = graph_of(vertex("source", outputs=1), vertex("sink", reads=("source",)))
+    checkpointing = CheckpointingSettings(directory=f"{folder}/checkpoints", interval_ms=200)
+    return replace(graph, name=name, checkpointing=checkpointing)
+
+
+def main(folder: str) -> None:
+    settings = ClusterSettings(slots_per_task_manager=1, high_availability=FolderSettings(directory=f"{folder}/store"))
+    cluster = LocalCluster(Names(), settings)
+    print("began", flush=True)
+    for line in sys.stdin:
+        command, _, name = line.strip().partition(" ")
+        if command != "run":
+            cluster.shutdown(concludes=command == "close")
+            print("ended", flush=True)
+            return
+        try:
+            known = cluster.identify(job(folder, name))
+            result = cluster.submit(known.job_graph, known.restore_path).wait()
+            print(f"{name} {'had finished before' if result.is_earlier else 'has finished'}", flush=True)
+        except FlykkaError as refused:
+            print(f"{name} was refused: {refused}", flush=True)
+
+
+if __name__ == "__main__":
+    with launched(Telling()):
+        main(*sys.argv[1:])

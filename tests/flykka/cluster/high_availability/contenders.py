@@ -1,0 +1,65 @@
+"""A contender that notes what it is told, for a test on another thread to wait for."""
+
+from __future__ import annotations
+
+from queue import Empty, Queue
+
+from flykka.actors.high_availability.services import HighAvailabilityServices, LeaderStore
+from flykka.messages.wire.ids import LeaderSessionId
+
+PATIENCE = 60.0
+"""Seconds. What is waited for comes at once; this long only where it never does."""
+
+
+class Contender:
+    """What it was told, in order."""
+
+    def __init__(self) -> None:
+        self._told: Queue[tuple[str, object]] = Queue()
+
+    def granted(self, session: LeaderSessionId) -> None:
+        self._told.put(("granted", session))
+
+    def revoked(self, session: LeaderSessionId) -> None:
+        self._told.put(("revoked", session))
+
+    def failed(self, error: BaseException) -> None:
+        self._told.put(("failed", error))
+
+    def wait_granted(self) -> LeaderSessionId:
+        """Wait until it leads; the session."""
+        session = self._wait("granted")
+        assert isinstance(session, str)
+        return LeaderSessionId(session)
+
+    def wait_revoked(self) -> LeaderSessionId:
+        """Wait until it leads no more; the session that is over."""
+        session = self._wait("revoked")
+        assert isinstance(session, str)
+        return LeaderSessionId(session)
+
+    def wait_failed(self) -> BaseException:
+        """Wait until it is told that it will not lead."""
+        error = self._wait("failed")
+        assert isinstance(error, BaseException)
+        return error
+
+    @property
+    def has_heard_nothing(self) -> bool:
+        """Whether nothing was told that nobody has waited for."""
+        return self._told.empty()
+
+    def _wait(self, what: str) -> object:
+        try:
+            kind, said = self._told.get(timeout=PATIENCE)
+        except Empty:
+            raise AssertionError(f"it was not {what}") from None
+        assert kind == what, (kind, said)
+        return said
+
+
+def lead(services: HighAvailabilityServices) -> LeaderStore:
+    """Wait until these services lead; their store."""
+    contender = Contender()
+    services.contend(contender)
+    return services.store(contender.wait_granted())

@@ -1,0 +1,32 @@
+"""A store of high availability as several processes use it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from flykka.actors.high_availability.services import Backend, HighAvailabilityServices
+
+
+class Place:
+    """Makes the services of as many drivers as a test wants, and closes them behind it."""
+
+    def __init__(self, backend: Callable[[], Backend]) -> None:
+        self._backend = backend
+        self._services: list[HighAvailabilityServices] = []
+
+    def services(self) -> HighAvailabilityServices:
+        """Those of one more driver."""
+        services = HighAvailabilityServices(self._backend())
+        self._services.append(services)
+        return services
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for services in self._services:
+            services.close()

@@ -1,0 +1,89 @@
+"""Applications on one store, each in a process of its own: who runs which jobs, and who has their results."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from flykka.cluster.high_availability.stores import FolderSettings
+from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.errors import ClusterError
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.job_cluster import ScriptedDataPlane
+from tests.actors.machines.graph.graphs import graph_of, vertex
+from tests.flykka.cluster.high_availability.processes import Driver
+
+WAITS = "waiting: another driver leads of run "
+
+
+def application(folder: Path) -> Driver:
+    return Driver(str(folder), module="tests.flykka.cluster.high_availability.application")
+
+
+def waiting_behind(first: Driver, folder: Path) -> Driver:
+    """A second driver, begun when the first one has run a job."""
+    assert first.wait_said() == "began"
+    assert first.ask("run one") == "one has finished"
+    second = application(folder)
+    assert second.wait_said() == "began"
+    return second
+
+
+@pytest.mark.slow
+def test_who_waits_says_so_once_and_goes_on_with_the_run_of_the_one_that_is_killed(tmp_path: Path) -> None:
+    with application(tmp_path) as first, waiting_behind(first, tmp_path) as second:
+        assert second.ask("run one").startswith(WAITS)
+
+        first.send(signal.SIGKILL)
+
+        assert second.wait_said() == "one had finished before"
+        assert second.ask("run two") == "two has finished"
+        assert second.ask("close") == "ended"
+
+
+@pytest.mark.slow
+def test_who_waits_for_a_run_that_is_concluded_has_its_results_and_then_begins_another(tmp_path: Path) -> None:
+    with application(tmp_path) as first, waiting_behind(first, tmp_path) as second:
+        assert second.ask("run one").startswith(WAITS)
+
+        assert first.ask("close") == "ended"
+
+        assert second.wait_said() == "one had finished before"
+        assert second.ask("run two") == "two has finished"
+        assert second.ask("close") == "ended"
+    with application(tmp_path) as third:
+        assert third.wait_said() == "began"
+        assert third.ask("run one") == "one has finished"
+
+
+@pytest.mark.slow
+def test_a_run_that_was_not_ended_in_order_is_gone_on_with(tmp_path: Path) -> None:
+    with application(tmp_path) as first:
+        assert first.wait_said() == "began"
+        assert first.ask("run one") == "one has finished"
+        assert first.ask("abandon") == "ended"
+
+    with application(tmp_path) as second:
+        assert second.wait_said() == "began"
+        assert second.ask("run one") == "one had finished before"
+
+
+def test_an_environment_does_not_wait_for_another_one_of_its_process(tmp_path: Path) -> None:
+    settings = ClusterSettings(
+        slots_per_task_manager=1, high_availability=FolderSettings(directory=str(tmp_path / "store"))
+    )
+    with (
+        SeededSystem(1) as system,
+        SeededSystem(2) as other,
+        LocalCluster(ScriptedDataPlane(), settings, system=system),
+        LocalCluster(ScriptedDataPlane(), settings, system=other) as second,
+        pytest.raises(ClusterError) as refused,
+    ):
+        second.identify(graph_of(vertex("source")))
+
+    assert str(refused.value) == (
+        f"no job can be run: another environment of this process leads in the high-availability folder"
+        f" '{tmp_path}/store'; close that one before, or give each environment a store of its own"
+    )

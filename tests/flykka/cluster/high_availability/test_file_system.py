@@ -1,0 +1,198 @@
+"""The folder of this machine: its lock belongs to a process, for as long as that lives."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import warnings
+from pathlib import Path
+
+import pytest
+
+from flykka.actors.errors import LeadershipLostError, StoreUnavailableError
+from flykka.actors.high_availability.services import LeaderStore
+from flykka.cluster.high_availability.file_system import FileSystemBackend, FileSystemHaServices
+from flykka.cluster.high_availability.mounts import OF_THE_NETWORK, file_system_of
+from flykka.cluster.high_availability.stores import services_of, store_settings
+from flykka.errors import ClusterError
+from tests.flykka.cluster.high_availability.contenders import Contender, lead
+from tests.flykka.cluster.high_availability.driver import JOB
+from tests.flykka.cluster.high_availability.processes import Driver
+
+MOUNTS = """\
+22 1 0:20 / / rw,relatime - overlay overlay rw
+35 22 8:1 / /data rw shared:1 - ext4 /dev/sda1 rw
+40 35 0:40 / /data/home rw,noatime shared:2 master:1 - nfs4 server:/export rw,vers=4
+41 22 0:41 / /my\\040disk rw - cifs //server/share rw
+"""
+
+
+def _completed(store: LeaderStore) -> list[int]:
+    return [pointer.checkpoint_id for pointer in store.checkpoints(JOB).recover("next", 1).completed]
+
+
+@pytest.mark.slow
+def test_a_driver_that_is_killed_frees_the_lock_and_one_that_stands_still_keeps_it(tmp_path: Path) -> None:
+    with Driver("file_system", str(tmp_path)) as driver:
+        driver.wait_granted()
+        assert driver.ask("recover") == "recovered []"
+        services, waiting = FileSystemHaServices(str(tmp_path)), Contender()
+        services.contend(waiting)
+
+        driver.send(signal.SIGSTOP)
+        driver.tell("add 1")
+        driver.send(signal.SIGCONT)
+        added = driver.wait_said()
+        heard_nothing = waiting.has_heard_nothing
+        driver.send(signal.SIGKILL)
+
+        store = services.store(waiting.wait_granted())
+        completed = _completed(store)
+        services.close()
+
+    assert (added, heard_nothing) == ("added 1", True)
+    assert completed == [1]
+
+
+@pytest.mark.slow
+def test_a_driver_that_wakes_up_when_its_folder_was_given_to_another_completes_nothing(tmp_path: Path) -> None:
+    with Driver("file_system", str(tmp_path)) as driver:
+        driver.wait_granted()
+        driver.ask("recover")
+        driver.ask("add 1")
+
+        driver.send(signal.SIGSTOP)
+        (tmp_path / "lock").unlink()
+        services = FileSystemHaServices(str(tmp_path))
+        store = lead(services)
+        completed = _completed(store)
+        driver.tell("add 2")
+        driver.send(signal.SIGCONT)
+        said = {driver.wait_said().split()[0], driver.wait_said()}
+        after = _completed(store)
+        services.close()
+
+    assert said == {"revoked", "refused LeadershipLostError"}
+    assert completed == after == [1]
+
+
+@pytest.mark.slow
+def test_a_child_of_a_driver_does_not_keep_its_lock(tmp_path: Path) -> None:
+    services = FileSystemHaServices(str(tmp_path))
+    lead(services)
+    waiting, other = Contender(), FileSystemHaServices(str(tmp_path))
+    other.contend(waiting)
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        # What it warns of does not concern a child that calls nothing but this.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child == 0:
+        os.close(write)
+        os.read(read, 1)
+        os._exit(0)
+    os.close(read)
+
+    services.close()
+    waiting.wait_granted()
+
+    os.close(write)
+    os.waitpid(child, 0)
+    other.close()
+
+
+def test_a_value_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    services = FileSystemHaServices(str(tmp_path))
+    store = lead(services)
+    run = store.run()
+    (tmp_path / ".run").write_bytes(b"not finished")
+
+    names = FileSystemBackend(str(tmp_path)).names("")
+    services.close()
+
+    assert "run" in names
+    assert not [name for name in names if name.startswith(".")]
+    assert lead(FileSystemHaServices(str(tmp_path))).run() == run
+
+
+def test_what_is_removed_leaves_no_folders_behind(tmp_path: Path) -> None:
+    store = lead(FileSystemHaServices(str(tmp_path)))
+    checkpoints = store.checkpoints(JOB)
+    checkpoints.recover("coordinator", 1)
+
+    store.remove_job(JOB)
+
+    assert not (tmp_path / "jobs").exists()
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/flykka", "hdfs://name/flykka"])
+def test_a_folder_of_another_machine_is_refused(address: str) -> None:
+    with pytest.raises(
+        StoreUnavailableError, match=f"'{address}' is not a folder of this machine; its lock holds within"
+    ):
+        FileSystemHaServices(address)
+
+    with pytest.raises(ClusterError, match="is not a folder of this machine"):
+        services_of(store_settings(address))
+
+
+def test_the_kind_of_a_file_system_is_that_of_the_nearest_mount() -> None:
+    kinds = {
+        path: file_system_of(Path(path), MOUNTS)
+        for path in ("/tmp/x", "/data/x", "/data/home/me", "/data/homeless", "/my disk/x")
+    }
+
+    assert kinds == {
+        "/tmp/x": "overlay",
+        "/data/x": "ext4",
+        "/data/home/me": "nfs4",
+        "/data/homeless": "ext4",
+        "/my disk/x": "cifs",
+    }
+    assert {"nfs4", "cifs"} <= OF_THE_NETWORK
+
+
+def test_a_folder_of_the_network_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"22 1 0:20 / {tmp_path} rw - nfs4 server:/export rw\n")
+    monkeypatch.setattr("flykka.cluster.high_availability.mounts._MOUNTS", mounts)
+
+    with pytest.raises(
+        StoreUnavailableError, match=r"is on a file system of the network \(nfs4\); .* or use ZooKeeper"
+    ):
+        FileSystemHaServices(str(tmp_path / "store"))
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+
+    with pytest.raises(
+        StoreUnavailableError, match=r"the high-availability folder '.*file/store' cannot be made: Not a dir"
+    ):
+        FileSystemHaServices(str(file / "store"))
+
+
+def test_a_file_that_is_damaged_is_named(tmp_path: Path) -> None:
+    services = FileSystemHaServices(str(tmp_path))
+    lead(services).run()
+    (tmp_path / "run").write_bytes(b"\xc1")
+
+    with pytest.raises(StoreUnavailableError, match=r"the high-availability folder .*: run cannot be read"):
+        services.last_run()
+
+
+def test_who_finds_its_folder_deleted_leads_no_more_and_leads_again_when_it_can(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    services, contender = FileSystemHaServices(str(folder)), Contender()
+    services.contend(contender)
+    session = contender.wait_granted()
+
+    shutil.rmtree(folder)
+    with pytest.raises(LeadershipLostError):
+        services.store(session).run()
+
+    assert contender.wait_revoked() == session
+    services.store(contender.wait_granted()).run()
+    services.close()

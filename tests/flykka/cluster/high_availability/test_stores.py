@@ -1,0 +1,79 @@
+"""Which store a user means, where its checkpoints go, and which one the next environment of an application has."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from flykka.actors.high_availability.embedded import EmbeddedBackend
+from flykka.cluster.high_availability.settings import ZooKeeperSettings
+from flykka.cluster.high_availability.stores import (
+    FolderSettings,
+    StoreSettings,
+    checkpoint_directory,
+    numbered,
+    services_of,
+    store_settings,
+)
+from flykka.cluster.launch import Launch, LaunchOptions
+from flykka.cluster.local_cluster import ClusterSettings
+from flykka.errors import ProgramError
+
+ZOOKEEPER = ZooKeeperSettings(hosts="zk1:2181,zk2:2181", storage_dir="s3://bucket/store", path="/flykka/prices")
+FOLDER = FolderSettings(directory="/data/store")
+
+
+def test_a_store_is_a_folder_a_place_in_zookeeper_or_nothing() -> None:
+    words = "zookeeper://zk1:2181,zk2:2181/flykka/prices?storage_dir=s3://bucket/store"
+
+    assert store_settings(None) is None
+    assert store_settings("/data/store") == FOLDER
+    assert store_settings(Path("/data/store")) == FOLDER
+    assert store_settings("store") == FolderSettings(directory=f"{os.getcwd()}/store")
+    assert store_settings(ZOOKEEPER) is ZOOKEEPER
+    assert store_settings(words) == ZOOKEEPER
+    assert store_settings("zookeeper://zk1:2181?storage_dir=/data") == ZooKeeperSettings(
+        hosts="zk1:2181", storage_dir="/data"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ("", "high_availability is a folder, zookeeper://HOST:PORT"),
+        ("zookeeper://zk1:2181/flykka", "does not say where ZooKeeper is, and a folder"),
+        ("zookeeper:///flykka?storage_dir=/data", "does not say where ZooKeeper is, and a folder"),
+        ("zookeeper://zk1:2181/flykka/?storage_dir=/data", "begins with a slash and ends without one"),
+    ],
+)
+def test_what_is_no_store_is_refused_with_what_would_be_one(said: str, text: str) -> None:
+    with pytest.raises(ProgramError, match=text):
+        store_settings(said)
+
+
+def test_checkpoints_are_where_the_store_is() -> None:
+    assert checkpoint_directory(FOLDER) == "/data/store/checkpoints"
+    assert checkpoint_directory(ZOOKEEPER) == "s3://bucket/store/checkpoints"
+
+
+def test_the_environments_of_an_application_have_stores_of_their_own() -> None:
+    assert [numbered(FOLDER, number) for number in (1, 2)] == [FOLDER, FolderSettings(directory="/data/store-2")]
+    second = numbered(ZOOKEEPER, 2)
+    assert isinstance(second, ZooKeeperSettings)
+    assert (numbered(ZOOKEEPER, 1), second.path) == (ZOOKEEPER, "/flykka/prices-2")
+
+
+def test_a_launcher_gives_each_environment_its_store_whatever_the_app_says() -> None:
+    launch = Launch(LaunchOptions(high_availability="/data/store"))
+    said = ClusterSettings(high_availability=ZOOKEEPER)
+
+    stores: list[StoreSettings | None] = [launch.cluster_settings(said).high_availability for _ in range(2)]
+
+    assert stores == [FOLDER, FolderSettings(directory="/data/store-2")]
+    assert Launch().cluster_settings(said).high_availability is ZOOKEEPER
+
+
+def test_without_a_word_all_is_kept_in_memory() -> None:
+    assert services_of(None).name == EmbeddedBackend.name

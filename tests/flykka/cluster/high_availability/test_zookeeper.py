@@ -1,0 +1,317 @@
+"""A real ZooKeeper: sessions that end, drivers that sleep through that, servers that come back."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from kazoo.client import KazooClient
+
+from flykka.actors.errors import LeadershipLostError, StoreUnavailableError
+from flykka.actors.high_availability.services import HighAvailabilityServices, LeaderStore
+from flykka.cluster.high_availability import zookeeper_client
+from flykka.cluster.high_availability.settings import ZooKeeperSettings
+from flykka.cluster.high_availability.zookeeper import ZooKeeperBackend, ZooKeeperHaServices
+from flykka.cluster.high_availability.zookeeper_client import Node, ZooKeeperClient
+from flykka.cluster.high_availability.zookeeper_values import LARGEST_IN_NODE
+from flykka.messages.control.high_availability import CheckpointPointer
+from flykka.messages.control.job import JobStatus
+from flykka.messages.control.job_control import JobEnded
+from tests.flykka.cluster.high_availability.contenders import PATIENCE, Contender, lead
+from tests.flykka.cluster.high_availability.driver import JOB
+from tests.flykka.cluster.high_availability.processes import Driver
+from tests.flykka.cluster.high_availability.zookeeper_server import ZooKeeperServer
+
+pytestmark = pytest.mark.slow
+
+SHORT_SESSION_MS = 4_000
+
+
+@pytest.fixture
+def raw(zookeeper_settings: ZooKeeperSettings) -> Iterator[KazooClient]:
+    """An administrator's client, who sees and deletes what nobody else does."""
+    client = KazooClient(hosts=zookeeper_settings.hosts, timeout=60.0)
+    client.start(PATIENCE)
+    yield client
+    client.stop()
+    client.close()
+
+
+def completed(store: LeaderStore) -> list[int]:
+    return [pointer.checkpoint_id for pointer in store.checkpoints(JOB).recover("next", 1).completed]
+
+
+def driver(settings: ZooKeeperSettings, session_timeout_ms: int) -> Driver:
+    return Driver("zookeeper", settings.hosts, settings.storage_dir, settings.path, str(session_timeout_ms))
+
+
+def test_a_driver_that_is_killed_is_taken_over_when_its_session_has_ended(
+    zookeeper_settings: ZooKeeperSettings,
+) -> None:
+    services, waiting = ZooKeeperHaServices(zookeeper_settings), Contender()
+    with driver(zookeeper_settings, SHORT_SESSION_MS) as first:
+        first.wait_granted()
+        before = [first.ask("recover"), first.ask("add 1")]
+        services.contend(waiting)
+
+        first.send(signal.SIGKILL)
+        store = services.store(waiting.wait_granted())
+
+        assert before == ["recovered []", "added 1"]
+        assert completed(store) == [1]
+        services.close()
+
+
+def test_a_driver_that_sleeps_through_the_end_of_its_session_completes_nothing_when_it_wakes_up(
+    zookeeper_settings: ZooKeeperSettings,
+) -> None:
+    services, waiting = ZooKeeperHaServices(zookeeper_settings), Contender()
+    with driver(zookeeper_settings, zookeeper_settings.session_timeout_ms) as first:
+        first.wait_granted()
+        before = [first.ask("recover"), first.ask("add 1")]
+        services.contend(waiting)
+        number, password = first.ask("session").split()
+
+        first.send(signal.SIGSTOP)
+        _end_session((int(number), bytes.fromhex(password)), zookeeper_settings)
+        store = services.store(waiting.wait_granted())
+        taken_over = completed(store)
+        first.tell("add 2")
+        first.send(signal.SIGCONT)
+        said = {first.wait_said().split()[0], first.wait_said().split()[0]}
+        after = completed(store)
+        services.close()
+
+    assert before == ["recovered []", "added 1"]
+    assert taken_over == after == [1]
+    assert said == {"revoked", "refused"}
+
+
+def test_a_leader_whose_session_has_ended_is_told_at_once_and_leads_again_under_another(
+    zookeeper_settings: ZooKeeperSettings,
+) -> None:
+    backend = ZooKeeperBackend(zookeeper_settings)
+    services, contender = HighAvailabilityServices(backend), Contender()
+    services.contend(contender)
+    first = contender.wait_granted()
+
+    _end_session(_session(backend), zookeeper_settings)
+
+    assert contender.wait_revoked() == first
+    second = contender.wait_granted()
+    with pytest.raises(LeadershipLostError):
+        services.store(first).run()
+    services.store(second).run()
+    services.close()
+
+
+def test_a_leader_whose_session_has_ended_lets_the_one_who_waits_lead(zookeeper_settings: ZooKeeperSettings) -> None:
+    backend = ZooKeeperBackend(zookeeper_settings)
+    services, contender = HighAvailabilityServices(backend), Contender()
+    services.contend(contender)
+    contender.wait_granted()
+    other, waiting = ZooKeeperHaServices(zookeeper_settings), Contender()
+    other.contend(waiting)
+    # Its latch is behind that of the leader, before the leader contends again.
+    _wait_for_latches(backend, 2)
+
+    _end_session(_session(backend), zookeeper_settings)
+
+    contender.wait_revoked()
+    waiting.wait_granted()
+    assert contender.has_heard_nothing
+    other.close()
+    contender.wait_granted()
+    services.close()
+
+
+def test_a_leader_whose_latch_is_deleted_is_told_when_it_writes(
+    zookeeper_settings: ZooKeeperSettings, raw: KazooClient
+) -> None:
+    services, contender = ZooKeeperHaServices(zookeeper_settings), Contender()
+    services.contend(contender)
+    session = contender.wait_granted()
+
+    [latch] = raw.get_children(f"{zookeeper_settings.path}/latch")
+    raw.delete(f"{zookeeper_settings.path}/latch/{latch}")
+    with pytest.raises(LeadershipLostError, match="this driver does not lead"):
+        services.store(session).run()
+
+    assert contender.wait_revoked() == session
+    services.store(contender.wait_granted()).run()
+    services.close()
+
+
+def test_a_server_that_is_killed_and_comes_back_finds_the_leader_waiting(tmp_path: Path) -> None:
+    server = ZooKeeperServer(tmp_path / "server")
+    server.start()
+    settings = ZooKeeperSettings(hosts=server.hosts, storage_dir=str(tmp_path / "storage"), session_timeout_ms=120_000)
+    services, contender = ZooKeeperHaServices(settings), Contender()
+    services.contend(contender)
+    store = services.store(contender.wait_granted())
+    checkpoints = store.checkpoints(JOB)
+    checkpoints.recover("coordinator", 10)
+
+    server.kill()
+    late = Thread(target=checkpoints.add, args=("coordinator", CheckpointPointer(checkpoint_id=1, path="/chk-1")))
+    late.start()
+    server.start()
+    late.join(PATIENCE)
+
+    assert not late.is_alive()
+    assert completed(store) == [1]
+    assert contender.has_heard_nothing
+    services.close()
+    server.kill()
+
+
+def test_a_leader_that_reaches_no_server_for_as_long_as_a_session_leads_no_more(tmp_path: Path) -> None:
+    server = ZooKeeperServer(tmp_path / "server")
+    server.start()
+    settings = ZooKeeperSettings(
+        hosts=server.hosts, storage_dir=str(tmp_path / "storage"), session_timeout_ms=SHORT_SESSION_MS
+    )
+    services, contender = ZooKeeperHaServices(settings), Contender()
+    services.contend(contender)
+    session = contender.wait_granted()
+
+    server.kill()
+
+    assert contender.wait_revoked() == session
+    with pytest.raises(LeadershipLostError):
+        services.confirm(session, "/user/job-manager")
+    server.start()
+    services.confirm(contender.wait_granted(), "/user/job-manager")
+    services.close()
+    server.kill()
+
+
+@pytest.mark.parametrize("has_happened", [True, False])
+def test_a_write_of_which_nobody_knows_whether_it_has_happened_happens_once(
+    zookeeper_settings: ZooKeeperSettings, monkeypatch: pytest.MonkeyPatch, has_happened: bool
+) -> None:
+    services = ZooKeeperHaServices(zookeeper_settings)
+    checkpoints = lead(services).checkpoints(JOB)
+    checkpoints.recover("coordinator", 10)
+    commit, answers = ZooKeeperClient.commit, [None]
+
+    def lose_the_answer(
+        client: ZooKeeperClient,
+        latch: str,
+        path: str,
+        data: bytes | None,
+        target: Node | None,
+        checks: list[tuple[str, Node]],
+    ) -> bool | None:
+        if not answers:
+            return commit(client, latch, path, data, target, checks)
+        if has_happened:
+            commit(client, latch, path, data, target, checks)
+        return answers.pop()
+
+    monkeypatch.setattr(ZooKeeperClient, "commit", lose_the_answer)
+    drawn = checkpoints.draw_ids("coordinator", 5)
+    answers.append(None)
+    checkpoints.add("coordinator", CheckpointPointer(checkpoint_id=drawn, path="/chk"))
+    answers.append(None)
+    checkpoints.remove("coordinator", [drawn])
+
+    assert (drawn, checkpoints.draw_ids("coordinator", 1)) == (11, 16)
+    assert checkpoints.recover("coordinator", 1).completed == ()
+    services.close()
+
+
+def test_what_is_too_large_for_zookeeper_is_a_file_that_goes_with_its_value(
+    zookeeper_settings: ZooKeeperSettings, raw: KazooClient
+) -> None:
+    services, storage = ZooKeeperHaServices(zookeeper_settings), Path(zookeeper_settings.storage_dir)
+    store = lead(services)
+    long_ago = JobEnded(job_id=JOB, status=JobStatus.FINISHED, checkpoint_path="x" * LARGEST_IN_NODE)
+
+    store.put_result(long_ago)
+    store.put_result(replace(long_ago, status=JobStatus.CANCELED))
+    found, files = store.result(JOB), list(storage.iterdir())
+    node, _ = raw.get(f"{zookeeper_settings.path}/results/{JOB}")
+    store.put_result(JobEnded(job_id=JOB, status=JobStatus.FINISHED))
+
+    assert found == replace(long_ago, status=JobStatus.CANCELED)
+    assert len(files) == 1
+    assert len(node) < 200
+    assert list(storage.iterdir()) == []
+    services.close()
+
+
+def test_a_file_that_somebody_has_deleted_is_missed_by_name(zookeeper_settings: ZooKeeperSettings) -> None:
+    services, storage = ZooKeeperHaServices(zookeeper_settings), Path(zookeeper_settings.storage_dir)
+    store = lead(services)
+    store.put_result(JobEnded(job_id=JOB, status=JobStatus.FINISHED, checkpoint_path="x" * LARGEST_IN_NODE))
+
+    for file in storage.iterdir():
+        file.unlink()
+
+    with pytest.raises(StoreUnavailableError, match=f"the file of results/{JOB} is gone from the storage directory"):
+        store.result(JOB)
+    services.close()
+
+
+def test_nothing_is_left_of_a_job_that_is_forgotten(zookeeper_settings: ZooKeeperSettings, raw: KazooClient) -> None:
+    services = ZooKeeperHaServices(zookeeper_settings)
+    store = lead(services)
+    store.checkpoints(JOB).recover("coordinator", 1)
+    before = raw.exists(f"{zookeeper_settings.path}/jobs")
+
+    store.remove_job(JOB)
+
+    assert before is not None
+    assert raw.exists(f"{zookeeper_settings.path}/jobs") is None
+    services.close()
+
+
+def test_servers_that_cannot_be_reached_are_named(
+    zookeeper_settings: ZooKeeperSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zookeeper_client, "CONNECTION_TIMEOUT", 0.2)
+
+    with pytest.raises(StoreUnavailableError, match=r"ZooKeeper at 127\.0\.0\.1:1 cannot be reached within"):
+        ZooKeeperHaServices(replace(zookeeper_settings, hosts="127.0.0.1:1"))
+
+
+def test_without_kazoo_one_is_told_what_to_install(
+    zookeeper_settings: ZooKeeperSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("zookeeper_client", "zookeeper_latch"):
+        monkeypatch.delitem(sys.modules, f"flykka.cluster.high_availability.{module}")
+    monkeypatch.setitem(sys.modules, "kazoo.client", None)
+
+    with pytest.raises(StoreUnavailableError, match=r"without kazoo, .*: pip install 'flykka\[zookeeper\]'"):
+        ZooKeeperHaServices(zookeeper_settings)
+
+
+@pytest.mark.parametrize("path", ["flykka", "/flykka/", "/a//b", "/"])
+def test_a_path_that_zookeeper_would_not_understand_is_refused(path: str) -> None:
+    with pytest.raises(ValueError, match="a path in ZooKeeper begins with a slash and ends without one"):
+        ZooKeeperSettings(hosts="zk:2181", storage_dir="/shared", path=path)
+
+
+def _end_session(session: tuple[int, bytes], settings: ZooKeeperSettings) -> None:
+    """As when the servers have not heard of it for too long: somebody closes the session who knows its password."""
+    double = KazooClient(hosts=settings.hosts, timeout=60.0, client_id=session)
+    double.start(PATIENCE)
+    double.stop()
+    double.close()
+
+
+def _session(backend: ZooKeeperBackend) -> tuple[int, bytes]:
+    session: tuple[int, bytes] = backend._client._kazoo.client_id
+    return session
+
+
+def _wait_for_latches(backend: ZooKeeperBackend, number: int) -> None:
+    client = backend._client._kazoo
+    while len(client.get_children(f"{backend._client._root}/latch")) < number:
+        client.sync(backend._client._root)

@@ -1,0 +1,96 @@
+"""A real ZooKeeper server, out of the jars that PySpark brings: on this machine alone, ended by its process id."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Event
+from time import monotonic
+
+from tests.flykka.cluster.high_availability.contenders import PATIENCE
+
+TICK_MS = 200
+"""Sessions may be as short as two of these."""
+
+_JARS = ("zookeeper-*.jar", "slf4j-api-*.jar", "metrics-core-*.jar", "netty-*.jar", "snappy-java-*.jar")
+
+
+class ZooKeeperServer:
+    """One server with its data in `folder`; it may be stopped, resumed, killed and started anew."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port: int = free.getsockname()[1]
+        self._process: subprocess.Popen[bytes] | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "zoo.cfg").write_text(
+            f"tickTime={TICK_MS}\ndataDir={folder / 'data'}\nclientPort={self._port}\n"
+            "clientPortAddress=127.0.0.1\nmaxClientCnxns=0\nadmin.enableServer=false\n"
+            "maxSessionTimeout=120000\n"
+        )
+
+    @property
+    def hosts(self) -> str:
+        """Where it is reached."""
+        return f"127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        """Start it, and wait until it can be reached."""
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    _java(),
+                    *("-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no"),
+                    *("-cp", os.pathsep.join(_class_path())),
+                    "org.apache.zookeeper.server.ZooKeeperServerMain",
+                    str(self._folder / "zoo.cfg"),
+                ],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        end = monotonic() + PATIENCE
+        while not self._answers():
+            assert self._process.poll() is None, (self._folder / "log").read_text()
+            assert monotonic() < end, (self._folder / "log").read_text()
+            Event().wait(0.02)
+
+    def kill(self) -> None:
+        """End it as when its machine is switched off."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(PATIENCE)
+
+    def send(self, number: signal.Signals) -> None:
+        """Stop or resume it."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self._port), timeout=1.0) as connection:
+                connection.sendall(b"srvr")
+                return connection.recv(64).startswith(b"Zookeeper version")
+        except OSError:
+            return False
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    assert found is not None, "there is no Java"
+    return found
+
+
+def _class_path() -> list[str]:
+    spark = find_spec("pyspark")
+    assert spark is not None
+    assert spark.origin is not None
+    jars = Path(spark.origin).parent / "jars"
+    return [str(jar) for pattern in _JARS for jar in sorted(jars.glob(pattern))]

@@ -1,0 +1,50 @@
+"""The garbage collector is patient while a cluster runs, and as before when it has ended."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from flykka.cluster.garbage_collection import YOUNG_OBJECTS, raise_gc_threshold, restore_gc_threshold
+from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from tests.actors.cast import Names
+
+
+@pytest.fixture(autouse=True)
+def thresholds() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield
+    gc.set_threshold(*before)
+
+
+def test_it_is_patient_from_the_first_cluster_to_the_last() -> None:
+    with LocalCluster(Names(), ClusterSettings()):
+        with LocalCluster(Names(), ClusterSettings()):
+            pass
+        while_one_runs = gc.get_threshold()
+
+    assert while_one_runs == (YOUNG_OBJECTS, 10, 10)
+    assert gc.get_threshold() == (700, 10, 10)
+
+
+@pytest.mark.parametrize("chosen", [(0, 10, 10), (2 * YOUNG_OBJECTS, 5, 5)], ids=["switched off", "more patient"])
+def test_who_has_chosen_otherwise_is_left_alone(chosen: tuple[int, int, int]) -> None:
+    gc.set_threshold(*chosen)
+
+    raise_gc_threshold()
+    meanwhile = gc.get_threshold()
+    restore_gc_threshold()
+
+    assert (meanwhile, gc.get_threshold()) == (chosen, chosen)
+
+
+def test_what_somebody_chooses_meanwhile_stays() -> None:
+    raise_gc_threshold()
+    gc.set_threshold(1_000, 5, 5)
+
+    restore_gc_threshold()
+
+    assert gc.get_threshold() == (1_000, 5, 5)

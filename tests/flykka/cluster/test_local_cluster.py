@@ -1,0 +1,192 @@
+"""A whole cluster on one thread, with a data plane that never answers: what it starts, loses, replaces and leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
+from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.errors import (
+    ClusterError,
+    InsufficientNetworkBuffersError,
+    InsufficientSlotsError,
+    JobExecutionError,
+    UnknownTaskManagerError,
+)
+from flykka.messages.graph.job_graph import (
+    CheckpointingSettings,
+    JobGraph,
+    NoRestartStrategyConfiguration,
+    ShipStrategy,
+)
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.runtime.props import Props
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.job_cluster import ScriptedDataPlane
+from tests.actors.machines.graph.graphs import graph_of, vertex
+from tests.actors.peer import PeerActor
+
+
+class SilentDataPlane(ScriptedDataPlane):
+    """Its bridges take everything down and answer nothing: a job on it begins, and never ends."""
+
+    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
+        return Props(PeerActor, [])
+
+
+class Made:
+    """A cluster with what it stands on."""
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        self.system: SeededSystem = SeededSystem(3)
+        self.data_plane = SilentDataPlane()
+        self.cluster = LocalCluster(self.data_plane, settings, system=self.system)
+        self.system.run_until_idle()
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Made]]:
+    """Starts a cluster of two TaskManagers with two slots each, or as told."""
+    made: list[Made] = []
+
+    def begin(settings: ClusterSettings | None = None) -> Made:
+        made.append(Made(settings or ClusterSettings(task_managers=2, slots_per_task_manager=2)))
+        return made[-1]
+
+    yield begin
+    for each in made:
+        each.cluster.shutdown()
+
+
+def job(folder: Path, parallelism: int = 1) -> JobGraph:
+    graph = graph_of(vertex("source", parallelism), restart=NoRestartStrategyConfiguration())
+    return replace(graph, checkpointing=CheckpointingSettings(directory=str(folder)))
+
+
+def test_a_cluster_starts_its_task_managers(start: Callable[..., Made]) -> None:
+    cluster = start().cluster
+
+    assert cluster.task_managers() == ("task-manager-1", "task-manager-2")
+
+
+def test_a_given_system_is_not_recorded_by_the_cluster(tmp_path: Path) -> None:
+    trace = tmp_path / "run.trace"
+
+    with pytest.raises(ClusterError, match="give that system a recorder"):
+        LocalCluster(SilentDataPlane(), ClusterSettings(record=str(trace)), system=SeededSystem())
+    assert not trace.exists()
+
+
+def test_a_killed_task_manager_is_replaced_under_a_new_name(start: Callable[..., Made]) -> None:
+    made = start()
+
+    made.cluster.kill_task_manager("task-manager-1")
+    made.system.run_until_idle()
+
+    assert made.cluster.task_managers() == ("task-manager-2", "task-manager-3")
+
+
+@pytest.mark.parametrize("name", ["task-manager-7", "job-manager", "/user/task-manager-1", ""])
+def test_nothing_but_a_living_task_manager_can_be_killed(start: Callable[..., Made], name: str) -> None:
+    cluster = start().cluster
+
+    with pytest.raises(UnknownTaskManagerError, match="there are: task-manager-1, task-manager-2"):
+        cluster.kill_task_manager(name)
+
+
+def test_a_job_that_loses_its_task_manager_and_may_not_restart_fails(
+    start: Callable[..., Made], tmp_path: Path
+) -> None:
+    made = start(ClusterSettings(task_managers=1, slots_per_task_manager=1))
+    client = made.cluster.submit(job(tmp_path))
+    client.wait_submitted(timeout=1)
+    made.system.run_until_idle()
+
+    made.cluster.kill_task_manager("task-manager-1")
+
+    with pytest.raises(JobExecutionError, match="task-manager-1"):
+        client.wait(timeout=60)
+
+
+def test_a_job_that_needs_more_slots_than_there_are_is_not_submitted(
+    start: Callable[..., Made], tmp_path: Path
+) -> None:
+    cluster = start().cluster
+
+    with pytest.raises(InsufficientSlotsError, match="needs 5 slots and the cluster has 4: 2 TaskManagers with 2 each"):
+        cluster.submit(job(tmp_path, parallelism=5))
+
+
+def test_the_refusal_says_at_which_parallelism_the_job_would_run(start: Callable[..., Made], tmp_path: Path) -> None:
+    cluster = start().cluster
+
+    with pytest.raises(InsufficientSlotsError, match="lower the job's parallelism to 4, or give the cluster more"):
+        cluster.submit(job(tmp_path, parallelism=5))
+
+
+def test_a_job_that_fits_when_more_task_managers_are_started_is_submitted(
+    start: Callable[..., Made], tmp_path: Path
+) -> None:
+    made = start(ClusterSettings(task_managers=1, max_task_managers=3, slots_per_task_manager=2))
+
+    made.cluster.submit(job(tmp_path, parallelism=5)).wait_submitted(timeout=1)
+    made.system.run_until_idle()
+
+    assert made.cluster.task_managers() == ("task-manager-1", "task-manager-2", "task-manager-3")
+
+
+@pytest.mark.parametrize(
+    ("network_buffers", "refusal"),
+    [
+        (3, r"sink \(1/2\) needs 4 network buffers, and each TaskManager has 3: lower .* \(network_buffers\)"),
+        (4, "job 'job' needs 14 network buffers, and the cluster has 8"),
+    ],
+)
+def test_a_job_that_never_fits_into_the_network_buffers_is_not_submitted(
+    network_buffers: int, refusal: str, tmp_path: Path
+) -> None:
+    graph = graph_of(
+        vertex("source", 2, outputs=1),
+        vertex("sink", 2, reads=("source",), ship_strategy=ShipStrategy.HASH),
+    )
+    network = NetworkSettings(network_buffers=network_buffers)
+    settings = ClusterSettings(task_managers=2, slots_per_task_manager=2, network=network)
+    with (
+        LocalCluster(ScriptedDataPlane(), settings) as cluster,
+        pytest.raises(InsufficientNetworkBuffersError, match=refusal),
+    ):
+        cluster.submit(replace(graph, checkpointing=CheckpointingSettings(directory=str(tmp_path))))
+
+
+@pytest.mark.parametrize(("task_managers", "needed", "slots"), [(1, 3, 3), (2, 3, 2), (2, 4, 2), (4, 1, 1)])
+def test_slots_that_are_not_given_are_as_many_as_are_needed(task_managers: int, needed: int, slots: int) -> None:
+    settings = ClusterSettings(task_managers=task_managers)
+
+    assert settings.with_slots_for(needed).slots_per_task_manager == slots
+    assert replace(settings, slots_per_task_manager=8).with_slots_for(needed).slots_per_task_manager == 8
+
+
+def test_a_cluster_that_is_shut_down_leaves_no_actor_and_no_data(start: Callable[..., Made], tmp_path: Path) -> None:
+    made = start()
+    client = made.cluster.submit(job(tmp_path))
+    client.wait_submitted(timeout=1)
+
+    made.cluster.shutdown()
+
+    with pytest.raises(JobExecutionError, match="was lost"):
+        client.wait(timeout=0)
+    assert made.data_plane.released == [client.job_id]
+    assert made.system.terminated.done()
+
+
+def test_a_cluster_may_be_shut_down_twice(start: Callable[..., Made]) -> None:
+    made = start()
+
+    made.cluster.shutdown()
+    made.cluster.shutdown()
+
+    assert made.cluster.task_managers() == ()
