@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2]
 ROOMS = ("messages", "runtime", "actors", "spark_bridge")
-SHARED_BY_MACHINES = ("errors", "ignore")
 BESIDE_THE_ROOMS = ("flykka", "tests", "examples", "benchmarks", "scripts")
 
 
@@ -70,8 +69,8 @@ class Source:
 
     @property
     def is_machine(self) -> bool:
-        """What lies in a folder inside the room of the actors, and what all of that shares; the rest are shells."""
-        return self.room == "actors" and (len(self.path.parts) > 2 or self.path.stem in SHARED_BY_MACHINES)
+        """Whether it lies in the folder of the machines, or is the errors that machines share with actors."""
+        return self.path.parts[:2] == ("actors", "machines") or self.path.as_posix() == "actors/errors.py"
 
 
 @cache
