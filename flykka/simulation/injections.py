@@ -12,6 +12,7 @@ from flykka.messages.control.job import CancelJob, StopJob, TriggerSavepoint
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
+from flykka.simulation.job import HEARTBEAT_TIMEOUT_MS
 from flykka.simulation.network import Arrival, Cut, Direction
 from flykka.simulation.network_faults import DOUBLED, HEARTBEATS, LOST, TIMERS
 from flykka.simulation.scenario import Fault
@@ -97,7 +98,10 @@ class Injections:
             case FaultKind.STORAGE:
                 return self._break_storage()
             case FaultKind.CLOCK:
-                self._system.jump(self._chance.choice(_JUMPS_MS))
+                jump_ms = self._chance.choice(_JUMPS_MS)
+                # It is taken for silence: TaskManagers that were about to write are replaced.
+                self.leaves_files = self.leaves_files or jump_ms > HEARTBEAT_TIMEOUT_MS
+                self._system.jump(jump_ms)
                 self._lasts(0)
                 return True
             case FaultKind.CUT:
