@@ -1,4 +1,4 @@
-"""What a user of the front door may have to handle.
+"""Errors that a user of the API may have to handle.
 
 FlykkaError
 ├── ProgramError                the program cannot run as written; raised where it was written
@@ -118,7 +118,7 @@ class TraceSelectionError(FlykkaError, LookupError):
 
 
 class FlightRecordError(FlykkaError):
-    """What the flight recorder kept could not be written; the text names the file."""
+    """The flight record could not be written; the text names the file."""
 
 
 class JobExecutionError(FlykkaError):
@@ -129,7 +129,7 @@ class JobExecutionError(FlykkaError):
     """
 
     tells_cause: ClassVar[bool] = True
-    """Whether the text gives the cause: it is more than what the class says."""
+    """True if the text gives the cause, and not only what the class says."""
 
     def __init__(
         self,

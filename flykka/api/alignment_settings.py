@@ -1,4 +1,4 @@
-"""How the barriers of checkpoints go through a job. PyFlink has these on its CheckpointConfig."""
+"""Settings of checkpoint barriers: their mode and alignment. PyFlink has these on its CheckpointConfig."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class AlignmentSettings:
     checkpointing: CheckpointingSettings
 
     def set_checkpointing_mode(self, mode: CheckpointingMode | str) -> Self:
-        """What is promised of every row after a failure; the enum or its name.
+        """Set the guarantee for every row after a failure; the enum or its name.
 
         `EXACTLY_ONCE`, what holds unless set, counts it once. `AT_LEAST_ONCE` loses none, but rows that came from a
         fast input may count twice: no input waits for the barriers of the others.

@@ -1,4 +1,4 @@
-"""Where checkpoints go if nobody has said that: beside a store that outlives the driver, else a temporary folder."""
+"""The default checkpoint folder: beside a store that outlives the driver, else a temporary folder."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class CheckpointFolder:
             self._temporary.join()
 
     def outlives_environment(self, directory: str) -> bool:
-        """Whether what is in there stays when the environment is closed."""
+        """True if the checkpoints stay when the environment is closed."""
         return self._temporary is None or directory != self._temporary.path
 
     def remove(self) -> None:

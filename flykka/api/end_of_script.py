@@ -1,4 +1,4 @@
-"""Whether a script has come to its end, or was left before: asked when the interpreter exits.
+"""Tells at the exit of the interpreter whether the script has come to its end or was left before.
 
 Nothing tells that to functions of `atexit`. An error that nobody has caught leaves `sys.last_value`; `sys.exit` leaves
 nothing at all, not even its code. But the frame of the script knows where it has stopped: at a return, or not.

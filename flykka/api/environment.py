@@ -1,4 +1,4 @@
-"""Where a program begins: StreamExecutionEnvironment, by Flink's and PyFlink's names."""
+"""StreamExecutionEnvironment, with which a program begins, by Flink's and PyFlink's names."""
 
 from __future__ import annotations
 
@@ -224,12 +224,12 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
 
     @property
     def spark(self) -> SparkSession:
-        """The Spark session: another one than before where it was stopped during a job and has been started anew."""
+        """The Spark session: another one than before where it was stopped during a job and started again."""
         return self._session if self._data_plane is None else self._data_plane.sessions.current
 
     @property
     def program(self) -> Program:
-        """What was written down since the last job."""
+        """The transformations defined since the last job."""
         return self._program
 
     def get_stream_graph(self) -> StreamGraph:
@@ -244,7 +244,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
         return stream_graph(self._program.leading_to_sinks(), self._registry, self.defaults)
 
     def get_job_graph(self, job_name: str = "flykka job") -> JobGraph:
-        """What `execute` submits: the stream graph, chained. Raises as `get_stream_graph` does."""
+        """The graph that `execute` submits: the stream graph, chained. Raises as `get_stream_graph` does."""
         try:
             return job_graph(
                 self.get_stream_graph(),
@@ -345,7 +345,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
     def close(self) -> None:
         """End the cluster, what still runs on it, and the Spark session if this environment has started it.
 
-        With a store of high availability, this is the end of the application: run again, it begins anew.
+        With a store of high availability, this is the end of the application: run again, it starts from the beginning.
 
         Raises:
             TerminationTimeoutError: actors did not end in time; the rest is closed all the same.
@@ -353,7 +353,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
         self._close(concludes=True)
 
     def abandon(self) -> None:
-        """Close, but not in order: with a store of high availability, whoever runs the application again goes on."""
+        """Close, but not in order: with a store of high availability, the next run of the application continues."""
         self._close(concludes=False)
 
     def _exit(self, end: EndOfScript) -> None:

@@ -1,4 +1,4 @@
-"""What an environment shows of itself: where it runs, its checkpoints, its jobs and the program so far."""
+"""The display of an environment: where it runs, its checkpoints, its jobs and the program so far."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class EnvironmentDisplay(Displayed, ABC):
     @property
     @abstractmethod
     def program(self) -> Program:
-        """What was written down since the last job."""
+        """The transformations defined since the last job."""
 
     def _summary(self) -> Summary:
         if self._closed:

@@ -1,4 +1,4 @@
-"""What holds for every job of an environment: parallelism, checkpoints, restarts. Flink's and PyFlink's names."""
+"""Settings of every job of an environment: parallelism, checkpoints, restarts. Flink's and PyFlink's names."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ class JobSettings(AlignmentSettings, StartSettings):
         return self
 
     def set_runtime_mode(self, mode: RuntimeExecutionMode | str) -> Self:
-        """Whether programs run as streams (`STREAMING`, unless set), or as batch jobs where their sources end.
+        """Run programs as streams (`STREAMING`, the default), or as batch jobs where their sources end.
 
         In `BATCH` mode each part of a program begins when all that it reads is finished, which is kept until nobody
-        needs it: after a failure only those parts begin anew that have not finished. Windows fire at the end, the only
+        needs it: after a failure only the parts restart that have not finished. Windows fire at the end, the only
         checkpoint is the one that the sinks commit with, and no row is late. All sources must come to an end. With
         `AUTOMATIC` programs of such sources run in `BATCH` mode, all others as streams.
 
@@ -96,7 +96,7 @@ class JobSettings(AlignmentSettings, StartSettings):
         return self
 
     def set_schedule_mode(self, mode: ScheduleMode | str) -> Self:
-        """When the tasks of a job are deployed: all at once when their slots are there (`EAGER`, unless set), or later.
+        """Set when the tasks of a job are deployed: all at once when there are slots (`EAGER`, the default), or later.
 
         With `PIPELINED_REGION` tasks that exchange rows with each other are deployed when these have their slots, and
         when what they read from others is whole. With `LAZY_FROM_SOURCES` each task is deployed when there is something
@@ -119,7 +119,7 @@ class JobSettings(AlignmentSettings, StartSettings):
         return self
 
     def set_task_cancellation(self, interval: Duration = "30s", timeout: Duration = "3min") -> Self:
-        """How long a task that is cancelled may take to end. Unless set it is what the cluster says, these defaults.
+        """Set how long a cancelled task may take to end. The defaults are the cluster's, shown here.
 
         Its bridge to Spark is told again to stop every `interval`. Where that has not ended after `timeout`, its
         TaskManager gives up, and another one takes its place; with 0 it waits without end. The bridge waits 30 s at
@@ -195,7 +195,7 @@ class JobSettings(AlignmentSettings, StartSettings):
         )
 
     def set_checkpoint_dir(self, directory: str | PathLike[str]) -> Self:
-        """Where checkpoints are kept: a path or an fsspec address that the driver and the executors reach.
+        """Set where checkpoints are kept: a path or an fsspec address that the driver and the executors reach.
 
         Unless set it is a temporary folder, which `close` removes with all that is in it.
         """
@@ -203,7 +203,7 @@ class JobSettings(AlignmentSettings, StartSettings):
         return self
 
     def set_default_savepoint_directory(self, directory: str | PathLike[str]) -> Self:
-        """Where savepoints go when whoever triggers one names no directory; a path or an fsspec address, as above.
+        """Set where savepoints go that are triggered without a directory; a path or an fsspec address, as above.
 
         Each has a folder of its own there, `savepoint-<job>-<...>`, that no job deletes and that may be moved.
 
@@ -216,7 +216,7 @@ class JobSettings(AlignmentSettings, StartSettings):
         return self
 
     def set_externalized_checkpoint_retention(self, retention: ExternalizedCheckpointRetention | str) -> Self:
-        """What becomes of the last checkpoints when a job ends without being FINISHED; the enum or its name.
+        """Set whether the last checkpoints stay when a job ends without being FINISHED; the enum or its name.
 
         `RETAIN_ON_CANCELLATION` keeps them when it is cancelled and when it fails, `DELETE_ON_CANCELLATION` (what holds
         unless set) when it fails, `NO_EXTERNALIZED_CHECKPOINTS` never. A job that is stopped always keeps its last one,
@@ -232,7 +232,7 @@ class JobSettings(AlignmentSettings, StartSettings):
     def set_restart_strategy(
         self, strategy: RestartStrategyConfiguration | FallbackRestartStrategyConfiguration
     ) -> Self:
-        """What is done after a failure: see `RestartStrategies`.
+        """Set what is done after a failure: see `RestartStrategies`.
 
         Unless set it is what the cluster says (`default_restart_strategy` of `get_execution_environment`), and where
         that says nothing it is as in Flink 2: with checkpoints a job is restarted as
@@ -247,16 +247,16 @@ class JobSettings(AlignmentSettings, StartSettings):
 
     @property
     def restart_strategy(self) -> RestartStrategyConfiguration | FallbackRestartStrategyConfiguration:
-        """What the job itself says, as the client of Flink hands it to the cluster."""
+        """The strategy of the job itself, as the client of Flink hands it to the cluster."""
         return self._restart_strategy
 
     def resolved_restart_strategy(self, cluster: RestartStrategyConfiguration | None) -> RestartStrategyConfiguration:
-        """What holds on a cluster whose default is `cluster`."""
+        """The strategy that holds on a cluster whose default is `cluster`."""
         enabled = self.checkpointing.interval_ms is not None
         return resolve_restart_strategy(self.restart_strategy, cluster, is_checkpointing_enabled=enabled)
 
     def set_failover_strategy(self, strategy: FailoverStrategyKind | str) -> Self:
-        """Which tasks are restarted when one has failed: those of its `region`, or all of them (`full`).
+        """Set which tasks are restarted when one has failed: those of its `region`, or all of them (`full`).
 
         A region are tasks that exchange rows while these are made; with it those start again that read what it makes,
         and those that made what it reads where that is lost. Unless set it is what the cluster says

@@ -1,4 +1,4 @@
-"""Where a job starts that may have run before: what there is of it is found out, and what was decided is done.
+"""Finds out what there is of a job that may have run before, and starts it as was decided.
 
 `jobs/continuation.py` decides. Looked at are the note of the last run, below the checkpoint directory; the checkpoint
 that it left; the folders of the job's sinks; and, where the last run may go on in another process, what that one says.
@@ -46,12 +46,12 @@ logger = logging.getLogger("flykka")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStart:
-    """How one job starts: the graph to submit, and the checkpoint or savepoint that it starts from."""
+    """The start of one job: the graph to submit, and the checkpoint or savepoint that it starts from."""
 
     job_graph: JobGraph
     restore_path: str | None
     runs: bool = True
-    """Whether it runs: one that has ended already is answered with its result."""
+    """True if it runs: a job that has ended already is answered with its result."""
 
     def note(self) -> None:
         """Note that the job runs, for the run after it."""
@@ -152,7 +152,7 @@ class JobStarts:
         return identified
 
     def _has_finished(self, job_name: str) -> bool:
-        """Whether a job of this name has come to the end of its input in this environment."""
+        """True if a job of this name has come to the end of its input in this environment."""
         last, _ = self._last.get(job_name, (None, None))
         return last is not None and last.status is JobStatus.FINISHED and last.details.kept_checkpoint is None
 
@@ -166,7 +166,7 @@ def described(checkpoint: CompletedCheckpoint) -> str:
 
 
 class _Search:
-    """What there is of a job: its last run, where that left off, and what is in the folders of its sinks.
+    """A search for the traces of a job: its last run, where that left off, and the contents of its sinks' folders.
 
     One that `follows_itself` is not the first of its name that finishes in its environment, in a notebook in one run of
     a cell: it is meant to. Where the note of the last run does not count, it is looked at all the same (see `Found`).
@@ -210,7 +210,7 @@ class _Search:
         return running_jobs()
 
     def _state(self, run: JobRun | None) -> tuple[LastRunState, int | None]:
-        """What is known of the last run, and the process that it runs in, if it still does."""
+        """The record of the last run, and the process that it runs in, if it still does."""
         state = last_run_state(run, is_there=run is not None and self._storage.has_job(run.job_id))
         if run is None or run.status is not None or state is not LastRunState.LEFT_OFF:
             return state, None
@@ -220,7 +220,7 @@ class _Search:
         return LastRunState.RUNS_HERE if process == os.getpid() else LastRunState.RUNS_ELSEWHERE, process
 
     def _left_off(self, run: JobRun | None) -> str | None:
-        """Where the last run left off; where none is noted, as by an older version, its newest checkpoint."""
+        """The checkpoint at which the last run left off; its newest one where an older version has noted none."""
         if self._job_graph.job_type is JobType.BATCH:
             return None
         if run is None:

@@ -1,4 +1,4 @@
-"""What a user says about the buffers of TaskManagers."""
+"""Options for the network buffers of TaskManagers."""
 
 from __future__ import annotations
 

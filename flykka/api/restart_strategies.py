@@ -1,4 +1,4 @@
-"""What a job does after a failure, by Flink's names."""
+"""Restart strategies, by Flink's names."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class RestartStrategies:
 
     @staticmethod
     def fallback_restart() -> FallbackRestartStrategyConfiguration:
-        """What the cluster says, as if `set_restart_strategy` had not been called."""
+        """The cluster's strategy, as if `set_restart_strategy` had not been called."""
         return FallbackRestartStrategyConfiguration()
 
 
@@ -132,7 +132,7 @@ def resolve_restart_strategy(
     *,
     is_checkpointing_enabled: bool,
 ) -> RestartStrategyConfiguration:
-    """What holds: the job's own word, else the cluster's, else Flink's rule.
+    """The strategy that holds: the job's own, else the cluster's, else Flink's rule.
 
     That is: with checkpoints a job is restarted after an exponential delay, without them not at all
     (RestartBackoffTimeStrategyFactoryLoader).

@@ -1,4 +1,4 @@
-"""Whether a program runs as a stream or as a batch job (Flink's RuntimeExecutionMode)."""
+"""The mode of a program: stream or batch job (Flink's RuntimeExecutionMode)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RuntimeExecutionMode(StrEnum):
-    """How a program is executed.
+    """The mode in which a program is executed.
 
     STREAMING: all tasks run at once, and rows go on as they are made. BATCH: each part begins when what it reads is
     whole, which a program can only do whose sources come to an end. AUTOMATIC: BATCH where they do, else STREAMING.
@@ -28,7 +28,7 @@ class RuntimeExecutionMode(StrEnum):
 
 
 def job_type(mode: RuntimeExecutionMode, transformations: Iterable[Transformation]) -> JobType:
-    """What a program of these operators is executed as.
+    """The type of job that a program of these operators becomes.
 
     Raises:
         ProgramError: it is to be a batch job, and a source never ends; the text names the source.

@@ -30,7 +30,7 @@ from flykka.runtime.errors import ActorDeadError, AskTimeoutError
 logger = logging.getLogger("flykka")
 
 WAIT_SECONDS = 1.0
-"""How long leadership may take before it is told that somebody else has it."""
+"""Seconds that leadership may take before the user is told that another process has it."""
 
 CONCLUSION_TIMEOUT = 10.0
 """Seconds that an environment which is closed has to say so to its store."""
@@ -92,7 +92,7 @@ class ApplicationJobs:
             raise ClusterError(f"job {job_graph.name!r} was not submitted: {refusal}") from refusal
 
     def end(self, *, concludes: bool) -> None:
-        """The application ends: in order, and whoever comes next begins anew, or not. It is logged who goes on."""
+        """End the application: in order, so that its next run starts from the beginning, or not. It is logged."""
         if not concludes:
             logger.warning("the application has not ended in order: run again, it goes on where it was left")
             return
@@ -163,7 +163,7 @@ class ApplicationJobs:
         return asked(_FOR_EVER)
 
     def _refuse_to_wait_for_itself(self) -> None:
-        """What another environment of this process leads, none gets before that one is closed."""
+        """Refuse to wait for leadership that another environment of this process holds."""
         try:
             leads = self._services.last_session()
         except HighAvailabilityError:
@@ -190,5 +190,5 @@ def _job_id(run_id: str, name: str, number: int, retries: int) -> JobId:
 
 
 def _has_finished(end: JobEnded) -> bool:
-    """Whether it has come to the end of its input; one that was stopped is to go on."""
+    """True if it has come to the end of its input; a job that was stopped is to be continued."""
     return end.status is JobStatus.FINISHED and end.checkpoint_path is None

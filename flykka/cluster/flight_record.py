@@ -1,4 +1,4 @@
-"""Where the last turns before a job's failure are written: beside its checkpoints, or where its environment says.
+"""Files for the last turns before a job's failure: beside its checkpoints, or where its environment says.
 
 <checkpoint directory>/<job id>/flight-record.trace
 """
@@ -37,7 +37,7 @@ def surviving_flight_record_path(job_graph: JobGraph) -> str:
 
 
 def flight_record_writer(recorder: Recorder | None, path: str) -> WriteFlightRecord | None:
-    """What writes the record to `path`. A recording has a file of its own; without a recorder there is none."""
+    """The function that writes the record to `path`; None where nothing records into memory."""
     match recorder:
         case FlightRecorder():
             return partial(_write, recorder, path)

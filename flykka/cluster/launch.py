@@ -1,4 +1,4 @@
-"""What whoever launches an app says about the environments that the app makes, and is told of them.
+"""Options that the launcher of an app sets for the environments that the app makes, and what it is told of them.
 
 `flykka run` is such a launcher. It has the last word: what it says holds for every environment, whatever the app says
 for the environment as a whole. What an app says of a single operator stays. Without a launcher nothing is said.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchOptions:
-    """What holds for every environment; None leaves it to the app.
+    """Options of every environment; None leaves it to the app.
 
     `from_checkpoint`, `from_savepoint` and `overwrite`, of which one is given at most, are for the first job only, and
     with the second `allow_non_restored_state`; `fresh` is for all jobs. With `ring`, `record` gets the last turns only,
@@ -66,13 +66,13 @@ class Launch:
     """One run of an app. Launchers that want to be told of what it does override the methods that tell."""
 
     shows_jobs = False
-    """Whether the launcher prints what happens to the jobs: then a `Console` of the app need not."""
+    """True if the launcher prints what happens to the jobs: then a `Console` of the app need not."""
 
     takes_options = False
-    """Whether where a job starts is said by options of a command line, and not by setters in Python."""
+    """True if options of a command line say where a job starts, and not setters in Python."""
 
     only_plans = False
-    """Whether no job is run, so that Spark has little to do and had better be there soon."""
+    """True if no job is run, so that Spark has little to do and had better be there soon."""
 
     def __init__(self, options: LaunchOptions | None = None) -> None:
         self.options = options or LaunchOptions()
@@ -80,7 +80,7 @@ class Launch:
         self._clusters = 0
 
     def master(self, said: str) -> str:
-        """Where Spark runs, for an app that said `said`."""
+        """The master of Spark for an app that names `said`."""
         return self.options.master or said
 
     def starting_spark(self, master: str) -> AbstractContextManager[None]:
@@ -110,7 +110,7 @@ class Launch:
 
     def _recording(self, file: str) -> str | TraceRecorder:
         """The first environment has the file, the next one a file beside it."""
-        # Imported when it is wanted: whoever reads the help of `flykka run` records nothing.
+        # Imported when it is wanted: the help of `flykka run` needs no recorder.
         from flykka.runtime.trace.recorder import TraceRecorder
 
         path, ring, max_bytes = _numbered(file, self._clusters), self.options.ring, self.options.max_bytes
@@ -119,7 +119,7 @@ class Launch:
         return TraceRecorder(path, ring=ring, max_bytes=max_bytes)
 
     def say(self, text: str) -> None:
-        """Tell whoever looks on. A notebook shows the error stream in red, as what went wrong."""
+        """Tell the user. A notebook shows the error stream in red, as a failure."""
         print(f"flykka: {text}", file=sys.stdout if in_kernel() else sys.stderr, flush=True)
 
     def settle(self, settings: JobSettings) -> None:

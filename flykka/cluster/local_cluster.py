@@ -62,7 +62,7 @@ SHUTDOWN_TIMEOUT = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
-    """How many of what, and how soon silence is taken for death.
+    """Sizes of a cluster, and how soon silence is taken for death.
 
     `slots_per_task_manager` of None: what is needed. While tasks wait for slots there may be up to
     `max_task_managers`; they wait for `slot_request_timeout_ms` at most.
@@ -211,7 +211,7 @@ class LocalCluster:
         self._data_plane.check(job_graph)
 
     def job(self, job_id: JobId | str) -> JobClient:
-        """A client of a job that runs here, whoever has submitted it: it hears of the job from now on.
+        """A client of a job that runs here, submitted by any client: it hears of the job from now on.
 
         Raises:
             UnknownJobError: no job of this id runs, or not any more.
@@ -247,8 +247,8 @@ class LocalCluster:
     def shutdown(self, *, concludes: bool = True) -> None:
         """Stop all actors, and free what jobs that had not ended hold in the data plane.
 
-        With a store of high availability, the run of the application is concluded; where that is not wanted, whoever
-        runs it again goes on with it.
+        With a store of high availability, the run of the application is concluded; without `concludes`, its
+        next run continues it.
 
         Raises:
             TerminationTimeoutError: actors still run after half a minute; the error names them.
@@ -319,7 +319,7 @@ class LocalCluster:
         job_manager = ConfiguredJobManager(data_plane=self._data_plane, high_availability=self._services)
         entrypoint = Props(ClusterEntrypoint, self._resource_manager_props(), job_manager)
         started = self._system.spawn(entrypoint, "cluster-entrypoint")
-        # Whoever submits a job finds them there.
+        # The submission of a job finds them there.
         components = started.ask(lambda me: RequestClusterComponents(reply_to=me), timeout=START_TIMEOUT)
         assert isinstance(components, ClusterComponents)
         return components

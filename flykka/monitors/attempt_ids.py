@@ -1,4 +1,4 @@
-"""What the id of an execution attempt tells: whose attempt it is, and which one."""
+"""Reads the id of an execution attempt: its subtask and its number."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId
 
 
 def subtask_of(attempt: ExecutionAttemptId) -> str:
-    """What the ids of all attempts of one subtask have in common."""
+    """The part that the ids of all attempts of one subtask share."""
     return _parted(attempt)[0]
 
 

@@ -17,7 +17,7 @@ from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.records import Turn
 
 _CHANGES = (ExecutionStateChanged, CoordinatedTaskStateChanged, JobStatusChanged, SubmitTask)
-"""What a JobMaster says when a report has changed something."""
+"""Messages of a JobMaster after a report that has changed something."""
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class _Job:
     """The newest of each subtask, by what their ids have in common."""
     restored_id: int | None = None
     has_asked: bool = False
-    """Whether it is known what the attempts are to begin from."""
+    """True if it is known what state the attempts are to begin from."""
 
 
 class AttemptMonitor(ConversationMonitor):
@@ -46,7 +46,7 @@ class AttemptMonitor(ConversationMonitor):
         self._jobs: dict[Ref, _Job] = {}
 
     def received(self) -> Mapping[type, OnReceived]:
-        """What attempts report, and what they begin from."""
+        """Handlers of the reports of attempts, and of the state that they begin from."""
         return {
             UpdateTaskExecutionState: self._on_report,
             NotifyEndOfData: self._on_end_of_data,
@@ -54,7 +54,7 @@ class AttemptMonitor(ConversationMonitor):
         }
 
     def sent(self) -> Mapping[type, OnSent]:
-        """What is deployed, and what has become of it."""
+        """Handlers of deployments and of their outcomes."""
         return {SubmitTask: self._on_submitted, CoordinatedTaskStateChanged: self._on_moved}
 
     def ended(self, ref: Ref) -> None:

@@ -41,12 +41,12 @@ class _Pending:
     takes_part: frozenset[ExecutionAttemptId]
     has_reached_tasks: bool = False
     is_restored_from: bool = True
-    """Whether a job goes back to it: not to a savepoint, which is the user's."""
+    """True if a job goes back to it: not to a savepoint, which is the user's."""
 
 
 @dataclass(slots=True)
 class _Coordinator:
-    """What is known of one coordinator: of a recording that begins in the midst of a job, not its tasks."""
+    """The known state of one coordinator: without its tasks where a recording begins in the midst of a job."""
 
     subtasks: dict[ExecutionAttemptId, Subtask] = field(default_factory=dict)
     running: dict[ExecutionAttemptId, None] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class _Coordinator:
     latest: int | None = None
     """The checkpoint that the job goes back to, where it is known."""
     states: frozenset[Subtask] = frozenset()
-    """Whose state the latest must hold."""
+    """The tasks whose state the latest must hold."""
 
 
 class CheckpointMonitor(ConversationMonitor):
@@ -243,7 +243,7 @@ class CheckpointMonitor(ConversationMonitor):
     def _untold(
         self, turn: Turn, coordinator: _Coordinator, checkpoint_id: int, pending: _Pending
     ) -> Iterator[Violation]:
-        """Who takes part holds back channels and batches for a checkpoint, until it is told."""
+        """Participants that were not told: they hold back channels and batches for a checkpoint until they are."""
         if not pending.has_reached_tasks:
             return
         told = {
@@ -275,12 +275,12 @@ class CheckpointMonitor(ConversationMonitor):
             yield self.violation(turn, f"checkpoint {latest} has lost the state of {vertex_id} ({subtask})")
 
     def _must_know(self, coordinator: _Coordinator, checkpoint_id: int) -> bool:
-        """Whether the checkpoint, if it began, began before our eyes."""
+        """True if the checkpoint, if it began, began within the recording."""
         return self._is_whole or (coordinator.first_id is not None and checkpoint_id >= coordinator.first_id)
 
 
 def _has_written(turn: Turn, checkpoint_id: int) -> bool:
-    """Whether the metadata is durable with this turn, as far as can be seen."""
+    """True if the metadata is durable with this turn, as far as can be seen."""
     match turn.message:
         case MetadataWritten(checkpoint_id=written):
             return written == checkpoint_id

@@ -37,11 +37,11 @@ class CommitMonitor(ConversationMonitor):
         self._tasks: dict[Ref, _Task] = {}
 
     def received(self) -> Mapping[type, OnReceived]:
-        """What a Task hears of the ends of checkpoints."""
+        """Handlers of what a Task is told of the ends of checkpoints."""
         return {NotifyCheckpointAborted: self._on_aborted}
 
     def sent(self) -> Mapping[type, OnSent]:
-        """What it makes of that."""
+        """Handlers of what the Task sends then."""
         return {CommitCheckpoint: self._on_commit, NotifyCheckpointAborted: self._on_handed_on}
 
     def ended(self, ref: Ref) -> None:

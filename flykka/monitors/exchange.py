@@ -150,5 +150,5 @@ def _named(message: BufferResponse) -> str:
 
 
 def _is_handed_on(turn: Turn, message: PartitionRequest) -> bool:
-    """Whether a TaskManager gives the request to the Task that it is for."""
+    """True if a TaskManager forwards the request to the Task that it is for."""
     return any(isinstance(effect, Send) and effect.message == message for effect in turn.effects)

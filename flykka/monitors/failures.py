@@ -10,11 +10,11 @@ from flykka.monitors.monitor import ConversationMonitor, OnSent, Violation
 from flykka.runtime.trace.records import Turn
 
 _BUGS = frozenset({"AssertionError", "AttributeError", "IllegalTransitionError", "IndexError", "KeyError", "TypeError"})
-"""What a turn raises when flykka has made a mistake, by the name of its type."""
+"""Errors that a turn raises when flykka has made a mistake, by the names of their types."""
 _BROKEN_CHANNELS = frozenset({"CreditOverrunError", "SequenceMismatchError"})
 """Between actors of one process nothing is lost, doubled or overtaken: a channel in disorder was brought into it."""
 _BRIDGE = "/bridge"
-"""Where an attempt's user code is: what it raises is its own."""
+"""Actors that run the user code of an attempt: errors raised there are its own."""
 
 
 class FailureMonitor(ConversationMonitor):
@@ -23,7 +23,7 @@ class FailureMonitor(ConversationMonitor):
     name = "failures"
 
     def sent(self) -> Mapping[type, OnSent]:
-        """How attempts end."""
+        """Handlers of the ends of attempts."""
         return {UpdateTaskExecutionState: self._on_state}
 
     def raised(self, turn: Turn) -> Iterator[Violation]:

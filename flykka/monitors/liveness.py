@@ -35,7 +35,7 @@ class LivenessMonitor(ConversationMonitor):
         return {HeartbeatDue: self._on_pulse}
 
     def sent(self) -> Mapping[type, OnSent]:
-        """What counts as progress."""
+        """Handlers of messages that count as progress."""
         return {
             JobStatusChanged: self._on_status,
             CheckpointCompleted: self._on_progress,

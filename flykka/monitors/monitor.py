@@ -1,4 +1,4 @@
-"""What a monitor is, and what it says."""
+"""The base of monitors, and the violations that they report."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def said(message: Said) -> Said:
 
 
 def each_said(message: Said) -> tuple[Said, ...]:
-    """What is said with the message: several things at a time where a TaskManager is told of several tasks."""
+    """The messages in a message: several where a TaskManager is told of several tasks."""
     inner = said(message)
     return inner.messages if type(inner) is TaskCheckpointMessages else (inner,)
 
@@ -71,11 +71,11 @@ class ConversationMonitor:
         self._conversation: Conversation | None = None
 
     def received(self) -> Mapping[type, OnReceived]:
-        """What is to be called when an actor handles a message of this class."""
+        """The function to call when an actor handles a message of this class."""
         return {}
 
     def sent(self) -> Mapping[type, OnSent]:
-        """What is to be called when an actor has sent a message of this class."""
+        """The function to call when an actor has sent a message of this class."""
         return {}
 
     def raised(self, turn: Turn) -> Iterable[Violation]:
@@ -96,7 +96,7 @@ class ConversationMonitor:
         return ()
 
     def violation(self, turn: Turn, text: str) -> Violation:
-        """What is wrong with a turn."""
+        """A violation by a turn."""
         message = said(turn.message)
         kind = "an unreadable message" if isinstance(message, Undecoded) else type(message).__name__
         return Violation(self.name, f"{turn.recipient.path} <- {kind}: {text}", turn.sequence)
@@ -134,7 +134,7 @@ class Conversation:
                 self._end(next(iter(self._killed)))
 
     def is_about(self, kind: type, *, is_sent: bool) -> bool:
-        """Whether anybody wants to see messages of this class."""
+        """True if a monitor wants messages of this class."""
         return kind in (self._sent if is_sent else self._received) or kind in _FOR_ALL
 
     def _end(self, ref: Ref) -> None:

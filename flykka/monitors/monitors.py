@@ -49,7 +49,7 @@ class Watch:
         self._monitors = monitors
 
     def wants(self, kind: type, *, is_sent: bool) -> bool:
-        """Whether a message of this class, sent or received, need be shown."""
+        """True if a monitor wants messages of this class, sent or received."""
         return bool(self._others) or self._conversation.is_about(kind, is_sent=is_sent)
 
     def observe(self, record: Record) -> Iterator[Violation]:

@@ -1,4 +1,4 @@
-"""What is said under a session that its receiver knows to be over is not handled any more."""
+"""Monitors that a message of a session that is over is not handled any more."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ _UNDER_SESSIONS: tuple[type[Message], ...] = (
     TriggerCheckpoint,
     UpdateTaskExecutionState,
 )
-"""What a ResourceManager, JobMasters and TaskManagers tell each other while a registration holds."""
+"""Messages between ResourceManager, JobMasters and TaskManagers while a registration holds."""
 
 
 class SessionMonitor(ConversationMonitor):
@@ -92,16 +92,16 @@ class SessionMonitor(ConversationMonitor):
         self._sessions: dict[Ref, set[LeaderSessionId]] = {}
         """Under which each speaks."""
         self._over: dict[Ref, set[LeaderSessionId]] = {}
-        """Those that each has to refuse."""
+        """The sessions that each has to refuse."""
         self._leading: dict[Ref, LeaderSessionId] = {}
-        """Under which each JobMaster leads its job, whoever registers there and how often."""
+        """The session under which each JobMaster leads its job, for every registration there."""
 
     def received(self) -> Mapping[type, OnReceived]:
-        """What is said under sessions, and ends."""
+        """Handlers of messages under sessions, and of their ends."""
         return {Terminated: self._on_end, **dict.fromkeys(_UNDER_SESSIONS, self._on_message)}
 
     def sent(self) -> Mapping[type, OnSent]:
-        """How sessions begin, and with which words they are over for who says these."""
+        """Handlers of the beginnings of sessions, and of the messages that end one for their sender."""
         leave = dict.fromkeys((DisconnectJobMaster, DisconnectResourceManager, DisconnectTaskManager), self._on_leave)
         return {
             **leave,
@@ -131,7 +131,7 @@ class SessionMonitor(ConversationMonitor):
         return ()
 
     def _on_register(self, turn: Turn, to: Ref, _message: RegisterTaskManager) -> Iterable[Violation]:
-        """Whoever took leave of a silent JobMaster and holds slots for it comes back at once: it leads on."""
+        """A TaskManager that left a silent JobMaster and holds slots for it comes back at once: it leads on."""
         if to in self._leading:
             self._begins(to, turn.recipient, self._leading[to])
         return ()

@@ -19,7 +19,7 @@ _JOB_MANAGER = "/job-manager"
 
 @dataclass(slots=True)
 class _Told:
-    """What one listener was told by one actor: a job's status, and the newest attempt of each subtask."""
+    """The state that one listener was told by one actor: a job's status, and the newest attempt of each subtask."""
 
     status: JobStatus | None = None
     attempts: dict[str, tuple[ExecutionAttemptId, ExecutionState]] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class StateMonitor(ConversationMonitor):
 
 
 def _is_report(turn: Turn) -> bool:
-    """Whether somebody who comes later is told how everything stands, and not what has happened."""
+    """True if a late listener is told the present state, and not an event."""
     return isinstance(said(turn.message), RegisterJobClient)
 
 

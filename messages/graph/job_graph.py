@@ -216,7 +216,7 @@ RestartStrategyConfiguration = (
 
 
 class FailoverStrategyKind(StrEnum):
-    """Which tasks are restarted after a failure of one of them, by the words of Flink's execution failover option.
+    """The tasks that restart after a failure of one of them, by the values of Flink's execution failover option.
 
     REGION: those that exchange rows with it while they are made, and those that read what they make; FULL: all.
     """

@@ -1,4 +1,4 @@
-"""What a bridge of a fork says to itself, where Spark would have worked; and what a simulated run is of."""
+"""Messages of a fork's bridge to itself, where Spark would have worked, and the program of a simulated run."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """High availability in a folder of this machine: what is kept outlives the driver, and the next one takes over.
 
-Whoever holds the lock of the file `lock` leads. The lock is the process's: it is free in the moment in which the
+The holder of the lock of the file `lock` leads. The lock is the process's: it is free in the moment in which the
 process ends, however it ends, and is kept by one that only stands still. That is so **within one machine only**: on a
 network's file system another machine may believe that it holds the lock, too. So such a folder is refused; between
 machines it takes ZooKeeper.
 
-A value is a file, which is written under another name and renamed: whoever looks finds it whole or not at all.
+A value is a file, which is written under another name and renamed: a reader finds it whole or not at all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from flykka.actors.high_availability.services import HighAvailabilityServices, L
 from flykka.cluster.high_availability.mounts import network_file_system
 
 POLL_SECONDS = 0.1
-"""How often whoever waits looks whether the lock is free."""
+"""Seconds between two looks of a waiting process at the lock."""
 
 _LOCK = "lock"
 
@@ -64,7 +64,7 @@ class FileSystemBackend:
         self._is_closed.set()
         with self._lock:
             if self._held is not None:
-                # Closing alone would free it when whoever was forked just now has closed it, too.
+                # Closing alone would free it when a process that was forked just now has closed it, too.
                 fcntl.flock(self._held, fcntl.LOCK_UN)
             self._release()
 
@@ -84,7 +84,7 @@ class FileSystemBackend:
             raise self._unavailable("read", path, refusal) from refusal
 
     def names(self, path: str) -> tuple[str, ...]:
-        """What is directly below `path`, sorted. A hidden file is a write that was not finished."""
+        """Names directly below `path`, sorted. A hidden file is a write that was not finished."""
         try:
             return tuple(sorted(name for name in os.listdir(self._root / path) if not name.startswith(".")))
         except (FileNotFoundError, NotADirectoryError):
@@ -175,7 +175,7 @@ class FileSystemBackend:
     def _is_held(self) -> bool:
         if self._held is None:
             return False
-        # Somebody may have deleted the folder, and somebody else have made it anew: theirs is another file.
+        # Somebody may have deleted the folder, and somebody else have made it again: theirs is another file.
         try:
             return os.path.samestat(os.fstat(self._held), os.stat(self._root / _LOCK))
         except OSError:
@@ -217,7 +217,7 @@ class FileSystemBackend:
 
 
 def _sync(folder: Path) -> None:
-    # For a machine that loses its power. Whoever looks sees it already, and not every file system can do this.
+    # For a machine that loses its power. A reader sees it already, and not every file system can do this.
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

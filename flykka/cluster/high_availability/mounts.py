@@ -1,4 +1,4 @@
-"""Which file systems are of the network, where a lock of one machine means nothing to another."""
+"""Recognises network file systems, where a lock of one machine means nothing to another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a store in ZooKeeper is."""
+"""Settings of a store in ZooKeeper."""
 
 from __future__ import annotations
 

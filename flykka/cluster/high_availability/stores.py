@@ -1,4 +1,4 @@
-"""Which store of high availability is meant, by what a user says: a folder, or a place in ZooKeeper."""
+"""Finds the store of high availability that a user names: a folder, or a place in ZooKeeper."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ StoreSettings = FolderSettings | ZooKeeperSettings
 
 
 def store_settings(said: str | PathLike[str] | ZooKeeperSettings | None) -> StoreSettings | None:
-    """What a user means: nothing, a folder, or ZooKeeper, where it may also be said in the words of a command line.
+    """The settings that a user names: none, a folder, or ZooKeeper, also in the words of a command line.
 
     Raises:
         ProgramError: it is neither.
@@ -56,7 +56,7 @@ def numbered(settings: StoreSettings, number: int) -> StoreSettings:
 
 
 def checkpoint_directory(settings: StoreSettings) -> str:
-    """Where checkpoints go unless that is said: they outlive the driver as the store does."""
+    """The default folder for checkpoints: they outlive the driver as the store does."""
     match settings:
         case FolderSettings(directory=directory):
             return f"{directory}/checkpoints"

@@ -70,7 +70,7 @@ class ZooKeeperBackend:
         return None
 
     def names(self, path: str) -> tuple[str, ...]:
-        """What is directly below `path`, sorted."""
+        """Names directly below `path`, sorted."""
         return self._client.names(path)
 
     def write(self, path: str, data: bytes | None, expected: Mapping[str, bytes | None]) -> str | None:

@@ -1,4 +1,4 @@
-"""What a store needs of ZooKeeper, by kazoo: nodes with versions, transactions, and what becomes of the connection."""
+"""A client of ZooKeeper on kazoo: nodes with versions, transactions, and the state of the connection."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONNECTION_TIMEOUT = 15.0
 """Seconds until a server has to answer for the first time."""
 
 DISCONNECTED = (ConnectionLoss, OperationTimeoutError, SessionExpiredError, SessionMovedError, KazooTimeoutError)
-"""What a call raises for the connection's sake: whether it has happened is not known."""
+"""Errors of the connection: whether the call took effect is not known."""
 
 _log = logging.getLogger(__name__)
 # Of every connection that breaks it tells at length; what matters of that is told here.
@@ -41,7 +41,7 @@ _QUIET.propagate = False
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What is at a path, and how often it was written."""
+    """The value at a path, and how often it was written."""
 
     data: bytes
     version: int
@@ -77,7 +77,7 @@ class ZooKeeperClient:
 
     @property
     def disconnected_for(self) -> float | None:
-        """How many seconds there has been no connection; None where there is one."""
+        """Seconds without a connection; None where there is one."""
         since = self._disconnected_since
         return None if since is None else monotonic() - since
 
@@ -113,7 +113,7 @@ class ZooKeeperClient:
     # Values
 
     def look(self, path: str) -> Node | None:
-        """What is at `path`; None also for a folder."""
+        """The node at `path`; None also for a folder."""
         try:
             data, stat = self._patiently(lambda: self._kazoo.get_async(self._full(path)))
         except NoNodeError:
@@ -121,7 +121,7 @@ class ZooKeeperClient:
         return Node(data, stat.version) if data else None
 
     def names(self, path: str) -> tuple[str, ...]:
-        """What is directly below `path`, sorted."""
+        """Names directly below `path`, sorted."""
         try:
             return tuple(sorted(self._patiently(lambda: self._kazoo.get_children_async(self._full(path)))))
         except NoNodeError:
@@ -186,7 +186,7 @@ class ZooKeeperClient:
         return stat is not None
 
     def is_there(self, full_path: str) -> bool:
-        """Whether there is a node."""
+        """True if there is a node."""
         return self._patiently(lambda: self._kazoo.exists_async(full_path)) is not None
 
     def delete_latch(self, full_path: str) -> None:
@@ -215,7 +215,7 @@ class ZooKeeperClient:
                 pass
 
     def _patiently(self, ask: Callable[[], Any]) -> Any:
-        """What can be asked twice."""
+        """Repeat a call that may be made twice."""
         end = monotonic() + self.session_timeout + CONNECTION_TIMEOUT
         while True:
             try:

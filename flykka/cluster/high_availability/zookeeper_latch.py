@@ -1,6 +1,6 @@
 """The latch of a driver in ZooKeeper: an ephemeral node among those of all who want to lead; the lowest number does.
 
-Whoever waits watches the one before it alone, so that the end of a leader wakes one driver and not all (the recipe for
+A waiting driver watches the one before it alone, so that the end of a leader wakes one driver alone (the recipe for
 leader election of ZooKeeper's documentation). All of it happens on one thread.
 """
 
@@ -73,7 +73,7 @@ class ZooKeeperLatch:
                 self._client.delete_latch(latch)
 
     def _wait_lowest(self) -> str | None:
-        """Wait until the node of this driver is the lowest; None where it is to be looked at anew."""
+        """Wait until the node of this driver is the lowest; None where it is to be looked at again."""
         latches = self._client.latches()
         mine = next((index for index, name in enumerate(latches) if name.startswith(self._prefix)), None)
         if mine is None:

@@ -34,7 +34,7 @@ class ZooKeeperValues:
             raise StoreUnavailableError(f"{self._name} cannot be used: {refusal}") from refusal
 
     def pack(self, path: str, data: bytes) -> bytes:
-        """What is written into the node at `path`; a large value is in its file then."""
+        """The bytes for the node at `path`; a large value is in its file then."""
         mark = uuid4()
         if len(data) <= LARGEST_IN_NODE:
             return mark.bytes + _VALUE + data
