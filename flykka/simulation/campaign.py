@@ -21,7 +21,7 @@ _CHUNK = 8
 
 @dataclass(slots=True)
 class Summary:
-    """What all runs together were made of."""
+    """Totals over all runs."""
 
     seeds: int = 0
     turns: int = 0
@@ -62,7 +62,7 @@ def run_seeds(
 
 
 def trace_of(seed: int, record: Path) -> Path:
-    """Where the trace of a seed lies."""
+    """The path of a seed's trace."""
     return record / f"seed-{seed}.trace"
 
 
@@ -80,7 +80,7 @@ def _run(seed: int, settings: SimulationSettings, record: Path | None) -> Simula
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """What the actors would warn of was done to them on purpose."""
+    """Silence the actors' warnings: the faults are made on purpose."""
     logger = logging.getLogger("flykka")
     before = logger.level
     logger.setLevel(logging.CRITICAL)

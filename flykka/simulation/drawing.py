@@ -17,13 +17,13 @@ SLOTS = 4
 """All TaskManagers together have at least so many: as many as the widest vertex may need."""
 MAX_JOBS = 3
 CHECKPOINTS = "checkpoints"
-"""Where checkpoints go, below the root of what a simulation writes."""
+"""The folder of checkpoints, below the root of a simulation's files."""
 
 _AFTER_MS = (0, 0, 5, 60, 200, 500, 1_000, 3_000)
 _AT_ONCE = frozenset(FaultKind) - {FaultKind.CLOCK}
-"""What may happen in the middle of a moment. Time moves only when nothing else does."""
+"""Faults that may happen in the middle of a moment. Time moves only when nothing else does."""
 _WEIGHTS = {FaultKind.CRASH: 3, FaultKind.KILL: 3, FaultKind.STAGE: 3, FaultKind.STORAGE: 2}
-"""What attempts begin anew after, from what a checkpoint holds, is worth more than the rest."""
+"""Weights: faults after which attempts restart from a checkpoint are worth more than the rest."""
 _TELLING = {
     FaultKind.CRASH: COMPLETED,
     FaultKind.KILL: COMPLETED,

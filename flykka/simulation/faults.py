@@ -1,4 +1,4 @@
-"""When faults happen, and wishes of clients: at moments of virtual time, or right before a message is handled."""
+"""Times of faults and of clients' requests: moments of virtual time, or right before a message is handled."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ MOMENTS: tuple[type[Message], ...] = (
 
 
 COMPLETED: tuple[type[Message], ...] = (CheckpointCompleted, NotifyCheckpointComplete, CheckpointCommitted)
-"""Those of them where attempts that begin anew begin with what a checkpoint holds."""
+"""The messages at which restarted attempts begin with the state of a checkpoint."""
 
 
 WRITTEN: tuple[type[Message], ...] = (SnapshotState, AcknowledgeCheckpoint, NotifyEndOfData)
-"""Those of them behind which the storage is written: state, metadata, the last checkpoint of a job."""
+"""The messages behind which the storage is written: state, metadata, the last checkpoint of a job."""
 
 
 class FaultPlan:
@@ -82,7 +82,7 @@ class FaultPlan:
 
     @property
     def last_ms(self) -> int:
-        """When the last fault was, or will be, over; what waits for a message may never happen."""
+        """The time of the end of the last fault; a fault that waits for a message may never happen."""
         return max(self._last_ms, self._injections.lasts_until_ms)
 
     def plan(self, faults: Iterable[Fault], job_graph: JobGraph, client: Ref) -> None:

@@ -20,7 +20,7 @@ from flykka.simulation.world import World
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """What became of rows: batches sent, and what sinks have staged."""
+    """The outcome of moving rows: batches sent, and rows that sinks have staged."""
 
     outputs: tuple[StageOutput, ...] = ()
     staged: tuple[StagedOutput, ...] = ()
@@ -30,7 +30,7 @@ class Moved:
 
     @property
     def rows(self) -> int:
-        """How many rows were sent."""
+        """The number of rows sent."""
         return sum(output.batch.rows for output in self.outputs)
 
 

@@ -1,4 +1,4 @@
-"""What each kind of fault does to a running simulation, and which ends of a job it allows."""
+"""Does faults of each kind to a running simulation, and knows which ends of a job they allow."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Injections:
     def __init__(self, system: SimulatedSystem, world: World, topology: Topology) -> None:
         self.injected: Counter[str] = Counter()
         self.allows_failure = False
-        """Whether the job may end FAILED although it is restarted without end."""
+        """True if the job may end FAILED although it is restarted without end."""
         self.leaves_files = False
-        """Whether something has died that was about to write, or could not be deleted, or nobody heard of it."""
+        """True if an actor has died that was about to write, or a file could not be deleted, or its name was lost."""
         self.has_killed_master = False
         self.lasts_until_ms = 0
-        """When the last of them is over."""
+        """The time at which the last of them is over."""
         self._chance = Random(0)
         self._system = system
         self._world = world
@@ -58,7 +58,7 @@ class Injections:
         self.allows_failure = is_broken or not restarts_without_end(job_graph.restart_strategy)
 
     def task_managers(self) -> list[str]:
-        """Where TaskManagers live now."""
+        """The paths of the TaskManagers that live now."""
         return self._living(lambda path: path.startswith("/user/task-manager-") and path.count("/") == 2)
 
     def inject(self, fault: Fault) -> None:
@@ -133,7 +133,7 @@ class Injections:
         return victim is not None
 
     def _kill_master(self) -> bool:
-        """One that decides dies; another one takes its place, and goes on from what is kept of its job."""
+        """Kill a master; another one takes its place, and recovers its job."""
         resource_managers = self._living(lambda path: path == "/user/resource-manager")
         if self._chance.random() < 0.4:
             return self._kill(resource_managers)

@@ -1,4 +1,4 @@
-"""How the jobs of a simulation are set up, drawn at random: checkpoints, restarts, timeouts."""
+"""Draws the settings of the jobs of a simulation: checkpoints, restarts, timeouts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LATENCY_TRACKING_INTERVAL_MS = 700
 
 
 def draw_checkpointing(chance: Random, directory: str, mode: CheckpointingMode | None = None) -> CheckpointingSettings:
-    """How a job takes checkpoints. One that follows another has its `mode`."""
+    """Draw how a job takes checkpoints. A job that follows another has its `mode`."""
     is_at_least_once = chance.random() < 0.15 if mode is None else mode is CheckpointingMode.AT_LEAST_ONCE
     is_unaligned = not is_at_least_once and chance.random() < 0.5
     return CheckpointingSettings(
@@ -44,7 +44,7 @@ def draw_checkpointing(chance: Random, directory: str, mode: CheckpointingMode |
 
 
 def draw_restart_strategy(chance: Random) -> FixedDelayRestartStrategyConfiguration:
-    """How often a job is restarted: mostly without end."""
+    """Draw how often a job is restarted: mostly without end."""
     attempts = chance.choice((None, None, None, None, 0, 2))
     return FixedDelayRestartStrategyConfiguration(attempts=attempts, delay_ms=chance.choice((50, 100, 500)))
 
@@ -57,7 +57,7 @@ def job_graph(
     job_type: JobType = JobType.STREAMING,
     failover_strategy: FailoverStrategyKind = FailoverStrategyKind.REGION,
 ) -> JobGraph:
-    """What is submitted."""
+    """The job graph to submit."""
     is_batch = job_type is JobType.BATCH
     return JobGraph(
         job_id=job_id,

@@ -20,7 +20,7 @@ from flykka.simulation.world import World
 T = TypeVar("T")
 
 _PACES = (0, 1, 1, 4)
-"""How slow an attempt is beside others: before slow ones, batches wait in line."""
+"""The slowness of an attempt beside others: before slow ones, batches wait in line."""
 
 
 class Lanes:

@@ -1,4 +1,4 @@
-"""What is in the storage when a job is over: all that is referred to, and where nobody died nothing else."""
+"""Checks the storage when a job is over: all that is referred to is there, and where no actor died nothing else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flykka.simulation.world import World, checkpoint_of
 
 
 def missing(world: World, addresses: Iterable[str]) -> Iterator[str]:
-    """What is wrong with checkpoints and savepoints that somebody was told of."""
+    """Yield what is wrong with checkpoints and savepoints that were reported."""
     for address in addresses:
         storage = CheckpointStorage(address)
         try:
@@ -58,12 +58,12 @@ def forgotten(world: World, job_id: JobId) -> list[str]:
 
 
 def is_kept(world: World, job_id: JobId) -> bool:
-    """Whether the folder of a job is still there."""
+    """True if the folder of a job is still there."""
     return f"{world.name}/checkpoints/{job_id}" not in world.deleted_jobs
 
 
 def staged(world: World, job_id: JobId) -> list[str]:
-    """What a job has staged and not published."""
+    """The files that a job has staged and not published."""
     return world.storage.below(f"{world.name}/staging/{job_id}")
 
 

@@ -18,7 +18,7 @@ Arrival = tuple[type[Message], type[Actor]]
 
 
 class Direction(StrEnum):
-    """What does not get through to the others, and from them."""
+    """The direction in which messages do not get through."""
 
     IN = "in"
     OUT = "out"
@@ -27,7 +27,7 @@ class Direction(StrEnum):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Cut:
-    """Those at and below `path` are cut off from all others that tell each other something; `exempt` are not.
+    """A cut of the network: actors at and below `path` are cut off from all others but `exempt`.
 
     What the kernel itself has to say (an end, a stop) comes through, and so does what nobody has told: timers, outcomes
     of work. Of the rest only the classes `only` are stopped, where some are named.
@@ -38,10 +38,10 @@ class Cut:
     only: frozenset[type[Message]] | None = None
     exempt: tuple[str, ...] = ()
     held: list[tuple[Callable[[Told | Envelope], None], Told | Envelope]] = field(default_factory=list)
-    """What was told meanwhile, and how it is delivered."""
+    """Messages held back meanwhile, and how each is delivered."""
 
     def stops(self, sender: str, recipient: str, kind: type[Message]) -> bool:
-        """Whether this message does not get through now."""
+        """True if this message does not get through now."""
         if self.only is not None and kind not in self.only:
             return False
         leaves, comes = self._is_within(sender), self._is_within(recipient)
@@ -54,7 +54,7 @@ class Cut:
 
 
 class Network:
-    """What is to become of certain messages: so many of the next ones are lost, or come twice; who is cut off."""
+    """A network with faults: messages of some kinds are lost or come twice, and some actors are cut off."""
 
     def __init__(self) -> None:
         self.lost: Counter[Arrival] = Counter()
@@ -77,7 +77,7 @@ class Network:
         cut.held.clear()
 
     def copies(self, arrival: Arrival) -> int:
-        """How often the next one arrives."""
+        """The number of times that the next message arrives."""
         for plan, copies, what in (
             (self.lost, 0, "loss"),
             (self.doubled, 2, "duplicate"),
@@ -92,7 +92,7 @@ class Network:
         return 1
 
     def holds_back(self, entry: Told | Envelope, recipient: str, deliver: Callable[[Told | Envelope], None]) -> bool:
-        """Whether somebody is cut off whom this entry concerns; then it is kept until that is over."""
+        """True if the receiver or sender of this entry is cut off; it is kept until that is over."""
         sender = _sender_of(entry)
         if sender is None:
             return False
@@ -117,7 +117,7 @@ class Arrivals:
         self.popleft: Callable[[], Told | Envelope] = self._queue.popleft
         self.extendleft: Callable[[Iterable[Told | Envelope]], None] = self._queue.extendleft
         self.deliver: Callable[[Told | Envelope], None] = self._queue.append
-        """How the mailbox takes in what was held back."""
+        """Enqueues an entry that was held back."""
 
     def append(self, entry: Told | Envelope, /) -> None:
         """Queue an entry as often as it arrives, and when it does."""

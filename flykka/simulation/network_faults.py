@@ -1,9 +1,8 @@
-"""Which messages may get lost, come twice or come late, and why the protocol must stand it.
+"""Messages that may get lost, come twice or come late, and why the protocol must stand it.
 
-In one process no message gets lost by itself. What is in these tables is what two systems that know each other only by
-heartbeats and retries would have to live with, and timers of which each can be done without. Whoever is cut off from
-the others is given up when it has been silent for too long; what it has said meanwhile arrives when nobody knows it any
-more.
+In one process no message gets lost by itself. These tables hold what two systems that know each other only by
+heartbeats and retries would have to live with, and timers of which each can be done without. An actor that is cut off
+from the others is given up when it has been silent for too long; its messages arrive when it is no longer known.
 """
 
 from __future__ import annotations
@@ -54,4 +53,4 @@ TIMERS: dict[Arrival, str] = {
     (MetricsDue, Task): "counters are told with the next reason",
 }
 HEARTBEATS: frozenset[type[Message]] = frozenset({HeartbeatRequest, Heartbeat, JobMasterHeartbeat})
-"""What is late where only signs of life are."""
+"""Messages that are late where only heartbeats are."""

@@ -1,4 +1,4 @@
-"""What came of one simulation."""
+"""The outcome of one simulation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flykka.monitors.monitor import Violation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointTally:
-    """How checkpoints ended, and how many savepoints there were among them; `reasons` are those of the aborted ones."""
+    """Counts of checkpoints by their ends, with the savepoints among them; `reasons` are those of the aborted ones."""
 
     completed: int = 0
     aborted: int = 0
@@ -51,5 +51,5 @@ class SimulationOutcome:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was wrong."""
+        """True if no law was violated."""
         return not self.violations

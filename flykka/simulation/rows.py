@@ -37,7 +37,7 @@ def mixed(*numbers: int) -> int:
 
 
 def size_of(rows: Iterable[Row]) -> int:
-    """What rows take in a file, in bytes."""
+    """The size of rows in a file, in bytes."""
     return ROW_BYTES * sum(len(row.parts) for row in rows)
 
 

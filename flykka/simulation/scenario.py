@@ -1,4 +1,4 @@
-"""What a simulation is made of, written out: from a scenario parts can be taken away, from a seed they cannot.
+"""The scenario of a simulation, written out: parts can be removed from it, which a seed does not allow.
 
 A seed draws a scenario, and a scenario runs. Each fault draws whom it hits from a seed of its own, so that it stays as
 it is when another one is taken away.
@@ -41,7 +41,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlan:
-    """How a job takes checkpoints, below the root of what the simulation writes, and what happens to it.
+    """The plan of a job: its checkpoints, below the root of the simulation's files, and the faults that happen to it.
 
     A vertex of parallelism n has the nth of `parallelism`, where there is one. Whether another job goes on from the
     checkpoint that this one leaves is said by `goes_on`; from one that it was stopped with another one does anyway.

@@ -1,4 +1,4 @@
-"""What a simulation is to do, beside its seed."""
+"""Settings of a simulation, beside its seed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class FaultKind(StrEnum):
-    """What may go wrong, and what clients may want at any moment."""
+    """Kinds of faults, and the requests of clients that may come at any moment."""
 
     DELAY = "delay"
     LOSS = "loss"

@@ -1,6 +1,6 @@
 """Makes a failing scenario smaller, by delta debugging: part after part is taken away, as long as the same law breaks.
 
-What is left is small enough to be read, and to stay in the tests. The order of turns is drawn anew by everything that
+What is left is small enough to be read, and to stay in the tests. The order of turns is drawn again by everything that
 changes; so a smaller scenario is tried with several seeds before it is given up.
 """
 
@@ -30,22 +30,22 @@ Run = Callable[[Scenario], tuple[Violation, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shrunk:
-    """What is left of a failing scenario. `violation` is how it fails, `runs` how many it took to find it."""
+    """The rest of a failing scenario. `violation` is how it fails, `runs` how many it took to find it."""
 
     scenario: Scenario
     violation: Violation
     runs: int
     is_smallest: bool
-    """Whether nothing more could be taken away; else there were no runs left."""
+    """True if nothing more could be removed; else there were no runs left."""
 
 
 def violations_of(scenario: Scenario) -> tuple[Violation, ...]:
-    """What is wrong with a run of the scenario."""
+    """The violations of a run of the scenario."""
     return run(scenario).violations
 
 
 def law_of(violation: Violation) -> tuple[str, str]:
-    """Which law is broken: who says so, and the words of it without who it is about, as far as they tell laws apart."""
+    """The law that a violation breaks: its monitor, and its words without names, as far as they tell laws apart."""
     _, arrow, behind = violation.text.partition(" <- ")
     text = behind.partition(": ")[2] if arrow else violation.text
     words = re.sub(r"\S*\d\S*", "#", text).split()
@@ -113,7 +113,7 @@ class _Search:
         return has_helped
 
     def _fails(self, smaller: Scenario) -> bool:
-        """Whether the smaller scenario breaks the same law with some seed; then it is the one to go on from."""
+        """True if the smaller scenario breaks the same law with some seed; then it replaces the larger one."""
         for seed in dict.fromkeys((self._scenario.seed, *range(_SEEDS - 1))):
             if not self._has_runs:
                 return False

@@ -100,7 +100,7 @@ def _without_an_operator(topology: Topology) -> Iterator[Topology]:
 
 
 def _bypassed(vertex: JobVertex, place: int) -> JobVertex:
-    """Who reads the operator at `place` reads what that has read."""
+    """Remove the operator at `place`: its readers read its input."""
     gone = vertex.operators[place]
     before = gone.input_operator
     assert before is not None, "the first operator of a chain is not taken away"

@@ -16,7 +16,7 @@ _LOOKED_THROUGH = 1_000
 
 
 def scenario_of(path: str | os.PathLike[str]) -> Scenario:
-    """What was simulated in the trace.
+    """The scenario that was simulated in the trace.
 
     Raises:
         TraceError: it is no trace, or not one of a simulation, or the scenario is of another version.

@@ -226,7 +226,7 @@ class _Simulation:
         self._check_counts(job)
 
     def _check_counts(self, job: _Job) -> None:
-        """What was told as published is there for readers; all of it was told where no attempt left it to another."""
+        """Check that readers see the rows told as published; all are told where no attempt left any to another."""
         told = sum(self._heard.rows_published.values())
         there = self._rows_published()
         is_undisturbed = not self._faults_happened and len(self._jobs) == 1

@@ -23,7 +23,7 @@ File = bytes | Rows
 
 
 class Operation(StrEnum):
-    """What can fail in a storage."""
+    """An operation of a storage that can fail."""
 
     WRITE = "writing"
     FINALISE = "finalising"
@@ -43,7 +43,7 @@ class Storage:
         self.on_finalised: Callable[[str, bytes], None] = lambda _path, _data: None
         self.on_deletion: Callable[[str], None] = lambda _path: None
         self.unwanted: set[str] = set()
-        """What somebody has wanted to delete, whether that was possible or not."""
+        """Paths that were to be deleted, whether that was possible or not."""
 
     def write(self, path: str, content: File) -> None:
         """Make a file whole, or not at all. Raises `OSError`."""
@@ -83,7 +83,7 @@ class Storage:
         return sorted(each for each in self.files if each == path or each.startswith(f"{path}/"))
 
     def size(self, path: str) -> int:
-        """How many bytes a file has."""
+        """The size of a file in bytes."""
         content = self.files[path]
         return len(content) if isinstance(content, bytes) else size_of(content)
 
@@ -123,15 +123,15 @@ class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec h
         return f"{PROTOCOL}://{self._strip_protocol(name)}"
 
     def exists(self, path: str, **_: Any) -> bool:
-        """Whether there is a file or a folder."""
+        """True if there is a file or a folder."""
         return bool(self._storage(path).below(self._strip_protocol(path)))
 
     def isfile(self, path: str) -> bool:
-        """Whether there is a file."""
+        """True if there is a file."""
         return self._strip_protocol(path) in self._storage(path).files
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
-        """What lies in a folder."""
+        """List a folder."""
         folder, storage = self._strip_protocol(path), self._storage(path)
         if folder in storage.files:
             return [self._entry(storage, folder)] if detail else [folder]
@@ -147,7 +147,7 @@ class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec h
         return {"name": name, "size": 0, "type": "directory"}
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        """What is known of a path. Raises `FileNotFoundError`."""
+        """Describe a path. Raises `FileNotFoundError`."""
         if not self.exists(path):
             raise FileNotFoundError(path)
         return self._entry(self._storage(path), self._strip_protocol(path))
@@ -204,7 +204,7 @@ class _Written(io.BytesIO):
         self._path = path
 
     def close(self) -> None:
-        """What was written is there from now on."""
+        """Publish the written bytes as the file."""
         if not self.closed:
             data = self.getvalue()
             super().close()

@@ -27,7 +27,7 @@ class PausingDispatcher(SeededDispatcher):
         super().__init__(seed, clock)
         self._paused: dict[str, list[Runnable]] = {}
         self.steps = 0
-        """How many were drawn so far."""
+        """The number of draws so far."""
 
     def pause(self, path: str, ms: int) -> None:
         """Give the actor at `path`, or the next one there, no turn for so long."""
@@ -68,7 +68,7 @@ class SimulatedSystem(ActorSystem):
         super().__init__(name, seed=seed, dispatcher=self.schedule, serialize_messages=True, recorder=recorder)
 
     def mailbox(self, cell: Cell, props: Props, path: str) -> Mailbox:
-        """What a new cell at `path` gets its messages by: the network is before each."""
+        """The mailbox of a new cell at `path`, behind the network."""
         queue = None if props.mailbox is None else props.mailbox.create(cell)
         arrivals = Arrivals(self.network, props.actor_class, path, queue)
         mailbox = Mailbox(cell, arrivals)

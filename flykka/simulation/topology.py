@@ -71,7 +71,7 @@ class Topology:
         return replace(self, vertices=tuple(vertices))
 
     def truth(self) -> Mapping[str, Counter[tuple[int, int]]]:
-        """What each sink is to publish: source rows with their values, each as often as ways lead there."""
+        """The rows that each sink is to publish: source rows with their values, each as often as ways lead there."""
         arriving: dict[tuple[JobVertexId, int], list[Row]] = {}
         truth: dict[str, Counter[tuple[int, int]]] = {name: Counter() for name in self.program.sinks}
         for vertex in self.vertices:

@@ -1,4 +1,4 @@
-"""Whether readers of the output see what they are to see: the truth is computed from the rows of the sources alone."""
+"""Compares the output with the truth, which is computed from the rows of the sources alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Truth:
         self._is_never_late = is_exact and all(vertex.idle_timeout_ms is None for vertex in topology.vertices)
 
     def wrong(self, *, is_complete: bool) -> Iterator[str]:
-        """What is wrong with each sink. Of a job that has read all, every row is to be there."""
+        """Yield what is wrong with each sink. Of a job that has read all, every row is to be there."""
         for sink, expected in self._expected.items():
             seen = Counter(part for row in self._world.published(sink) for part in row.parts)
             missing, extra = expected - seen, seen - expected

@@ -1,4 +1,4 @@
-"""What outlives the attempts of a simulation: files, batches, what has been committed, and what is to go wrong."""
+"""State that outlives the attempts of a simulation: files, batches, commits, and faults to come."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from flykka.simulation.storage import PROTOCOL, File, Storage
 
 @dataclass(slots=True)
 class Trouble:
-    """What the data plane is to suffer, until it has."""
+    """Faults of the data plane that have yet to happen."""
 
     failing_stages: Counter[JobVertexId] = field(default_factory=Counter)
     """So many stages of each vertex fail next."""
@@ -32,14 +32,14 @@ class Trouble:
     """The next stage of each vertex takes that much longer."""
 
     def stage_fails(self, vertex_id: JobVertexId) -> bool:
-        """Whether the stage at hand fails."""
+        """True if the stage at hand fails."""
         if not self.failing_stages[vertex_id]:
             return False
         self.failing_stages[vertex_id] -= 1
         return True
 
     def delay_ms(self, vertex_id: JobVertexId) -> int:
-        """What the stage at hand takes beside its own time."""
+        """The delay of the stage at hand beside its own time."""
         return self.slow_ms.pop(vertex_id, 0)
 
 
@@ -60,7 +60,7 @@ class World:
     storage: Storage
     program: Program
     stage_ms: tuple[int, ...]
-    """How long stages, and what is done behind them, may take."""
+    """Durations that stages, and the work behind them, may take."""
     batches: dict[JobId, Batches] = field(default_factory=dict)
     trouble: Trouble = field(default_factory=Trouble)
     violations: list[str] = field(default_factory=list)
@@ -69,7 +69,7 @@ class World:
     deleted_jobs: dict[str, dict[str, File]] = field(default_factory=dict)
     """The files that were still there when the folder of a job was deleted as a whole."""
     acknowledged: dict[JobId, set[str]] = field(default_factory=dict)
-    """Where the state lies of which a coordinator has heard, and that belongs to one checkpoint alone."""
+    """Paths of acknowledged state that belongs to one checkpoint alone."""
     _committable: set[str] = field(default_factory=set)
     """The final names of files that a durable checkpoint has held."""
 
@@ -102,7 +102,7 @@ class World:
         self.storage.rename(staged, target)
 
     def published(self, sink: str) -> Rows:
-        """What readers of a sink's output see."""
+        """The rows that readers of a sink's output see."""
         files = self.storage.below(f"{self.name}/output/{sink}")
         return tuple(row for path in files for row in self.storage.read_rows(path))
 
@@ -124,7 +124,7 @@ class World:
 
 
 def checkpoint_of(path: str, data: File) -> CompletedCheckpoint:
-    """What the metadata file at `path` holds."""
+    """The checkpoint in the metadata file at `path`."""
     assert isinstance(data, bytes), f"{path} is no metadata"
     checkpoint = decode(unpacked(path, data))
     assert isinstance(checkpoint, CompletedCheckpoint)
