@@ -1,4 +1,4 @@
-"""THE FRONT DOOR: Flink-style jobs as Pykka actors, with their data on Spark.
+"""The public API: Flink-style jobs as Pykka actors, with their data on Spark.
 
 The public names are found here and loaded when they are first used: `import flykka` loads neither actors nor pyspark.
 """

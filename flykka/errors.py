@@ -36,7 +36,7 @@ from flykka.runtime.errors import DurationError as DurationError
 
 
 class FlykkaError(Exception):
-    """The root of what the front door raises."""
+    """The root of the errors that the API raises."""
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
         # IPython shows it by this: line by line, as in a traceback, and not as a literal of its text.
