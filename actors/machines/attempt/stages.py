@@ -19,7 +19,7 @@ StageCommand = ReadSplits | RunStage | AdvanceWatermark | SnapshotState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainTraits:
-    """What decides which work a stage is: what the chain keeps, and when its windows fire."""
+    """Traits of a chain that decide the work of its stages: the state that it keeps, and when its windows fire."""
 
     has_state: bool
     has_outputs: bool
@@ -72,11 +72,11 @@ class Stage:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it is left."""
+        """True if no work of it is left."""
         return not self.at_work and not self.to_do
 
     def may_go_on(self, *, is_first: bool) -> bool:
-        """Whether the next of its work may begin: beside others only rows are moved."""
+        """True if the next of its work may begin: beside other stages only rows are moved."""
         return not self.at_work and bool(self.to_do) and (is_first or isinstance(self.to_do[0], Read | Process))
 
 
