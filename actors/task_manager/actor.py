@@ -88,7 +88,7 @@ from flykka.runtime.supervision import STOPPING_STRATEGY
 _log = logging.getLogger(__name__)
 
 _RESOURCE_MANAGER = "resource-manager"
-"""What the ResourceManager is called among the targets of the heartbeats; the others are job ids."""
+"""The name of the ResourceManager among the targets of the heartbeats; the others are job ids."""
 
 
 class TaskManager(Actor):
@@ -176,7 +176,7 @@ class TaskManager(Actor):
                 self._on_presence(message)
 
     def _on_presence(self, message: Message) -> None:
-        """Who is there, and who is not."""
+        """Handle arrivals and departures."""
         match message:
             case HeartbeatRequest(origin=origin, allocations=allocations):
                 self._on_heartbeat_request(origin, allocations)

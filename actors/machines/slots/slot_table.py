@@ -53,7 +53,7 @@ from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobId, Sl
 
 
 class TaskSlotState(Enum):
-    """Where a slot stands for its TaskManager."""
+    """The state of a slot at its TaskManager."""
 
     FREE = "FREE"
     ALLOCATED = "ALLOCATED"
@@ -72,7 +72,7 @@ class _TaskSlot:
 
 @dataclass(slots=True)
 class _Job:
-    """What a JobMaster has been given: its slots, the offer it has not answered, and what it has not been offered."""
+    """The slots of a JobMaster: those accepted, the offer it has not answered, and those not yet offered."""
 
     connected: bool = False
     offer: int = 0
@@ -146,7 +146,7 @@ class SlotTable:
 
     @property
     def slot_states(self) -> dict[SlotId, TaskSlotState]:
-        """Where every slot stands."""
+        """The state of every slot."""
         return {slot.slot_id: slot.state for slot in self._slots.values()}
 
     @property
@@ -155,7 +155,7 @@ class SlotTable:
         return self._is_closing and not self._tasks
 
     def holds_slots(self, job_id: JobId) -> bool:
-        """Whether any slot is the job's."""
+        """True if any slot is the job's."""
         return job_id in self._jobs and bool(self._jobs[job_id].slots)
 
     def check(self) -> None:

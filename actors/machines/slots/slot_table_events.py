@@ -1,4 +1,4 @@
-"""What the SlotTable is told and what it asks its shell to do."""
+"""Events and effects of the SlotTable."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def test_an_import_says_what_to_write(name: str, hint: str) -> None:
 
 @pytest.mark.slow
 def test_a_module_is_still_imported_from_the_package_whatever_was_loaded_before() -> None:
-    program = "from flykka import errors, names_elsewhere, console; print(errors.__name__)"
+    program = "from flykka import errors, datagen, console; print(errors.__name__)"
 
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 

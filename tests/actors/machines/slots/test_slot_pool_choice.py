@@ -65,7 +65,7 @@ def test_a_slot_that_is_offered_anew_is_no_longer_what_it_was() -> None:
 
     effects = feed(slots, offered("a-2"))
 
-    lost = loses("r1", "a-1", "its TaskManager has given the slot anew")
+    lost = loses("r1", "a-1", "its TaskManager has given the slot again")
     assert effects == [answered("a-2"), lost, cancels_timer("r2"), assigned("r2", "a-2")]
 
 
