@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from flykka.ipython import in_kernel
 from flykka.messages.graph.job_graph import (
     ExternalizedCheckpointRetention,
     FailoverStrategyKind,
     RestartStrategyConfiguration,
 )
-from flykka.notebook.shell import in_kernel
+from flykka.messages.tasks.bridge import WorkProgress
 
 if TYPE_CHECKING:
     from flykka.api.environment import StreamExecutionEnvironment
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
     from flykka.client.job_client import JobClient
     from flykka.cluster.high_availability.stores import StoreSettings
     from flykka.cluster.local_cluster import ClusterSettings
-    from flykka.console.long_work import Look
     from flykka.runtime.trace.recorder import TraceRecorder
+
+Look = Callable[[], tuple[WorkProgress, ...]]
+"""Asks Spark how far the work of a job is. May block, and raises whatever Py4J raises where Spark is gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,7 @@ def main(folder: str) -> None:
             print("ended", flush=True)
             return
         try:
-            known = cluster.identify(job(folder, name))
+            known = cluster.identify(job(folder, name), say=print)
             result = cluster.submit(known.job_graph, known.restore_path).wait()
             print(f"{name} {'had finished before' if result.is_earlier else 'has finished'}", flush=True)
         except FlykkaError as refused:
