@@ -129,4 +129,4 @@ def __dir__() -> list[str]:
 
 # Objects of the rooms below are shown as well as our own: all of flykka is loaded through here.
 if "IPython" in sys.modules:
-    import_module(f"{__name__}.notebook.trace_displays").register_displays()
+    import_module(f"{__name__}.notebook.displays").register_displays()

@@ -29,10 +29,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from flykka.explanation.user_stack import told_whole
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
 from flykka.runtime.errors import DurationError as DurationError
+from flykka.views.text.user_stack import told_whole
 
 
 class FlykkaError(Exception):

@@ -94,11 +94,14 @@ COMMANDS_ON_TRACES = (
     "replay",
     "shrink",
     "simulate",
-    "trace",
-    "trace_check",
-    "trace_diff",
-    "trace_views",
+    "trace.check",
+    "trace.diagram",
+    "trace.diff",
+    "trace.show",
+    "trace.stats",
+    "trace.story",
     "whatif",
+    "why",
 )
 
 
