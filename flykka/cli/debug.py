@@ -9,7 +9,6 @@ from flykka.cli.arguments import TRACE_FILE, add_import, describe
 from flykka.cli.debugger import Debugger
 from flykka.cli.exit_codes import DIFFERENT, OK, UNREADABLE
 from flykka.cli.trace.trace_file import import_modules, run_on_trace
-from flykka.replay.replayer import Replayer
 from flykka.runtime.errors import ReplaySessionError
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.replay.breakpoint import Breakpoint
@@ -56,6 +55,9 @@ def debug(arguments: argparse.Namespace) -> int:
 
 
 def _debug(trace: Trace, arguments: argparse.Namespace) -> int:
+    # The actors take a second to load, which `--help` should not have to wait for.
+    from flykka.replay.replayer import Replayer
+
     import_modules(arguments.modules)
     session = Replayer().session(trace)
     try:

@@ -17,7 +17,6 @@ from flykka.cli.exit_codes import BROKEN, DIFFERENT, OK, UNREADABLE, print_no_mo
 from flykka.cli.replay_report import Replayed, junit_xml, lines_of, report_json
 from flykka.cli.trace.trace_file import damaged, import_modules, is_the_same_file, opened, output_problem, reason
 from flykka.errors import TraceSelectionError
-from flykka.replay.replayer import Replayer
 from flykka.runtime.errors import TraceError
 from flykka.runtime.trace.replay.comparison import DivergenceKind
 from flykka.traces.origin import beforehand
@@ -94,6 +93,9 @@ def _replay(arguments: argparse.Namespace) -> int:
 
 
 def _replayed(address: str, arguments: argparse.Namespace) -> Replayed:
+    # The actors take a second to load, which `--help` should not have to wait for.
+    from flykka.replay.replayer import Replayer
+
     began = time.perf_counter()
     try:
         with opened(address) as trace:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from flykka.cli.exit_codes import OK
 from flykka.runtime.trace.replay.comparison import DivergenceKind
-from flykka.runtime.trace.replay.replayer import ReplayResult
 from flykka.traces.replays import boundary_lines
+
+if TYPE_CHECKING:
+    from flykka.runtime.trace.replay.replayer import ReplayResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

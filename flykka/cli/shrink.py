@@ -7,21 +7,20 @@ import errno
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flykka.cli.arguments import at_least_one, describe
 from flykka.cli.exit_codes import DIFFERENT, OK, UNREADABLE, broken, print_no_more
 from flykka.cli.simulate import add_faults
 from flykka.cli.trace.trace_file import output_problem, reason
 from flykka.runtime.errors import TraceError
-from flykka.simulation.campaign import quietly
-from flykka.simulation.drawing import draw_scenario
 from flykka.simulation.operators import Source
 from flykka.simulation.scenario import Scenario
 from flykka.simulation.scenario_form import PythonSource
 from flykka.simulation.settings import SimulationSettings
-from flykka.simulation.shrink import Shrunk, shrink
-from flykka.simulation.shrink_test import write_test
-from flykka.simulation.shrink_trace import scenario_of
+
+if TYPE_CHECKING:
+    from flykka.simulation.shrink import Shrunk
 
 _DESCRIPTION = """\
 Makes a simulation that fails smaller: jobs, faults, vertices, rows and settings are
@@ -75,6 +74,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _shrink(arguments: argparse.Namespace) -> int:
+    # The actors take a second to load, which `--help` should not have to wait for.
+    from flykka.simulation.campaign import quietly
+    from flykka.simulation.shrink import shrink
+    from flykka.simulation.shrink_test import write_test
+
     folder = arguments.emit_test
     if folder is not None and folder.exists() and not folder.is_dir():
         # Said ahead of a search that may take minutes.
@@ -94,6 +98,9 @@ def _shrink(arguments: argparse.Namespace) -> int:
 
 
 def _scenario(arguments: argparse.Namespace) -> Scenario:
+    from flykka.simulation.drawing import draw_scenario
+    from flykka.simulation.shrink_trace import scenario_of
+
     what: str = arguments.what
     if what.isdecimal():
         return draw_scenario(int(what), SimulationSettings(faults=arguments.faults))

@@ -8,15 +8,17 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flykka.cli.arguments import at_least_one, describe
 from flykka.cli.exit_codes import DIFFERENT, OK, UNREADABLE, broken, print_no_more
 from flykka.cli.trace.trace_file import output_problem
-from flykka.simulation.campaign import Summary, run_seeds
-from flykka.simulation.outcome import SimulationOutcome
 from flykka.simulation.settings import ALL_FAULTS, FaultKind, SimulationSettings
 from flykka.views.text.formats import counted
+
+if TYPE_CHECKING:
+    from flykka.simulation.campaign import Summary
+    from flykka.simulation.outcome import SimulationOutcome
 
 _DESCRIPTION = """\
 Runs whole clusters in virtual time, on one thread each and without Spark: the actors
@@ -108,6 +110,9 @@ def run(arguments: argparse.Namespace) -> int:
     """`flykka simulate`; returns the exit code."""
     if arguments.seed is not None and arguments.from_seed is not None:
         arguments.parser.error("--from-seed says where many begin: give --seed N, or --from-seed N with --seeds N")
+    # The actors take a second to load, which `--help` should not have to wait for.
+    from flykka.simulation.campaign import Summary
+
     summary = Summary()
     try:
         _simulate(summary, arguments)
@@ -123,6 +128,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _simulate(summary: Summary, arguments: argparse.Namespace) -> None:
+    from flykka.simulation.campaign import run_seeds
+
     first: int = arguments.from_seed or 0
     seeds = (
         range(first, first + arguments.seeds) if arguments.seed is None else range(arguments.seed, arguments.seed + 1)

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -16,19 +16,20 @@ from rich.text import Text
 from flykka.cli.arguments import TRACE_FILE, add_import, describe
 from flykka.cli.exit_codes import DIFFERENT, OK, UNREADABLE
 from flykka.cli.trace.trace_file import import_modules, is_the_same_file, output_problem, run_on_trace
-from flykka.replay.job_fork import JobFork
 from flykka.replay.outcomes import RunOutcome
-from flykka.replay.replayer import Replayer
 from flykka.runtime.durations import duration_ms
 from flykka.runtime.errors import DurationError, ReplaySessionError, TraceError
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder
-from flykka.runtime.trace.replay.fork import ForkRun
 from flykka.runtime.trace.replay.fork_trace import ForkTraceRecorder
 from flykka.traces.origin import begin_of
 from flykka.traces.replays import Row, seconds, side_by_side
 from flykka.views.text.columns import columns
 from flykka.views.text.turns import turn_line
+
+if TYPE_CHECKING:
+    from flykka.replay.job_fork import JobFork
+    from flykka.runtime.trace.replay.fork import ForkRun
 
 _DESCRIPTION = """\
 Let a recorded run go on by itself from some turn, with one thing changed, and
@@ -92,6 +93,9 @@ def whatif(arguments: argparse.Namespace) -> int:
 
 
 def _whatif(trace: Trace, arguments: argparse.Namespace) -> int:
+    # The actors take a second to load, which `--help` should not have to wait for.
+    from flykka.replay.replayer import Replayer
+
     import_modules(arguments.modules)
     session = Replayer().session(trace)
     try:

@@ -16,7 +16,6 @@ from flykka.errors import TraceSelectionError
 from flykka.runtime.durations import positive_duration_ms
 from flykka.runtime.errors import DurationError, ReplaySessionError
 from flykka.runtime.trace.reader import Trace
-from flykka.traces.diagnosis import diagnose_recorded
 
 _DESCRIPTION = """\
 Why does a job not go on? Asks the processes of yours on this machine that run
@@ -107,6 +106,9 @@ def _tell(jobs: Sequence[_Job], wanted: str | None, *, someone: bool) -> int:
 
 
 def _why_recorded(arguments: argparse.Namespace) -> int:
+    # The actors take a second to load, which `--help` should not have to wait for.
+    from flykka.traces.diagnosis import diagnose_recorded
+
     def tell(trace: Trace) -> int:
         import_modules(arguments.modules)
         try:

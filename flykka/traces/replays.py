@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from flykka.replay.outcomes import JobOutcome, RunOutcome
-from flykka.runtime.trace.replay.replayer import ReplayResult
+
+if TYPE_CHECKING:
+    from flykka.runtime.trace.replay.replayer import ReplayResult
 
 _SHOWN = 3
 """So many actors that are not replayed are named, for each reason."""

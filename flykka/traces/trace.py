@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from flykka.replay.job_fork import JobSession
-from flykka.replay.replayer import Replayer
 from flykka.runtime.trace import reader
 from flykka.traces.attempt_story import attempt_story
 from flykka.traces.checkpoint_story import checkpoint_story
@@ -15,6 +14,9 @@ from flykka.traces.job_story import job_story
 from flykka.traces.mermaid import mermaid
 from flykka.traces.page import HEIGHT, SequenceDiagram, diagram_page
 from flykka.traces.story import Story
+
+if TYPE_CHECKING:
+    from flykka.replay.job_fork import JobSession
 
 
 class Trace(reader.Trace):
@@ -26,6 +28,9 @@ class Trace(reader.Trace):
         Raises:
             ReplaySessionError: there is no such turn.
         """
+        # The actors take a second to load, and what is told and drawn needs none of them.
+        from flykka.replay.replayer import Replayer
+
         session = Replayer().session(self)
         session.at(number)
         return session
