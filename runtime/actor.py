@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from flykka.messages.wire.message import Message
     from flykka.runtime.context import ActorContext
-    from flykka.runtime.mailboxes.message_queue import MailboxType
+    from flykka.runtime.mailbox.message_queue import MailboxType
 
 
 class Actor:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from flykka.runtime.behaviours import Behaviours, refuse_behaviour
+from flykka.runtime.cell.behaviours import Behaviours, refuse_behaviour
+from flykka.runtime.cell.receive_timeout import ReceiveTimeoutTask
+from flykka.runtime.cell.stash import Stash
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
-from flykka.runtime.envelope import Envelope
 from flykka.runtime.errors import DeathPactError
 from flykka.runtime.events import UnhandledMessage
-from flykka.runtime.future import Future, Sleep
+from flykka.runtime.futures.future import Future, Sleep
+from flykka.runtime.futures.pipe import Pipe, described
+from flykka.runtime.futures.promise import PromiseRef
+from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.path import absolute_path
-from flykka.runtime.pipe import Pipe, described
-from flykka.runtime.promise import PromiseRef
-from flykka.runtime.receive_timeout import ReceiveTimeoutTask
 from flykka.runtime.signals import Stop, Terminated
-from flykka.runtime.stash import Stash
 from flykka.runtime.turn import note
 
 if TYPE_CHECKING:
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ids import LeaderSessionId
     from flykka.messages.wire.message import Message
     from flykka.messages.wire.ref import Ref
-    from flykka.runtime.behaviours import Behaviour
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.behaviours import Behaviour
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.cell.resources import SupportsClose
     from flykka.runtime.durations import Duration
-    from flykka.runtime.pipe import Executor
+    from flykka.runtime.futures.pipe import Executor
     from flykka.runtime.props import Props
     from flykka.runtime.ref import ActorRef
-    from flykka.runtime.resources import SupportsClose
     from flykka.runtime.selection import ActorSelection
     from flykka.runtime.system import ActorSystem
-    from flykka.runtime.timers import Timers
+    from flykka.runtime.time.timers import Timers
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from flykka.runtime.actor import Actor
 
 if TYPE_CHECKING:
-    from flykka.runtime.mailboxes.message_queue import MailboxType
+    from flykka.runtime.mailbox.message_queue import MailboxType
 
 DispatcherName = Literal["default", "pinned", "loop"]
 
@@ -80,7 +80,7 @@ class Props:
         return props
 
     def with_mailbox(self, mailbox: MailboxType) -> Props:
-        """The same recipe with another kind of mailbox: one of those in `flykka.runtime.mailboxes`."""
+        """The same recipe with another kind of mailbox: one of those in `flykka.runtime.mailbox`."""
         if not callable(getattr(mailbox, "create", None)):
             raise TypeError(f"no kind of mailbox: {mailbox!r}; it is a value such as BoundedMailbox(1000)")
         props = copy(self)

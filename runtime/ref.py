@@ -9,10 +9,10 @@ import pykka
 
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
-from flykka.runtime.ask_cycle import begin_asking
-from flykka.runtime.envelope import Envelope, SignalEnvelope
 from flykka.runtime.errors import AskTimeoutError, ProxyNotSupportedError, WaitInTurnError
-from flykka.runtime.future import Future, refuse_to_block
+from flykka.runtime.futures.future import Future, refuse_to_block
+from flykka.runtime.futures.promise import begin_asking
+from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope
 from flykka.runtime.recording import note_outcome
 from flykka.runtime.signals import Signal, Stop
 from flykka.runtime.turn import RUNNING, note
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from flykka.messages.wire.message import Message
-    from flykka.runtime.cell import Cell
-    from flykka.runtime.mailbox import Mailbox
-    from flykka.runtime.promise import PromiseRef
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.futures.promise import PromiseRef
+    from flykka.runtime.mailbox.mailbox import Mailbox
     from flykka.runtime.system import ActorSystem
 
 

@@ -9,7 +9,7 @@ from flykka.runtime.path import ROOT
 
 if TYPE_CHECKING:
     from flykka.messages.wire.message import Message
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.cell import Cell
     from flykka.runtime.ref import ActorRef
     from flykka.runtime.system import ActorSystem
 

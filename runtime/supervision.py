@@ -14,8 +14,8 @@ from flykka.runtime.errors import ActorInitializationError, DeathPactError
 if TYPE_CHECKING:
     import random
 
-    from flykka.runtime.backoff import Backoff
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.time.backoff import Backoff
 
 
 class Directive(Enum):

@@ -13,16 +13,13 @@ from flykka.messages.wire.codec import decode, encode
 from flykka.messages.wire.errors import EncodeError
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
-from flykka.runtime import interpreter_exit, registry
 from flykka.runtime import path as paths
 from flykka.runtime.actor import Actor
-from flykka.runtime.actor_tree import ActorTree
-from flykka.runtime.cell import Cell
-from flykka.runtime.clock import Clock, SystemClock
-from flykka.runtime.dead_letters import DeadLetters
+from flykka.runtime.cell import registry
+from flykka.runtime.cell.cell import Cell
+from flykka.runtime.cell.tree import Tree
 from flykka.runtime.dispatch.pool import SharedPool
 from flykka.runtime.durations import positive_duration_ms
-from flykka.runtime.empty_local_actor_ref import EmptyLocalActorRef
 from flykka.runtime.errors import (
     InvalidActorNameError,
     SpawnRefusedError,
@@ -30,26 +27,29 @@ from flykka.runtime.errors import (
     WaitInTurnError,
 )
 from flykka.runtime.event_stream import EventStream
-from flykka.runtime.future import Future, Termination
-from flykka.runtime.inspection import Inspection
-from flykka.runtime.mailbox import Mailbox
+from flykka.runtime.futures.future import Future, Termination
+from flykka.runtime.futures.promise import PromiseRef
+from flykka.runtime.inspection.actor_tree import ActorTree
+from flykka.runtime.inspection.snapshot import Inspection
+from flykka.runtime.inspection.watchdog import Watchdog
+from flykka.runtime.mailbox.dead_letters import DeadLetters, EmptyLocalActorRef
+from flykka.runtime.mailbox.mailbox import Mailbox
+from flykka.runtime.patterns import interpreter_exit
 from flykka.runtime.patterns.coordinated_shutdown import CoordinatedShutdown, ShutdownReason
-from flykka.runtime.promise import PromiseRef
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.selection import ActorSelection
 from flykka.runtime.signals import Failed, Stop
 from flykka.runtime.supervision import GUARDIAN_STRATEGY
-from flykka.runtime.tree import Tree
+from flykka.runtime.time.clock import Clock, SystemClock
 from flykka.runtime.turn import RUNNING, note, outside_turn
-from flykka.runtime.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from typing import Self
 
     from flykka.runtime.dispatch.dispatcher import Dispatcher
     from flykka.runtime.durations import Duration
-    from flykka.runtime.inspection import SystemSnapshot
+    from flykka.runtime.inspection.snapshot import SystemSnapshot
     from flykka.runtime.recording import Recorder
 
 DeliveryHook = Callable[[ActorRef, Message, Ref | None], None]

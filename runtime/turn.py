@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.cell import Cell
 
 
 class _Running(threading.local):

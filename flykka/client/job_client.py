@@ -28,7 +28,7 @@ from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
 from flykka.notebook.interrupts import interruptible, waking_loop
 from flykka.runtime.errors import AskTimeoutError, SpawnRefusedError
-from flykka.runtime.future import Future
+from flykka.runtime.futures.future import Future
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem

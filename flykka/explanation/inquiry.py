@@ -41,7 +41,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.cell import Cell
+from flykka.runtime.cell.cell import Cell
 from flykka.runtime.errors import ActorDeadError, AskFailedError, AskTimeoutError
 from flykka.runtime.system import ActorSystem
 

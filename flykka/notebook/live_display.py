@@ -18,7 +18,7 @@ from flykka.client.shared_overview import SharedJobOverview
 from flykka.notebook.job_html import job_html
 from flykka.notebook.job_text import job_text
 from flykka.notebook.shell import Bundle, publish
-from flykka.runtime.future import Future
+from flykka.runtime.futures.future import Future
 
 PAUSE_SECONDS = 0.25
 """Between two pictures: at most four a second."""

@@ -9,7 +9,7 @@ from contextvars import Context
 from typing import TYPE_CHECKING
 
 from flykka.runtime.dispatch.dispatcher import Dispatcher, Runnable, run_contained
-from flykka.runtime.task_scope import make_task
+from flykka.runtime.dispatch.task_scope import make_task
 
 if TYPE_CHECKING:
     from flykka.runtime.props import DispatcherName

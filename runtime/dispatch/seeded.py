@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from flykka.runtime.clock import Clock
 from flykka.runtime.dispatch.dispatcher import Dispatcher, Runnable
 from flykka.runtime.dispatch.virtual_loop import VirtualLoop, VirtualLoopDispatcher
+from flykka.runtime.time.clock import Clock
 from flykka.runtime.turn import outside_turn
 
 if TYPE_CHECKING:

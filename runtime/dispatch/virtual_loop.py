@@ -16,13 +16,13 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from flykka.runtime.dispatch.dispatcher import Dispatcher, Runnable
+from flykka.runtime.dispatch.task_scope import make_task
 from flykka.runtime.errors import ForeignAwaitError
-from flykka.runtime.task_scope import make_task
 
 if TYPE_CHECKING:
-    from flykka.runtime.clock import Alarm
     from flykka.runtime.dispatch.seeded import SeededDispatcher
     from flykka.runtime.props import DispatcherName
+    from flykka.runtime.time.clock import Alarm
 
 T = TypeVar("T")
 

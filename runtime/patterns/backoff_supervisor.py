@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from flykka.messages.wire.message import Message, message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
-from flykka.runtime.backoff import Backoff
 from flykka.runtime.durations import Duration
 from flykka.runtime.errors import StashOverflowError
 from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 from flykka.runtime.supervision import DEFAULT_STRATEGY, Directive, SupervisorStrategy
+from flykka.runtime.time.backoff import Backoff
 
 if TYPE_CHECKING:
     from flykka.runtime.ref import ActorRef

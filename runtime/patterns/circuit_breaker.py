@@ -18,11 +18,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from flykka.messages.wire.message import Message, message
-from flykka.runtime.backoff import exponential_ms
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.runtime.errors import CircuitBreakerOpenError, CircuitBreakerTimeoutError
-from flykka.runtime.future import Future
+from flykka.runtime.futures.future import Future
 from flykka.runtime.patterns.circuit_breaker_call import Call, GuardedFuture, Work
+from flykka.runtime.time.backoff import exponential_ms
 from flykka.runtime.turn import outside_turn
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from flykka.runtime.future import Future
+from flykka.runtime.futures.future import Future
 
 if TYPE_CHECKING:
-    from flykka.runtime.clock import Alarm
-    from flykka.runtime.future import Driver
+    from flykka.runtime.futures.future import Driver
     from flykka.runtime.patterns.circuit_breaker import CircuitBreaker
     from flykka.runtime.system import ActorSystem
+    from flykka.runtime.time.clock import Alarm
 
 T = TypeVar("T")
 

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 
 from flykka.runtime.durations import Duration, format_ms, positive_duration_ms
 from flykka.runtime.errors import ShutdownBegunError
-from flykka.runtime.future import Future
+from flykka.runtime.futures.future import Future
 from flykka.runtime.signals import Stop
 from flykka.runtime.turn import outside_turn
 
 if TYPE_CHECKING:
     from flykka.messages.wire.message import Message
-    from flykka.runtime.clock import Alarm
     from flykka.runtime.ref import ActorRef
     from flykka.runtime.system import ActorSystem, SystemTermination
+    from flykka.runtime.time.clock import Alarm
 
 Task = Callable[[], object]
 """Called on the I/O pool, where it may block. Where it returns a kernel future, it ends with that."""

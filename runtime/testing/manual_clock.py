@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from flykka.runtime.clock import Alarm, AlarmQueue, ring
+from flykka.runtime.time.clock import Alarm, AlarmQueue, ring
 
 
 class ManualClock:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar, overload
 from flykka.messages.wire.message import Message, message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
-from flykka.runtime.envelope import Envelope
-from flykka.runtime.promise import PromiseRef
+from flykka.runtime.futures.promise import PromiseRef
+from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 

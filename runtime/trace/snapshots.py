@@ -17,16 +17,16 @@ import msgpack
 
 from flykka.messages.wire.codec import decode
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.async_cell import AsyncCell
-from flykka.runtime.behaviours import Behaviours
+from flykka.runtime.cell.async_cell import AsyncCell
+from flykka.runtime.cell.behaviours import Behaviours
+from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.cell.receive_timeout import ReceiveTimeoutTask
+from flykka.runtime.cell.seeded_random import SeededRandom
+from flykka.runtime.cell.stash import Stash
 from flykka.runtime.context import ActorContext
-from flykka.runtime.envelope import Envelope
-from flykka.runtime.life import Life
+from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.props import Props
-from flykka.runtime.receive_timeout import ReceiveTimeoutTask
-from flykka.runtime.seeded_random import SeededRandom
-from flykka.runtime.stash import Stash
-from flykka.runtime.timers import Repeats, Timer
+from flykka.runtime.time.timers import Repeats, Timer
 from flykka.runtime.trace.graph_reader import GraphReader
 from flykka.runtime.trace.graph_writer import GraphWriter, NoFormError
 from flykka.runtime.trace.recipes import Recipe, pack_recipe, unpack_recipe
@@ -34,7 +34,7 @@ from flykka.runtime.trace.recipes import Recipe, pack_recipe, unpack_recipe
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.cell import Cell
     from flykka.runtime.system import ActorSystem
 
 IDLE = "it took no turn in the ring"

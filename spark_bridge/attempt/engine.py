@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from flykka.messages.tasks.stage import ReadSplits, RunStage
     from flykka.messages.tasks.task import TaskDeploymentDescriptor
     from flykka.messages.wire.ids import BatchId
-    from flykka.runtime.pipe import Pipe
+    from flykka.runtime.futures.pipe import Pipe
     from flykka.spark_bridge.attempt.services import Services
     from flykka.spark_bridge.stages.arrivals import Arrived
     from flykka.spark_bridge.stages.source_reader import SourceReader

@@ -22,7 +22,7 @@ from flykka.actors.machines.attempt.effects import Lane
 from flykka.spark_bridge.session.thread_interrupts import ThreadInterrupts
 
 if TYPE_CHECKING:
-    from flykka.runtime.pipe import Pipe
+    from flykka.runtime.futures.pipe import Pipe
     from flykka.spark_bridge.attempt.scope import AttemptScope
 
 T = TypeVar("T")

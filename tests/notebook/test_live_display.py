@@ -18,7 +18,7 @@ from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
 from flykka.notebook.live_display import PAUSE_SECONDS, LiveDisplay
 from flykka.notebook.shell import Bundle
-from flykka.runtime.future import Future
+from flykka.runtime.futures.future import Future
 
 pytestmark = pytest.mark.slow
 

@@ -10,10 +10,10 @@ import pytest
 
 from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
+from flykka.runtime.inspection.watchdog import SlowTurn, Watchdog
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.watchdog import SlowTurn, Watchdog
 from tests.runtime.players import player, says
 
 

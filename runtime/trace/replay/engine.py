@@ -36,7 +36,7 @@ from flykka.runtime.turn import outside_turn
 
 if TYPE_CHECKING:
     from flykka.runtime.actor import Actor
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.cell import Cell
     from flykka.runtime.props import Props
 
 _NOT_WANTED = "not asked for"

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from flykka.messages.monitoring.blocking_work import BlockingWork
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.envelope import Envelope, SignalEnvelope
-from flykka.runtime.life import Life
-from flykka.runtime.pipe import Pipe, described
-from flykka.runtime.promise import PromiseRef
+from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.futures.pipe import Pipe, described
+from flykka.runtime.futures.promise import PromiseRef
+from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope
 from flykka.runtime.trace.records import Killed, Spawned, Turn
 from flykka.runtime.trace.replay.living import UnknownTypeError, living
 from flykka.runtime.trace.replay.mailbox import Entry, ReplayMailbox
@@ -29,9 +29,9 @@ from flykka.runtime.trace.text import message_text
 
 if TYPE_CHECKING:
     from flykka.messages.wire.message import Message
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.cell import Cell
     from flykka.runtime.dispatch.dispatcher import Runnable
-    from flykka.runtime.mailbox import Mailbox
+    from flykka.runtime.mailbox.mailbox import Mailbox
     from flykka.runtime.trace.replay.engine import ReplayEngine
 
 BeyondWork = Callable[[BlockingWork, Callable[[], object]], object]

@@ -12,7 +12,7 @@ import pytest
 from flykka.runtime.dispatch.dispatcher import Runnable
 from flykka.runtime.dispatch.seeded import SeededDispatcher
 from flykka.runtime.errors import ShutdownBegunError, TerminationTimeoutError
-from flykka.runtime.future import Future
+from flykka.runtime.futures.future import Future
 from flykka.runtime.patterns.coordinated_shutdown import (
     ACTOR_SYSTEM_TERMINATE,
     BEFORE_ACTOR_SYSTEM_TERMINATE,

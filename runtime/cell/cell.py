@@ -1,0 +1,398 @@
+"""The cell: what stays of an actor when its instance is replaced (Akka's ActorCell). It is the Pykka actor.
+
+Rules of the house:
+
+- The state of a cell is touched in its own turns only. Whoever wants something of it sends a signal.
+- Except a kill, which may come from any thread at any moment: it sets `end_reason` under the tree's lock, and
+  from then on the cell has no effects. So each effect looks at `end_reason` first, and what is handed over in the same
+  moment (a resource, a watcher, an alarm) is looked at again behind the handing over.
+- Whoever sets `end_reason` buries the cell, and no one else.
+
+What is not here: lifecycle, children, death watch, faults, timers and resources have files of their own.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextvars import Context
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pykka
+
+from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.runtime.actor import Actor
+from flykka.runtime.cell import interceptors, registry
+from flykka.runtime.cell.children import Children
+from flykka.runtime.cell.death_watch import DeathWatch
+from flykka.runtime.cell.fault_handling import FaultHandling
+from flykka.runtime.cell.lazy_part import LazyPart
+from flykka.runtime.cell.lifecycle import Life, Lifecycle
+from flykka.runtime.cell.resources import Resources
+from flykka.runtime.cell.seeded_random import SeededRandom
+from flykka.runtime.context import ActorContext
+from flykka.runtime.events import ActorTerminated, EndReason
+from flykka.runtime.futures.future import Future, Termination
+from flykka.runtime.leader_session import Sessions
+from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, Told
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.signals import Create, Watch
+from flykka.runtime.time.timers import Timers
+from flykka.runtime.turn import RUNNING
+
+if TYPE_CHECKING:
+    from asyncio import Task
+
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.messages.wire.ref import Ref
+    from flykka.runtime.cell.behaviours import Behaviour, Behaviours
+    from flykka.runtime.cell.receive_timeout import ReceiveTimeoutTask
+    from flykka.runtime.cell.stash import Stash
+    from flykka.runtime.dispatch.dispatcher import Dispatcher
+    from flykka.runtime.futures.promise import Reply
+    from flykka.runtime.props import Props
+    from flykka.runtime.recording import Effect
+    from flykka.runtime.system import ActorSystem
+
+logger = logging.getLogger("flykka.runtime")
+
+# Looked up for every turn, which a member of an Enum is not made for.
+_RUNNING = Life.RUNNING
+
+
+class Cell(pykka.Actor):
+    """One actor for the whole of its life, restarts included; `ref.incarnation` tells it from others at its path."""
+
+    __slots__ = (
+        "_death_watch",
+        "_now",
+        "_resources",
+        "_seeded_random",
+        "_sessions",
+        "_timers",
+        "asking",
+        "behaviour",
+        "behaviours",
+        "children",
+        "current",
+        "dispatcher",
+        "effects",
+        "end_reason",
+        "faults",
+        "instance",
+        "life",
+        "mailbox",
+        "name",
+        "parent",
+        "props",
+        "receive_timeout",
+        "ref",
+        "sequence",
+        "stash",
+        "system",
+        "termination",
+        "turns",
+        "variables",
+    )
+
+    on_loop = False
+    """Whether its thread is an event loop, which it shares and must not block."""
+
+    death_watch = LazyPart(DeathWatch)
+    timers = LazyPart(Timers)
+    resources = LazyPart(Resources)
+    sessions = LazyPart(lambda _: Sessions())
+    seeded_random = LazyPart(SeededRandom.of)
+
+    def __init__(
+        self, system: ActorSystem, parent: Cell | None, props: Props, name: str, path: str, incarnation: int
+    ) -> None:
+        # Pykka's initialiser would make a random urn, an Event and a ref of its own; these four stand in for them.
+        self.system = system
+        self.termination = Termination(system.driver)
+        self.mailbox = system.mailbox(self, props, path)
+        self.ref = ActorRef(system, path, incarnation, self.mailbox)
+        self.actor_urn = self.ref.actor_urn
+        self.actor_inbox = self.mailbox  # type: ignore[assignment]  # Takes the kernel's envelopes only.
+        self.actor_stopped = self.termination  # type: ignore[assignment]  # Answers as an Event does.
+        self._actor_ref = self.ref
+
+        self.parent = parent
+        self.props = props
+        self.name = name
+        self.dispatcher: Dispatcher = system.dispatcher.for_cell(props.dispatcher)
+        self.life = Life.STARTING
+        self.end_reason: EndReason | None = None
+        self.instance: Actor | None = None
+        self.behaviour: Behaviour | None = None
+        """What handles the next message; None where there is no instance."""
+        self.children = Children()
+        self.faults = FaultHandling(self)
+        self.current: Told | Envelope | None = None
+        """The message or signal in hand."""
+        # What few actors need is made when it is first used.
+        self.behaviours: Behaviours | None = None
+        self.stash: Stash | None = None
+        self.receive_timeout: ReceiveTimeoutTask | None = None
+        self.turns = 0
+        """For inspection; counted run by run, so that a turn costs nothing for it."""
+        self.asking: Reply | None = None
+        self.sequence: int | None = None
+        self.effects: list[Effect] | None = None
+        self._now: int | None = None
+        self._seeded_random: SeededRandom | None = None
+        self._death_watch: DeathWatch | None = None
+        self._timers: Timers | None = None
+        self._resources: Resources | None = None
+        self._sessions: Sessions | None = None
+        # An actor has its context variables to itself, on whatever threads its turns run, and keeps them.
+        self.variables = Context()
+
+    # What Pykka calls
+
+    @staticmethod
+    def _create_actor_inbox() -> NoReturn:
+        raise TypeError("a cell makes its mailbox itself")
+
+    @staticmethod
+    def _create_future() -> Future[object]:
+        return Future()
+
+    def _start_actor_loop(self) -> None:
+        self.ref.signal(Create())
+
+    def __str__(self) -> str:
+        return str(self.ref)
+
+    # What an instance sees of its cell through the context
+
+    @property
+    def sender(self) -> Ref | None:
+        """Who told what is in hand."""
+        current = self.current
+        if type(current) is tuple:
+            return current[1]
+        return current.sender if isinstance(current, Envelope) else None
+
+    @property
+    def handles(self) -> str | None:
+        """The class of the message or signal in hand; readable from any thread."""
+        current = self.current
+        return None if current is None else type(Envelope.of(current).message).__name__
+
+    def now(self) -> int:
+        """The time of this turn, read once."""
+        if self._now is None:
+            self._now = self.system.clock.now_ms()
+        return self._now
+
+    tell_time = now  # For the actor itself: what a coroutine reads between its waits is recorded.
+
+    def may_effect(self, *effect: object) -> bool:
+        """Note an effect of the turn in hand; False where the cell has ended, so that it must not come about."""
+        if self.end_reason is not None:
+            return False
+        if self.effects is not None:
+            self.effects.append(effect)
+        return True
+
+    # Life
+
+    def start(self) -> None:  # type: ignore[override]  # Pykka's `start` is a constructor; ours works on the made cell.
+        """Make the instance, in a turn of its own. One that can have no thread is no actor: it does not stay behind."""
+        try:
+            self._start_actor_loop()
+        except BaseException:
+            self.system.kill(self.ref)
+            raise
+
+    def make_instance(self) -> Actor:
+        """A new instance with its context."""
+        instance = self.props.make()
+        if not isinstance(instance, Actor):
+            raise TypeError(f"{self.props} made a {type(instance).__name__}, which is no flykka.runtime.actor.Actor")
+        instance.context = ActorContext(self)
+        self.instance = instance
+        self.behaviours = None
+        self.behave(instance.handle_message)
+        return instance
+
+    def behave(self, behaviour: Behaviour) -> None:
+        """Have `behaviour` handle the messages from now on."""
+        timeout = self.receive_timeout
+        self.behaviour = behaviour if timeout is None else timeout.around(behaviour)
+
+    def begin_task(self, task: Task[Any]) -> None:
+        """Have a task of an event loop end with the instance; nothing to do where there is no loop."""
+
+    def is_main_task(self) -> bool:
+        """Whether the task that runs is the one that handles a message; never where there is no loop."""
+        return False
+
+    def release_all(self) -> None:
+        """Give back everything the cell holds; what still waits in its mailbox becomes dead letters."""
+        self._let_go()
+        self.mailbox.close()
+        registry.unregister(self.ref)
+
+    def _let_go(self) -> None:
+        """Everything that a turn may have taken, also one that has gone on behind a kill."""
+        if self.stash is not None:
+            self.stash.reject_all()
+        if self._timers is not None:
+            self._timers.cancel_all()
+        if self.receive_timeout is not None:
+            self.receive_timeout.cancel()
+        self.faults.cancel_backoff()
+        if self._resources is not None:
+            self._resources.close_all()
+        self.instance = self.behaviour = self.behaviours = None
+
+    def announce_end(self) -> None:
+        """Tell parent, watchers, event stream, and whoever waits for the end."""
+        assert self.end_reason is not None
+        self.death_watch.announce()
+        self.system.event_stream.publish(ActorTerminated(ref=self.ref, reason=self.end_reason))
+        self.dispatcher.release()
+        self.termination.set()
+
+    # What the mailbox asks of its owner
+
+    @property
+    def receptive(self) -> bool:
+        """Whether messages may be handled now."""
+        return self.life is Life.RUNNING
+
+    def schedule(self) -> None:
+        """Have the dispatcher run this cell."""
+        self.dispatcher.execute(self)
+
+    def reject(self, envelope: Envelope) -> None:
+        """A message that this cell will not handle any more: a dead letter, and a failed ask."""
+        reason = "the recipient was killed" if self.end_reason is EndReason.KILLED else "the recipient has stopped"
+        self.system.dead_letters.reject(envelope, self.ref, reason)
+
+    def reject_signal(self, envelope: Envelope) -> None:
+        """A signal that came too late; only a watcher has to know."""
+        if isinstance(envelope.message, Watch):
+            self.death_watch.on_watch(envelope.message.watcher)
+
+    # Turns
+
+    def run(self) -> None:
+        """Take as many turns as the dispatcher allows at a time. The caller holds the mailbox's claim for this cell."""
+        outer, RUNNING.cell = RUNNING.cell, self
+        try:
+            self.variables.run(self._take_turns)
+            if self.life is Life.ENDING:
+                self.life = Life.ENDED
+                self.release_all()
+                self.announce_end()
+            elif self.end_reason is not None:
+                self._let_go()  # It was killed on another thread in the midst of this.
+        finally:
+            RUNNING.cell = outer
+            self.current = None
+            self.mailbox.release()
+
+    def _take_turns(self) -> None:
+        control, messages = self.mailbox.control, self.mailbox.messages
+        entry: Told | Envelope
+        taken = 0
+        for taken in range(1, self.dispatcher.throughput + 1):
+            try:
+                if control:
+                    entry = control.popleft()
+                elif messages and self.life is _RUNNING:
+                    entry = messages.popleft()
+                else:
+                    taken -= 1
+                    break
+            except IndexError:
+                taken -= 1
+                break  # A kill on another thread has drained the mailbox in this moment.
+            if not isinstance(entry, Envelope):
+                self._told_turn(entry)
+            elif isinstance(entry, SignalEnvelope):
+                self._signal_turn(entry)
+            else:
+                self._message_turn(entry)
+        self.turns += taken
+
+    def _told_turn(self, told: Told) -> None:
+        """The short way of a plain tell that no one observes; what it leaves out is in `_message_turn`."""
+        message = told[0] if isinstance(told, tuple) else told
+        if self.system.observed or type(message) is LeaderSessionMessage:
+            self._message_turn(Envelope.of(told))
+            return
+        behaviour = self.behaviour
+        # Behind the reading of the behaviour, which the burial takes away.
+        if self.end_reason is not None or behaviour is None:
+            self.reject(Envelope.of(told))
+            return
+        self._now = None
+        self.current = told
+        try:
+            behaviour(message)
+        except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
+            self._on_raised(error, Envelope.of(told))
+
+    def _message_turn(self, envelope: Envelope) -> None:
+        recorder = self.system.recorder
+        behaviour = self.behaviour
+        self._now = None
+        if recorder is not None:
+            interceptors.begin_record(self)
+        # Behind the sequence number: so no turn of a killed actor has a higher one than its kill.
+        if self.end_reason is not None or behaviour is None:
+            self.reject(envelope)
+            return
+        self.current = envelope
+        failure = None
+        try:
+            message = envelope.message if type(envelope) is Envelope else envelope.open(self)
+            if type(message) is LeaderSessionMessage:
+                message = interceptors.within_session(self, message, envelope)
+            if message is None or (self.system.hooks and not interceptors.passes_hooks(self, message, envelope)):
+                self.effects = None
+                return
+            outcome = behaviour(message)
+            if outcome is not None and self._suspend(outcome, envelope):
+                return
+        except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
+            failure = self._on_raised(error, envelope)
+        if recorder is not None:
+            interceptors.end_record(self, recorder, envelope, failure)
+        if envelope.reply_to is not None and self._was_killed():
+            envelope.reply_to.refuse("it was killed while it handled the message")
+
+    def _signal_turn(self, envelope: SignalEnvelope) -> None:
+        recorder = self.system.recorder
+        self._now = None
+        self.current = envelope
+        if recorder is not None:
+            interceptors.begin_record(self)
+        if self.end_reason is not None:
+            self.reject_signal(envelope)
+            return
+        failure = Lifecycle(self).obey(envelope)
+        if recorder is not None:
+            interceptors.end_record(self, recorder, envelope, failure)
+
+    def _on_raised(self, error: BaseException, envelope: Envelope) -> SerializedThrowable | None:
+        if self.end_reason is not None:
+            # Killed under its turn, perhaps failed for that reason: no one is left to decide about it.
+            logger.debug("%s raised behind its end", self.ref, exc_info=error)
+            return None
+        failure = self.faults.fail(error)
+        if envelope.reply_to is not None:
+            envelope.reply_to.fail(failure)
+        return failure
+
+    def _suspend(self, outcome: object, envelope: Envelope) -> bool:
+        """Whether the handler has returned a coroutine, with which the turn goes on; on an event loop only."""
+        if envelope.reply_to is not None:
+            envelope.reply_to.refuse_returned(outcome)
+        return False
+
+    def _was_killed(self) -> bool:
+        return self.end_reason is EndReason.KILLED

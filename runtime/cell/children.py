@@ -1,0 +1,69 @@
+"""The children of a cell, in the order of their spawning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flykka.runtime.errors import InvalidActorNameError
+from flykka.runtime.signals import Stop
+
+if TYPE_CHECKING:
+    from flykka.messages.wire.ref import Ref
+    from flykka.runtime.cell.cell import Cell
+
+
+class Children:
+    """A child is here from its spawning until its parent has taken note of its end, as in Akka.
+
+    So what a parent sees of its children changes in its own turns only. Additions and removals hold the tree's lock,
+    under which a kill takes the subtree: others may spawn under `/user` too.
+    """
+
+    __slots__ = ("_by_name", "_dying")
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Cell] = {}
+        self._dying: dict[Cell, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def all(self) -> list[Cell]:
+        """Every child."""
+        return list(self._by_name.values())
+
+    def find(self, ref: Ref) -> Cell | None:
+        """The child behind `ref`; None where it is a child no more, or another incarnation."""
+        child = self._by_name.get(ref.path.rpartition("/")[2])
+        return child if child is not None and child.ref == ref else None
+
+    def add(self, name: str, child: Cell) -> None:
+        """A child was spawned. Raises `InvalidActorNameError` while a living one has the name."""
+        present = self._by_name.get(name)
+        if present is not None:
+            if present.end_reason is None:
+                raise InvalidActorNameError(f"{present.ref} lives: the name {name!r} is not free")
+            # Its end is known, only the note of it is still on the way.
+            self.remove(present)
+        self._by_name[name] = child
+
+    def stop(self, child: Cell) -> None:
+        """Tell a child to stop, once."""
+        if child not in self._dying:
+            self._dying[child] = None
+            child.ref.signal(Stop())
+
+    def expect_end(self, child: Cell) -> None:
+        """A child ends without being told by this cell."""
+        self._dying[child] = None
+
+    def remove(self, child: Cell) -> None:
+        """A child has ended."""
+        self._dying.pop(child, None)
+        if self._by_name.get(child.name) is child:
+            del self._by_name[child.name]
+
+    @property
+    def any_dying(self) -> bool:
+        """Whether a child that was told to stop has not ended yet."""
+        return bool(self._dying)

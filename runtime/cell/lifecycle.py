@@ -1,0 +1,123 @@
+"""The life of a cell, signal by signal: made, stopped behind its children, told of the ends of others."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from flykka.runtime.mailbox.envelope import FailedEnvelope
+from flykka.runtime.signals import (
+    BackoffEnded,
+    Create,
+    DeathWatchNotification,
+    Failed,
+    Recreate,
+    Resume,
+    Stop,
+    Unwatch,
+    Watch,
+)
+
+if TYPE_CHECKING:
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.messages.wire.ref import Ref
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.mailbox.envelope import Envelope
+
+
+class Life(Enum):
+    """Only a RUNNING cell handles messages; every cell handles signals until it has ENDED."""
+
+    STARTING = auto()
+    """The instance is not made yet."""
+    RUNNING = auto()
+    AWAITING = auto()
+    """Waits for what the coroutine awaits that handles a message."""
+    FAILED = auto()
+    """Waits for the parent's directive."""
+    RESTARTING = auto()
+    """Waits for children to end before the new instance is made."""
+    STOPPING = auto()
+    """Waits for children to end before `post_stop`."""
+    ENDING = auto()
+    """`post_stop` has run; the burial comes behind the record of this turn."""
+    ENDED = auto()
+
+
+class Lifecycle:
+    """Carries out the signals of one cell, in its turns."""
+
+    __slots__ = ("_cell",)
+
+    def __init__(self, cell: Cell) -> None:
+        self._cell = cell
+
+    def obey(self, envelope: Envelope) -> SerializedThrowable | None:
+        """Carry out a signal; what making an instance failed with, if it did."""
+        cell = self._cell
+        match envelope.message:
+            case Create():
+                return self._create()
+            case Stop():
+                self._stop()
+            case Failed() as failed:
+                cell.faults.on_failed(failed, envelope.error if isinstance(envelope, FailedEnvelope) else None)
+            case Resume():
+                return cell.faults.resume()
+            case Recreate(delay_ms=delay_ms):
+                return cell.faults.recreate(delay_ms)
+            case BackoffEnded():
+                return cell.faults.on_backoff_ended()
+            case Watch(watcher=watcher):
+                cell.death_watch.on_watch(watcher)
+            case Unwatch(watcher=watcher):
+                cell.death_watch.on_unwatch(watcher)
+            case DeathWatchNotification(ref=ref):
+                return self._on_death(ref, envelope.cause)
+            case unknown:
+                raise TypeError(f"{cell.ref}: {unknown} is no kernel signal")
+        return None
+
+    def _create(self) -> SerializedThrowable | None:
+        cell = self._cell
+        if cell.life is not Life.STARTING:
+            return None
+        try:
+            cell.make_instance().pre_start()
+        except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
+            return cell.faults.fail_to_start(error)
+        cell.life = Life.RUNNING
+        return None
+
+    def _stop(self) -> None:
+        cell = self._cell
+        if cell.life in (Life.STOPPING, Life.ENDING):
+            return
+        with cell.system.cells.lock:
+            # From here on no child is added from any thread, so that none is missed below.
+            cell.life = Life.STOPPING
+        for child in cell.children.all():
+            cell.children.stop(child)
+        self._end_if_childless()
+
+    def _on_death(self, ref: Ref, cause: int | None) -> SerializedThrowable | None:
+        cell = self._cell
+        with cell.system.cells.lock:
+            # In this moment another thread may give the name to the next one, who must not be taken for this one.
+            child = cell.children.find(ref)
+            if child is not None:
+                cell.children.remove(child)
+        if cell.life is Life.STOPPING:
+            self._end_if_childless()
+            return None
+        cell.death_watch.on_notification(ref, cause)
+        return cell.faults.finish_recreate()
+
+    def _end_if_childless(self) -> None:
+        cell = self._cell
+        if len(cell.children):
+            return
+        if cell.instance is not None and not cell.faults.let_go:
+            cell.faults.guarded(cell.instance.post_stop)
+        if cell.system.cells.end(cell):
+            cell.life = Life.ENDING

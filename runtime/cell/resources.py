@@ -1,0 +1,50 @@
+"""What an actor holds outside the kernel, given back when it ends."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from flykka.runtime.cell.cell import Cell
+
+logger = logging.getLogger("flykka.runtime")
+
+
+class SupportsClose(Protocol):
+    """Anything with a `close`."""
+
+    def close(self) -> object:
+        """Give back what is held."""
+
+
+class Resources:
+    """Closed last come, first gone, each exactly once: whoever pops a resource closes it."""
+
+    __slots__ = ("_cell", "_held")
+
+    def __init__(self, cell: Cell) -> None:
+        self._cell = cell
+        self._held: list[SupportsClose] | None = None
+        """None until the first one, for most actors hold nothing."""
+
+    def own(self, resource: SupportsClose) -> None:
+        """Take over `resource`; if the cell has ended in the meantime, close it at once."""
+        if self._held is None:
+            self._held = [resource]
+        else:
+            self._held.append(resource)
+        if self._cell.end_reason is not None:
+            self.close_all()
+
+    def close_all(self) -> None:
+        """Close everything held; a close that fails keeps none of the others from being closed."""
+        while self._held:
+            try:
+                resource = self._held.pop()
+            except IndexError:
+                return  # The other thread of a racing kill was faster.
+            try:
+                resource.close()
+            except BaseException:
+                logger.exception("%s: closing %r failed", self._cell.ref, resource)

@@ -1,0 +1,127 @@
+"""What the actors of a system are at, as values: read from what the cells publish, never asked of an actor.
+
+So it answers also where everything is stuck. What is read while others write is each true for itself, of about the
+same moment: a value more exact would have cost every message something.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.messages.wire.ref import Ref
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.system import ActorSystem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActorSnapshot:
+    """One actor at one moment.
+
+    Args:
+        ref: path and incarnation.
+        actor: the class of its instance; before and between instances, how it is made.
+        state: the word for where it is in its life: `running`, `failed`, `restarting`, ...
+        handles: the class of the message or signal that it handles at this moment.
+        mailbox_size: how many messages wait, and `stashed` how many it has put aside.
+        turns: how many messages and signals it has taken; counted behind each run of turns.
+        turns_per_second: on average since the look before, or since the system began.
+        restarts: how often its instance was replaced.
+        last_failure: what it failed with last, if ever, at `last_failure_ms`.
+        dispatcher: the name in its Props.
+        children: in the order of their spawning.
+    """
+
+    ref: Ref
+    actor: str
+    state: str
+    handles: str | None
+    mailbox_size: int
+    stashed: int
+    turns: int
+    turns_per_second: float
+    restarts: int
+    last_failure: SerializedThrowable | None
+    last_failure_ms: int | None
+    dispatcher: str
+    children: tuple[ActorSnapshot, ...] = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.ref.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemSnapshot:
+    """A system at one moment; `actors` are those under `/user`, with all below them."""
+
+    name: str
+    now_ms: int
+    actors: tuple[ActorSnapshot, ...]
+
+    def __iter__(self) -> Iterator[ActorSnapshot]:
+        """Every actor, parents first."""
+        waiting = list(reversed(self.actors))
+        while waiting:
+            actor = waiting.pop()
+            yield actor
+            waiting.extend(reversed(actor.children))
+
+    def find(self, path: str) -> ActorSnapshot | None:
+        """The actor at `path`."""
+        return next((actor for actor in self if actor.ref.path == path), None)
+
+
+class Inspection:
+    """Makes snapshots of one system, from any thread; keeps of the last one what the rates are made of."""
+
+    def __init__(self, system: ActorSystem) -> None:
+        self._system = system
+        self._lock = threading.Lock()
+        self._looked_ms = system.clock.now_ms()
+        self._turns: dict[Ref, int] = {}
+
+    def look(self) -> SystemSnapshot:
+        """The system now."""
+        with self._lock:
+            now_ms = self._system.clock.now_ms()
+            seconds = (now_ms - self._looked_ms) / 1000
+            children: dict[Cell | None, list[ActorSnapshot]] = {}
+            turns: dict[Ref, int] = {}
+            # Children behind their parents in the tree, so that from the end each one's children are known.
+            for cell in reversed(self._system.cells.living()):
+                below = children.pop(cell, [])
+                below.reverse()
+                turns[cell.ref] = cell.turns
+                taken = cell.turns - self._turns.get(cell.ref, 0)
+                rate = taken / seconds if seconds > 0 else 0.0
+                children.setdefault(cell.parent, []).append(_snapshot(cell, rate, tuple(below)))
+            self._looked_ms, self._turns = now_ms, turns
+        root = children.get(None, [])
+        users = [guardian for each in root for guardian in each.children]
+        actors = tuple(actor for guardian in users for actor in guardian.children)
+        return SystemSnapshot(name=self._system.name, now_ms=now_ms, actors=actors)
+
+
+def _snapshot(cell: Cell, rate: float, children: tuple[ActorSnapshot, ...]) -> ActorSnapshot:
+    instance, stash, failed = cell.instance, cell.stash, cell.faults.last_failure
+    return ActorSnapshot(
+        ref=cell.ref,
+        actor=repr(cell.props) if instance is None else type(instance).__name__,
+        state=cell.life.name.lower(),
+        handles=cell.handles,
+        mailbox_size=len(cell.mailbox.messages),
+        stashed=0 if stash is None else len(stash),
+        turns=cell.turns,
+        turns_per_second=rate,
+        restarts=cell.faults.restarted,
+        last_failure=None if failed is None else failed[1],
+        last_failure_ms=None if failed is None else failed[0],
+        dispatcher=cell.props.dispatcher,
+        children=children,
+    )
