@@ -1,4 +1,4 @@
-"""What can go wrong in the kernel, named for whose fault it is.
+"""Errors of the kernel, named for whose fault they are.
 
 KernelError
 ├── InvalidActorNameError       the spawner: the name is malformed, reserved or taken
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
 
 class KernelError(Exception):
-    """Any failure that the kernel itself reports."""
+    """Base of the failures that the kernel itself reports."""
 
 
 class DurationError(KernelError, ValueError):
-    """A length of time that cannot be read, or that makes no sense where it stands."""
+    """The length of time cannot be read, or makes no sense where it stands."""
 
 
 class TraceError(KernelError, ValueError):
@@ -91,7 +91,7 @@ class AskTimeoutError(KernelError, pykka.Timeout):
 
 
 class AskFailedError(KernelError):
-    """The asked actor raised. `failure` is what, as text: the living exception would keep its frames alive."""
+    """The asked actor raised. `failure` is the exception as text: the living one would keep its frames alive."""
 
     def __init__(self, failure: SerializedThrowable) -> None:
         super().__init__(f"{failure.type_name}: {failure.message}")
@@ -99,7 +99,7 @@ class AskFailedError(KernelError):
 
 
 class ReplyReturnedError(KernelError, TypeError):
-    """The asked actor returned something, as a Pykka actor replies, and told nobody anything."""
+    """The asked actor returned its reply, as Pykka actors do, and told its asker nothing."""
 
 
 class AskCycleError(KernelError):
@@ -170,10 +170,10 @@ class TerminationTimeoutError(KernelError):
 
 
 def serialized(error: BaseException) -> SerializedThrowable:
-    """The text of a living exception, as it may travel and be kept.
+    """Turn a living exception into text that may travel and be kept.
 
-    Where it, or one of its causes however deep, has `suppress_restarts` set, no restart is to be tried because of it
-    (Flink's SuppressRestartsException).
+    Where it, or one of its causes however deep, has `suppress_restarts` set, it forbids a restart (Flink's
+    SuppressRestartsException).
     """
     return SerializedThrowable(
         type_name=type(error).__name__,
@@ -184,7 +184,7 @@ def serialized(error: BaseException) -> SerializedThrowable:
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """The exception and what has caused it, each once: a chain may lead back into itself."""
+    """Return the exception and its causes, each once: a chain may lead back into itself."""
     chain: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None and not any(cause is known for known in chain):

@@ -1,4 +1,4 @@
-"""What the kernel publishes on the event stream."""
+"""Events that the kernel publishes on the event stream."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flykka.messages.wire.ref import Ref
 
 
 class EndReason(StrEnum):
-    """How an actor ended."""
+    """The way in which an actor ended."""
 
     STOPPED = "STOPPED"
     KILLED = "KILLED"
@@ -18,7 +18,7 @@ class EndReason(StrEnum):
 
 @message("kernel.dead_letter")
 class DeadLetter(Message):
-    """kernel -> event stream: `message` found no one to handle it."""
+    """kernel -> event stream: no actor handles `message`."""
 
     message: Message
     sender: Ref | None

@@ -1,4 +1,4 @@
-"""Leader-session fencing: what a former leader says is dropped before any handler sees it."""
+"""Leader-session fencing: messages of a former leader are dropped before any handler sees them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Gateway:
-    """A ref as a leader uses it: what is told carries the leader's session (Flink's gateway)."""
+    """Ref whose messages carry the leader's session (Flink's gateway)."""
 
     __slots__ = ("leader_session_id", "ref")
 
@@ -33,7 +33,7 @@ _NONE: frozenset[LeaderSessionId] = frozenset()
 
 
 class Sessions:
-    """The leader sessions that an actor accepts. None until it says so."""
+    """Leader sessions that an actor accepts; none at first."""
 
     __slots__ = ("_accepted",)
 
@@ -41,11 +41,11 @@ class Sessions:
         self._accepted = _NONE
 
     def accept(self, leader_session_id: LeaderSessionId) -> None:
-        """Let through what is said under this session."""
+        """Accept messages of this session."""
         self._accepted |= {leader_session_id}
 
     def revoke(self, leader_session_id: LeaderSessionId) -> None:
-        """Let it through no more."""
+        """Drop messages of this session."""
         self._accepted -= {leader_session_id}
 
     def clear(self) -> None:
@@ -53,7 +53,7 @@ class Sessions:
         self._accepted = _NONE
 
     def refusal(self, message: LeaderSessionMessage) -> str | None:
-        """Why `message` may not be handled, None where it may."""
+        """Return the reason why `message` may not be handled, None where it may."""
         if message.leader_session_id in self._accepted:
             return None
         accepted = ", ".join(sorted(self._accepted)) or "none"

@@ -1,4 +1,4 @@
-"""How an actor is made: a recipe that the kernel keeps and uses again for every restart."""
+"""Props: recipes of actors, which the kernel keeps and uses again for every restart."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ DispatcherName = Literal["default", "pinned", "loop"]
 
 
 class Props:
-    """A class or factory with its arguments. The arguments are live objects; they never travel in a message.
+    """Actor class or factory with its arguments. The arguments are live objects; they never travel in a message.
 
-    Every restart calls the factory again: what it closes over is shared by all instances of the actor.
+    Every restart calls the factory again: objects that it closes over are shared by all instances of the actor.
     """
 
     __slots__ = ("_args", "_factory", "_kwargs", "dispatcher", "mailbox", "stash_capacity")
@@ -36,7 +36,7 @@ class Props:
 
     @property
     def factory(self) -> Callable[..., Actor]:
-        """The class, or the function that makes the actor."""
+        """The class or function that makes the actor."""
         return self._factory
 
     @property
@@ -47,29 +47,29 @@ class Props:
 
     @property
     def args(self) -> tuple[Any, ...]:
-        """What it is given by position."""
+        """Its arguments by position."""
         return self._args
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """What it is given by name."""
+        """Its arguments by name."""
         return self._kwargs
 
     @property
     def actor_class(self) -> type[Actor]:
-        """The class, or where a function makes the actor `Actor`."""
+        """The class; `Actor` where a function makes the actor."""
         return self._factory if isinstance(self._factory, type) else Actor
 
     @property
     def arguments(self) -> tuple[object, ...]:
-        """What the factory is called with: by position, then by name."""
+        """The arguments of the factory: by position, then by name."""
         return (*self._args, *self._kwargs.values())
 
     def with_dispatcher(self, dispatcher: DispatcherName) -> Props:
-        """The same recipe on another dispatcher.
+        """Return these Props with another dispatcher.
 
-        `pinned` gives the actor a thread of its own, so that it may block. `loop` puts it on the system's event loop,
-        so that its `handle_message` may be a coroutine function; a class that has such a one is there without a word.
+        `pinned` gives the actor a thread for itself, so that it may block. `loop` puts it on the system's event loop:
+        its `handle_message` may be a coroutine function, for which `loop` is the default.
         """
         if dispatcher not in get_args(DispatcherName):
             raise ValueError(f"no dispatcher {dispatcher!r}: there are 'default', 'pinned' and 'loop'")
@@ -80,7 +80,7 @@ class Props:
         return props
 
     def with_mailbox(self, mailbox: MailboxType) -> Props:
-        """The same recipe with another kind of mailbox: one of those in `flykka.runtime.mailbox`."""
+        """Return these Props with another kind of mailbox, such as `BoundedMailbox(1000)`."""
         if not callable(getattr(mailbox, "create", None)):
             raise TypeError(f"no kind of mailbox: {mailbox!r}; it is a value such as BoundedMailbox(1000)")
         props = copy(self)
@@ -88,7 +88,7 @@ class Props:
         return props
 
     def with_stash_capacity(self, capacity: int) -> Props:
-        """The same recipe for actors that stash at most `capacity` messages; one more raises `StashOverflowError`."""
+        """Return these Props with a limit of stashed messages; one more raises `StashOverflowError`."""
         if type(capacity) is not int or capacity < 1:
             raise ValueError(f"the capacity of a stash is a whole number above 0, not {capacity!r}")
         props = copy(self)
@@ -96,9 +96,9 @@ class Props:
         return props
 
     def make(self) -> Actor:
-        """A new instance; called in the actor's own turn."""
+        """Make a new instance; called in the actor's own turn."""
         instance = self._factory(*self._args, **self._kwargs)
-        # What a class makes was looked at when the Props were made; what a function makes shows only now.
+        # A class was checked when the Props were made; what a function makes shows only now.
         if self.dispatcher != "loop" and not isinstance(self._factory, type) and _is_coroutine_actor(instance):
             raise TypeError(f"{type(instance).__name__}.handle_message is a coroutine function: {_ON_THE_LOOP}")
         return instance
@@ -108,7 +108,7 @@ class Props:
 
 
 def require_props(props: object) -> Props:
-    """The Props that `props` are. Raises `TypeError` for what someone may take for them, such as a class."""
+    """Return `props`. Raises `TypeError` where they are none, such as a class."""
     if isinstance(props, Props):
         return props
     raise TypeError(f"an actor is spawned from Props(SomeActor, ...), not from {props!r}")

@@ -1,9 +1,9 @@
 """The cell of an actor whose `handle_message` is a coroutine function: a message at a time, in steps on an event loop.
 
 While a coroutine waits, its cell is AWAITING: messages wait, but signals have turns in between, so that the actor
-watches, supervises its children and can be ended. What would take the instance away from under its coroutine (a stop, a
-restart) cancels the coroutine first, and is obeyed when that has ended. A kill ends the cell at once, as always: the
-coroutine is cancelled too, and what it still says is not heard.
+watches, supervises its children and can be ended. A stop or a restart cancels the coroutine first, and is carried out
+when that has ended. A kill ends the cell at once, as always: the coroutine is cancelled too, and messages that it still
+sends are dropped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class AsyncCell(Cell):
-    """Made for Props whose dispatcher is `loop`. Its turns, and the steps of its coroutines, all run on one thread."""
+    """Cell for Props whose dispatcher is `loop`. Its turns, and the steps of its coroutines, all run on one thread."""
 
     __slots__ = ("_held", "_tasks", "_turn")
 
@@ -45,7 +45,7 @@ class AsyncCell(Cell):
         self._tasks: TaskScope | None = None
 
     def make_instance(self) -> Actor:
-        """A new instance, with a scope for the tasks that it begins."""
+        """Make a new instance, with a scope for the tasks that it starts."""
         self._tasks = TaskScope(self.dispatcher.loop)
         self.resources.own(self._tasks)
         instance = super().make_instance()
@@ -58,34 +58,34 @@ class AsyncCell(Cell):
 
     @property
     def turn_in_hand(self) -> AsyncTurn | None:
-        """The message that a coroutine handles now, or waits within."""
+        """The turn whose coroutine runs or waits now."""
         return self._turn
 
     def tell_time(self) -> int:
-        """The time of this step of the turn. Where nothing recorded tells it, it is an answer to be recorded itself."""
+        """Return the time of this step. Where no recorded event sets it, the reading is recorded itself."""
         if self._now is None and self._turn is not None:
             self._now = self.system.read_clock()
         return self.now()
 
     def forget_time(self) -> None:
-        """Have the clock read again: what this step waited for has taken time."""
+        """Have the clock read again: the wait of this step has taken time."""
         self._now = None
 
     def begin_task(self, task: asyncio.Task[Any]) -> None:
-        """Have a task end with this instance."""
+        """Cancel `task` when this instance ends."""
         if self._tasks is not None:
             self._tasks.add(task)
 
     def is_suspended(self) -> bool:
-        """Whether a coroutine has a message in hand."""
+        """Tell whether a coroutine is handling a message."""
         return self._turn is not None
 
     def is_main_task(self) -> bool:
-        """Whether the task that runs is the one that handles a message."""
+        """Tell whether the running task is the one that handles a message."""
         return self._turn is not None and self._turn.task is asyncio.current_task()
 
     def release_all(self) -> None:
-        """Give back everything; who asked what the coroutine has in hand is told at once."""
+        """Release everything; an ask that the coroutine is handling fails at once."""
         super().release_all()
         turn = self._turn
         if turn is not None:
@@ -94,7 +94,7 @@ class AsyncCell(Cell):
     # Turns
 
     def _told_turn(self, told: Told) -> None:
-        self._message_turn(Envelope.of(told))
+        self._message_turn(Envelope.wrap(told))
 
     def _suspend(self, outcome: object, envelope: Envelope) -> bool:
         if not isinstance(outcome, Awaitable):
@@ -110,7 +110,7 @@ class AsyncCell(Cell):
             if _cancels(envelope, self):
                 turn.cancel()
             return
-        # To a signal the cell is one that runs, and may be left failed by it, with its coroutine in hand.
+        # A signal finds the cell RUNNING, and may leave it FAILED while its coroutine still waits.
         if self.life is Life.AWAITING:
             self.life = Life.RUNNING
         super()._signal_turn(envelope)
@@ -118,30 +118,30 @@ class AsyncCell(Cell):
             self.life = Life.AWAITING
 
     def may_begin(self, turn: AsyncTurn) -> bool:
-        """Whether the turn may take its first step. If not, its message has gone where it would be without the turn."""
+        """Tell whether the turn may take its first step. If not, its message is rejected or queued again."""
         if self.end_reason is not None:
             self.reject(turn.envelope)
         elif turn.cancelled or self.is_told_to_end():
             self.mailbox.prepend([turn.envelope.stashed(self)])
         else:
             return True
-        self._go_back()
+        self._resume_messages()
         return False
 
     def is_told_to_end(self) -> bool:
-        """Whether a stop or a restart waits to be obeyed that is not the actor's own doing."""
+        """Tell whether a stop or a restart that the actor did not ask for waits in the control lane."""
         control = self.mailbox.control
         return bool(control) and any(_cancels(signal, self) for signal in tuple(control))
 
-    def surround(self, turn: AsyncTurn) -> None:
-        """Put everything in place that code of the turn sees of its cell."""
+    def install_turn(self, turn: AsyncTurn) -> None:
+        """Set the fields of the cell that code of the turn reads."""
         self.current = turn.envelope
         self.sequence = turn.sequence
         self.effects = turn.effects
         self._now = None if turn.has_begun else turn.began_ms
 
     def end_turn(self, turn: AsyncTurn, error: BaseException | None) -> None:
-        """The coroutine of the turn has ended; called in its last step."""
+        """Record the end of the turn's coroutine; called in its last step."""
         failure = None if error is None else self._on_ended_by(error, turn)
         recorder = self.system.recorder
         if recorder is not None and turn.sequence is not None:
@@ -150,11 +150,11 @@ class AsyncCell(Cell):
         if self._was_killed():
             self._refuse_killed(turn)
         if self.receive_timeout is not None:
-            self.receive_timeout.hear(turn.envelope.message)
-        self._go_back()
+            self.receive_timeout.on_message(turn.envelope.message)
+        self._resume_messages()
 
-    def _go_back(self) -> None:
-        """Take messages again, behind what was held."""
+    def _resume_messages(self) -> None:
+        """Handle messages again, after the signals that were held."""
         self._turn = None
         if self.life is Life.AWAITING:
             self.life = Life.RUNNING
@@ -177,7 +177,7 @@ class AsyncCell(Cell):
             return None
         if self.life is not Life.FAILED:
             return self._on_raised(error, turn.envelope)
-        # The parent decides already, about a child's failure that went further up.
+        # The parent is deciding already: a child's failure was escalated.
         failure = self.faults.report(error)
         if reply_to is not None:
             reply_to.fail(failure)
@@ -185,7 +185,7 @@ class AsyncCell(Cell):
 
 
 def _cancels(signal: SignalEnvelope, cell: AsyncCell) -> bool:
-    # An actor that stops itself does what it still has to do.
+    # An actor that stops itself finishes its coroutine first.
     return isinstance(signal.message, Stop | Recreate) and signal.sender != cell.ref
 
 

@@ -1,4 +1,4 @@
-"""One message in the hands of a coroutine, from its first step to its last one."""
+"""The handling of one message by a coroutine, from its first step to its last."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class AsyncTurn:
-    """A turn in steps: a signal may have its turn between two of them, so each puts this turn's surroundings in place.
+    """Turn in steps. Signals may have turns between two of them, so each step sets the cell's fields again.
 
     The time of a turn is read once a step: it stands still while the coroutine runs, and moves while it waits.
     """
@@ -41,43 +41,43 @@ class AsyncTurn:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the kernel cancelled the coroutine, so that its cancellation is no failure."""
+        """Tells whether the kernel cancelled the coroutine, so that its cancellation is no failure."""
         return self._cancelled
 
     @property
     def has_begun(self) -> bool:
-        """Whether the coroutine has taken a step: its first one is of the moment in which the message was taken."""
+        """Tells whether the coroutine has taken a step; the first one has the time at which the message was dequeued."""
         return self._started
 
     def cancel(self) -> None:
-        """Cancel the coroutine, once, where it waits; one that has not begun will not begin."""
+        """Cancel the coroutine, once, where it waits; one that has not started never will."""
         if not self._cancelled:
             self._cancelled = True
             if self._started:
                 self.task.cancel()
 
     def enter(self) -> Cell | None:
-        """A step begins. Returns whose turn the thread was in."""
+        """Enter a step. Returns the cell whose turn the thread was in."""
         outer = RUNNING.cell
         RUNNING.cell = None if self.over else self.cell
         if not self.over:
-            self.cell.surround(self)
+            self.cell.install_turn(self)
         return outer
 
     def leave(self, outer: Cell | None) -> None:
-        """A step is over."""
+        """Leave a step."""
         self.cell.effects = None
         self.cell.current = None
         RUNNING.cell = outer
 
     def step(self, coroutine: Coroutine[Any, Any, Any], go_on: Callable[..., object], *args: object) -> object:
-        """Take a step of the main coroutine: what it waits for. Raises `StopIteration` behind the last one."""
+        """Take a step of the main coroutine; returns what it awaits, raises `StopIteration` after the last step."""
         outer = self.enter()
         try:
             if not self._started:
-                self._begin(coroutine)
+                self._take_first_step(coroutine)
             elif not self._cancelled and self.cell.is_told_to_end():
-                # Signals overtake: what the coroutine waited for may have ended in the same stop of the system.
+                # Signals overtake: the awaited future may have ended in the same stop of the system.
                 self._cancelled = True
                 go_on, args = coroutine.throw, (asyncio.CancelledError(),)
             if self._cancelled:
@@ -91,7 +91,7 @@ class AsyncTurn:
             self.leave(outer)
 
     def _go_on_cancelled(self, go_on: Callable[..., object], *args: object) -> object:
-        """A step behind a signal. Where that has ended a wait that is not the kernel's, the record says so as well."""
+        """Take a step after a cancel, and record the cancelled wait where it was none of the kernel's own."""
         place = 0 if self.effects is None else len(self.effects)
         try:
             return go_on(*args)
@@ -102,7 +102,7 @@ class AsyncTurn:
                 if not noted or noted[0][0] != "awaited":
                     self.effects.insert(place, cancelled_wait(self.cell))
 
-    def _begin(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+    def _take_first_step(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         self._started = True
         if not self.cell.may_begin(self):
             self.over = True
@@ -111,7 +111,7 @@ class AsyncTurn:
             raise StopIteration
 
     def _failure_of(self, end: BaseException) -> BaseException | None:
-        """What the coroutine failed with, None where it has returned as it should."""
+        """Return the error that the coroutine ended with, None where it returned as it should."""
         reply_to = self.envelope.reply_to
         if not isinstance(end, StopIteration):
             return end
@@ -129,7 +129,7 @@ class AsyncTurn:
 
 
 class _TurnSteps(Steps):
-    """The steps of the coroutine that `handle_message` has returned."""
+    """Steps of the coroutine that `handle_message` returned."""
 
     def send(self, value: Any) -> Any:
         return self._turn.step(self._coroutine, self._coroutine.send, value)

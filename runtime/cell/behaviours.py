@@ -1,4 +1,4 @@
-"""What handles the messages of an actor, where that changes while it lives: `become` and `unbecome`."""
+"""Behaviours of an actor that change while it lives: `become` and `unbecome`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Behaviour = Callable[["Message"], object]
 
 
 def refuse_behaviour(behaviour: Behaviour, cell: Cell) -> None:
-    """Raise `TypeError` for what cannot handle a message of this cell."""
+    """Raise `TypeError` where `behaviour` cannot handle a message of this cell."""
     if not callable(behaviour):
         raise TypeError(f"{cell.ref} cannot become {behaviour!r}: a behaviour is a function of the message")
     if iscoroutinefunction(behaviour) and not cell.on_loop:
@@ -26,7 +26,7 @@ def refuse_behaviour(behaviour: Behaviour, cell: Cell) -> None:
 
 
 class Behaviours:
-    """The behaviours of one instance, the one in hand on top (Akka's behaviour stack). A restart forgets them."""
+    """Stack of an instance's behaviours, the current one on top (Akka's behaviour stack). A restart drops it."""
 
     __slots__ = ("_cell", "_first", "_stack")
 
@@ -37,18 +37,18 @@ class Behaviours:
 
     @property
     def top(self) -> Behaviour:
-        """The one in hand."""
+        """The current behaviour."""
         return self._stack[-1]
 
     def become(self, behaviour: Behaviour, discard_old: bool) -> None:
-        """Put `behaviour` on top, in the place of the one in hand or above it."""
+        """Push `behaviour`, in the place of the current one or above it."""
         if discard_old:
             self._stack.pop()
         self._stack.append(behaviour)
         self._cell.behave(behaviour)
 
     def unbecome(self) -> None:
-        """Take the top away; under the last one there is `handle_message`."""
+        """Pop the current behaviour; below the last one is `handle_message`."""
         self._stack.pop()
         if not self._stack:
             self._stack.append(self._first)

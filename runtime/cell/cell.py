@@ -1,14 +1,14 @@
 """The cell: what stays of an actor when its instance is replaced (Akka's ActorCell). It is the Pykka actor.
 
-Rules of the house:
+Rules:
 
-- The state of a cell is touched in its own turns only. Whoever wants something of it sends a signal.
+- The state of a cell is touched in its own turns only. Other cells and threads send it signals.
 - Except a kill, which may come from any thread at any moment: it sets `end_reason` under the tree's lock, and
-  from then on the cell has no effects. So each effect looks at `end_reason` first, and what is handed over in the same
-  moment (a resource, a watcher, an alarm) is looked at again behind the handing over.
-- Whoever sets `end_reason` buries the cell, and no one else.
+  from then on the cell has no effects. So each effect checks `end_reason` first, and a hand-over in the same moment
+  (of a resource, a watcher, an alarm) checks it once more afterwards.
+- The thread that sets `end_reason` releases the cell, and no other.
 
-What is not here: lifecycle, children, death watch, faults, timers and resources have files of their own.
+Lifecycle, children, death watch, faults, timers and resources are parts in files beside this one.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("flykka.runtime")
 
-# Looked up for every turn, which a member of an Enum is not made for.
+# Looked up for every turn: an Enum member is slow to reach.
 _RUNNING = Life.RUNNING
 
 
 class Cell(pykka.Actor):
-    """One actor for the whole of its life, restarts included; `ref.incarnation` tells it from others at its path."""
+    """Actor for the whole of its life, restarts included; `ref.incarnation` tells it from others at its path."""
 
     __slots__ = (
         "_death_watch",
@@ -95,24 +95,24 @@ class Cell(pykka.Actor):
     )
 
     on_loop = False
-    """Whether its thread is an event loop, which it shares and must not block."""
+    """Tells whether its thread is an event loop, which it shares and must not block."""
 
     death_watch = LazyPart(DeathWatch)
     timers = LazyPart(Timers)
     resources = LazyPart(Resources)
     sessions = LazyPart(lambda _: Sessions())
-    seeded_random = LazyPart(SeededRandom.of)
+    seeded_random = LazyPart(SeededRandom.for_cell)
 
     def __init__(
         self, system: ActorSystem, parent: Cell | None, props: Props, name: str, path: str, incarnation: int
     ) -> None:
-        # Pykka's initialiser would make a random urn, an Event and a ref of its own; these four stand in for them.
+        # Pykka's initialiser would make a random urn, an Event and a ref; these four stand in for them.
         self.system = system
         self.termination = Termination(system.driver)
         self.mailbox = system.mailbox(self, props, path)
         self.ref = ActorRef(system, path, incarnation, self.mailbox)
         self.actor_urn = self.ref.actor_urn
-        self.actor_inbox = self.mailbox  # type: ignore[assignment]  # Takes the kernel's envelopes only.
+        self.actor_inbox = self.mailbox  # type: ignore[assignment]  # Accepts the kernel's envelopes only.
         self.actor_stopped = self.termination  # type: ignore[assignment]  # Answers as an Event does.
         self._actor_ref = self.ref
 
@@ -124,12 +124,12 @@ class Cell(pykka.Actor):
         self.end_reason: EndReason | None = None
         self.instance: Actor | None = None
         self.behaviour: Behaviour | None = None
-        """What handles the next message; None where there is no instance."""
+        """Handles the next message; None where there is no instance."""
         self.children = Children()
         self.faults = FaultHandling(self)
         self.current: Told | Envelope | None = None
-        """The message or signal in hand."""
-        # What few actors need is made when it is first used.
+        """The message or signal that is being handled."""
+        # Parts that few actors need are made when they are first used.
         self.behaviours: Behaviours | None = None
         self.stash: Stash | None = None
         self.receive_timeout: ReceiveTimeoutTask | None = None
@@ -167,7 +167,7 @@ class Cell(pykka.Actor):
 
     @property
     def sender(self) -> Ref | None:
-        """Who told what is in hand."""
+        """The sender of the message that is being handled."""
         current = self.current
         if type(current) is tuple:
             return current[1]
@@ -175,20 +175,20 @@ class Cell(pykka.Actor):
 
     @property
     def handles(self) -> str | None:
-        """The class of the message or signal in hand; readable from any thread."""
+        """The class of the message or signal that is being handled; readable from any thread."""
         current = self.current
-        return None if current is None else type(Envelope.of(current).message).__name__
+        return None if current is None else type(Envelope.wrap(current).message).__name__
 
     def now(self) -> int:
-        """The time of this turn, read once."""
+        """Return the time of this turn, read once."""
         if self._now is None:
             self._now = self.system.clock.now_ms()
         return self._now
 
-    tell_time = now  # For the actor itself: what a coroutine reads between its waits is recorded.
+    tell_time = now  # For the actor itself; a coroutine's readings between its waits are recorded.
 
     def may_effect(self, *effect: object) -> bool:
-        """Note an effect of the turn in hand; False where the cell has ended, so that it must not come about."""
+        """Note an effect of this turn; False where the cell has ended, so that the effect must not take place."""
         if self.end_reason is not None:
             return False
         if self.effects is not None:
@@ -198,7 +198,7 @@ class Cell(pykka.Actor):
     # Life
 
     def start(self) -> None:  # type: ignore[override]  # Pykka's `start` is a constructor; ours works on the made cell.
-        """Make the instance, in a turn of its own. One that can have no thread is no actor: it does not stay behind."""
+        """Have the instance made, in a first turn. A cell that gets no thread is killed."""
         try:
             self._start_actor_loop()
         except BaseException:
@@ -206,7 +206,7 @@ class Cell(pykka.Actor):
             raise
 
     def make_instance(self) -> Actor:
-        """A new instance with its context."""
+        """Make a new instance with its context."""
         instance = self.props.make()
         if not isinstance(instance, Actor):
             raise TypeError(f"{self.props} made a {type(instance).__name__}, which is no flykka.runtime.actor.Actor")
@@ -217,25 +217,25 @@ class Cell(pykka.Actor):
         return instance
 
     def behave(self, behaviour: Behaviour) -> None:
-        """Have `behaviour` handle the messages from now on."""
+        """Handle messages with `behaviour` from now on."""
         timeout = self.receive_timeout
-        self.behaviour = behaviour if timeout is None else timeout.around(behaviour)
+        self.behaviour = behaviour if timeout is None else timeout.wrap(behaviour)
 
     def begin_task(self, task: Task[Any]) -> None:
-        """Have a task of an event loop end with the instance; nothing to do where there is no loop."""
+        """Cancel a task of an event loop with the instance; nothing to do where there is no loop."""
 
     def is_main_task(self) -> bool:
-        """Whether the task that runs is the one that handles a message; never where there is no loop."""
+        """Tell whether the running task handles a message; never where there is no loop."""
         return False
 
     def release_all(self) -> None:
-        """Give back everything the cell holds; what still waits in its mailbox becomes dead letters."""
-        self._let_go()
+        """Release everything the cell holds; messages that wait in its mailbox become dead letters."""
+        self._release_parts()
         self.mailbox.close()
         registry.unregister(self.ref)
 
-    def _let_go(self) -> None:
-        """Everything that a turn may have taken, also one that has gone on behind a kill."""
+    def _release_parts(self) -> None:
+        """Release the parts that a turn may have acquired, also one that went on after a kill."""
         if self.stash is not None:
             self.stash.reject_all()
         if self._timers is not None:
@@ -248,18 +248,18 @@ class Cell(pykka.Actor):
         self.instance = self.behaviour = self.behaviours = None
 
     def announce_end(self) -> None:
-        """Tell parent, watchers, event stream, and whoever waits for the end."""
+        """Tell parent, watchers, event stream and termination future that the cell has ended."""
         assert self.end_reason is not None
         self.death_watch.announce()
         self.system.event_stream.publish(ActorTerminated(ref=self.ref, reason=self.end_reason))
         self.dispatcher.release()
         self.termination.set()
 
-    # What the mailbox asks of its owner
+    # The mailbox's owner
 
     @property
     def receptive(self) -> bool:
-        """Whether messages may be handled now."""
+        """Tells whether messages may be handled now."""
         return self.life is Life.RUNNING
 
     def schedule(self) -> None:
@@ -267,19 +267,19 @@ class Cell(pykka.Actor):
         self.dispatcher.execute(self)
 
     def reject(self, envelope: Envelope) -> None:
-        """A message that this cell will not handle any more: a dead letter, and a failed ask."""
+        """Make a message that comes too late a dead letter, and fail its ask."""
         reason = "the recipient was killed" if self.end_reason is EndReason.KILLED else "the recipient has stopped"
         self.system.dead_letters.reject(envelope, self.ref, reason)
 
     def reject_signal(self, envelope: Envelope) -> None:
-        """A signal that came too late; only a watcher has to know."""
+        """Answer a signal that comes too late; only a watcher has to know."""
         if isinstance(envelope.message, Watch):
             self.death_watch.on_watch(envelope.message.watcher)
 
     # Turns
 
     def run(self) -> None:
-        """Take as many turns as the dispatcher allows at a time. The caller holds the mailbox's claim for this cell."""
+        """Run as many turns as the dispatcher allows at a time. The caller holds the mailbox's claim for this cell."""
         outer, RUNNING.cell = RUNNING.cell, self
         try:
             self.variables.run(self._take_turns)
@@ -288,7 +288,7 @@ class Cell(pykka.Actor):
                 self.release_all()
                 self.announce_end()
             elif self.end_reason is not None:
-                self._let_go()  # It was killed on another thread in the midst of this.
+                self._release_parts()  # It was killed on another thread during the run.
         finally:
             RUNNING.cell = outer
             self.current = None
@@ -309,7 +309,7 @@ class Cell(pykka.Actor):
                     break
             except IndexError:
                 taken -= 1
-                break  # A kill on another thread has drained the mailbox in this moment.
+                break  # A kill on another thread has drained the mailbox meanwhile.
             if not isinstance(entry, Envelope):
                 self._told_turn(entry)
             elif isinstance(entry, SignalEnvelope):
@@ -319,22 +319,22 @@ class Cell(pykka.Actor):
         self.turns += taken
 
     def _told_turn(self, told: Told) -> None:
-        """The short way of a plain tell that no one observes; what it leaves out is in `_message_turn`."""
+        """Handle a plain tell that no recorder or hook observes: the fast path of `_message_turn`."""
         message = told[0] if isinstance(told, tuple) else told
         if self.system.observed or type(message) is LeaderSessionMessage:
-            self._message_turn(Envelope.of(told))
+            self._message_turn(Envelope.wrap(told))
             return
         behaviour = self.behaviour
-        # Behind the reading of the behaviour, which the burial takes away.
+        # After the behaviour was read, which a release sets to None.
         if self.end_reason is not None or behaviour is None:
-            self.reject(Envelope.of(told))
+            self.reject(Envelope.wrap(told))
             return
         self._now = None
         self.current = told
         try:
             behaviour(message)
         except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
-            self._on_raised(error, Envelope.of(told))
+            self._on_raised(error, Envelope.wrap(told))
 
     def _message_turn(self, envelope: Envelope) -> None:
         recorder = self.system.recorder
@@ -342,7 +342,7 @@ class Cell(pykka.Actor):
         self._now = None
         if recorder is not None:
             interceptors.begin_record(self)
-        # Behind the sequence number: so no turn of a killed actor has a higher one than its kill.
+        # After the sequence number is drawn: so no turn of a killed actor has a higher one than its kill.
         if self.end_reason is not None or behaviour is None:
             self.reject(envelope)
             return
@@ -374,14 +374,14 @@ class Cell(pykka.Actor):
         if self.end_reason is not None:
             self.reject_signal(envelope)
             return
-        failure = Lifecycle(self).obey(envelope)
+        failure = Lifecycle(self).on_signal(envelope)
         if recorder is not None:
             interceptors.end_record(self, recorder, envelope, failure)
 
     def _on_raised(self, error: BaseException, envelope: Envelope) -> SerializedThrowable | None:
         if self.end_reason is not None:
-            # Killed under its turn, perhaps failed for that reason: no one is left to decide about it.
-            logger.debug("%s raised behind its end", self.ref, exc_info=error)
+            # Killed during its turn, and perhaps failed for that reason: no parent decides about it.
+            logger.debug("%s raised after its end", self.ref, exc_info=error)
             return None
         failure = self.faults.fail(error)
         if envelope.reply_to is not None:
@@ -389,7 +389,7 @@ class Cell(pykka.Actor):
         return failure
 
     def _suspend(self, outcome: object, envelope: Envelope) -> bool:
-        """Whether the handler has returned a coroutine, with which the turn goes on; on an event loop only."""
+        """Go on with the turn in a coroutine that the handler returned; False where it cannot, off an event loop."""
         if envelope.reply_to is not None:
             envelope.reply_to.refuse_returned(outcome)
         return False

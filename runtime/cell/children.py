@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class Children:
-    """A child is here from its spawning until its parent has taken note of its end, as in Akka.
+    """Children of a cell, each from its spawning until the parent has handled its end, as in Akka.
 
-    So what a parent sees of its children changes in its own turns only. Additions and removals hold the tree's lock,
-    under which a kill takes the subtree: others may spawn under `/user` too.
+    So the children that a parent sees change in its own turns only. Additions and removals hold the tree's lock, under
+    which a kill removes the subtree: other actors may spawn under `/user` too.
     """
 
     __slots__ = ("_by_name", "_dying")
@@ -29,21 +29,21 @@ class Children:
         return len(self._by_name)
 
     def all(self) -> list[Cell]:
-        """Every child."""
+        """Return every child."""
         return list(self._by_name.values())
 
     def find(self, ref: Ref) -> Cell | None:
-        """The child behind `ref`; None where it is a child no more, or another incarnation."""
+        """Return the child behind `ref`; None where it has ended, or is another incarnation."""
         child = self._by_name.get(ref.path.rpartition("/")[2])
         return child if child is not None and child.ref == ref else None
 
     def add(self, name: str, child: Cell) -> None:
-        """A child was spawned. Raises `InvalidActorNameError` while a living one has the name."""
+        """Add a spawned child. Raises `InvalidActorNameError` while a living one has the name."""
         present = self._by_name.get(name)
         if present is not None:
             if present.end_reason is None:
                 raise InvalidActorNameError(f"{present.ref} lives: the name {name!r} is not free")
-            # Its end is known, only the note of it is still on the way.
+            # It has ended; the parent has not handled the notification yet.
             self.remove(present)
         self._by_name[name] = child
 
@@ -54,16 +54,16 @@ class Children:
             child.ref.signal(Stop())
 
     def expect_end(self, child: Cell) -> None:
-        """A child ends without being told by this cell."""
+        """Note that a child ends without being told by this cell."""
         self._dying[child] = None
 
     def remove(self, child: Cell) -> None:
-        """A child has ended."""
+        """Remove a child that has ended."""
         self._dying.pop(child, None)
         if self._by_name.get(child.name) is child:
             del self._by_name[child.name]
 
     @property
     def any_dying(self) -> bool:
-        """Whether a child that was told to stop has not ended yet."""
+        """Tells whether a child that was told to stop has not ended yet."""
         return bool(self._dying)

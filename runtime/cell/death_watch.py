@@ -1,4 +1,4 @@
-"""DeathWatch: whom a cell watches, and who watches it. Every watch ends in exactly one message, or in an unwatch."""
+"""DeathWatch: the refs that a cell watches, and its watchers. Every watch ends in one message, or in an unwatch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class DeathWatch:
-    """The watcher's side sees to "exactly once", so that the watched side may notify twice where a kill races it."""
+    """Both sides of DeathWatch. The watcher's deduplicates: the watched side may notify twice where a kill races it."""
 
     __slots__ = ("_cell", "_queued", "_watchers", "_watching")
 
@@ -26,7 +26,7 @@ class DeathWatch:
         self._watchers: dict[Ref, None] = {}
 
     def watch(self, ref: Ref, message: Message | None) -> None:
-        """Have the end of `ref` told, as `Terminated` or as `message`. Watching again replaces the message."""
+        """Watch `ref`: its end arrives as `Terminated` or as `message`. Watching again replaces the message."""
         if ref == self._cell.ref:
             return
         if ref in self._queued:
@@ -38,43 +38,43 @@ class DeathWatch:
             self._living(ref).signal(Watch(watcher=self._cell.ref))
 
     def unwatch(self, ref: Ref) -> None:
-        """Tell no more about `ref`, not even what already waits in the mailbox."""
+        """Stop watching `ref`; a notification that already waits in the mailbox is dropped too."""
         self._queued.pop(ref, None)
         if ref in self._watching:
             del self._watching[ref]
             self._living(ref).signal(Unwatch(watcher=self._cell.ref))
 
     def on_notification(self, ref: Ref, cause: int | None) -> None:
-        """`ref` has ended: queue the news behind what it told before, if it is still wanted."""
+        """Queue the end of `ref` behind the messages it sent before, if it is still watched."""
         if ref in self._watching:
             message = self._queued[ref] = self._watching.pop(ref)
-            news = Terminated(ref=ref) if message is None else message
-            self._cell.mailbox.put(TerminatedEnvelope(news, ref, cause))
+            ended = Terminated(ref=ref) if message is None else message
+            self._cell.mailbox.put(TerminatedEnvelope(ended, ref, cause))
 
     def accept(self, ref: Ref) -> Message | None:
-        """The queued news of `ref`, None where it was unwatched in the meantime."""
+        """Return the queued notification of `ref`, None where it was unwatched in the meantime."""
         if ref not in self._queued:
             return None
         message = self._queued.pop(ref)
         return Terminated(ref=ref) if message is None else message
 
     def requeue(self, ref: Ref, message: Message) -> None:
-        """The news of `ref` were accepted and put aside: they wait once more."""
+        """Queue the notification of `ref` again: it was accepted and stashed."""
         self._queued[ref] = None if isinstance(message, Terminated) else message
 
     def on_watch(self, watcher: Ref) -> None:
-        """Another cell wants to know of my end."""
+        """Add a watcher."""
         self._watchers[watcher] = None
         if self._cell.end_reason is not None:
-            # A kill on another thread may have read the watchers already.
+            # A kill on another thread may have notified the watchers already.
             self._notify(watcher)
 
     def on_unwatch(self, watcher: Ref) -> None:
-        """Another cell does not want to know any more."""
+        """Remove a watcher."""
         self._watchers.pop(watcher, None)
 
     def announce(self) -> None:
-        """I have ended: tell my parent and everyone who watches me."""
+        """Notify the parent and every watcher that this cell has ended."""
         parent = self._cell.parent
         if parent is not None:
             self._notify(parent.ref)

@@ -1,10 +1,10 @@
-"""What happens when an actor raises: the failed cell stands still, its parent decides (Akka's FaultHandling).
+"""Supervision of an actor that raises: the failed cell is suspended, its parent decides (Akka's FaultHandling).
 
 1. The failed cell handles no message until a directive comes; signals go on.
 2. Told or asked makes no difference: the parent decides either way, and an asker gets the failure too.
 3. A failure is compared by incarnation, so that an old one cannot restart a new child of the same name.
 4. Any BaseException is a failure of this actor and of nothing else.
-5. An instance has its last hook once: `pre_restart` where it is replaced, `post_stop` where the actor ends.
+5. The last hook of an instance runs once: `pre_restart` where it is replaced, `post_stop` where the actor ends.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class FaultHandling:
-    """Both sides of supervision for one cell: as the child that failed, and as the parent that decides."""
+    """Both sides of supervision for a cell: as the child that failed, and as the parent that decides."""
 
     __slots__ = (
         "_backoff",
@@ -44,31 +44,31 @@ class FaultHandling:
         "_unstarted",
         "error",
         "last_failure",
-        "let_go",
+        "pre_restart_ran",
         "restarted",
     )
 
     def __init__(self, cell: Cell) -> None:
         self._cell = cell
         self._backoff: Alarm | None = None
-        """Rings when the delay before the new instance is over."""
+        """Alarm of the end of the delay before the new instance."""
         self._escalated: tuple[Cell, ...] = ()
-        """Children whose failures went further up; they stand still until this cell's own parent has decided."""
+        """Children whose failures were escalated; they are suspended until this cell's own parent has decided."""
         self._unstarted = False
-        """Whether the last instance could not be made or not be started."""
+        """Set where the last instance could not be made or not be started."""
         self.error: BaseException | None = None
-        """What the cell failed with; stays put until the parent has decided."""
-        self.let_go = False
-        """Whether the instance had its `pre_restart`, and waits only for its successor."""
+        """The error of the failed cell, until the parent has decided."""
+        self.pre_restart_ran = False
+        """Set once `pre_restart` has run: the instance is about to be replaced."""
         self._history: RestartHistory | None = None
         self.restarted = 0
-        """How often the instance was replaced."""
+        """Number of times that the instance was replaced."""
         self.last_failure: tuple[int, SerializedThrowable] | None = None
-        """When (ms) the actor failed last, and with what; for inspection."""
+        """Time (ms) and text of the last failure; for inspection."""
 
     @property
     def history(self) -> RestartHistory:
-        """The parent's notes on its restarts, made when the first one is decided on."""
+        """Restarts of this cell as its parent counts them, made at the first one."""
         if self._history is None:
             self._history = RestartHistory()
         return self._history
@@ -76,7 +76,7 @@ class FaultHandling:
     # The child that fails
 
     def fail(self, error: BaseException) -> SerializedThrowable:
-        """Stand still and let the parent decide; the failure as text."""
+        """Suspend the cell and let the parent decide. Returns the failure as text."""
         cell = self._cell
         failure = self.report(error)
         if cell.end_reason is None and cell.life not in (Life.STOPPING, Life.ENDING):
@@ -88,7 +88,7 @@ class FaultHandling:
         return failure
 
     def report(self, error: BaseException) -> SerializedThrowable:
-        """Make a failure known, in the log and on the event stream."""
+        """Report a failure, in the log and on the event stream."""
         cell = self._cell
         failure = serialized(error)
         self.last_failure = (cell.now(), failure)
@@ -96,15 +96,15 @@ class FaultHandling:
         cell.system.event_stream.publish(ActorFailed(ref=cell.ref, failure=failure))
         return failure
 
-    def guarded(self, hook: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Run a hook on the way out. If it fails this is made known, and the way goes on."""
+    def run_hook(self, hook: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Run a hook of an instance that ends. A failure of the hook is reported, and the end goes on."""
         try:
             hook(*args, **kwargs)
         except BaseException as error:  # noqa: BLE001 - reported, not swallowed.
             self.report(error)
 
     def resume(self) -> SerializedThrowable | None:
-        """Go on with the instance as it is; where there is none that has started, make one, as Akka does."""
+        """Go on with the instance as it is; where none has started, make one, as Akka does."""
         if self._cell.life is not Life.FAILED:
             return None
         if self._unstarted:
@@ -113,12 +113,12 @@ class FaultHandling:
         escalated, self._escalated = self._escalated, ()
         self._cell.life = Life.RUNNING
         for child in escalated:
-            # The failure was this child's in the first place, and it still waits.
+            # The failure was this child's in the first place, and it is still suspended.
             child.ref.signal(Resume())
         return None
 
     def recreate(self, delay_ms: int) -> SerializedThrowable | None:
-        """Let the old instance go; the new one is made when its children have ended and the delay is over."""
+        """Drop the old instance; the new one is made when its children have ended and the delay is over."""
         cell = self._cell
         if cell.life not in (Life.FAILED, Life.RUNNING):
             return None
@@ -126,8 +126,8 @@ class FaultHandling:
         cell.timers.cancel_all()
         cell.sessions.clear()
         if cell.instance is not None:
-            self.guarded(cell.instance.pre_restart, self.error)
-        self.let_go = True
+            self.run_hook(cell.instance.pre_restart, self.error)
+        self.pre_restart_ran = True
         if cell.stash is not None:
             cell.stash.unstash_all()
         cell.resources.close_all()
@@ -136,17 +136,17 @@ class FaultHandling:
         return self.finish_recreate()
 
     def on_backoff_ended(self) -> SerializedThrowable | None:
-        """The delay is over."""
+        """Make the new instance: the delay is over."""
         self._backoff = None
         return self.finish_recreate()
 
     def cancel_backoff(self) -> None:
-        """There will be no new instance."""
+        """Cancel the delay: there will be no new instance."""
         if self._backoff is not None:
             self._backoff.cancel()
 
     def finish_recreate(self) -> SerializedThrowable | None:
-        """Make the new instance, where one is due and nothing is left to wait for."""
+        """Make the new instance, if a restart is due and neither children nor delay are left to wait for."""
         cell = self._cell
         if cell.life is not Life.RESTARTING or cell.children.any_dying or self._backoff is not None:
             return None
@@ -155,26 +155,26 @@ class FaultHandling:
         survivors = cell.children.all()
         was_made, cell.instance, cell.behaviour = cell.instance is not None, None, None
         try:
-            self._begin_anew(cell.make_instance(), error, was_made)
+            self._start_instance(cell.make_instance(), error, was_made)
         except BaseException as failure:  # noqa: BLE001 - any failure is the parent's to judge.
             return self.fail_to_start(failure)
         cell.life = Life.RUNNING
         self._unstarted = False
         self.restarted += 1
         for child in survivors:
-            # As in Akka, the children that `pre_restart` has kept begin anew with their parent.
+            # As in Akka, the children that `pre_restart` kept are restarted with their parent.
             child.ref.signal(Recreate())
         return None
 
     def fail_to_start(self, cause: BaseException) -> SerializedThrowable:
-        """The instance could not be made, or not be started."""
+        """Fail the cell: the instance could not be made, or not be started."""
         self._unstarted = True
         error = ActorInitializationError(f"{self._cell.ref} could not start: {cause!r}")
         error.__cause__ = cause
         return self.fail(error)
 
-    def _begin_anew(self, instance: Actor, error: BaseException | None, was_made: bool) -> None:
-        self.let_go = False
+    def _start_instance(self, instance: Actor, error: BaseException | None, was_made: bool) -> None:
+        self.pre_restart_ran = False
         if was_made:
             instance.post_restart(error)
         else:
@@ -191,7 +191,7 @@ class FaultHandling:
     # The parent that decides
 
     def on_failed(self, signal: Failed, error: BaseException | None) -> None:
-        """A child stands still and waits, unless it has begun anew with others; `error` is what it failed with."""
+        """Decide about a failed child that raised `error`, unless it was restarted with its siblings meanwhile."""
         cell = self._cell
         child = cell.children.find(signal.child)
         if child is None or cell.instance is None:
@@ -207,7 +207,7 @@ class FaultHandling:
 
     def _decide(self, strategy: SupervisorStrategy, child: Cell, error: BaseException) -> None:
         cell = self._cell
-        # Whatever a user's decider returns is read as a directive, or refused here and not waited for.
+        # The return value of a user's decider is checked here: no child waits for an invalid directive.
         directive = Directive(strategy.decider(error))
         match directive:
             case Directive.RESUME:
@@ -236,6 +236,6 @@ class FaultHandling:
     def _escalate(self, child: Cell, error: BaseException) -> None:
         note("supervise", child.ref, Directive.ESCALATE.name, 0)
         self._escalated = (*self._escalated, child)
-        # One that has failed already, or is being replaced, takes this child along in what becomes of it.
+        # A cell that has failed already, or is being replaced, decides about this child with itself.
         if self._cell.life is Life.RUNNING:
             self.fail(error)

@@ -1,4 +1,4 @@
-"""What a turn passes through, where there is any of it: the leader's session, hooks, the record."""
+"""Interceptors of a turn, where there are any: the leader session, delivery hooks, the record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def within_session(cell: Cell, message: LeaderSessionMessage, envelope: Envelope) -> Message | None:
-    """The message out of its leader's wrapping; a dead letter and None where the cell does not accept the session."""
+    """Unwrap the message of a leader session; a dead letter and None where the cell does not accept the session."""
     refusal = cell.sessions.refusal(message)
     if refusal is None:
         return message.message
@@ -25,7 +25,7 @@ def within_session(cell: Cell, message: LeaderSessionMessage, envelope: Envelope
 
 
 def passes_hooks(cell: Cell, message: Message, envelope: Envelope) -> bool:
-    """Call the delivery hooks; False where one of them has killed the cell."""
+    """Call the delivery hooks; False where one of them killed the cell."""
     cell.system.call_hooks(cell.ref, message, envelope.sender)
     if cell.end_reason is None:
         return True
@@ -34,7 +34,7 @@ def passes_hooks(cell: Cell, message: Message, envelope: Envelope) -> bool:
 
 
 def begin_record(cell: Cell) -> None:
-    """Number the turn that begins, and note its effects from here on."""
+    """Number the turn that begins, and collect its effects from here on."""
     cell.sequence = cell.system.next_sequence()
     if cell.system.before_turn is not None:
         cell.system.before_turn(cell)
@@ -43,7 +43,7 @@ def begin_record(cell: Cell) -> None:
 
 
 def end_record(cell: Cell, recorder: Recorder, envelope: Envelope, failure: SerializedThrowable | None) -> None:
-    """The turn has ended."""
+    """Record the turn that has ended."""
     effects, cell.effects = cell.effects, None
     assert cell.sequence is not None
     recorder.turn(cell.sequence, cell.now(), cell.ref, envelope, effects_told(cell, effects), failure)

@@ -1,4 +1,4 @@
-"""A part of a cell that few actors need, made when it is first asked for."""
+"""Parts of a cell that few actors need."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class LazyPart(Generic[T]):
-    """Is made when it is first asked for, and kept in the slot `_<name>`, which is None until then.
+    """Descriptor that makes its part on first access, and keeps it in the slot `_<name>`, which is None until then.
 
     A hundred thousand cells with all their parts would take Python's garbage collector longer than everything else.
     """

@@ -1,4 +1,4 @@
-"""The life of a cell, signal by signal: made, stopped behind its children, told of the ends of others."""
+"""The life of a cell, signal by signal: created, stopped after its children, notified of the ends of others."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 class Life(Enum):
-    """Only a RUNNING cell handles messages; every cell handles signals until it has ENDED."""
+    """State of a cell. Only a RUNNING one handles messages; every cell handles signals until it has ENDED."""
 
     STARTING = auto()
     """The instance is not made yet."""
     RUNNING = auto()
     AWAITING = auto()
-    """Waits for what the coroutine awaits that handles a message."""
+    """Waits for the coroutine that handles a message."""
     FAILED = auto()
     """Waits for the parent's directive."""
     RESTARTING = auto()
@@ -40,7 +40,7 @@ class Life(Enum):
     STOPPING = auto()
     """Waits for children to end before `post_stop`."""
     ENDING = auto()
-    """`post_stop` has run; the burial comes behind the record of this turn."""
+    """`post_stop` has run; the cell is released after the record of this turn."""
     ENDED = auto()
 
 
@@ -52,8 +52,8 @@ class Lifecycle:
     def __init__(self, cell: Cell) -> None:
         self._cell = cell
 
-    def obey(self, envelope: Envelope) -> SerializedThrowable | None:
-        """Carry out a signal; what making an instance failed with, if it did."""
+    def on_signal(self, envelope: Envelope) -> SerializedThrowable | None:
+        """Carry out a signal. Returns the failure where an instance was to be made and could not be."""
         cell = self._cell
         match envelope.message:
             case Create():
@@ -94,7 +94,7 @@ class Lifecycle:
         if cell.life in (Life.STOPPING, Life.ENDING):
             return
         with cell.system.cells.lock:
-            # From here on no child is added from any thread, so that none is missed below.
+            # From here on no thread adds a child, so that none is missed below.
             cell.life = Life.STOPPING
         for child in cell.children.all():
             cell.children.stop(child)
@@ -103,7 +103,7 @@ class Lifecycle:
     def _on_death(self, ref: Ref, cause: int | None) -> SerializedThrowable | None:
         cell = self._cell
         with cell.system.cells.lock:
-            # In this moment another thread may give the name to the next one, who must not be taken for this one.
+            # Another thread may spawn the next actor of this name meanwhile, which must not be removed in its place.
             child = cell.children.find(ref)
             if child is not None:
                 cell.children.remove(child)
@@ -117,7 +117,7 @@ class Lifecycle:
         cell = self._cell
         if len(cell.children):
             return
-        if cell.instance is not None and not cell.faults.let_go:
-            cell.faults.guarded(cell.instance.post_stop)
-        if cell.system.cells.end(cell):
+        if cell.instance is not None and not cell.faults.pre_restart_ran:
+            cell.faults.run_hook(cell.instance.post_stop)
+        if cell.system.cells.mark_stopped(cell):
             cell.life = Life.ENDING

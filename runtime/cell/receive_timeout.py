@@ -1,4 +1,4 @@
-"""The receive timeout: news for an actor that has got no message for so long (Akka's ReceiveTimeout)."""
+"""The receive timeout: a message for an actor that got none for so long (Akka's ReceiveTimeout)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class ReceiveTimeoutTask:
-    """One receive timeout, in effect until another one is set: it comes again after every such silence.
+    """Receive timeout in effect until another one is set: it fires after every such silence.
 
-    A message costs one look at the clock. Nothing is armed for it: the alarm rings when the silence could be long
-    enough at the earliest, and where it was not, it is set to the moment that is now the earliest. The news lie in the
-    mailbox like any message, and are void where another one was handled before them. A silence begins with the end of a
-    handler, be it a function or a coroutine.
+    A message costs one reading of the clock and arms nothing: the alarm rings at the earliest moment at which the
+    silence could be long enough, and is set again where it was not. The timeout lies in the mailbox like any message,
+    and is void where another message was handled before it. A silence begins with the end of a handler, be it a
+    function or a coroutine.
     """
 
     __slots__ = ("_alarm", "_cause", "_cell", "_heard_ms", "timeout_ms")
@@ -34,30 +34,30 @@ class ReceiveTimeoutTask:
         self._alarm: Alarm | None = None
         self._arm()
 
-    def around(self, behaviour: Behaviour) -> Behaviour:
-        """`behaviour`, with its messages noticed. The silence begins anew, for a new instance as well."""
+    def wrap(self, behaviour: Behaviour) -> Behaviour:
+        """Wrap `behaviour` so that its messages end the silence. It begins again, for a new instance as well."""
         self._heard_ms = self._cell.now()
 
         def noticed(message: Message) -> object:
             try:
                 return behaviour(message)
             finally:
-                self.hear(message)
+                self.on_message(message)
 
         return noticed
 
-    def hear(self, message: Message) -> None:
-        """A message was handled: the silence begins anew."""
+    def on_message(self, message: Message) -> None:
+        """Begin the silence again: a message was handled."""
         if not isinstance(message, NotInfluenceReceiveTimeout):
             self._heard_ms = self._cell.system.clock.now_ms()
 
     def cancel(self) -> None:
-        """Not any more; news that lie in the mailbox become void."""
+        """Cancel the timeout; one that waits in the mailbox becomes void."""
         if self._alarm is not None:
             self._alarm.cancel()
 
     def accept(self) -> Message | None:
-        """The news, if they are true now; looked at in a turn of the actor."""
+        """Return the timeout if it is still valid on delivery; called in a turn of the actor."""
         if self._cell.receive_timeout is not self:
             return None
         now = self._cell.now()
@@ -79,7 +79,7 @@ class ReceiveTimeoutTask:
 
 
 class ReceiveTimeoutEnvelope(Envelope):
-    """The news of a silence, to be looked at again on delivery."""
+    """Envelope of a receive timeout, checked again on delivery."""
 
     __slots__ = ("task",)
 
@@ -91,10 +91,10 @@ class ReceiveTimeoutEnvelope(Envelope):
         self.task: ReceiveTimeoutTask | None = task
 
     def open(self, cell: Cell) -> Message | None:
-        """The news, unless a message came before them, or the timeout was set anew or off."""
+        """Return the timeout, unless a message came before it, or it was set again or cancelled."""
         return self.message if self.task is None else self.task.accept()
 
     def stashed(self, cell: Cell) -> Envelope:
-        """True when it was opened, so true for good."""
+        """Keep it valid: it was when it was opened."""
         self.task = None
         return self

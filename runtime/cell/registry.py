@@ -1,7 +1,7 @@
 """Pykka's registry of actors, kept without its quadratic cost.
 
-`ActorRegistry.unregister` compares refs one by one along a list, twice. Here refs go out by identity and, while many
-actors are alive, many in one pass: for a while the list then holds some refs that are no longer alive.
+`ActorRegistry.unregister` compares refs one by one along a list, twice. Here refs are removed by identity and, while
+many actors are alive, many in one pass: for a while the list then holds some refs that are no longer alive.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from flykka.runtime.ref import ActorRef
 
 _AT_ONCE = 512
-"""Up to this many registered actors an ended one goes out at once."""
+"""Up to this many registered actors an ended one is removed at once."""
 
 _ended: dict[int, ActorRef] = {}
 
 
 def register(ref: ActorRef) -> None:
-    """The actor has started."""
+    """Add an actor that has started."""
     if not ref.is_in_registry:
         return
     with ActorRegistry._actor_refs_lock:
@@ -28,7 +28,7 @@ def register(ref: ActorRef) -> None:
 
 
 def unregister(ref: ActorRef) -> None:
-    """The actor has ended."""
+    """Remove an actor that has ended, now or in a later sweep."""
     if not ref.is_in_registry:
         return
     with ActorRegistry._actor_refs_lock:
@@ -39,7 +39,7 @@ def unregister(ref: ActorRef) -> None:
 
 
 def sweep() -> None:
-    """Take every ended actor out, in one pass."""
+    """Remove every ended actor, in one pass."""
     with ActorRegistry._actor_refs_lock:
         if _ended:
             ActorRegistry._actor_refs[:] = [ref for ref in ActorRegistry._actor_refs if id(ref) not in _ended]

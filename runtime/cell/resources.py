@@ -1,4 +1,4 @@
-"""What an actor holds outside the kernel, given back when it ends."""
+"""Resources of an actor outside the kernel, closed when it ends."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ class SupportsClose(Protocol):
     """Anything with a `close`."""
 
     def close(self) -> object:
-        """Give back what is held."""
+        """Release the resource."""
 
 
 class Resources:
-    """Closed last come, first gone, each exactly once: whoever pops a resource closes it."""
+    """Resources, closed last in, first out, each exactly once: the thread that pops one closes it."""
 
     __slots__ = ("_cell", "_held")
 
     def __init__(self, cell: Cell) -> None:
         self._cell = cell
         self._held: list[SupportsClose] | None = None
-        """None until the first one, for most actors hold nothing."""
+        """None until the first one, for most actors own nothing."""
 
     def own(self, resource: SupportsClose) -> None:
-        """Take over `resource`; if the cell has ended in the meantime, close it at once."""
+        """Own `resource`; if the cell has ended in the meantime, close it at once."""
         if self._held is None:
             self._held = [resource]
         else:
@@ -38,7 +38,7 @@ class Resources:
             self.close_all()
 
     def close_all(self) -> None:
-        """Close everything held; a close that fails keeps none of the others from being closed."""
+        """Close every resource; one that fails to close does not keep the others open."""
         while self._held:
             try:
                 resource = self._held.pop()

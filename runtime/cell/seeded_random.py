@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SeededRandom:
-    """The source of both for one actor. A restart goes on with it; another incarnation has another one."""
+    """Random numbers and ids of an actor. A restart goes on with them; another incarnation has others."""
 
     __slots__ = ("_identity", "_made_ids", "random")
 
@@ -24,12 +24,12 @@ class SeededRandom:
         self.random = random.Random(self._identity)
 
     @classmethod
-    def of(cls, cell: Cell) -> SeededRandom:
-        """That of a cell, where it is needed: a generator takes 2.5 kB."""
+    def for_cell(cls, cell: Cell) -> SeededRandom:
+        """Make that of a cell, on first use: a generator takes 2.5 kB."""
         return cls(cell.system.seed, cell.ref)
 
     def new_id(self, prefix: str) -> str:
-        """`<prefix>-<digest of seed, path and incarnation>-<count>`."""
+        """Make an id: `<prefix>-<digest of seed, path and incarnation>-<count>`."""
         self._made_ids += 1
         digest = hashlib.blake2s(self._identity.encode(), digest_size=4).hexdigest()
         return f"{prefix}-{digest}-{self._made_ids}"

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class Stash:
-    """The stashed messages of one actor, in their order. A restart unstashes them, an end makes them dead letters.
+    """Stashed messages of an actor, in their order. A restart unstashes them, an end makes them dead letters.
 
-    Whoever pops an entry sees to it, so that each is seen to once, whatever a kill on another thread does meanwhile.
+    The thread that pops an entry deals with it, so that each is dealt with once, also where a kill races.
     """
 
     __slots__ = ("_cell", "_entries")
@@ -29,7 +29,7 @@ class Stash:
         return len(self._entries)
 
     def stash(self, entry: Told | Envelope | None) -> None:
-        """Put `entry`, the one in hand, behind the others.
+        """Append `entry`, the one that is being handled.
 
         Raises:
             StashError: it is no message, or has been put here already.
@@ -39,7 +39,7 @@ class Stash:
         if entry is None or isinstance(entry, SignalEnvelope):
             raise StashError(f"{cell.ref} can stash only while it handles a message")
         if not isinstance(entry, Envelope | tuple):
-            # The same message may be told twice from outside. In an entry of its own, each can be told from the other.
+            # The same message may be told twice from outside: as tuples the two entries are distinct.
             entry = cell.current = (entry, None, None)
         if entries and entries[-1] is entry:
             raise StashError(f"{cell.ref} stashes the same {_name(entry)} twice")
@@ -50,19 +50,19 @@ class Stash:
                 "which is the limit set by Props.with_stash_capacity"
             )
         if not cell.may_effect("stash"):
-            return  # It was killed under its turn: what it had in hand ends with it.
+            return  # It was killed during its turn: its message ends with it.
         entries.append(entry.stashed(cell) if isinstance(entry, Envelope) else entry)
         if cell.end_reason is not None:
             self.reject_all()
 
     def unstash_all(self) -> None:
-        """Put all of them ahead of the messages that wait, in their order."""
+        """Queue all of them ahead of the messages that wait, in their order."""
         self._cell.mailbox.prepend(list(self._popped()))
 
     def reject_all(self) -> None:
-        """The actor has ended: they are dead letters."""
+        """Make all of them dead letters: the actor has ended."""
         for entry in self._popped():
-            self._cell.reject(Envelope.of(entry))
+            self._cell.reject(Envelope.wrap(entry))
 
     def _popped(self) -> Iterator[Told | Envelope]:
         while self._entries:
@@ -73,4 +73,4 @@ class Stash:
 
 
 def _name(entry: Told | Envelope) -> str:
-    return type(Envelope.of(entry).message).__name__
+    return type(Envelope.wrap(entry).message).__name__

@@ -1,4 +1,4 @@
-"""The tree of cells: who is where, who comes in, who is out. Its lock orders spawning, stopping and killing."""
+"""The tree of cells. Its lock orders spawning, stopping and killing."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import threading
 from typing import TYPE_CHECKING
 
 from flykka.runtime import path as paths
-from flykka.runtime.cell.async_cell import AsyncCell
 from flykka.runtime.cell import registry
+from flykka.runtime.cell.async_cell import AsyncCell
 from flykka.runtime.cell.cell import Cell
 from flykka.runtime.cell.lifecycle import Life
 from flykka.runtime.errors import SpawnRefusedError
@@ -22,7 +22,7 @@ _ENDING = (Life.STOPPING, Life.ENDING, Life.ENDED)
 
 
 class Tree:
-    """Living cells by path. `lock` is held while cells come in or go out, never while code of others runs."""
+    """Living cells by path. `lock` is held while cells are added or removed, never while user code runs."""
 
     def __init__(self, system: ActorSystem) -> None:
         self.lock = threading.RLock()
@@ -32,13 +32,13 @@ class Tree:
         self._displaced: dict[Ref, Cell] = {}
 
     def create_root(self, props: Props) -> Cell:
-        """The root, which has no parent."""
+        """Make the root, which has no parent."""
         root = Cell(self._system, None, props, "", paths.ROOT, 1)
         self._enter(root)
         return root
 
     def attach(self, parent: Cell, props: Props, name: str, *, is_sure: bool = False) -> Cell:
-        """A new cell under `parent`, not started yet; `is_sure` where a replay knows that it was let in.
+        """Add a new cell under `parent`, not started yet; `is_sure` where a replay knows that it was admitted.
 
         Raises:
             InvalidActorNameError: the name is malformed, or a living child has it.
@@ -60,27 +60,27 @@ class Tree:
             self._enter(cell)
         return cell
 
-    def expect(self, path: str, incarnation: int) -> None:
-        """Have the next one at `path` be this incarnation: for a replay."""
+    def set_next_incarnation(self, path: str, incarnation: int) -> None:
+        """Make the next actor at `path` this incarnation: for a replay."""
         self._incarnations[path] = incarnation - 1
 
     def displace(self, cell: Cell) -> None:
-        """Make room for the next one at this path before this one has ended: for a replay, which hears of it later."""
+        """Free the path for the next actor before this one has ended: for a replay, which sees that end later."""
         assert cell.parent is not None
         self._displaced[cell.ref] = cell
         cell.parent.children.remove(cell)
         self._forget(cell)
 
     def find(self, path: str) -> Cell | None:
-        """The living cell at `path`."""
+        """Return the living cell at `path`."""
         return self._cells.get(path)
 
     def find_incarnation(self, ref: Ref) -> Cell | None:
-        """The cell behind `ref`, if it lives, displaced or not."""
+        """Return the cell behind `ref`, if it lives, displaced or not."""
         cell = self._cells.get(ref.path)
         return cell if cell is not None and cell.ref.incarnation == ref.incarnation else self._displaced.get(ref)
 
-    def end(self, cell: Cell) -> bool:
+    def mark_stopped(self, cell: Cell) -> bool:
         """Mark a cell as stopped; False where a kill was faster."""
         with self.lock:
             if cell.end_reason is not None:
@@ -96,12 +96,12 @@ class Tree:
             return [] if cell is None else self._mark_killed(cell)
 
     def living(self) -> list[Cell]:
-        """All living cells, parents before children, and else in the order of their spawning."""
+        """Return all living cells, parents before children, and else in the order of their spawning."""
         with self.lock:
             return list(self._cells.values())
 
     def living_paths(self) -> list[str]:
-        """The paths of all living actors but the guardians, sorted; of these, where no one else is left."""
+        """Return the sorted paths of all living actors without the guardians; of these, where no other is left."""
         living = sorted(self._cells)
         return [path for path in living if path not in (paths.ROOT, paths.USER)] or living
 

@@ -1,8 +1,8 @@
-"""The tasks that an actor's coroutines have begun: whose turn they speak in, and their end with the actor's.
+"""The tasks that an actor's coroutines have started: the turn they belong to, and their end with the actor's.
 
-A task belongs to the turn that made it, and so do the tasks that it makes: a context variable says which turn that is.
-While the turn lasts, each of their steps is a part of it, so that sender, time and effects are the turn's own. Behind
-its end they are nobody's: what they tell then comes from outside any actor.
+A task belongs to the turn that made it, and so do the tasks that it makes: a context variable holds that turn. While it
+lasts, each of their steps is a part of it, so that sender, time and effects are the turn's own. After its end they
+belong to no actor: their messages come from outside any.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TURN: ContextVar[AsyncTurn | None] = ContextVar("flykka.turn", default=None)
 
 
 class TaskScope:
-    """What one instance of an actor has begun and not ended. A resource of its cell, closed with the instance."""
+    """Unfinished tasks of an actor's instance. A resource of its cell, closed with the instance."""
 
     __slots__ = ("_loop", "_tasks", "closed")
 
@@ -32,7 +32,7 @@ class TaskScope:
         self.closed = False
 
     def add(self, task: asyncio.Task[Any]) -> None:
-        """Cancel `task` at my end; called on the loop's thread."""
+        """Add a task to cancel on close; called on the loop's thread."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         if self.closed:
@@ -40,14 +40,14 @@ class TaskScope:
             self.close()
 
     def close(self) -> None:
-        """Cancel what still runs; callable from any thread."""
+        """Cancel the tasks that still run; callable from any thread."""
         self.closed = True
         if not self._tasks:
             return
         try:
             self._loop.call_soon_threadsafe(self._cancel_all)
         except RuntimeError:
-            # A loop that has been closed has cancelled everything itself.
+            # A closed loop has cancelled everything itself.
             if not self._loop.is_closed():
                 raise
 
@@ -57,7 +57,7 @@ class TaskScope:
 
 
 class Steps(Coroutine[Any, Any, Any]):
-    """A coroutine whose every step is a part of the turn that began it, as long as that lasts."""
+    """Coroutine whose every step is a part of the turn that started it, as long as that lasts."""
 
     __slots__ = ("_coroutine", "_turn")
 
@@ -66,7 +66,7 @@ class Steps(Coroutine[Any, Any, Any]):
         self._coroutine = coroutine
 
     def send(self, value: Any) -> Any:
-        """Go on."""
+        """Run the next step."""
         outer = self._turn.enter()
         try:
             return self._coroutine.send(value)
@@ -74,7 +74,7 @@ class Steps(Coroutine[Any, Any, Any]):
             self._turn.leave(outer)
 
     def throw(self, *error: Any) -> Any:
-        """Go on with an error."""
+        """Run the next step with an error."""
         outer = self._turn.enter()
         try:
             return self._coroutine.throw(*error)
@@ -82,7 +82,7 @@ class Steps(Coroutine[Any, Any, Any]):
             self._turn.leave(outer)
 
     def close(self) -> None:
-        """End it."""
+        """Close the coroutine."""
         self._coroutine.close()
 
     def __await__(self) -> Generator[Any, Any, Any]:
@@ -93,7 +93,7 @@ class Steps(Coroutine[Any, Any, Any]):
 
 
 def make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
-    """The task factory of the loops that actors run on."""
+    """Make a task: the task factory of the loops that actors run on."""
     context = options.get("context")
     turn = TURN.get() if context is None else context.get(TURN)
     steps = coroutine if turn is None or turn.over else Steps(turn, coroutine)

@@ -1,7 +1,7 @@
-"""Results that come later: completed once, by any thread, and safe to wait for from threads and from asyncio.
+"""Futures: completed once, by any thread, and safe to wait for from threads and from asyncio.
 
-What Pykka's futures get wrong is ruled out by the shape: a second completion is ignored, callbacks run outside the
-lock, nothing is computed inside `get`, and a failure is kept as a recipe that makes a fresh exception for every caller.
+The faults of Pykka's futures are ruled out by the shape: a second completion is ignored, callbacks run outside the
+lock, nothing is computed inside `get`, and a failure is a function that makes a fresh exception for every caller.
 """
 
 from __future__ import annotations
@@ -38,37 +38,37 @@ logger = logging.getLogger("flykka.runtime")
 Failure = Callable[[], BaseException]
 
 _LOOK_UP_SECONDS = 0.25
-"""How long the main thread waits at most until it looks for signals."""
+"""Longest wait of the main thread until it checks for signals."""
 
 
 class Driver(Protocol):
-    """A dispatcher that runs on the waiting thread itself, and so must be driven while that thread waits."""
+    """Dispatcher that runs on the waiting thread itself, and so must be driven while that thread waits."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop of its actors: who awaits there is driven already."""
+        """The event loop of its actors: a task that awaits there is driven already."""
 
     def drive(self, done: Callable[[], bool], timeout: float | None) -> None:
-        """Take turns until `done`, or until nothing more can happen within `timeout` seconds of virtual time."""
+        """Run turns until `done`, or until nothing more can happen within `timeout` seconds of virtual time."""
 
     def drive_within(self, done: Callable[[], bool]) -> Generator[Any, None, None]:
-        """As `drive`, for a task of another event loop, whose other tasks get their turns in between."""
+        """Drive as `drive` does, for a task of another event loop, whose other tasks run in between."""
 
     def when_ready(self, call: Callable[[], object]) -> None:
-        """Call once, as soon as there is a turn to take."""
+        """Call `call` once, as soon as there is a turn to run."""
 
     def forget(self, call: Callable[[], object]) -> None:
-        """Do not call any more."""
+        """Remove a call of `when_ready`."""
 
 
 class Future(pykka.Future[T], Generic[T]):
-    """A value or a failure, once. Every public method may be called from any thread."""
+    """Value or failure, set once. Every public method may be called from any thread."""
 
     __slots__ = ("_awaiting", "_callbacks", "_completed", "_driver", "_failure", "_lock", "_value")
 
     @property
     def promise(self) -> Ref | None:
-        """The ref that waits for what completes it, where it is the future of an ask."""
+        """The ref that the reply is sent to, where this is the future of an ask."""
         return None
 
     # Pykka offers iteration as another name of `await`; a future is no iterable.
@@ -85,7 +85,7 @@ class Future(pykka.Future[T], Generic[T]):
         self._awaiting = 0
 
     def done(self) -> bool:
-        """Whether there is a result."""
+        """Tell whether there is a result."""
         return self._completed
 
     def try_set(self, value: T | None = None) -> bool:
@@ -93,11 +93,11 @@ class Future(pykka.Future[T], Generic[T]):
         return self._complete(value, None)
 
     def try_fail(self, failure: Failure) -> bool:
-        """Complete with what `failure` makes, anew for every caller; False where there was a result already."""
+        """Complete with the exception that `failure` makes for each caller; False where there was a result already."""
         return self._complete(None, failure)
 
     def set(self, value: T | None = None) -> None:
-        """As `try_set`: Pykka's name."""
+        """Complete with a value, as `try_set`: Pykka's name."""
         self.try_set(value)
 
     def set_exception(self, exc_info: Any = None) -> None:
@@ -109,11 +109,11 @@ class Future(pykka.Future[T], Generic[T]):
         self.try_fail(lambda: AskFailedError(failure))
 
     def cancel(self) -> bool:
-        """Give up; False where there was a result already. A reply that still comes is a dead letter."""
+        """Cancel; False where there was a result already. A reply that still comes is a dead letter."""
         return self.try_fail(lambda: FutureCancelledError("the future was cancelled"))
 
     def get(self, *, timeout: float | None = None) -> T:
-        """The value, waiting for it at most `timeout` seconds.
+        """Return the value, waiting for it at most `timeout` seconds.
 
         Raises:
             AskTimeoutError: there is none in time.
@@ -126,7 +126,7 @@ class Future(pykka.Future[T], Generic[T]):
         return cast("T", self._value)
 
     def add_done_callback(self, callback: Callable[[], object]) -> None:
-        """Call `callback` once there is a result: in the completing thread, or at once where it is there already."""
+        """Call `callback` once there is a result: on the completing thread, or at once where there is one."""
         with self._lock:
             if not self._completed:
                 if self._callbacks is None:
@@ -137,30 +137,30 @@ class Future(pykka.Future[T], Generic[T]):
         _call(callback)
 
     def map(self, func: Callable[[T], M]) -> Future[M]:
-        """A future of `func` of the value. `func` is called once, when the value comes."""
+        """Return a future of `func` of the value. `func` is called once, when the value comes."""
         return _derived([self], lambda: func(self.get()), self._driver)
 
     def filter(self, func: Callable[[Any], bool]) -> Future[Any]:
-        """A future of the items for which `func` holds."""
+        """Return a future of the items for which `func` holds."""
         return _derived(
             [self], lambda: [item for item in cast("Iterable[Any]", self.get()) if func(item)], self._driver
         )
 
     def reduce(self, func: Callable[[Any, Any], Any], *args: Any) -> Future[Any]:
-        """A future of the items folded with `func`, from an initial value where one is given."""
+        """Return a future of the items folded with `func`, from an initial value where one is given."""
         return _derived([self], lambda: reduce(func, cast("Iterable[Any]", self.get()), *args), self._driver)
 
     def join(self, *futures: pykka.Future[Any]) -> Future[Any]:
-        """A future of the list of all values; one deadline holds for all of them together."""
+        """Return a future of the list of all values; one deadline holds for all of them together."""
         everyone = [self, *(cast("Future[Any]", future) for future in futures)]
         return _derived(everyone, lambda: [future.get() for future in everyone], self._driver)
 
     def set_get_hook(self, func: Callable[[float | None], T]) -> None:
-        """Refused: Pykka's hooks compute inside `get`, under the lock. `map` and callbacks replace them."""
+        """Raise `TypeError`: Pykka's hooks compute inside `get`, under the lock. `map` and callbacks replace them."""
         raise TypeError("kernel futures have no get hooks; use map, join or add_done_callback")
 
     def __await__(self) -> Generator[Any, None, T]:
-        """Wait on any event loop without blocking it."""
+        """Await the value on any event loop without blocking it."""
         if not self._completed:
             with self._lock:
                 self._awaiting += 1
@@ -208,20 +208,20 @@ class Future(pykka.Future[T], Generic[T]):
             if driver is not None:
                 yield from driver.drive_within(self.done)
             if not self._completed:
-                yield from self._news(loop, driver)
+                yield from self._next_wake(loop, driver)
 
-    def _news(self, loop: asyncio.AbstractEventLoop, driver: Driver | None) -> Generator[Any, None, None]:
+    def _next_wake(self, loop: asyncio.AbstractEventLoop, driver: Driver | None) -> Generator[Any, None, None]:
         waiter = loop.create_future()
 
-        def settle() -> None:
+        def set_result() -> None:
             if not waiter.done():
                 waiter.set_result(None)
 
         def wake() -> None:
             try:
-                loop.call_soon_threadsafe(settle)
+                loop.call_soon_threadsafe(set_result)
             except RuntimeError:
-                # A loop that has been closed has no one left to wake.
+                # A closed loop has no task left to wake.
                 if not loop.is_closed():
                     raise
 
@@ -236,7 +236,7 @@ class Future(pykka.Future[T], Generic[T]):
                 driver.forget(wake)
 
     def _abandon(self) -> None:
-        """The last task that waited has been cancelled. What a future stands for comes about all the same."""
+        """React to the cancellation of the last task that waited; a plain future goes on."""
 
     def _remove_callback(self, callback: Callable[[], object]) -> None:
         with self._lock:
@@ -258,21 +258,21 @@ class Future(pykka.Future[T], Generic[T]):
 
 
 class Termination(Future[None]):
-    """The end of an actor. It stands where Pykka keeps an `Event`, and answers to the event's names too."""
+    """Future of the end of an actor. It stands in for Pykka's `Event`, with the event's methods."""
 
     __slots__ = ()
 
     def is_set(self) -> bool:
-        """Whether the actor has ended."""
+        """Tell whether the actor has ended."""
         return self.done()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait at most `timeout` seconds; whether the end has come."""
+        """Wait at most `timeout` seconds; True once the actor has ended."""
         return self.done() or self._wait(timeout)
 
 
 class Sleep(Future[None]):
-    """The end of a coroutine's sleep, at `due_ms` by the system's clock."""
+    """Future of the end of a coroutine's sleep, at `due_ms` by the system's clock."""
 
     __slots__ = ("due_ms",)
 
@@ -294,7 +294,7 @@ def _derived(sources: list[Future[Any]], compute: Callable[[], M], driver: Drive
                 return
         try:
             derived.try_set(compute())
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is the derived future's result.
+        except BaseException as error:  # noqa: BLE001 - it is the derived future's result.
             failure = error.failure if isinstance(error, AskFailedError) else serialized(error)
             derived.try_fail(lambda: AskFailedError(failure))
 
@@ -304,11 +304,11 @@ def _derived(sources: list[Future[Any]], compute: Callable[[], M], driver: Drive
 
 
 def _acquire(latch: threading.Lock, timeout: float | None) -> bool:
-    """As the lock's own `acquire`, in seconds, and an interrupt of the main thread is heard within a quarter of one.
+    """Acquire `latch` within `timeout` seconds, and handle an interrupt of the main thread within a quarter of one.
 
-    CPython looks for signals before a thread waits for a lock, and again when a signal breaks the wait off. One that
-    comes in between, while the thread gives away the interpreter that others want, or to another thread, would be
-    heard when the lock is released: perhaps never. Only the main thread handles signals, so only it looks up.
+    CPython checks for signals before a thread waits for a lock, and again when a signal breaks the wait off. One that
+    comes in between, while the thread gives the interpreter to others, or to another thread, would be handled when the
+    lock is released: perhaps never. Only the main thread handles signals, so only it wakes up.
     """
     if threading.current_thread() is not threading.main_thread():
         return latch.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
@@ -322,7 +322,7 @@ def _acquire(latch: threading.Lock, timeout: float | None) -> bool:
 
 
 def _call(callback: Callable[[], object]) -> None:
-    # As `outside_turn` does, without the generator of a context manager: every ask comes by here twice.
+    # As `outside_turn`, without the cost of a context manager: every ask calls this twice.
     cell, RUNNING.cell = RUNNING.cell, None
     try:
         callback()

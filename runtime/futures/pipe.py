@@ -1,4 +1,4 @@
-"""Blocking work on behalf of an actor, whose outcome comes back as a message."""
+"""Blocking work for an actor, whose outcome comes back as a message."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _DEPTH = 3
 
 
 def described(work: object) -> BlockingWork:
-    """What a recorder is told of blocking work: a `partial` says what it is given, of anything else the name is known.
+    """Describe blocking work for a recorder: a `partial` with its arguments, anything else by its name.
 
-    Nothing is encoded here, and no live object kept: the arguments that are immutable values stand there themselves.
+    Nothing is encoded here, and no live object kept: only arguments that are immutable values stand there themselves.
     """
     if not isinstance(work, partial):
         return BlockingWork(function=getattr(work, "__name__", type(work).__name__))
@@ -49,7 +49,7 @@ def _part(argument: object, depth: int = 0) -> Any:
 
 
 class Pipe(Generic[T]):
-    """One call of `pipe_to_self`. Where even the message of the outcome cannot be made, the waiting actor fails."""
+    """Call of `pipe_to_self`. Where no message can be made of the outcome, the waiting actor fails."""
 
     __slots__ = ("_cause", "_on_failure", "_on_success", "cell", "work")
 
@@ -67,13 +67,13 @@ class Pipe(Generic[T]):
         self._cause = cell.sequence
 
     def replaced(self, work: Callable[[], Any]) -> Pipe[Any]:
-        """The same with other work in the place of its own."""
+        """Return a copy that does other work."""
         pipe = Pipe(self.cell, work, self._on_success, self._on_failure)
         pipe._cause = self._cause
         return pipe
 
     def run(self) -> None:
-        """Do the work and queue its outcome; on a thread of the I/O pool."""
+        """Do the work and queue its outcome; called on a thread of the I/O pool."""
         cell = self.cell
         if cell.end_reason is not None:
             return
@@ -95,7 +95,7 @@ class Pipe(Generic[T]):
 
 
 class Executor(Protocol):
-    """Where blocking work is done: the system's I/O pool, or threads that somebody else has for it."""
+    """Threads for blocking work: the system's I/O pool, or others."""
 
     def run_blocking(self, work: Pipe[Any]) -> None:
-        """Have `work` run; returns at once."""
+        """Run `work` on one of the threads; returns at once."""

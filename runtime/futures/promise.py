@@ -1,4 +1,4 @@
-"""The ref behind an ask: what is told to it is the reply."""
+"""The ref behind an ask: the first message told to it is the reply."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Reply(Future["Message"]):
-    """The future of an ask. An actor that awaits it waits for the asked one, as the chain of an ask cycle tells."""
+    """Future of an ask. An actor that awaits it waits for the asked one, which may close an ask cycle."""
 
     __slots__ = ("_number", "_promises", "asked")
 
@@ -44,16 +44,16 @@ class Reply(Future["Message"]):
 
     @property
     def is_driven(self) -> bool:
-        """Whether who waits for it takes the turns of others meanwhile, as under a seeded dispatcher."""
+        """Tells whether the waiting thread runs turns of others meanwhile, as under a seeded dispatcher."""
         return self._driver is not None
 
     @property
     def promise(self) -> Ref:
-        """Its ref, as an address."""
+        """The ref that the reply is sent to, as an address."""
         return Ref(f"{TEMP}/{self._number}", self._number)
 
     def get(self, *, timeout: float | None = None) -> Message:
-        """The reply, waiting for it at most `timeout` seconds. Raises as any future does."""
+        """Return the reply, waiting for it at most `timeout` seconds. Raises as any future does."""
         cell = RUNNING.cell
         if cell is None:
             return super().get(timeout=timeout)
@@ -70,7 +70,7 @@ class Reply(Future["Message"]):
         return super()._complete(value, failure)
 
     def _abandon(self) -> None:
-        # Nobody wants the answer any more: the ask is given up with the task that awaited it.
+        # The ask is cancelled with the last task that awaited it.
         self.cancel()
 
     def _arrival(self) -> Generator[Any, None, None]:
@@ -87,7 +87,7 @@ class Reply(Future["Message"]):
 
 
 class PromiseRef(Ref):
-    """A ref for one reply, the first. The asked actor finds it in `context.sender`, or in the message's `reply_to`."""
+    """Ref for one reply, the first. The asked actor finds it in `context.sender`, or in the message's `reply_to`."""
 
     __slots__ = ("_alarm", "_asked", "_system", "future", "incarnation", "path")
 
@@ -99,7 +99,7 @@ class PromiseRef(Ref):
         self.future = Reply(asked, system.driver, number, promises)
 
     def tell(self, message: Message) -> None:
-        """Reply. Behind the first reply, the deadline or a cancel, this is a dead letter."""
+        """Reply. After the first reply, the deadline or a cancel, this is a dead letter."""
         cell = RUNNING.cell
         if cell is not None and cell.end_reason is not None:
             return
@@ -112,21 +112,21 @@ class PromiseRef(Ref):
             self._system.dead_letters.publish(message, sender, self, "the ask had ended before this reply")
 
     def fail(self, failure: SerializedThrowable) -> None:
-        """The asked actor raised."""
+        """Fail the ask: the asked actor raised."""
         self.future.try_fail(lambda: AskFailedError(failure))
 
     def refuse(self, reason: str) -> None:
-        """The asked actor ended, or had ended, before it handled the message."""
+        """Fail the ask: the asked actor ended, or had ended, before it handled the message."""
         text = f"{self._asked}: {reason}"
         self.future.try_fail(lambda: ActorDeadError(text))
 
     def overflow(self, reason: str) -> None:
-        """The mailbox of the asked actor had no room for the question."""
+        """Fail the ask: the mailbox of the asked actor was full."""
         text = f"{self._asked}: {reason}"
         self.future.try_fail(lambda: MailboxOverflowError(text))
 
     def refuse_returned(self, outcome: object) -> None:
-        """The handler of the question has returned `outcome`. Raises `ReplyReturnedError` if there is no reply yet."""
+        """Raise `ReplyReturnedError` for a handler that returned `outcome` and did not reply."""
         if self.future.done():
             return
         way = "a reply is a message that is told, self.context.sender.tell(SomeReply(...))"
@@ -146,10 +146,10 @@ class PromiseRef(Ref):
 
 
 def begin_asking(cell: Cell, reply: Reply) -> None:
-    """The turn of `cell` waits for `reply` from now on, until it sets `cell.asking` to None.
+    """Note that the turn of `cell` waits for `reply`, until it sets `cell.asking` to None.
 
     Raises:
-        AskCycleError: the asked actor waits for `cell` already, through however many others.
+        AskCycleError: the asked actor waits for `cell` already, directly or through others.
     """
     cell.asking = reply
     chain: list[Ref] = [cell.ref]
@@ -162,9 +162,9 @@ def begin_asking(cell: Cell, reply: Reply) -> None:
 
 
 def _awaited_by(ref: ActorRef) -> Reply | None:
-    owner: Any = ref.actor_inbox.owner  # A cell, or the dead end behind a ref to no one.
+    owner: Any = ref.actor_inbox.owner  # A cell, or an EmptyLocalActorRef.
     reply: Reply | None = getattr(owner, "asking", None)
-    # Who has the reply goes on in this moment: except where this very turn is taken on the stack of its waiting.
+    # An actor that has its reply goes on at once: unless this very turn runs on the stack of its wait.
     if reply is not None and reply.done() and (owner.on_loop or not reply.is_driven):
         return None
     return reply

@@ -1,4 +1,4 @@
-"""The picture of a snapshot: a tree for the terminal, for the notebook, and as plain text."""
+"""Picture of a snapshot: a tree for the terminal, for the notebook, and as plain text."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from flykka.runtime.inspection.snapshot import ActorSnapshot, SystemSnapshot
 
 _STYLES = {"running": "green", "awaiting": "green", "failed": "red"}
-"""Of the states; what is on its way from one to the next is yellow."""
+"""Colours of the states; a state between two of these is yellow."""
 
 _HTML = '<pre style="line-height: 1.35; white-space: pre; overflow-x: auto">{code}</pre>'
 
 
 class ActorTree:
-    """What `system.tree()` returns. It shows itself in a terminal, in a notebook, and through `rich.print`."""
+    """Result of `system.tree()`. It shows itself in a terminal, in a notebook, and through `rich.print`."""
 
     def __init__(self, snapshot: SystemSnapshot, max_children: int) -> None:
         self.snapshot = snapshot
         self._max_children = max_children
 
     def __rich__(self) -> Tree:
-        from rich.text import Text  # Here and below: whoever never looks does not wait for rich.
+        from rich.text import Text  # Here and below: rich is imported on first use.
         from rich.tree import Tree
 
         actors = list(self.snapshot)
@@ -92,7 +92,7 @@ class ActorTree:
 
 
 _WIDE = 10_000
-"""Lines are as long as they are: where there is no terminal, no one knows its width."""
+"""Lines are not wrapped: where there is no terminal, its width is unknown."""
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,7 +1,7 @@
-"""What the actors of a system are at, as values: read from what the cells publish, never asked of an actor.
+"""Snapshots of the actors of a system, as values: read from the cells, never asked of an actor.
 
-So it answers also where everything is stuck. What is read while others write is each true for itself, of about the
-same moment: a value more exact would have cost every message something.
+So there is an answer also where everything is stuck. Values that are read while others write are each right, and of
+about the same moment: more exact ones would cost every message something.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorSnapshot:
-    """One actor at one moment.
+    """Snapshot of an actor.
 
     Args:
         ref: path and incarnation.
-        actor: the class of its instance; before and between instances, how it is made.
-        state: the word for where it is in its life: `running`, `failed`, `restarting`, ...
-        handles: the class of the message or signal that it handles at this moment.
-        mailbox_size: how many messages wait, and `stashed` how many it has put aside.
-        turns: how many messages and signals it has taken; counted behind each run of turns.
-        turns_per_second: on average since the look before, or since the system began.
-        restarts: how often its instance was replaced.
-        last_failure: what it failed with last, if ever, at `last_failure_ms`.
+        actor: the class of its instance; before and between instances, its Props.
+        state: the state in its life: `running`, `failed`, `restarting`, ...
+        handles: the class of the message or signal that it is handling.
+        mailbox_size: number of messages that wait, and `stashed` of those that it has stashed.
+        turns: number of messages and signals handled; counted after each run of turns.
+        turns_per_second: on average since the snapshot before, or since the system started.
+        restarts: number of times that its instance was replaced.
+        last_failure: its last failure, if any, at `last_failure_ms`.
         dispatcher: the name in its Props.
         children: in the order of their spawning.
     """
@@ -58,14 +58,14 @@ class ActorSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemSnapshot:
-    """A system at one moment; `actors` are those under `/user`, with all below them."""
+    """Snapshot of a system; `actors` are those under `/user`, with all below them."""
 
     name: str
     now_ms: int
     actors: tuple[ActorSnapshot, ...]
 
     def __iter__(self) -> Iterator[ActorSnapshot]:
-        """Every actor, parents first."""
+        """Iterate over every actor, parents first."""
         waiting = list(reversed(self.actors))
         while waiting:
             actor = waiting.pop()
@@ -73,12 +73,12 @@ class SystemSnapshot:
             waiting.extend(reversed(actor.children))
 
     def find(self, path: str) -> ActorSnapshot | None:
-        """The actor at `path`."""
+        """Return the actor at `path`."""
         return next((actor for actor in self if actor.ref.path == path), None)
 
 
 class Inspection:
-    """Makes snapshots of one system, from any thread; keeps of the last one what the rates are made of."""
+    """Takes snapshots of a system, from any thread; keeps the turn counts of the last one for the rates."""
 
     def __init__(self, system: ActorSystem) -> None:
         self._system = system
@@ -86,14 +86,14 @@ class Inspection:
         self._looked_ms = system.clock.now_ms()
         self._turns: dict[Ref, int] = {}
 
-    def look(self) -> SystemSnapshot:
-        """The system now."""
+    def take_snapshot(self) -> SystemSnapshot:
+        """Take a snapshot of the system."""
         with self._lock:
             now_ms = self._system.clock.now_ms()
             seconds = (now_ms - self._looked_ms) / 1000
             children: dict[Cell | None, list[ActorSnapshot]] = {}
             turns: dict[Ref, int] = {}
-            # Children behind their parents in the tree, so that from the end each one's children are known.
+            # The tree has children after their parents: from its end, the children of each are known.
             for cell in reversed(self._system.cells.living()):
                 below = children.pop(cell, [])
                 below.reverse()

@@ -1,8 +1,7 @@
-"""Who blocks? A thread that looks at the others, and shows the stack of a turn that lasts too long.
+"""The watchdog of slow turns: a thread that samples the others, and shows the stack of a turn that lasts too long.
 
 A turn costs nothing for it: the watchdog finds the turns in the stacks of the running threads, four times within the
-threshold. So it looks at real time, whatever clock the system has. An actor on a pinned thread is left in peace: that
-it may block is what its thread is for.
+threshold. So it uses real time, whatever clock the system has. Actors on pinned threads may block and are not reported.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ logger = logging.getLogger("flykka.runtime")
 _TURNS = frozenset(
     function.__code__ for function in (Cell._told_turn, Cell._message_turn, Cell._signal_turn, AsyncTurn.step)
 )
-"""What runs for as long as a turn lasts; of a coroutine, a step."""
+"""Code of functions that run for as long as a turn lasts; of a coroutine, a step."""
 
 
 @message("kernel.slow_turn")
 class SlowTurn(Message):
-    """watchdog -> event stream: the actor handles one message for so long already, and keeps a shared thread."""
+    """watchdog -> event stream: the actor has been handling one message for so long, and blocks a shared thread."""
 
     ref: Ref
     handles: str
@@ -44,7 +43,7 @@ class SlowTurn(Message):
 
 
 class Watchdog:
-    """Watches over the turns of one system. Of a slow turn it tells at the threshold, at twice that, at four times."""
+    """Watches the turns of a system. It reports a slow one at the threshold, at twice that, at four times."""
 
     def __init__(self, system: ActorSystem, threshold_ms: int) -> None:
         self._system = system
@@ -55,11 +54,11 @@ class Watchdog:
         self._thread.start()
 
     def close(self) -> None:
-        """Watch no longer."""
+        """Stop the thread."""
         self._closed.set()
 
-    def look(self, now: float) -> None:
-        """Look at all threads once; `now` is in seconds that never go back."""
+    def check_threads(self, now: float) -> None:
+        """Check all threads once; `now` is in monotonic seconds."""
         suspects: dict[int, _Suspect] = {}
         for thread, frame in sys._current_frames().items():
             turn = _turn_in(frame)
@@ -80,10 +79,10 @@ class Watchdog:
     def _run(self) -> None:
         while not self._closed.wait(self._threshold / 4):
             try:
-                self.look(time.monotonic())
+                self.check_threads(time.monotonic())
             except Exception:
-                # It must outlive whatever it finds in the stacks of others.
-                logger.exception("the watchdog of actor system %s failed to look", self._system.name)
+                # It must outlive any error in reading the stacks of others.
+                logger.exception("the watchdog of actor system %s failed to check", self._system.name)
 
     def _tell(self, cell: Cell, frame: FrameType, turn: FrameType, thread: int, seconds: float) -> None:
         slow = SlowTurn(
@@ -106,7 +105,7 @@ class Watchdog:
 
 
 class _Suspect:
-    """A turn seen before: by its frame, for the next turn of the same actor has another one."""
+    """Turn seen before, known by its frame: the next turn of the same actor has another."""
 
     __slots__ = ("patience", "since", "turn")
 
@@ -128,7 +127,7 @@ def _cell_of(turn: FrameType) -> Cell:
 
 
 def _stack_of(frame: FrameType, turn: FrameType) -> str:
-    """The stack from the turn's own code inwards, as text."""
+    """Format the stack from the turn's own code inwards."""
     frames: list[tuple[FrameType, int]] = []
     each: FrameType | None = frame
     while each is not None and each is not turn:

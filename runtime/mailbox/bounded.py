@@ -1,4 +1,4 @@
-"""The mailbox with a limit, and what becomes of the message that does not fit."""
+"""The mailbox with a limit, and its overflow strategies."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ Overflow = Literal["drop_new", "drop_oldest", "fail"]
 class BoundedMailbox:
     """At most `capacity` messages wait (Akka's BoundedMailbox, with the overflow strategies of Akka's streams).
 
-    A message told to a full mailbox waits for no one and raises nothing. By `overflow`:
+    Telling a full mailbox neither blocks nor raises. By `overflow`:
 
     - `drop_new`: it becomes a dead letter;
     - `drop_oldest`: the one that has waited longest becomes a dead letter in its place;
-    - `fail`: as `drop_new`, and the event stream gets a `MailboxOverflowed`, for whoever takes this as a fault.
+    - `fail`: as `drop_new`, and the event stream gets a `MailboxOverflowed`, for supervisors of the system.
 
     The reason of the dead letter names the capacity. If the lost message was asked, the asker gets a
-    `MailboxOverflowError` at once. Signals find room always, and so does what the kernel owes the actor: `Terminated`,
-    timers, and messages that it had accepted and stashed.
+    `MailboxOverflowError` at once. Signals always find room, and so do `Terminated`, timers, and messages that were
+    stashed.
     """
 
     capacity: int
@@ -43,7 +43,7 @@ class BoundedMailbox:
             raise ValueError(f"no overflow {self.overflow!r}: there are 'drop_new', 'drop_oldest' and 'fail'")
 
     def create(self, owner: Cell) -> MessageQueue:
-        """An empty queue."""
+        """Make an empty queue."""
         return _BoundedQueue(owner, self)
 
 
@@ -62,8 +62,8 @@ class _BoundedQueue:
                 self._entries.append(entry)
                 return
             lost = self._make_room_for(entry)
-        # Behind the lock: subscribers hear of it, and may tell this very actor.
-        self._lose(Envelope.of(lost))
+        # Outside the lock: subscribers may tell this very actor.
+        self._lose(Envelope.wrap(lost))
 
     def extendleft(self, entries: Iterable[Entry], /) -> None:
         with self._lock:
@@ -77,7 +77,7 @@ class _BoundedQueue:
         return len(self._entries)
 
     def _make_room_for(self, entry: Entry) -> Entry:
-        """The one that is lost for it, itself where nothing else may be."""
+        """Return the entry that is lost for it: itself where no other may be."""
         if self._type.overflow == "drop_oldest":
             for place, waiting in enumerate(self._entries):
                 if not _is_owed(waiting):
@@ -89,11 +89,11 @@ class _BoundedQueue:
     def _lose(self, envelope: Envelope) -> None:
         cell, capacity = self._cell, self._type.capacity
         cell.system.dead_letters.overflowed(envelope, cell.ref, f"the mailbox is full: its capacity is {capacity}")
-        # News of a loss that are lost themselves are no news: they would go round for ever.
+        # The event of a lost event would go round for ever.
         if self._type.overflow == "fail" and not isinstance(envelope.message, DeadLetter | MailboxOverflowed):
             cell.system.event_stream.publish(MailboxOverflowed(ref=cell.ref, capacity=capacity))
 
 
 def _is_owed(entry: Entry) -> bool:
-    """Whether the kernel has promised it."""
+    """Tell whether the kernel has promised its delivery."""
     return isinstance(entry, Envelope) and not entry.told

@@ -1,4 +1,4 @@
-"""The mailbox with a lane of its own for control messages."""
+"""The mailbox with a second lane for control messages."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 class ControlAwareMailbox:
     """Control messages overtake all others (Akka's UnboundedControlAwareMailbox).
 
-    A message is one where its class derives from `ControlMessage`. What one actor tells another keeps its order among
-    the control messages, and among the others. What is unstashed goes ahead of those that wait in its own lane.
+    Their classes derive from `ControlMessage`. Messages between two actors keep their order among the control messages,
+    and among the others. Unstashed messages go to the head of their lane.
     """
 
     def create(self, owner: Cell) -> MessageQueue:
-        """Two empty lanes."""
+        """Make two empty lanes."""
         return _ControlAwareQueue()
 
 
@@ -46,7 +46,7 @@ class _ControlAwareQueue:
             try:
                 return self._control.popleft()
             except IndexError:
-                pass  # Another thread, of a kill, was faster; the other lane is not to be forgotten for that.
+                pass  # A kill on another thread was faster; the other lane may have entries still.
         return self._data.popleft()
 
     def __len__(self) -> int:

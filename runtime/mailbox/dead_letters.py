@@ -1,4 +1,4 @@
-"""Where messages go that find no one to handle them: the event stream, the trace, and a log that does not flood."""
+"""Dead letters: messages that no actor handles. They go to the event stream, the trace, and a limited log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WINDOW_MS = 10_000
 
 
 class DeadLetters:
-    """Every dead letter is published; the log shows ten in ten seconds and then counts."""
+    """Publishes every dead letter; logs ten in ten seconds and then counts."""
 
     def __init__(self, system: ActorSystem) -> None:
         self._system = system
@@ -34,27 +34,27 @@ class DeadLetters:
         self._in_window = 0
 
     def reject(self, envelope: Envelope, recipient: Ref, reason: str) -> None:
-        """An envelope cannot be handled: its message is a dead letter, its asker is told."""
-        if envelope.told:  # No one misses a timer's message or the kernel's own news.
+        """Make the message of an envelope that cannot be handled a dead letter, and fail its ask."""
+        if envelope.told:  # A timer's message or one of the kernel itself is not missed.
             self.publish(envelope.message, envelope.sender, recipient, reason)
         if envelope.reply_to is not None:
             envelope.reply_to.refuse(reason)
 
     def overflowed(self, envelope: Envelope, recipient: Ref, reason: str) -> None:
-        """A full mailbox loses an envelope: its message is a dead letter, its asker is told."""
+        """Make the message that a full mailbox loses a dead letter, and fail its ask."""
         self.publish(envelope.message, envelope.sender, recipient, reason)
         if envelope.reply_to is not None:
             envelope.reply_to.overflow(reason)
 
     def publish(self, message: Message, sender: Ref | None, recipient: Ref, reason: str) -> None:
-        """A message is a dead letter."""
+        """Publish a dead letter."""
         system = self._system
         if system.recorder is not None:
             now_ms = system.clock.now_ms()
             system.recorder.dead_letter(system.next_sequence(), now_ms, message, sender, recipient, reason)
         self._log(message, sender, recipient, reason)
         if isinstance(message, DeadLetter):
-            return  # A subscriber that has ended or is full: news of its loss would be lost there too, without end.
+            return  # A subscriber that has ended or is full: the event would be lost there too, without end.
         letter = DeadLetter(message=message, sender=sender, recipient=recipient, reason=reason)
         system.event_stream.publish(letter)
 
@@ -73,7 +73,10 @@ class DeadLetters:
 
 
 class EmptyLocalActorRef:
-    """Turns messages into dead letters and answers watchers at once (Akka's EmptyLocalActorRef)."""
+    """Stands behind a ref to an actor that has ended or never was (Akka's EmptyLocalActorRef).
+
+    Messages become dead letters, watchers are notified at once.
+    """
 
     __slots__ = ("_system", "ref", "termination")
 
@@ -85,18 +88,18 @@ class EmptyLocalActorRef:
 
     @property
     def receptive(self) -> bool:
-        """Never."""
+        """False: it handles nothing."""
         return False
 
     def schedule(self) -> None:
-        """Never called: a closed mailbox schedules nothing."""
+        """Do nothing: a closed mailbox schedules nothing."""
 
     def reject(self, envelope: Envelope) -> None:
-        """A dead letter, and a failed ask."""
+        """Make the message a dead letter, and fail its ask."""
         self._system.dead_letters.reject(envelope, self.ref, "there is no such actor")
 
     def reject_signal(self, envelope: Envelope) -> None:
-        """Tell a watcher what it wants to know."""
+        """Notify a watcher at once."""
         if isinstance(envelope.message, Watch):
             watcher = self._system.living(envelope.message.watcher)
             watcher.signal(DeathWatchNotification(ref=self.ref))

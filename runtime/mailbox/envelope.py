@@ -1,7 +1,7 @@
-"""What lies in a mailbox: a message with its sender and its cause, some of them to be looked at again on delivery.
+"""Envelopes: a message with its sender and its cause; some are checked again on delivery.
 
-A timer may be cancelled and a watch withdrawn while their message already waits in the mailbox. So these messages lie
-in envelopes of their own, which are opened in the actor's turn and may turn out to be void.
+A timer may be cancelled and a watch withdrawn while their message already waits in the mailbox. So these messages have
+special envelopes, which are opened in the actor's turn and may turn out to be void.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 Told = Message | tuple[Message, "Ref | None", "int | None"]
 """A plain tell: message, sender, cause. A tuple, because making an `Envelope` would double the price of a tell.
 
-From outside any turn there is neither sender nor cause, and the message stands for itself: what is not made, the
-garbage collector need not look at, which for a long queue takes it longer than the rest.
+From outside any turn there is neither sender nor cause, and the message stands for itself: fewer objects for the
+garbage collector, which takes longer than the rest for a long queue.
 """
 
 TurnKind = Literal["message", "timer", "signal"]
 
 
 class Envelope(PykkaEnvelope[Message]):
-    """A message told or asked. `cause` is the sequence number of the turn that sent it, where turns are numbered."""
+    """Message told or asked. `cause` is the sequence number of the turn that sent it, where turns are numbered."""
 
     __slots__ = ("cause", "sender")
 
     kind: ClassVar[TurnKind] = "message"
     told: ClassVar[bool] = True
-    """Whether an actor, or someone outside, said it; what is not told has come from the kernel itself."""
+    """Set for messages of actors and of code outside them; not for those of the kernel itself."""
 
     reply_to: PromiseRef | None  # type: ignore[assignment]  # Pykka keeps a future here; ours stands behind a ref.
 
@@ -46,23 +46,23 @@ class Envelope(PykkaEnvelope[Message]):
         self.cause = cause
 
     @staticmethod
-    def of(entry: Told | Envelope) -> Envelope:
-        """What lies in a mailbox as an envelope."""
+    def wrap(entry: Told | Envelope) -> Envelope:
+        """Make an envelope of any entry of a mailbox."""
         if isinstance(entry, Envelope):
             return entry
         return Envelope(*entry) if isinstance(entry, tuple) else Envelope(entry, None, None)
 
     def open(self, cell: Cell) -> Message | None:
-        """The message to handle, or None where it has become void; called in the turn of the recipient."""
+        """Return the message to handle, or None where it has become void; called in the turn of the recipient."""
         return self.message
 
     def stashed(self, cell: Cell) -> Envelope:
-        """What to put aside of it, opened as it is, so that it can be opened again."""
+        """Return the envelope to stash for this opened one, so that it can be opened again."""
         return self
 
 
 class SignalEnvelope(Envelope):
-    """A kernel signal, for the control lane."""
+    """Signal of the kernel, for the control lane."""
 
     __slots__ = ()
 
@@ -71,7 +71,7 @@ class SignalEnvelope(Envelope):
 
 
 class FailedEnvelope(SignalEnvelope):
-    """The signal of a failure, with the error itself: what has become of the child since is the child's to know."""
+    """Signal of a child's failure, with the error itself: the child may have changed since."""
 
     __slots__ = ("error",)
 
@@ -81,7 +81,7 @@ class FailedEnvelope(SignalEnvelope):
 
 
 class TimerEnvelope(Envelope):
-    """The message of a timer that has fired."""
+    """Message of a timer that has fired."""
 
     __slots__ = ("timer",)
 
@@ -93,17 +93,17 @@ class TimerEnvelope(Envelope):
         self.timer: Timer | None = timer
 
     def open(self, cell: Cell) -> Message | None:
-        """The message, unless the timer was cancelled or started anew in the meantime."""
+        """Return the message, unless the timer was cancelled or started again in the meantime."""
         return self.message if self.timer is None or cell.timers.accept(self.timer) else None
 
     def stashed(self, cell: Cell) -> Envelope:
-        """Out of the hands of its timer, as in Akka: a cancel comes too late."""
+        """Detach it from its timer, as in Akka: a cancel comes too late."""
         self.timer = None
         return self
 
 
 class TerminatedEnvelope(Envelope):
-    """The end of a watched actor, queued behind everything that the actor had told before."""
+    """End of a watched actor, queued behind all messages that it had sent before."""
 
     __slots__ = ("ref",)
 
@@ -114,17 +114,17 @@ class TerminatedEnvelope(Envelope):
         self.ref = ref
 
     def open(self, cell: Cell) -> Message | None:
-        """The message for the watcher, unless it has unwatched in the meantime."""
+        """Return the message for the watcher, unless it has unwatched in the meantime."""
         return cell.death_watch.accept(self.ref)
 
     def stashed(self, cell: Cell) -> Envelope:
-        """Queued once more, as in Akka: an unwatch still makes it void."""
+        """Queue the notification once more, as in Akka: an unwatch still makes it void."""
         cell.death_watch.requeue(self.ref, self.message)
         return self
 
 
 class FaultEnvelope(Envelope):
-    """An error on the way to the actor that must become the actor's failure, in its turn."""
+    """Error on the way to the actor, which becomes the actor's failure in its turn."""
 
     __slots__ = ("error",)
 
@@ -135,5 +135,5 @@ class FaultEnvelope(Envelope):
         self.error = error
 
     def open(self, cell: Cell) -> Message | None:
-        """Raise what went wrong on the way."""
+        """Raise the error."""
         raise self.error

@@ -1,4 +1,4 @@
-"""What a kind of mailbox brings: the queue of its messages. Signals, scheduling and closing are every mailbox's own."""
+"""Message queues: the part in which kinds of mailbox differ. Signals, scheduling and closing are the same in all."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Entry = Told | Envelope
 
 
 class MessageQueue(Protocol):
-    """As much of a deque as a mailbox needs (Akka's MessageQueue).
+    """The methods of a deque that a mailbox needs (Akka's MessageQueue).
 
-    Any thread may call any method at any moment, and no entry may be lost on the way or come out twice: a kill empties
-    the queue from its own thread while the actor's thread takes from it and others append.
+    Any thread may call any method at any moment, and no entry may be lost or come out twice: a kill empties the queue
+    on its thread while the actor's thread pops and others append.
     """
 
     def append(self, entry: Entry, /) -> None:
@@ -31,31 +31,31 @@ class MessageQueue(Protocol):
         """Queue entries ahead of those that wait, the first one last."""
 
     def popleft(self) -> Entry:
-        """The next entry. Raises `IndexError` where there is none."""
+        """Pop the next entry. Raises `IndexError` where there is none."""
 
     def __len__(self) -> int:
-        """How many entries wait."""
+        """Count the entries."""
 
 
 class MailboxType(Protocol):
-    """A kind of mailbox, as `Props.with_mailbox` takes it: a value, used for every actor of these Props."""
+    """Kind of mailbox for `Props.with_mailbox`: a value, used for every actor of these Props."""
 
     def create(self, owner: Cell) -> MessageQueue:
-        """The queue of one actor, made when the actor is spawned; a restart keeps it."""
+        """Make the queue of an actor that is spawned; a restart keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnboundedMailbox:
-    """First in, first out, without a limit (Akka's UnboundedMailbox); the kind of all who ask for no other."""
+    """First in, first out, without a limit (Akka's UnboundedMailbox); the default."""
 
     def create(self, owner: Cell) -> MessageQueue:
-        """A deque, whose every operation is atomic."""
+        """Make a deque, whose every operation is atomic."""
         return deque()
 
 
 def message_of(entry: Entry) -> Message:
-    """The message of an entry, out of its leader's wrapping."""
-    # Asked for each message of a busy actor: no envelope is made for it.
+    """Return the message of an entry, without a leader's wrapping."""
+    # Called for each message of a busy actor: no envelope is made for it.
     if isinstance(entry, tuple):
         entry = entry[0]
     elif isinstance(entry, Envelope):

@@ -1,4 +1,4 @@
-"""The mailbox that hands out the most urgent message first."""
+"""The mailbox that delivers the most urgent message first."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _AHEAD_OF_ALL = float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class StablePriorityMailbox:
-    """The message with the lowest number first, equals in their order (Akka's UnboundedStablePriorityMailbox).
+    """Lowest number first, equals in their order (Akka's UnboundedStablePriorityMailbox).
 
-    `priority` is asked once for each message, on the thread of the sender: it must be a function of the message alone.
-    It sees the kernel's own messages too, such as `Terminated`, which may so overtake what the dead actor had told.
-    Where it raises or gives no int, that is a failure of the actor whose mailbox this is: its parent decides, and an
-    asker is told. What is unstashed goes ahead of its equals.
+    `priority` is called once for each message, on the thread of the sender: it must be a function of the message alone.
+    It sees the kernel's own messages too, such as `Terminated`, which may so overtake messages of the dead actor.
+    Where it raises or returns no int, the actor of this mailbox fails: its parent decides, and an ask fails too.
+    Unstashed messages go ahead of their equals.
     """
 
     priority: Priority
@@ -39,7 +39,7 @@ class StablePriorityMailbox:
             raise TypeError(f"the priority of a mailbox is a function of the message, not {self.priority!r}")
 
     def create(self, owner: Cell) -> MessageQueue:
-        """An empty heap."""
+        """Make an empty heap."""
         return _StablePriorityQueue(self.priority)
 
 
@@ -77,11 +77,11 @@ class _StablePriorityQueue:
         try:
             return index(self._priority(message_of(entry))), entry
         except BaseException as error:  # noqa: BLE001 - becomes the failure of the actor that asked for this function.
-            return _AHEAD_OF_ALL, _Unjudged(Envelope.of(entry), error)
+            return _AHEAD_OF_ALL, _Unjudged(Envelope.wrap(entry), error)
 
 
 class _Unjudged(FaultEnvelope):
-    """A message whose priority could not be had."""
+    """Envelope of a message whose priority could not be computed."""
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
-"""Calls to a side that may be ill: after some failures in a row it is left alone for a while (Akka's CircuitBreaker).
+"""Circuit breakers: after some failures in a row, calls are refused for a while (Akka's CircuitBreaker).
 
     CLOSED     calls go through; `max_failures` failures in a row open the breaker
-    OPEN       calls fail at once; behind `reset_timeout` the breaker is half open
+    OPEN       calls fail at once; after `reset_timeout` the breaker is half open
     HALF_OPEN  the first call goes through, the others fail at once; its outcome closes or opens the breaker
 
 A breaker may be shared by any number of actors and threads. Time is its system's: virtual under a seeded one. Where a
@@ -36,7 +36,7 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class CircuitBreakerState(StrEnum):
-    """Where a breaker is."""
+    """State of a breaker."""
 
     CLOSED = "CLOSED"
     OPEN = "OPEN"
@@ -45,25 +45,25 @@ class CircuitBreakerState(StrEnum):
 
 @message("circuit_breaker.changed")
 class CircuitBreakerChanged(Message):
-    """CircuitBreaker -> event stream: the breaker `name` has gone over into `state`."""
+    """CircuitBreaker -> event stream: the breaker `name` has entered `state`."""
 
     name: str
     state: CircuitBreakerState
 
 
 class CircuitBreaker:
-    """One breaker, for one side that is called.
+    """Circuit breaker for one called service.
 
     Args:
-        system: whose clock, I/O pool and event stream are used.
-        name: shown in errors and events; also seeds the chance of `random_factor`.
+        system: its clock, I/O pool and event stream are used.
+        name: shown in errors and events; also seeds the random part.
         max_failures: so many failures in a row open the breaker.
-        call_timeout: a call that takes longer has failed, whatever still becomes of it.
-        reset_timeout: how long it stays open before it tries again.
-        max_reset_timeout: what `exponential_backoff_factor` may make of that; no longer than `reset_timeout` if None.
-        exponential_backoff_factor: how much longer it stays open each time the try has failed.
-        random_factor: a random part of the reset timeout on top, up to so much.
-        is_failure: whether what a call raised counts as a failure of the called side; unless given, all counts.
+        call_timeout: a call that takes longer has failed, whatever its outcome.
+        reset_timeout: time that it stays open before it tries again.
+        max_reset_timeout: limit of that time with the `exponential_backoff_factor`; `reset_timeout` if None.
+        exponential_backoff_factor: factor of the reset timeout after each failed try.
+        random_factor: a random part of the reset timeout is added, up to so much.
+        is_failure: tells whether an exception counts as a failure of the service; unless given, every one does.
     """
 
     def __init__(
@@ -100,16 +100,16 @@ class CircuitBreaker:
         self._lock = threading.Lock()
         self._state = CircuitBreakerState.CLOSED
         self._era = 0
-        """How often the state has changed: the outcome of a call counts only in the era in which it began."""
+        """Number of state changes: the outcome of a call counts only in the era in which it started."""
         self._failures = 0
         self._openings = 0
-        """How often in a row it was opened without a success in between."""
+        """Number of times in a row that it was opened without a success."""
         self._open_until_ms = 0
         self._trying = False
 
     @property
     def state(self) -> CircuitBreakerState:
-        """Where the breaker is now."""
+        """The state of the breaker."""
         return self._state
 
     # Calls
@@ -117,14 +117,14 @@ class CircuitBreaker:
     def call(self, body: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call `body` here and now (Akka's withSyncCircuitBreaker).
 
-        In an actor's turn it must not block; there `with_blocking` and `with_ask` are the way.
+        In an actor's turn it must not block: use `with_blocking` or `with_ask` there.
 
         Raises:
-            CircuitBreakerOpenError: nobody was called.
+            CircuitBreakerOpenError: `body` was not called.
             CircuitBreakerTimeoutError: `body` has returned, but too late.
-            BaseException: what `body` raises.
+            BaseException: as `body` raises.
         """
-        call = self._begin(lambda: None)
+        call = self._admit(lambda: None)
         try:
             result = body(*args, **kwargs)
         except BaseException as error:
@@ -135,14 +135,14 @@ class CircuitBreaker:
         return result
 
     def with_future(self, begin: Callable[[], Future[T]]) -> Future[T]:
-        """Have `begin` begin a call that ends with a future (Akka's withCircuitBreaker).
+        """Start a call with `begin`, which returns its future (Akka's withCircuitBreaker).
 
-        The returned future ends as that one does, or with `CircuitBreakerOpenError`, or when the call timeout has
-        passed with `CircuitBreakerTimeoutError`; then the call's own future is cancelled.
+        The returned future completes as that one does, or with `CircuitBreakerOpenError`, or after the call timeout
+        with `CircuitBreakerTimeoutError`; then the call's future is cancelled.
         """
         guarded: GuardedFuture[T] = GuardedFuture(self._system.driver)
         try:
-            call = self._begin(lambda: guarded.expire(self._timeout_error))
+            call = self._admit(lambda: guarded.expire(self._timeout_error))
         except CircuitBreakerOpenError as refusal:
             remaining_ms = refusal.remaining_ms
             guarded.try_fail(lambda: CircuitBreakerOpenError(self.name, remaining_ms))
@@ -152,16 +152,16 @@ class CircuitBreaker:
         except BaseException as error:
             call.fail(error)
             raise
-        guarded.follow(source, call)
+        guarded.complete_with(source, call)
         return guarded
 
     def with_ask(self, ref: ActorRef, message: Message, timeout: float | None = None) -> Future[Message]:
-        """Ask `ref`; the future of the reply. Without a `timeout` in seconds the breaker's own one holds."""
+        """Ask `ref`; returns a future of the reply. Without a `timeout` in seconds the breaker's call timeout holds."""
         seconds = self._call_timeout_ms / 1000 if timeout is None else timeout
         return self.with_future(lambda: ref.ask(message, block=False, timeout=seconds))
 
     def with_blocking(self, work: Callable[[], T]) -> Future[T]:
-        """Run blocking `work` on the system's I/O pool; the future of its result."""
+        """Run blocking `work` on the system's I/O pool; returns a future of its result."""
 
         def begin() -> Future[T]:
             future: Future[T] = Future(self._system.driver)
@@ -170,14 +170,14 @@ class CircuitBreaker:
 
         return self.with_future(begin)
 
-    # Who wants to know
+    # Listeners
 
     def on_open(self, callback: Callable[[], object]) -> None:
-        """Call `callback` whenever the breaker opens, in the thread that brings it about; it must be short."""
+        """Call `callback` whenever the breaker opens, on the thread that opens it; it must be short."""
         self._listeners[CircuitBreakerState.OPEN].append(callback)
 
     def on_half_open(self, callback: Callable[[], object]) -> None:
-        """Call `callback` whenever the breaker begins to try again."""
+        """Call `callback` whenever the breaker becomes half open."""
         self._listeners[CircuitBreakerState.HALF_OPEN].append(callback)
 
     def on_close(self, callback: Callable[[], object]) -> None:
@@ -186,11 +186,11 @@ class CircuitBreaker:
 
     # The states
 
-    def _begin(self, on_timeout: Callable[[], object]) -> Call:
+    def _admit(self, on_timeout: Callable[[], object]) -> Call:
         with self._lock:
             if self._state is CircuitBreakerState.OPEN or self._trying:
                 now_ms = self._system.clock.now_ms()
-                # The trial's own alarm may be a moment late: the next try is never announced for the past.
+                # The alarm of the next try may be late: its time is never in the past.
                 remaining_ms = 0 if self._trying else max(1, self._open_until_ms - now_ms)
                 raise CircuitBreakerOpenError(self.name, remaining_ms)
             self._trying = self._state is CircuitBreakerState.HALF_OPEN
@@ -202,7 +202,7 @@ class CircuitBreaker:
         return CircuitBreakerTimeoutError(self.name, self._call_timeout_ms)
 
     def call_failed(self, era: int, error: BaseException) -> None:
-        """A call that began in `era` has raised."""
+        """Count a call of `era` that raised: as a failure, or by `is_failure` as a success."""
         try:
             counts = self._is_failure is None or self._is_failure(error)
         except Exception:
@@ -214,7 +214,7 @@ class CircuitBreaker:
             self.count_success(era)
 
     def count_success(self, era: int) -> None:
-        """A call that began in `era` has gone well."""
+        """Count a call of `era` that succeeded."""
         with self._lock:
             if era != self._era:
                 return
@@ -222,11 +222,11 @@ class CircuitBreaker:
             if self._state is CircuitBreakerState.CLOSED:
                 return
             self._openings = 0
-            self._go(CircuitBreakerState.CLOSED)
+            self._enter(CircuitBreakerState.CLOSED)
         self._announce(CircuitBreakerState.CLOSED)
 
     def count_failure(self, era: int) -> None:
-        """A call that began in `era` has not."""
+        """Count a call of `era` that failed."""
         with self._lock:
             if era != self._era:
                 return
@@ -235,7 +235,7 @@ class CircuitBreaker:
                 return
             wait_ms = self._next_wait_ms()
             self._open_until_ms = self._system.clock.now_ms() + wait_ms
-            self._go(CircuitBreakerState.OPEN)
+            self._enter(CircuitBreakerState.OPEN)
             opened = self._era
         self._system.clock.schedule(self._open_until_ms, lambda: self._try_again(opened))
         self._announce(CircuitBreakerState.OPEN)
@@ -243,7 +243,7 @@ class CircuitBreaker:
     def _try_again(self, era: int) -> None:
         with self._lock:
             assert era == self._era, "only its own alarm ends the open state"
-            self._go(CircuitBreakerState.HALF_OPEN)
+            self._enter(CircuitBreakerState.HALF_OPEN)
         self._announce(CircuitBreakerState.HALF_OPEN)
 
     def _next_wait_ms(self) -> int:
@@ -251,7 +251,7 @@ class CircuitBreaker:
         limit = max(self._reset_ms, self._max_reset_ms)
         return exponential_ms(self._reset_ms, limit, self._factor, tries, self._random_factor, self._random)
 
-    def _go(self, state: CircuitBreakerState) -> None:
+    def _enter(self, state: CircuitBreakerState) -> None:
         self._state = state
         self._era += 1
         self._failures = 0

@@ -1,4 +1,4 @@
-"""One call that a circuit breaker has let through, and the future that ends with it."""
+"""Calls that a circuit breaker has admitted, and their futures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Call:
-    """Of success, failure and deadline the first one counts, whichever threads they come from."""
+    """Admitted call. Of success, failure and deadline the first one counts, whichever threads they come from."""
 
     __slots__ = ("_alarm", "_breaker", "_ended", "_era", "_on_timeout")
 
@@ -30,18 +30,18 @@ class Call:
         self._alarm: Alarm | None = None
 
     def expire_in(self, system: ActorSystem, timeout_ms: int) -> None:
-        """Count the call as failed when it has not ended in `timeout_ms`."""
+        """Count the call as failed if it has not ended in `timeout_ms`."""
         self._alarm = system.clock.schedule(system.clock.now_ms() + timeout_ms, self._expire)
 
     def succeed(self) -> bool:
-        """The call has gone well; False where the deadline was faster."""
+        """Count a success; False where the deadline was faster."""
         if not self._end():
             return False
         self._breaker.count_success(self._era)
         return True
 
     def fail(self, error: BaseException) -> bool:
-        """The call has raised; False where the deadline was faster."""
+        """Count a failure; False where the deadline was faster."""
         if not self._end():
             return False
         self._breaker.call_failed(self._era, error)
@@ -61,7 +61,7 @@ class Call:
 
 
 class GuardedFuture(Future[T], Generic[T]):
-    """Ends as the future of a call does, or at the call's deadline."""
+    """Future that completes as that of a call does, or at the call's deadline."""
 
     __slots__ = ("_source",)
 
@@ -69,18 +69,18 @@ class GuardedFuture(Future[T], Generic[T]):
         super().__init__(driver)
         self._source: Future[T] | None = None
 
-    def follow(self, source: Future[T], call: Call) -> None:
-        """End as `source` does."""
+    def complete_with(self, source: Future[T], call: Call) -> None:
+        """Complete as `source` does."""
         self._source = source
-        source.add_done_callback(lambda: self._settle(source, call))
+        source.add_done_callback(lambda: self._on_source_done(source, call))
 
     def expire(self, error: Callable[[], BaseException]) -> None:
-        """Fail, and let the source know that nobody waits for it any more."""
+        """Fail, and cancel the source."""
         self.try_fail(error)
         if self._source is not None:
             self._source.cancel()
 
-    def _settle(self, source: Future[T], call: Call) -> None:
+    def _on_source_done(self, source: Future[T], call: Call) -> None:
         try:
             value = source.get(timeout=0)
         except BaseException as error:  # noqa: BLE001 - this future's result.
@@ -92,7 +92,7 @@ class GuardedFuture(Future[T], Generic[T]):
 
 
 class Work(Generic[T]):
-    """Blocking work on behalf of a future."""
+    """Blocking work that completes a future."""
 
     __slots__ = ("_future", "_work")
 
@@ -101,11 +101,11 @@ class Work(Generic[T]):
         self._future = future
 
     def run(self) -> None:
-        """Do it, on a thread of the I/O pool."""
+        """Do the work, on a thread of the I/O pool."""
         try:
             value = self._work()
         except BaseException as error:  # noqa: BLE001 - the future's result.
-            # As it is, not as text: an actor tells by the class of the error what to do.
+            # The exception itself, not its text: callers match on its class.
             raised = error
             self._future.try_fail(lambda: raised)
         else:

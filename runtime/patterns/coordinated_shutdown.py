@@ -1,8 +1,8 @@
-"""The end of a system in phases: what serves goes down before what it needs, and the actors last.
+"""The end of a system in phases: services stop before the ones they depend on, and the actors last.
 
 As Akka's CoordinatedShutdown, with its phases for clusters left out. It begins with `terminate()` and at the exit of
 the interpreter, and runs once. The tasks of a phase run side by side on the I/O pool, each with a deadline; one that
-fails or is late is named in the log, and the shutdown goes on without it. A killed guardian is a crash: no task runs.
+fails or is late is logged, and the shutdown goes on without it. A killed guardian is a crash: no task runs.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from flykka.runtime.time.clock import Alarm
 
 Task = Callable[[], object]
-"""Called on the I/O pool, where it may block. Where it returns a kernel future, it ends with that."""
+"""Function for the I/O pool, where it may block. Where it returns a kernel future, the task ends with that."""
 
 logger = logging.getLogger("flykka.runtime")
 
 
 class ShutdownReason(StrEnum):
-    """What brought the shutdown about."""
+    """Cause of a shutdown."""
 
     UNKNOWN = "unknown"
     ACTOR_SYSTEM_TERMINATE = "actor system terminated"
@@ -42,26 +42,26 @@ class ShutdownReason(StrEnum):
 
 
 BEFORE_SERVICE_UNBIND = "before-service-unbind"
-"""Tell others that the service is about to go."""
+"""Tell others that the service is about to end."""
 SERVICE_UNBIND = "service-unbind"
-"""Take nothing new."""
+"""Accept nothing new."""
 SERVICE_REQUESTS_DONE = "service-requests-done"
-"""Wait for what was begun."""
+"""Wait for accepted requests."""
 SERVICE_STOP = "service-stop"
-"""Close what served."""
+"""Close the services."""
 BEFORE_ACTOR_SYSTEM_TERMINATE = "before-actor-system-terminate"
-"""Last words to actors."""
+"""Send last messages to actors."""
 ACTOR_SYSTEM_TERMINATE = "actor-system-terminate"
 """The kernel's own phase: all actors stop, children before parents."""
 
 _DEFAULT_TIMEOUT_MS = 5_000
 _ACTORS_AT_EXIT_MS = 2_000
-"""How long the exit of the interpreter waits for the actors: one that blocks would keep it up for ever."""
+"""Longest wait of the interpreter's exit for the actors: one that blocks would keep it up for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """Begins when the phases that it depends on are over. The timeout is for each task that has none of its own."""
+    """Phase that starts when those it depends on are over. The timeout is for tasks without one."""
 
     depends_on: tuple[str, ...] = ()
     timeout_ms: int = _DEFAULT_TIMEOUT_MS
@@ -78,7 +78,7 @@ def _default_phases() -> dict[str, Phase]:
 
 
 class CoordinatedShutdown:
-    """The phases and tasks of one system, at `system.coordinated_shutdown`. Callable from any thread, and in turns."""
+    """Phases and tasks of a system, at `system.coordinated_shutdown`. Callable from any thread, and in turns."""
 
     def __init__(self, system: ActorSystem) -> None:
         self._system = system
@@ -86,10 +86,10 @@ class CoordinatedShutdown:
         self._phases = _default_phases()
         self._tasks: dict[str, list[_Task]] = {}
         self._to_come: list[str] | None = None
-        """Phases that have not begun yet; None before the shutdown."""
+        """Phases that have not started yet; None before the shutdown."""
         self._pending: dict[_Task, None] = {}
         self.reason: str | None = None
-        """Why the system shuts down, None while it does not."""
+        """Reason of the shutdown, None before it."""
 
     # Before
 
@@ -97,8 +97,8 @@ class CoordinatedShutdown:
         """Add a phase, or change the dependencies and the timeout of one. All phases are over before the actors stop.
 
         Raises:
-            ValueError: it depends on itself, or on a phase that is not known; or it is the kernel's own phase.
-            ShutdownBegunError: too late.
+            ValueError: it depends on itself, or on an unknown phase; or it is the kernel's own phase.
+            ShutdownBegunError: the shutdown has started.
         """
         if name == ACTOR_SYSTEM_TERMINATE:
             raise ValueError(f"phase {name!r} is the kernel's own: it comes behind all others")
@@ -114,11 +114,11 @@ class CoordinatedShutdown:
             self._phases = phases
 
     def add_task(self, phase: str, name: str, task: Task, *, timeout: Duration | None = None) -> Callable[[], None]:
-        """Run `task` in `phase`; the function that is returned takes it back.
+        """Run `task` in `phase`. Returns a function that removes it.
 
         Raises:
             ValueError: there is no such phase.
-            ShutdownBegunError: the phase has begun already.
+            ShutdownBegunError: the phase has started already.
         """
         with self._lock:
             if phase not in self._phases:
@@ -140,7 +140,7 @@ class CoordinatedShutdown:
     def add_actor_termination_task(
         self, phase: str, name: str, ref: ActorRef, message: Message | None = None, *, timeout: Duration | None = None
     ) -> Callable[[], None]:
-        """Stop the actor in `phase`, or tell it `message` upon which it stops itself, and wait for its end."""
+        """Stop the actor in `phase`, or tell it `message` on which it stops itself, and wait for its end."""
 
         def stop() -> object:
             if message is None:
@@ -154,7 +154,7 @@ class CoordinatedShutdown:
     # The shutdown
 
     def run(self, reason: str = ShutdownReason.UNKNOWN) -> SystemTermination:
-        """Begin, or join the shutdown that has begun. Returns the end of the system, which is behind the last phase."""
+        """Start the shutdown, or join it. Returns the termination of the system, which follows the last phase."""
         with self._lock:
             if self._to_come is not None or self._system.terminated.done():
                 return self._system.terminated
@@ -166,13 +166,13 @@ class CoordinatedShutdown:
         return self._system.terminated
 
     def pending(self) -> list[str]:
-        """The tasks that the shutdown waits for, by phase and name."""
+        """Return the tasks that the shutdown waits for, by phase and name."""
         with self._lock:
             return [str(task) for task in self._pending]
 
     @property
     def exit_timeout_ms(self) -> int:
-        """How long the exit of the interpreter waits: for the slowest task of each phase, and then for the actors."""
+        """Longest wait of the interpreter's exit: for the slowest task of each phase, and then for the actors."""
         with self._lock:
             phases = self._phases if self._to_come is None else self._to_come
             slowest = [max((task.timeout_ms for task in self._tasks.get(name, ())), default=0) for name in phases]
@@ -188,10 +188,10 @@ class CoordinatedShutdown:
         if not tasks:
             self._system.user.ref.signal(Stop())
         for task in tasks:
-            task.begin(self._system)
+            task.start(self._system)
 
     def ended(self, task: _Task) -> None:
-        """A task is over, in time or not; called once for each."""
+        """Go on after a task has ended, in time or not; called once for each."""
         with self._lock:
             self._pending.pop(task, None)
             if self._pending:
@@ -203,7 +203,7 @@ class CoordinatedShutdown:
 
 
 class _Task:
-    """One task of one shutdown: of its end and its deadline the first one counts."""
+    """Task of a shutdown: of its end and its deadline the first one counts."""
 
     def __init__(self, shutdown: CoordinatedShutdown, phase: str, name: str, task: Task, timeout_ms: int) -> None:
         self._shutdown = shutdown
@@ -217,18 +217,18 @@ class _Task:
     def __str__(self) -> str:
         return f"shutdown task {self._name!r} of phase {self._phase!r}"
 
-    def begin(self, system: ActorSystem) -> None:
-        """Have it run."""
+    def start(self, system: ActorSystem) -> None:
+        """Run it on the I/O pool."""
         try:
             self._alarm = system.clock.schedule(system.clock.now_ms() + self.timeout_ms, self._expire)
             system.dispatcher.run_blocking(self)
         except RuntimeError:
-            # Late in its exit the interpreter begins no thread any more.
+            # Late in its exit the interpreter starts no thread any more.
             logger.exception("%s could not begin; the shutdown goes on", self)
             self._end()
 
     def run(self) -> None:
-        """On the I/O pool: do it."""
+        """Call the function; on the I/O pool."""
         try:
             result = self._task()
         except BaseException:

@@ -1,7 +1,7 @@
 """The shutdown of every living system when the interpreter exits.
 
 All threads of the kernel are daemons, so that no forgotten system keeps a program alive (plain Pykka's does). They
-still run while the functions of `atexit` do, and in this time the systems are shut down in order.
+still run while the functions of `atexit` do, and meanwhile the systems are shut down in order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.runtime")
 
 _living: weakref.WeakKeyDictionary[ActorSystem, int] = weakref.WeakKeyDictionary()
-"""With the process in which they were made: a fork has none of their threads."""
+"""Living systems, with the process that made them: a fork has none of their threads."""
 
 
 def register(system: ActorSystem) -> None:
@@ -33,7 +33,7 @@ def register(system: ActorSystem) -> None:
 
 
 def unregister(system: ActorSystem) -> None:
-    """The system has ended."""
+    """Forget a system that has ended."""
     _living.pop(system, None)
 
 

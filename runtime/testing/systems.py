@@ -1,4 +1,4 @@
-"""The actor systems that the pytest fixtures lend: what fails or stays behind in them is held against the test."""
+"""The actor systems of the pytest fixtures: failures in them, and actors that stay behind, fail the test."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class ExpectedFailure:
-    """What a test expects, and what came of it."""
+    """Failures that a test expects, and those that came."""
 
     def __init__(self, error: str | None, match: str | None, path: str | None, count: int) -> None:
         self.failures: list[ActorFailed] = []
-        """What has come so far."""
+        """The matching failures so far."""
         self._error = error
         self._match = match
         self._path = path
@@ -30,11 +30,11 @@ class ExpectedFailure:
 
     @property
     def done(self) -> bool:
-        """Whether everything expected has come."""
+        """Tells whether all expected failures have come."""
         return len(self.failures) >= self._count
 
-    def takes(self, failed: ActorFailed) -> bool:
-        """Whether this is what is still expected."""
+    def matches(self, failed: ActorFailed) -> bool:
+        """Tell whether this failure is still expected."""
         return (
             not self.done
             and self._error in (None, failed.failure.type_name)
@@ -50,7 +50,7 @@ class ExpectedFailure:
 
 
 class FailureWatch:
-    """Takes note of every actor that fails in one system."""
+    """Notes every failure of an actor in a system."""
 
     def __init__(self, system: ActorSystem) -> None:
         self._unexpected: list[ActorFailed] = []
@@ -61,7 +61,7 @@ class FailureWatch:
 
     @contextmanager
     def expect(self, expected: ExpectedFailure, timeout: float) -> Iterator[ExpectedFailure]:
-        """Behind the block, wait for what is still missing. Raises `AssertionError` where it does not come."""
+        """After the block, wait for missing failures. Raises `AssertionError` where they do not come."""
         with self._news:
             self._expected.append(expected)
         try:
@@ -73,8 +73,8 @@ class FailureWatch:
         others = ", ".join(described(failed) for failed in (*expected.failures, *self._unexpected))
         assert came, f"expected {expected} within {timeout} s; what failed was {others or 'nothing'}"
 
-    def take_unexpected(self) -> list[ActorFailed]:
-        """What has failed without being expected, since this was called last."""
+    def pop_unexpected(self) -> list[ActorFailed]:
+        """Return the unexpected failures since the last call."""
         with self._news:
             unexpected, self._unexpected = self._unexpected, []
         return unexpected
@@ -89,7 +89,7 @@ class FailureWatch:
     def _on_failed(self, failed: ActorFailed) -> None:
         with self._news:
             for expected in self._expected:
-                if expected.takes(failed):
+                if expected.matches(failed):
                     expected.failures.append(failed)
                     self._news.notify_all()
                     return
@@ -97,21 +97,12 @@ class FailureWatch:
 
 
 def described(failed: ActorFailed) -> str:
-    """One failure in one line."""
+    """Describe a failure in one line."""
     return f"{failed.failure.type_name} of {failed.ref}: {failed.failure.message}"
 
 
-def expected_failure(
-    error: type[BaseException] | str | None, match: str | None, of: Ref | str | None, count: int
-) -> ExpectedFailure:
-    """What is expected, as a test writes it down."""
-    name = error.__name__ if isinstance(error, type) else error
-    path = of if of is None or isinstance(of, str) else of.path
-    return ExpectedFailure(name, match, path, count)
-
-
 class TestActorSystem(ActorSystem):
-    """An actor system that takes note of failures. Made as any other."""
+    """Actor system that notes failures. Made as any other."""
 
     __test__ = False  # No test class, whatever pytest makes of the name.
 
@@ -131,31 +122,33 @@ class TestActorSystem(ActorSystem):
         """Expect that actors fail in this block, or at most `timeout` seconds of the system's clock behind it.
 
         Args:
-            error: the class of what they raise, that very one, or its name; any unless given.
+            error: the exact class of the exception, or its name; any unless given.
             match: a regular expression that the text of the error has to contain.
             of: the actor, as a ref or a path; any unless given.
             count: how many failures there are.
             timeout: seconds.
 
         Raises:
-            AssertionError: they did not fail so; the error tells what failed instead.
+            AssertionError: they did not; the error names the failures that came instead.
         """
-        return self._failures.expect(expected_failure(error, match, of, count), timeout)
+        name = error.__name__ if isinstance(error, type) else error
+        path = of if of is None or isinstance(of, str) else of.path
+        return self._failures.expect(ExpectedFailure(name, match, path, count), timeout)
 
     def unexpected_failures(self) -> list[str]:
-        """The failures that no one has expected, one line each; asking for them forgives them."""
-        return [described(failed) for failed in self._failures.take_unexpected()]
+        """Return the unexpected failures since the last call, one line each."""
+        return [described(failed) for failed in self._failures.pop_unexpected()]
 
     def end(self, timeout: float) -> list[str]:
-        """Terminate, by force if need be; what stayed behind `timeout` seconds later, one line each."""
+        """Terminate, by force after `timeout` seconds. Returns the actors that stayed behind, one line each."""
         try:
             self.terminate().wait(timeout=timeout)
         except TerminationTimeoutError as late:
-            # So that it harms no other test: its threads end as soon as they come back.
+            # So that it disturbs no other test: its threads end as soon as they return.
             self.kill(self.user.ref)
             return [f"{straggler} had not ended {timeout} s after it was told to" for straggler in late.stragglers]
         return []
 
 
 class TestSeededSystem(TestActorSystem, SeededSystem):
-    """A seeded system that takes note of failures. Made as `SeededSystem`."""
+    """Seeded system that notes failures. Made as `SeededSystem`."""

@@ -1,4 +1,4 @@
-"""How long to wait before the next try: twice as long each time, up to a limit, with some chance in it."""
+"""Exponential backoff: each delay twice as long, up to a limit, with a random part."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ if TYPE_CHECKING:
     import random
 
 _MAX_DOUBLINGS = 62
-"""Beyond these every limit is reached; so no number grows without end."""
+"""Every limit is reached by then; so no number grows without end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
     """Delays of `min_backoff`, twice that, four times that, ... up to `max_backoff`, each longer by a random part.
 
-    The chance, which keeps many actors from coming back in the same moment, is drawn from the actor's own `random`,
-    so that it repeats with the seed. As in Akka it comes on top of the limit as well.
+    The random part, which keeps many actors from coming back in the same moment, is drawn from the actor's `random`, so
+    that it repeats with the seed. As in Akka it is added to the limit as well.
 
     Args:
         min_backoff: the first delay.
-        max_backoff: what the delays grow up to.
-        random_factor: 0.2 makes each delay longer by 0 to 20 %; 0 leaves chance out.
-        reset_after: after so long without a failure the delays begin anew; the mean of the two limits unless given.
+        max_backoff: the limit of the delays.
+        random_factor: 0.2 makes each delay longer by 0 to 20 %; 0 adds nothing.
+        reset_after: uptime after which the delays start again; the mean of the two limits unless given.
     """
 
     min_backoff: Duration = "1s"
@@ -59,13 +59,13 @@ class Backoff:
         return positive_duration_ms(self.reset_after, "reset_after")
 
     def delay_ms(self, tries: int, chance: random.Random) -> int:
-        """The delay behind so many earlier `tries`."""
+        """Return the delay in ms after so many earlier `tries`."""
         return exponential_ms(self.min_ms, self.max_ms, 2, tries, self.random_factor, chance)
 
 
 def exponential_ms(
     min_ms: int, max_ms: int, factor: float, tries: int, random_factor: float, chance: random.Random
 ) -> int:
-    """`min_ms` times `factor` to the power of `tries`, at most `max_ms`, and up to `random_factor` of that on top."""
+    """Return `min_ms` times `factor` to the power of `tries`, at most `max_ms`, plus up to `random_factor` of that."""
     delay = min(float(max_ms), min_ms * factor ** min(tries, _MAX_DOUBLINGS))
     return int(delay * (1 + random_factor * chance.random())) if random_factor else int(delay)

@@ -1,4 +1,4 @@
-"""Time as the kernel sees it: whole milliseconds since the epoch that never go back, and calls at a moment to come."""
+"""Clocks of the kernel: whole milliseconds since the epoch that never go back, and alarms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class Alarm:
-    """A call at `due_ms`; cancelling it is idempotent and may come too late."""
+    """Call at `due_ms`; cancelling it is idempotent and may come too late."""
 
     __slots__ = ("_queue", "callback", "due_ms")
 
@@ -23,27 +23,27 @@ class Alarm:
         self._queue = queue
 
     def cancel(self) -> None:
-        """Do not call."""
+        """Cancel the call."""
         if self.callback is not None:
             self.callback = None
             self._queue.forget()
 
 
 class Clock(Protocol):
-    """A source of time with alarms."""
+    """Source of time with alarms."""
 
     def now_ms(self) -> int:
-        """The time."""
+        """Return the time."""
 
     def schedule(self, due_ms: int, callback: Callable[[], object]) -> Alarm:
         """Call `callback` once the time is `due_ms`. The call must be short: it delays the other alarms."""
 
     def close(self) -> None:
-        """Make no more calls."""
+        """Stop making calls."""
 
 
 class AlarmQueue:
-    """Alarms in the order of their moments, and of their making where the moments are equal. Not locked."""
+    """Alarms in the order of their times, then of their scheduling. Not locked."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Alarm]] = []
@@ -61,16 +61,16 @@ class AlarmQueue:
         return alarm
 
     def forget(self) -> None:
-        """One of the queued alarms was cancelled; it is thrown out with the others when they are the greater part."""
+        """Count a cancelled alarm; the cancelled ones are removed when they are the greater part."""
         self._cancelled += 1
 
     def next_due(self) -> int | None:
-        """The moment of the next alarm, None where there is none."""
+        """Return the time of the next alarm, None where there is none."""
         self._drop_cancelled()
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ms: int) -> Alarm | None:
-        """The next alarm, if its moment has come."""
+        """Pop the next alarm, if its time has come."""
         due = self.next_due()
         return heapq.heappop(self._heap)[2] if due is not None and due <= now_ms else None
 
@@ -85,7 +85,7 @@ class AlarmQueue:
 
 
 class SystemClock:
-    """The real time. One daemon thread, begun with the first alarm, serves all of a system."""
+    """The real time. A daemon thread, started with the first alarm, rings all alarms of a system."""
 
     def __init__(self) -> None:
         # The epoch is read once: an adjusted wall clock must not make timers jump or time go back.
@@ -96,7 +96,7 @@ class SystemClock:
         self._closed = False
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch, monotonic."""
+        """Return milliseconds since the epoch, monotonic."""
         return (self._origin_ns + time.monotonic_ns()) // 1_000_000
 
     def schedule(self, due_ms: int, callback: Callable[[], object]) -> Alarm:
@@ -137,5 +137,5 @@ def ring(alarm: Alarm) -> None:
     try:
         callback()
     except Exception:
-        # One faulty call must not end the time of all actors.
+        # A faulty call must not end the alarms of all actors.
         logger.exception("an alarm's call failed")

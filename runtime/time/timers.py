@@ -1,4 +1,4 @@
-"""The keyed timers of one actor (Akka's TimerScheduler)."""
+"""The keyed timers of an actor (Akka's TimerScheduler)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Repeats(Enum):
-    """Whether a timer fires again, and what the next time counts from."""
+    """Repetition of a timer: none, or the event from which the next period counts."""
 
     NEVER = auto()
     FROM_THE_HANDLING = auto()
@@ -24,7 +24,7 @@ class Repeats(Enum):
 
 
 class Timer:
-    """One start of a timer; a later start under the same key is another Timer."""
+    """Start of a timer; a later start under the same key is another Timer."""
 
     __slots__ = ("alarm", "cause", "delay_ms", "key", "message", "repeats")
 
@@ -38,7 +38,7 @@ class Timer:
 
 
 class Timers:
-    """At most one timer a key. All are cancelled when the actor restarts or ends.
+    """Timers by key, one each. All are cancelled when the actor restarts or ends.
 
     The message of a cancelled timer is never handled, not even when it waits in the mailbox already.
     """
@@ -56,7 +56,7 @@ class Timers:
     def start_fixed_delay(
         self, key: Hashable, delay: Duration, message: Message, initial_delay: Duration | None = None
     ) -> None:
-        """Send me `message` in `initial_delay` (or `delay`), and again `delay` after each time I take it.
+        """Send me `message` in `initial_delay` (or `delay`), and again `delay` after each time I handle it.
 
         The delay counts from the handling, so that a busy actor never finds several of them in its mailbox.
         """
@@ -86,22 +86,22 @@ class Timers:
             cell.effects.append(("cancel_timer", str(key)))
 
     def is_active(self, key: Hashable) -> bool:
-        """Whether a timer of `key` will still send a message."""
+        """Tell whether a timer of `key` will still send a message."""
         return key in self._active
 
     def active(self) -> list[Timer]:
-        """The timers that will still send a message."""
+        """Return the timers that will still send a message."""
         return list(self._active.values())
 
     def cancel_all(self) -> None:
-        """The actor restarts or has ended."""
+        """Cancel every timer: the actor restarts or has ended."""
         # A killed actor's running turn may still start timers on another thread; `_arm` sees that the cell has ended.
         timers, self._active = self._active, {}
         for timer in list(timers.values()):
             _disarm(timer)
 
     def accept(self, timer: Timer) -> bool:
-        """Whether the message of a fired timer is to be handled; a repeating timer begins its next delay."""
+        """Tell whether the message of a fired timer is still to be handled; a repeating timer starts its next delay."""
         if self._active.get(timer.key) is not timer:
             return False
         match timer.repeats:
@@ -137,11 +137,11 @@ class Timers:
             _disarm(timer)
 
     def _fire(self, timer: Timer, due_ms: int) -> None:
-        """The clock has come to `due_ms`; not in a turn."""
+        """Queue the message at `due_ms`; not in a turn."""
         self._cell.mailbox.put(TimerEnvelope(timer))
         if timer.repeats is Repeats.FROM_THE_FIRING:
             self._arm(timer, due_ms + timer.delay_ms)
-            # Who cancelled it in this moment may have found the alarm before, and the timer is active no more.
+            # A cancel in this moment may have disarmed the former alarm.
             if self._active.get(timer.key) is not timer:
                 _disarm(timer)
 

@@ -159,7 +159,7 @@ def _state(cell: Cell) -> dict[str, object]:
         "receive_timeout": None if timeout is None else [timeout.timeout_ms, timeout._heard_ms],
         "restarted": faults.restarted,
         "history": faults._history,
-        "let_go": faults.let_go,
+        "let_go": faults.pre_restart_ran,
         "children": [child.ref for child in cell.children.all()],
         "dying": [child.ref for child in cell.children._dying],
     }
@@ -173,7 +173,7 @@ def _timer(timer: Timer) -> tuple[object, ...]:
 def _stashed(entry: object) -> tuple[object, ...]:
     if type(entry) not in (tuple, Envelope):
         raise NoFormError(f"it has stashed a {type(entry).__name__}")
-    envelope = Envelope.of(entry)  # type: ignore[arg-type]
+    envelope = Envelope.wrap(entry)  # type: ignore[arg-type]
     if envelope.reply_to is not None:
         raise NoFormError("it has stashed a question")
     return envelope.message, envelope.sender, envelope.cause
@@ -207,12 +207,12 @@ def _put(cell: Cell, state: dict[str, Any]) -> None:
         cell.sessions.accept(session)
     if state["chance"] is not None:
         made_ids, random_state = state["chance"]
-        chance = cell._seeded_random = SeededRandom.of(cell)
+        chance = cell._seeded_random = SeededRandom.for_cell(cell)
         chance._made_ids = made_ids
         chance.random.setstate(random_state)
     cell.faults.restarted = state["restarted"]
     cell.faults._history = state["history"]
-    cell.faults.let_go = state["let_go"]
+    cell.faults.pre_restart_ran = state["let_go"]
     children = {child.ref: child for child in cell.children.all()}
     # In the order of their spawning, as far as they are there.
     places = {ref: place for place, ref in enumerate(state["children"])}

@@ -1,9 +1,9 @@
-"""Finds the operations that look at several rows together, in the plan that Spark has analyzed.
+"""Finds operations across several rows in the plan that Spark has analyzed.
 
-Rows come in batches, and where one ends is decided by how the input came in. So an aggregate, a sort or a
-`dropDuplicates` that is computed batch by batch holds for one batch only. Operations on other rows, such as those of a
-static DataFrame before it is joined, are the same for every batch: only the nodes between the stream's rows and the
-result count. Actions such as `rows.count()`, and Python code that is given a part of a batch, are not in the plan.
+Rows come in batches, whose ends depend on how the input came in. So an aggregate, a sort or a `dropDuplicates` that is
+computed batch by batch holds for one batch only. Operations on other rows, such as those of a static DataFrame before
+it is joined, are the same for every batch: only the nodes between the stream's rows and the result count. Actions such
+as `rows.count()`, and Python code that is given a part of a batch, are not in the plan.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AcrossRows:
-    """A kind of operation: what it does, with its names in Spark, and what a program of streams has instead."""
+    """Kind of operation: its effect, with its names in Spark, and its replacement in a program of streams."""
 
     does: str
     instead: str
@@ -76,14 +76,14 @@ _KEEPS_RIGHT = frozenset({"INNER", "CROSS", "RIGHT OUTER"})
 
 
 def across_rows(stream: DataFrame, made: DataFrame) -> tuple[AcrossRows, ...]:
-    """The operations across rows of `stream` that `made` was computed with, each once, the first to run first."""
+    """Return the operations across rows of `stream` that `made` was computed with, each once, the first to run first."""
     walk = _Walk(stream._jdf.queryExecution().analyzed())
     walk.reads_stream(made._jdf.queryExecution().analyzed())
     return tuple(walk.found)
 
 
 class _Walk:
-    """Goes from a result down to the stream's rows, and notes what stands between."""
+    """Walks from a result down to the stream's rows, and notes the operations between."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -91,13 +91,13 @@ class _Walk:
         self.found: dict[AcrossRows, None] = {}
 
     def reads_stream(self, plan: Any) -> bool:
-        """Whether the plan reads rows of the stream."""
+        """Walk a plan; tell whether it reads rows of the stream."""
         # In a self-join Spark gives one of the sides new attributes: it has the same result, but is not equal.
         if plan.equals(self._stream) or plan.sameResult(self._stream):
             return True
         kind = str(plan.getClass().getSimpleName())
         if kind == "CTERelationRef":
-            # What it refers to was looked at before: the common tables of a query come first among its inputs.
+            # Its table was walked before: the common tables of a query come first among its inputs.
             return plan.cteId() in self._common_tables
         inputs = [self.reads_stream(child) for child in _sequence(plan.children())]
         asked = [self.reads_stream(subquery) for subquery in _sequence(plan.subqueries())]
@@ -112,7 +112,7 @@ class _Walk:
 
 
 def _operation(kind: str, plan: Any, inputs: list[bool]) -> AcrossRows | None:
-    """The operation across rows that a node of a plan is, if any; `inputs` say which of its inputs read the stream."""
+    """Return the operation across rows that a node is, if any; `inputs` tell which of them read the stream."""
     match kind:
         case "Sort":
             return SORTS if getattr(plan, "global")() else None

@@ -1,4 +1,4 @@
-"""Ctrl-C while Spark starts: it waits for the start to end, and whoever handled it before handles it."""
+"""Ctrl-C while Spark starts: it waits for the end of the start, and then the former handler gets it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Self
 
 
 class DeferredInterrupts:
-    """Puts the handler of SIGINT back: SparkContext installs one that cancels every job of the context.
+    """Restores the handler of SIGINT: SparkContext installs one that cancels every job of the context.
 
-    An interrupted notebook cell would kill all background stages with it. Only the main thread may set handlers, and
-    only there does SparkContext do it. Meanwhile an interrupt waits: Py4J would print pages about it, and leave half a
+    An interrupted notebook cell would cancel all background stages with it. Only the main thread may set handlers, and
+    only there SparkContext does. Meanwhile an interrupt waits: Py4J would print pages about it, and leave half a
     context behind. A second one does not wait.
     """
 
@@ -31,7 +31,7 @@ class DeferredInterrupts:
             signal.raise_signal(signal.SIGINT)
 
     def defer(self) -> None:
-        """Let the first interrupt wait for the end of the `with`, unless interrupts are ignored anyway."""
+        """Defer the first interrupt to the end of the `with`, unless interrupts are ignored anyway."""
         if self._keeps:
             signal.signal(signal.SIGINT, signal.SIG_IGN if self._handler is signal.SIG_IGN else self._on_interrupt)
 

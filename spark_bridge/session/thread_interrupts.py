@@ -1,7 +1,7 @@
 """Interrupts of threads that are in code of the user's, as Flink's TaskInterrupter does with those of a task.
 
-CPython raises an exception in another thread between two of its instructions. So what computes, sleeps a little again
-and again or waits for Spark is interrupted, and what is in one long call into native code only behind it.
+CPython raises an exception in another thread between two of its instructions. So code that computes, sleeps in short
+steps or waits for Spark is interrupted, and a long call into native code only after it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from flykka.spark_bridge.errors import AttemptCancelledError
 
 
 class ThreadInterrupts:
-    """Knows which threads may be interrupted now: none that has one of our own locks in hand, or is to take it."""
+    """Threads that may be interrupted now: none that holds one of our locks, or is about to acquire it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -23,19 +23,19 @@ class ThreadInterrupts:
 
     @contextmanager
     def allowed(self) -> Iterator[None]:
-        """The calling thread may be interrupted meanwhile, and then `AttemptCancelledError` comes out of here."""
+        """Allow interrupts of the calling thread in this block: they raise `AttemptCancelledError`."""
         me = get_ident()
         with self._lock:
             self._inside.add(me)
         try:
             yield
         finally:
-            # An interrupt that was raised by now comes before the end of this: behind it there is none.
+            # A pending interrupt is raised before the end of this block: after it there is none.
             with self._lock:
                 self._inside.discard(me)
 
     def interrupt(self) -> int:
-        """Interrupt every thread that may be, each once; how many there were."""
+        """Interrupt every thread that allows it, each once. Returns their number."""
         with self._lock:
             interrupted = [thread for thread in self._inside if _raise_in(thread)]
             self._inside.clear()

@@ -41,7 +41,7 @@ def test_an_interrupt_that_does_not_wake_the_main_thread_is_heard_all_the_same()
     heard = threading.Event()
 
     def interrupt() -> None:
-        while not sys._current_frames()[main].f_code.co_name == "_acquire":
+        while sys._current_frames()[main].f_code.co_name != "_acquire":
             os.sched_yield()
         # A signal for this thread leaves the other one asleep, as one does that comes just before it sleeps.
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)

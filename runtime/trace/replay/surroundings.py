@@ -124,7 +124,7 @@ class Surroundings:
         cell, wanted = work.cell, described(work.work)
         outcomes = self.world.outcomes[cell.ref.path]
         same = [each for each in outcomes if each.work == wanted]
-        heard = None if cell.current is None else Envelope.of(cell.current).message
+        heard = None if cell.current is None else Envelope.wrap(cell.current).message
         # What the work came to is told in words of the turn that began it, such as the version of a plan.
         outcome = next((each for each in same if each.heard == heard), None)
         if outcome is None and self._beyond_work is None:

@@ -262,6 +262,6 @@ class ReplaySystem(ActorSystem):
         present = self.cells.find(ref.path)
         if present is not None:
             # It has ended, or the next one could not be here: only the news of it come later.
-            self.cells.end(present)
-        self.cells.expect(ref.path, ref.incarnation)
+            self.cells.mark_stopped(present)
+        self.cells.set_next_incarnation(ref.path, ref.incarnation)
         return self.cells.attach(parent, props, name)

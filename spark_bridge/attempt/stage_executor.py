@@ -1,8 +1,8 @@
 """The threads that work for one attempt: Spark's calls block, and no shared thread may wait for them.
 
-Each lane has a line of its own. Stages are moved by two threads, for the planning and committing of one hides behind
-the work of another; what outlives a stage (snapshots, publishing) is done one after the other. What is begun when is
-decided by the machine of the attempt, and comes here piece by piece.
+Each lane has a queue. Stages are run by two threads, so that planning and committing of one overlap with the work of
+another; snapshots and publishing, which outlive a stage, run one after the other. The machine of the attempt decides
+the order, and submits piece by piece.
 
 Threads are daemons, started with the first work: a cluster of idle attempts has none.
 """
@@ -31,14 +31,14 @@ logger = logging.getLogger("flykka.spark_bridge")
 
 STAGES_IN_FLIGHT = 2
 OWN_WORK = 0
-"""The number of what the attempt's machine has not begun."""
+"""The number of work that the attempt's machine did not start."""
 
 _CANCEL_AGAIN_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a thread is at: the piece of work by its number and in words, and when it was begun (monotonic time)."""
+    """Running work of a thread: the piece by its number and in words, and the start (monotonic time)."""
 
     piece: int
     what: str
@@ -54,7 +54,7 @@ class _Job:
 
 @dataclass(slots=True, kw_only=True)
 class _Line:
-    """What waits in one lane, and the threads that serve it, of which some are idle."""
+    """Queue of a lane, and its threads, of which some are idle."""
 
     limit: int
     jobs: deque[_Job] = field(default_factory=deque)
@@ -62,7 +62,7 @@ class _Line:
     idle: int = 0
 
 
-class Workers:
+class StageExecutor:
     """Runs the work of an attempt, lane by lane."""
 
     def __init__(self, scope: AttemptScope) -> None:
@@ -78,7 +78,7 @@ class Workers:
         self._entered = local()
 
     def run(self, lane: Lane, number: int, what: str, pipe: Pipe[Any]) -> None:
-        """Have the work of `pipe` done in its lane. Nothing happens when the attempt is closing."""
+        """Run the work of `pipe` in its lane. Nothing is run when the attempt is closing."""
         guarded = pipe.replaced(partial(self._guarded, lane, number, pipe.work))
         match lane:
             case Lane.AT_ONCE:
@@ -91,7 +91,7 @@ class Workers:
     def run_in_background(
         self, what: str, work: Callable[[], None], on_failure: Callable[[BaseException], object]
     ) -> None:
-        """Have own work of the engine done, behind what is in the background already."""
+        """Run work of the engine itself in the background lane."""
 
         def run() -> None:
             try:
@@ -103,7 +103,7 @@ class Workers:
         self._put(Lane.BACKGROUND, _Job(number=OWN_WORK, what=what, run=run))
 
     def close(self, *, cancel: bool) -> None:
-        """Take nothing more; what is waiting is dropped where `cancel`. Returns at once."""
+        """Accept no more work; with `cancel` drop the waiting work. Returns at once."""
         with self._changed:
             self._closing = True
             if cancel:
@@ -112,15 +112,15 @@ class Workers:
             self._changed.notify_all()
 
     def interrupt(self) -> None:
-        """Interrupt the stages of an attempt that is cancelled. What is written or published is left to its end."""
+        """Interrupt the stages of a cancelled attempt. Writing and publishing go on to their ends."""
         if self._scope.is_cancelled and self._interrupts.interrupt():
             logger.info("%s: interrupted, for it did not end: %s", self._scope.attempt, ", ".join(self._running()))
 
     def wait_idle(self, seconds: float | None = None) -> tuple[str, ...]:
         """Wait until no thread works any more; once the scope is cancelled, cancel its jobs again and again.
 
-        From then on it takes no longer than `seconds`; when half of them are over stages are interrupted. What runs on
-        is named; nothing where no thread works any more.
+        From then on it takes no longer than `seconds`; when half of them are over stages are interrupted. Returns the
+        names of work that still runs.
         """
         deadline: float | None = None
         can_cancel = True
@@ -132,13 +132,13 @@ class Workers:
                         return self._running()
                     if monotonic() >= deadline - seconds / 2:
                         self.interrupt()
-                # At once: what replaces this attempt is not to share the cores with it.
+                # At once: the next attempt must not share the cores with it.
                 can_cancel = can_cancel and self._cancel_jobs()
             self._wait_for_change()
         return ()
 
     def at_work(self) -> tuple[Work, ...]:
-        """What threads are at, but for those that wait for work."""
+        """Return the running work."""
         with self._changed:
             return tuple(self._at_work.values())
 
@@ -178,7 +178,7 @@ class Workers:
             return job
 
     def _guarded(self, lane: Lane, number: int, work: Callable[[], T]) -> T:
-        """Do work on a thread that Spark knows to be the attempt's, unless that is over."""
+        """Do work on a thread of the attempt's Spark job group, unless the attempt is over."""
         if not getattr(self._entered, "scope", False):
             self._scope.enter()
             self._entered.scope = True
@@ -193,7 +193,7 @@ class Workers:
         try:
             self._scope.cancel_jobs()
         except Exception:
-            # Where Spark is stopped, or its JVM gone, jobs end by that, and the threads that wait for them.
+            # Where Spark is stopped, or its JVM gone, its jobs have ended, and the waiting threads end too.
             if not self._scope.is_spark_lost:
                 logger.warning("%s: its Spark jobs cannot be cancelled", self._scope.attempt, exc_info=True)
             return False
@@ -204,12 +204,12 @@ class Workers:
 
     @property
     def _is_busy(self) -> bool:
-        """Whether any thread still runs."""
+        """Tells whether any thread still runs."""
         with self._changed:
             return any(line.threads for line in self._lines.values())
 
     def _wait_for_change(self) -> None:
         with self._changed:
             if any(line.threads for line in self._lines.values()):
-                # Looked at with the lock in hand: who cancels takes it afterwards, to wake whoever waits.
+                # Checked with the lock held: a cancelling thread acquires it afterwards, to wake this one.
                 self._changed.wait(_CANCEL_AGAIN_SECONDS if self._scope.is_cancelled else None)

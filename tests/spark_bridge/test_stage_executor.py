@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from flykka.actors.machines.attempt.effects import Lane
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.spark_bridge.attempt.scope import AttemptScope
-from flykka.spark_bridge.attempt.workers import Workers
+from flykka.spark_bridge.attempt.stage_executor import StageExecutor
 from flykka.spark_bridge.errors import AttemptCancelledError
 
 pytestmark = pytest.mark.spark
@@ -44,12 +44,12 @@ class Piece:
 
 
 class Crew:
-    """Workers, with what they did."""
+    """A stage executor, with what it did."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self.scope = AttemptScope(spark, ExecutionAttemptId("attempt"), pool="pool")
-        self.workers = Workers(self.scope)
+        self.workers = StageExecutor(self.scope)
         self.outcomes: Queue[object] = Queue()
         self.numbers = count(1)
 
