@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from flykka.runtime.futures.future import Future as Future
     from flykka.runtime.inspection.watchdog import SlowTurn as SlowTurn
     from flykka.runtime.mailbox.bounded import BoundedMailbox as BoundedMailbox
-    from flykka.runtime.mailbox.control_aware import ControlAwareMailbox as ControlAwareMailbox
+    from flykka.runtime.mailbox.message_queue import ControlAwareMailbox as ControlAwareMailbox
     from flykka.runtime.mailbox.message_queue import UnboundedMailbox as UnboundedMailbox
     from flykka.runtime.mailbox.priority import StablePriorityMailbox as StablePriorityMailbox
     from flykka.runtime.patterns.backoff_supervisor import BackoffOpts as BackoffOpts
@@ -74,63 +74,36 @@ if TYPE_CHECKING:
     from flykka.runtime.time.backoff import Backoff as Backoff
     from flykka.runtime.trace.recorder import TraceRecorder as TraceRecorder
 
-_MODULES = {
-    "Actor": "flykka.runtime.actor",
-    "ActorContext": "flykka.runtime.context",
-    "ActorDeadError": "flykka.runtime.errors",
-    "ActorFailed": "flykka.runtime.events",
-    "ActorRef": "flykka.runtime.ref",
-    "ActorSelection": "flykka.runtime.selection",
-    "ActorSystem": "flykka.runtime.system",
-    "ActorTerminated": "flykka.runtime.events",
-    "AllForOne": "flykka.runtime.supervision",
-    "AskCycleError": "flykka.runtime.errors",
-    "AskFailedError": "flykka.runtime.errors",
-    "AskTimeoutError": "flykka.runtime.errors",
-    "Backoff": "flykka.runtime.time.backoff",
-    "BackoffOpts": "flykka.runtime.patterns.backoff_supervisor",
-    "BackoffSupervisor": "flykka.runtime.patterns.backoff_supervisor",
-    "BoundedMailbox": "flykka.runtime.mailbox.bounded",
-    "CircuitBreaker": "flykka.runtime.patterns.circuit_breaker",
-    "CircuitBreakerChanged": "flykka.runtime.patterns.circuit_breaker",
-    "CircuitBreakerOpenError": "flykka.runtime.errors",
-    "CircuitBreakerState": "flykka.runtime.patterns.circuit_breaker",
-    "CircuitBreakerTimeoutError": "flykka.runtime.errors",
-    "ControlAwareMailbox": "flykka.runtime.mailbox.control_aware",
-    "ControlMessage": "flykka.messages.wire.markers",
-    "CoordinatedShutdown": "flykka.runtime.patterns.coordinated_shutdown",
-    "DeadLetter": "flykka.runtime.events",
-    "Directive": "flykka.runtime.supervision",
-    "FSM": "flykka.runtime.patterns.fsm",
-    "Future": "flykka.runtime.futures.future",
-    "KernelError": "flykka.runtime.errors",
-    "MailboxOverflowError": "flykka.runtime.errors",
-    "MailboxOverflowed": "flykka.runtime.events",
-    "Message": "flykka.messages.wire.message",
-    "Next": "flykka.runtime.patterns.fsm",
-    "NotInfluenceReceiveTimeout": "flykka.messages.wire.markers",
-    "OneForOne": "flykka.runtime.supervision",
-    "Props": "flykka.runtime.props",
-    "ReceiveTimeout": "flykka.runtime.signals",
-    "Ref": "flykka.messages.wire.ref",
-    "SharedPool": "flykka.runtime.dispatch.pool",
-    "SlowTurn": "flykka.runtime.inspection.watchdog",
-    "StablePriorityMailbox": "flykka.runtime.mailbox.priority",
-    "StashError": "flykka.runtime.errors",
-    "StashOverflowError": "flykka.runtime.errors",
-    "StateTimeout": "flykka.runtime.signals",
-    "StopReason": "flykka.runtime.patterns.fsm",
-    "SupervisorStrategy": "flykka.runtime.supervision",
-    "Terminated": "flykka.runtime.signals",
-    "TerminationTimeoutError": "flykka.runtime.errors",
-    "TraceRecorder": "flykka.runtime.trace.recorder",
-    "UnboundedMailbox": "flykka.runtime.mailbox.message_queue",
-    "UnhandledMessage": "flykka.runtime.events",
-    "Value": "flykka.messages.wire.message",
-    "message": "flykka.messages.wire.message",
-    "value": "flykka.messages.wire.message",
-    "when": "flykka.runtime.patterns.fsm",
+_NAMES = {
+    "messages.wire.markers": "ControlMessage NotInfluenceReceiveTimeout",
+    "messages.wire.message": "Message Value message value",
+    "messages.wire.ref": "Ref",
+    "runtime.actor": "Actor",
+    "runtime.context": "ActorContext",
+    "runtime.dispatch.pool": "SharedPool",
+    "runtime.errors": "ActorDeadError AskCycleError AskFailedError AskTimeoutError CircuitBreakerOpenError "
+    "CircuitBreakerTimeoutError KernelError MailboxOverflowError StashError StashOverflowError "
+    "TerminationTimeoutError",
+    "runtime.events": "ActorFailed ActorTerminated DeadLetter MailboxOverflowed UnhandledMessage",
+    "runtime.futures.future": "Future",
+    "runtime.inspection.watchdog": "SlowTurn",
+    "runtime.mailbox.bounded": "BoundedMailbox",
+    "runtime.mailbox.message_queue": "ControlAwareMailbox UnboundedMailbox",
+    "runtime.mailbox.priority": "StablePriorityMailbox",
+    "runtime.patterns.backoff_supervisor": "BackoffOpts BackoffSupervisor",
+    "runtime.patterns.circuit_breaker": "CircuitBreaker CircuitBreakerChanged CircuitBreakerState",
+    "runtime.patterns.coordinated_shutdown": "CoordinatedShutdown",
+    "runtime.patterns.fsm": "FSM Next StopReason when",
+    "runtime.props": "Props",
+    "runtime.ref": "ActorRef",
+    "runtime.selection": "ActorSelection",
+    "runtime.signals": "ReceiveTimeout StateTimeout Terminated",
+    "runtime.supervision": "AllForOne Directive OneForOne SupervisorStrategy",
+    "runtime.system": "ActorSystem",
+    "runtime.time.backoff": "Backoff",
+    "runtime.trace.recorder": "TraceRecorder",
 }
+_MODULES = {name: f"flykka.{module}" for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(_MODULES)
 

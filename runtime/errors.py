@@ -25,7 +25,7 @@ KernelError
 ├── TraceError                  the file: no trace, cut off in its header, or written by a newer flykka (a `ValueError`)
 ├── ReplaySessionError          the caller: looks in a replayed trace for what is not there (a `ValueError`)
 │   └── ForkError               the caller: wants a fault at a turn where it cannot happen
-├── ShutdownBegunError          the caller: a shutdown task or phase was added too late
+├── ShutdownBegunError          the caller: a shutdown task was added too late
 └── TerminationTimeoutError     the system did not end within the deadline; names the stragglers
 """
 

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ids import LeaderSessionId
     from flykka.messages.wire.message import Message
     from flykka.messages.wire.ref import Ref
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.mailbox.envelope import Envelope
 
 
 class Gateway:
@@ -52,9 +54,11 @@ class Sessions:
         """Accept none."""
         self._accepted = _NONE
 
-    def refusal(self, message: LeaderSessionMessage) -> str | None:
-        """Return the reason why `message` may not be handled, None where it may."""
+    def unwrap(self, cell: Cell, message: LeaderSessionMessage, envelope: Envelope) -> Message | None:
+        """Return the message of an accepted session; None where `cell` does not accept it: a dead letter."""
         if message.leader_session_id in self._accepted:
-            return None
+            return message.message
         accepted = ", ".join(sorted(self._accepted)) or "none"
-        return f"stale leader session {message.leader_session_id} (accepted: {accepted})"
+        reason = f"stale leader session {message.leader_session_id} (accepted: {accepted})"
+        cell.system.dead_letters.reject(envelope, cell.ref, reason)
+        return None

@@ -21,13 +21,13 @@ class Props:
     Every restart calls the factory again: objects that it closes over are shared by all instances of the actor.
     """
 
-    __slots__ = ("_args", "_factory", "_kwargs", "dispatcher", "mailbox", "stash_capacity")
+    __slots__ = ("args", "dispatcher", "factory", "kwargs", "mailbox", "stash_capacity")
 
     def __init__(self, factory: Callable[..., Actor], *args: Any, **kwargs: Any) -> None:
         _refuse_factory(factory)
-        self._factory = factory
-        self._args = args
-        self._kwargs = kwargs
+        self.factory = factory
+        self.args = args
+        self.kwargs = kwargs
         self.dispatcher: DispatcherName = "loop" if _is_coroutine_actor(factory) else "default"
         self.mailbox: MailboxType | None = self.actor_class.mailbox
         """None for the default kind, which is unbounded."""
@@ -35,35 +35,20 @@ class Props:
         """None for no limit."""
 
     @property
-    def factory(self) -> Callable[..., Actor]:
-        """The class or function that makes the actor."""
-        return self._factory
-
-    @property
     def factory_name(self) -> str:
         """The "module:Qualname" of the class or function."""
-        factory = self._factory if hasattr(self._factory, "__qualname__") else type(self._factory)
+        factory = self.factory if hasattr(self.factory, "__qualname__") else type(self.factory)
         return f"{factory.__module__}:{factory.__qualname__}"
-
-    @property
-    def args(self) -> tuple[Any, ...]:
-        """Its arguments by position."""
-        return self._args
-
-    @property
-    def kwargs(self) -> dict[str, Any]:
-        """Its arguments by name."""
-        return self._kwargs
 
     @property
     def actor_class(self) -> type[Actor]:
         """The class; `Actor` where a function makes the actor."""
-        return self._factory if isinstance(self._factory, type) else Actor
+        return self.factory if isinstance(self.factory, type) else Actor
 
     @property
     def arguments(self) -> tuple[object, ...]:
         """The arguments of the factory: by position, then by name."""
-        return (*self._args, *self._kwargs.values())
+        return (*self.args, *self.kwargs.values())
 
     def with_dispatcher(self, dispatcher: DispatcherName) -> Props:
         """Return these Props with another dispatcher.
@@ -73,7 +58,7 @@ class Props:
         """
         if dispatcher not in get_args(DispatcherName):
             raise ValueError(f"no dispatcher {dispatcher!r}: there are 'default', 'pinned' and 'loop'")
-        if dispatcher != "loop" and _is_coroutine_actor(self._factory):
+        if dispatcher != "loop" and _is_coroutine_actor(self.factory):
             raise ValueError(f"the handle_message of {self} is a coroutine function: {_ON_THE_LOOP}")
         props = copy(self)
         props.dispatcher = dispatcher
@@ -97,14 +82,14 @@ class Props:
 
     def make(self) -> Actor:
         """Make a new instance; called in the actor's own turn."""
-        instance = self._factory(*self._args, **self._kwargs)
+        instance = self.factory(*self.args, **self.kwargs)
         # A class was checked when the Props were made; what a function makes shows only now.
-        if self.dispatcher != "loop" and not isinstance(self._factory, type) and _is_coroutine_actor(instance):
+        if self.dispatcher != "loop" and not isinstance(self.factory, type) and _is_coroutine_actor(instance):
             raise TypeError(f"{type(instance).__name__}.handle_message is a coroutine function: {_ON_THE_LOOP}")
         return instance
 
     def __repr__(self) -> str:
-        return f"Props({getattr(self._factory, '__qualname__', self._factory)})"
+        return f"Props({getattr(self.factory, '__qualname__', self.factory)})"
 
 
 def require_props(props: object) -> Props:

@@ -58,6 +58,22 @@ class Recorder(Protocol):
         """Close the record of a system that has ended; everything is on disk when this returns."""
 
 
+def begin_record(cell: Cell) -> None:
+    """Number the turn that begins, and collect its effects from here on."""
+    cell.sequence = cell.system.next_sequence()
+    if cell.system.before_turn is not None:
+        cell.system.before_turn(cell)
+    cell.now()
+    cell.effects = []
+
+
+def end_record(cell: Cell, recorder: Recorder, envelope: Envelope, failure: SerializedThrowable | None) -> None:
+    """Record the turn that has ended."""
+    effects, cell.effects = cell.effects, None
+    assert cell.sequence is not None
+    recorder.turn(cell.sequence, cell.now(), cell.ref, envelope, effects_told(cell, effects), failure)
+
+
 def effects_told(cell: Cell, effects: list[Effect] | None) -> list[Effect]:
     """Return the effects of a turn for the recorder; the last one says whether a kill has cut them short."""
     told = effects or []

@@ -34,7 +34,6 @@ from flykka.runtime.inspection.snapshot import Inspection
 from flykka.runtime.inspection.watchdog import Watchdog
 from flykka.runtime.mailbox.dead_letters import DeadLetters, EmptyLocalActorRef
 from flykka.runtime.mailbox.mailbox import Mailbox
-from flykka.runtime.patterns import interpreter_exit
 from flykka.runtime.patterns.coordinated_shutdown import CoordinatedShutdown, ShutdownReason
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from flykka.runtime.dispatch.dispatcher import Dispatcher
     from flykka.runtime.durations import Duration
     from flykka.runtime.inspection.snapshot import SystemSnapshot
+    from flykka.runtime.mailbox.envelope import Envelope
     from flykka.runtime.recording import Recorder
 
 DeliveryHook = Callable[[ActorRef, Message, Ref | None], None]
@@ -162,7 +162,7 @@ class ActorSystem:
         self.user = self._start_guardians()
         if self.driver is None:
             # A system with a seeded dispatcher needs no thread to end.
-            interpreter_exit.register(self)
+            self.coordinated_shutdown.run_at_exit()
             if threshold_ms is not None:
                 self._watchdog = Watchdog(self, threshold_ms)
 
@@ -353,14 +353,17 @@ class ActorSystem:
         """Draw the next number in the order of turns, kills and dead letters."""
         return next(self._sequences)
 
-    def call_hooks(self, recipient: ActorRef, message: Message, sender: Ref | None) -> None:
-        """Call the delivery hooks; one that fails is logged."""
+    def passes_hooks(self, cell: Cell, message: Message, envelope: Envelope) -> bool:
+        """Call the delivery hooks, of which one that fails is logged; False where one has killed the recipient."""
         with outside_turn():
             for hook in self.hooks:
                 try:
-                    hook(recipient, message, sender)
+                    hook(cell.ref, message, envelope.sender)
                 except BaseException:
                     logger.exception("delivery hook %r failed on %r", hook, message)
+        if cell.end_reason is not None:
+            cell.reject(envelope)
+        return cell.end_reason is None
 
     # Beginning and end
 
@@ -379,9 +382,14 @@ class ActorSystem:
         for promise in list(self._promises.values()):
             # The clock ends too: no deadline would fail them.
             promise.refuse("the system has terminated without a reply")
-        interpreter_exit.unregister(self)
+        self.coordinated_shutdown.forget_exit()
         registry.sweep()
-        for close in (self._close_watchdog, self.dispatcher.shutdown, self.clock.close, self._close_recorder):
+        closing = [self.dispatcher.shutdown, self.clock.close]
+        if self._watchdog is not None:
+            closing.insert(0, self._watchdog.close)
+        if self.recorder is not None:
+            closing.append(self.recorder.close)
+        for close in closing:
             try:
                 close()
             except Exception:
@@ -389,11 +397,3 @@ class ActorSystem:
                 logger.exception("actor system %s: %s failed", self.name, close.__qualname__)
         self.terminated.set()
         logger.debug("actor system %s has terminated", self.name)
-
-    def _close_watchdog(self) -> None:
-        if self._watchdog is not None:
-            self._watchdog.close()
-
-    def _close_recorder(self) -> None:
-        if self.recorder is not None:
-            self.recorder.close()

@@ -23,7 +23,7 @@ class AsyncTurn:
     The time of a turn is read once a step: it stands still while the coroutine runs, and moves while it waits.
     """
 
-    __slots__ = ("_cancelled", "_started", "began_ms", "cell", "effects", "envelope", "over", "sequence", "task")
+    __slots__ = ("began_ms", "cancelled", "cell", "effects", "envelope", "has_begun", "over", "sequence", "task")
 
     def __init__(self, cell: AsyncCell, envelope: Envelope, coroutine: Coroutine[Any, Any, None]) -> None:
         self.cell = cell
@@ -32,28 +32,20 @@ class AsyncTurn:
         self.sequence = cell.sequence
         self.effects, cell.effects = cell.effects, None
         self.over = False
-        self._cancelled = False
-        self._started = False
+        self.cancelled = False
+        """Set where the kernel cancelled the coroutine, so that its cancellation is no failure."""
+        self.has_begun = False
+        """Set with the first step, whose time is that at which the message was dequeued."""
         # In the cell's context, where tasks that the coroutine makes find their turn.
         TURN.set(self)
         self.task = asyncio.Task(_TurnSteps(self, coroutine), loop=cell.dispatcher.loop, context=cell.variables)
         cell.begin_task(self.task)
 
-    @property
-    def cancelled(self) -> bool:
-        """Tells whether the kernel cancelled the coroutine, so that its cancellation is no failure."""
-        return self._cancelled
-
-    @property
-    def has_begun(self) -> bool:
-        """Tells whether the coroutine has taken a step; the first one has the time at which the message was dequeued."""
-        return self._started
-
     def cancel(self) -> None:
         """Cancel the coroutine, once, where it waits; one that has not started never will."""
-        if not self._cancelled:
-            self._cancelled = True
-            if self._started:
+        if not self.cancelled:
+            self.cancelled = True
+            if self.has_begun:
                 self.task.cancel()
 
     def enter(self) -> Cell | None:
@@ -74,13 +66,13 @@ class AsyncTurn:
         """Take a step of the main coroutine; returns what it awaits, raises `StopIteration` after the last step."""
         outer = self.enter()
         try:
-            if not self._started:
+            if not self.has_begun:
                 self._take_first_step(coroutine)
-            elif not self._cancelled and self.cell.is_told_to_end():
+            elif not self.cancelled and self.cell.is_told_to_end():
                 # Signals overtake: the awaited future may have ended in the same stop of the system.
-                self._cancelled = True
+                self.cancelled = True
                 go_on, args = coroutine.throw, (asyncio.CancelledError(),)
-            if self._cancelled:
+            if self.cancelled:
                 return self._go_on_cancelled(go_on, *args)
             return go_on(*args)
         except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
@@ -103,7 +95,7 @@ class AsyncTurn:
                     self.effects.insert(place, cancelled_wait(self.cell))
 
     def _take_first_step(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        self._started = True
+        self.has_begun = True
         if not self.cell.may_begin(self):
             self.over = True
             coroutine.close()

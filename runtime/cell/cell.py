@@ -21,12 +21,12 @@ import pykka
 
 from flykka.messages.control.leader import LeaderSessionMessage
 from flykka.runtime.actor import Actor
-from flykka.runtime.cell import interceptors, registry
+from flykka.runtime.cell import registry
 from flykka.runtime.cell.children import Children
 from flykka.runtime.cell.death_watch import DeathWatch
 from flykka.runtime.cell.fault_handling import FaultHandling
 from flykka.runtime.cell.lazy_part import LazyPart
-from flykka.runtime.cell.lifecycle import Life, Lifecycle
+from flykka.runtime.cell.lifecycle import Life, on_signal
 from flykka.runtime.cell.resources import Resources
 from flykka.runtime.cell.seeded_random import SeededRandom
 from flykka.runtime.context import ActorContext
@@ -34,6 +34,7 @@ from flykka.runtime.events import ActorTerminated, EndReason
 from flykka.runtime.futures.future import Future, Termination
 from flykka.runtime.leader_session import Sessions
 from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, Told
+from flykka.runtime.recording import begin_record, end_record
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.signals import Create, Watch
 from flykka.runtime.time.timers import Timers
@@ -341,7 +342,7 @@ class Cell(pykka.Actor):
         behaviour = self.behaviour
         self._now = None
         if recorder is not None:
-            interceptors.begin_record(self)
+            begin_record(self)
         # After the sequence number is drawn: so no turn of a killed actor has a higher one than its kill.
         if self.end_reason is not None or behaviour is None:
             self.reject(envelope)
@@ -351,8 +352,8 @@ class Cell(pykka.Actor):
         try:
             message = envelope.message if type(envelope) is Envelope else envelope.open(self)
             if type(message) is LeaderSessionMessage:
-                message = interceptors.within_session(self, message, envelope)
-            if message is None or (self.system.hooks and not interceptors.passes_hooks(self, message, envelope)):
+                message = self.sessions.unwrap(self, message, envelope)
+            if message is None or (self.system.hooks and not self.system.passes_hooks(self, message, envelope)):
                 self.effects = None
                 return
             outcome = behaviour(message)
@@ -361,7 +362,7 @@ class Cell(pykka.Actor):
         except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
             failure = self._on_raised(error, envelope)
         if recorder is not None:
-            interceptors.end_record(self, recorder, envelope, failure)
+            end_record(self, recorder, envelope, failure)
         if envelope.reply_to is not None and self._was_killed():
             envelope.reply_to.refuse("it was killed while it handled the message")
 
@@ -370,13 +371,13 @@ class Cell(pykka.Actor):
         self._now = None
         self.current = envelope
         if recorder is not None:
-            interceptors.begin_record(self)
+            begin_record(self)
         if self.end_reason is not None:
             self.reject_signal(envelope)
             return
-        failure = Lifecycle(self).on_signal(envelope)
+        failure = on_signal(self, envelope)
         if recorder is not None:
-            interceptors.end_record(self, recorder, envelope, failure)
+            end_record(self, recorder, envelope, failure)
 
     def _on_raised(self, error: BaseException, envelope: Envelope) -> SerializedThrowable | None:
         if self.end_reason is not None:

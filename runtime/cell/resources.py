@@ -25,15 +25,11 @@ class Resources:
 
     def __init__(self, cell: Cell) -> None:
         self._cell = cell
-        self._held: list[SupportsClose] | None = None
-        """None until the first one, for most actors own nothing."""
+        self._held: list[SupportsClose] = []
 
     def own(self, resource: SupportsClose) -> None:
         """Own `resource`; if the cell has ended in the meantime, close it at once."""
-        if self._held is None:
-            self._held = [resource]
-        else:
-            self._held.append(resource)
+        self._held.append(resource)
         if self._cell.end_reason is not None:
             self.close_all()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from flykka.runtime.futures.future import Driver
+    from flykka.runtime.dispatch.seeded import SeededDispatcher
     from flykka.runtime.futures.pipe import Executor, Pipe
     from flykka.runtime.props import DispatcherName
     from flykka.runtime.time.clock import Clock
@@ -35,7 +35,7 @@ class Dispatcher(ABC):
     clock: Clock | None = None
     """Set where the dispatcher moves a clock of its own."""
 
-    driver: Driver | None = None
+    driver: SeededDispatcher | None = None
     """Set where turns are taken on the thread that waits for a future."""
 
     @property

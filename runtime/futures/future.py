@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable
 from functools import reduce
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import pykka
 
@@ -29,6 +29,7 @@ from flykka.runtime.turn import RUNNING
 
 if TYPE_CHECKING:
     from flykka.messages.wire.ref import Ref
+    from flykka.runtime.dispatch.seeded import SeededDispatcher
 
 T = TypeVar("T")
 M = TypeVar("M")
@@ -39,26 +40,6 @@ Failure = Callable[[], BaseException]
 
 _LOOK_UP_SECONDS = 0.25
 """Longest wait of the main thread until it checks for signals."""
-
-
-class Driver(Protocol):
-    """Dispatcher that runs on the waiting thread itself, and so must be driven while that thread waits."""
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop of its actors: a task that awaits there is driven already."""
-
-    def drive(self, done: Callable[[], bool], timeout: float | None) -> None:
-        """Run turns until `done`, or until nothing more can happen within `timeout` seconds of virtual time."""
-
-    def drive_within(self, done: Callable[[], bool]) -> Generator[Any, None, None]:
-        """Drive as `drive` does, for a task of another event loop, whose other tasks run in between."""
-
-    def when_ready(self, call: Callable[[], object]) -> None:
-        """Call `call` once, as soon as there is a turn to run."""
-
-    def forget(self, call: Callable[[], object]) -> None:
-        """Remove a call of `when_ready`."""
 
 
 class Future(pykka.Future[T], Generic[T]):
@@ -74,7 +55,7 @@ class Future(pykka.Future[T], Generic[T]):
     # Pykka offers iteration as another name of `await`; a future is no iterable.
     __iter__ = None  # type: ignore[assignment]
 
-    def __init__(self, driver: Driver | None = None) -> None:
+    def __init__(self, driver: SeededDispatcher | None = None) -> None:
         # Pykka's own initialiser prepares the get hooks, which these futures do without.
         self._lock = threading.Lock()
         self._completed = False
@@ -210,7 +191,9 @@ class Future(pykka.Future[T], Generic[T]):
             if not self._completed:
                 yield from self._next_wake(loop, driver)
 
-    def _next_wake(self, loop: asyncio.AbstractEventLoop, driver: Driver | None) -> Generator[Any, None, None]:
+    def _next_wake(
+        self, loop: asyncio.AbstractEventLoop, driver: SeededDispatcher | None
+    ) -> Generator[Any, None, None]:
         waiter = loop.create_future()
 
         def set_result() -> None:
@@ -281,7 +264,7 @@ class Sleep(Future[None]):
         self.due_ms = due_ms
 
 
-def _derived(sources: list[Future[Any]], compute: Callable[[], M], driver: Driver | None) -> Future[M]:
+def _derived(sources: list[Future[Any]], compute: Callable[[], M], driver: SeededDispatcher | None) -> Future[M]:
     derived: Future[M] = Future(driver)
     pending = len(sources)
     lock = threading.Lock()

@@ -66,7 +66,7 @@ class Pipe(Generic[T]):
         self._on_failure = on_failure
         self._cause = cell.sequence
 
-    def replaced(self, work: Callable[[], Any]) -> Pipe[Any]:
+    def with_work(self, work: Callable[[], Any]) -> Pipe[Any]:
         """Return a copy that does other work."""
         pipe = Pipe(self.cell, work, self._on_success, self._on_failure)
         pipe._cause = self._cause

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable
     from flykka.messages.wire.message import Message
     from flykka.runtime.cell.cell import Cell
-    from flykka.runtime.futures.future import Driver, Failure
+    from flykka.runtime.dispatch.seeded import SeededDispatcher
+    from flykka.runtime.futures.future import Failure
     from flykka.runtime.ref import ActorRef
     from flykka.runtime.system import ActorSystem
     from flykka.runtime.time.clock import Alarm
@@ -36,7 +37,9 @@ class Reply(Future["Message"]):
 
     __slots__ = ("_number", "_promises", "asked")
 
-    def __init__(self, asked: ActorRef, driver: Driver | None, number: int, promises: dict[int, PromiseRef]) -> None:
+    def __init__(
+        self, asked: ActorRef, driver: SeededDispatcher | None, number: int, promises: dict[int, PromiseRef]
+    ) -> None:
         super().__init__(driver)
         self.asked = asked
         self._number = number

@@ -15,32 +15,14 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, Told
 
 if TYPE_CHECKING:
-    from flykka.runtime.futures.future import Termination
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.mailbox.dead_letters import EmptyLocalActorRef
     from flykka.runtime.mailbox.message_queue import MessageQueue
-
-
-class MailboxOwner(Protocol):
-    """The actor behind a mailbox."""
-
-    termination: Termination
-
-    @property
-    def receptive(self) -> bool:
-        """Tells whether messages may be handled now; signals always may."""
-
-    def schedule(self) -> None:
-        """Have the dispatcher run the cell; the caller holds the claim."""
-
-    def reject(self, envelope: Envelope) -> None:
-        """Reject a message that comes too late."""
-
-    def reject_signal(self, envelope: Envelope) -> None:
-        """Reject a signal that comes too late."""
 
 
 class Mailbox:
@@ -51,7 +33,9 @@ class Mailbox:
 
     __slots__ = ("_claim", "closed", "control", "messages", "owner")
 
-    def __init__(self, owner: MailboxOwner, messages: MessageQueue | None = None, *, closed: bool = False) -> None:
+    def __init__(
+        self, owner: Cell | EmptyLocalActorRef, messages: MessageQueue | None = None, *, closed: bool = False
+    ) -> None:
         self.owner = owner
         self.messages: MessageQueue = deque() if messages is None else messages
         self.control: deque[SignalEnvelope] = deque()

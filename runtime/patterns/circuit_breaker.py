@@ -15,19 +15,20 @@ import random
 import threading
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
 from flykka.messages.wire.message import Message, message
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.runtime.errors import CircuitBreakerOpenError, CircuitBreakerTimeoutError
 from flykka.runtime.futures.future import Future
-from flykka.runtime.patterns.circuit_breaker_call import Call, GuardedFuture, Work
 from flykka.runtime.time.backoff import exponential_ms
 from flykka.runtime.turn import outside_turn
 
 if TYPE_CHECKING:
     from flykka.runtime.ref import ActorRef
     from flykka.runtime.system import ActorSystem
+    from flykka.runtime.time.clock import Alarm
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -140,9 +141,26 @@ class CircuitBreaker:
         The returned future completes as that one does, or with `CircuitBreakerOpenError`, or after the call timeout
         with `CircuitBreakerTimeoutError`; then the call's future is cancelled.
         """
-        guarded: GuardedFuture[T] = GuardedFuture(self._system.driver)
+        guarded: Future[T] = Future(self._system.driver)
+        source: Future[T] | None = None
+
+        def expire() -> None:
+            guarded.try_fail(self._timeout_error)
+            if source is not None:
+                source.cancel()
+
+        def complete(ended: Future[T]) -> None:
+            try:
+                value = ended.get(timeout=0)
+            except BaseException as error:  # noqa: BLE001 - the result of the guarded future.
+                if call.fail(error):
+                    guarded.try_fail(lambda: _failure_of(ended))
+            else:
+                if call.succeed():
+                    guarded.try_set(value)
+
         try:
-            call = self._admit(lambda: guarded.expire(self._timeout_error))
+            call = self._admit(expire)
         except CircuitBreakerOpenError as refusal:
             remaining_ms = refusal.remaining_ms
             guarded.try_fail(lambda: CircuitBreakerOpenError(self.name, remaining_ms))
@@ -152,7 +170,7 @@ class CircuitBreaker:
         except BaseException as error:
             call.fail(error)
             raise
-        guarded.complete_with(source, call)
+        source.add_done_callback(partial(complete, source))
         return guarded
 
     def with_ask(self, ref: ActorRef, message: Message, timeout: float | None = None) -> Future[Message]:
@@ -165,7 +183,7 @@ class CircuitBreaker:
 
         def begin() -> Future[T]:
             future: Future[T] = Future(self._system.driver)
-            self._system.dispatcher.run_blocking(Work(work, future))
+            self._system.dispatcher.run_blocking(_Work(work, future))
             return future
 
         return self.with_future(begin)
@@ -186,7 +204,7 @@ class CircuitBreaker:
 
     # The states
 
-    def _admit(self, on_timeout: Callable[[], object]) -> Call:
+    def _admit(self, on_timeout: Callable[[], object]) -> _Call:
         with self._lock:
             if self._state is CircuitBreakerState.OPEN or self._trying:
                 now_ms = self._system.clock.now_ms()
@@ -194,8 +212,9 @@ class CircuitBreaker:
                 remaining_ms = 0 if self._trying else max(1, self._open_until_ms - now_ms)
                 raise CircuitBreakerOpenError(self.name, remaining_ms)
             self._trying = self._state is CircuitBreakerState.HALF_OPEN
-            call = Call(self, self._era, on_timeout)
-        call.expire_in(self._system, self._call_timeout_ms)
+            call = _Call(self, self._era, on_timeout)
+        clock = self._system.clock
+        call.alarm = clock.schedule(clock.now_ms() + self._call_timeout_ms, call.expire)
         return call
 
     def _timeout_error(self) -> CircuitBreakerTimeoutError:
@@ -265,3 +284,73 @@ class CircuitBreaker:
                     callback()
                 except BaseException:
                     logger.exception("circuit breaker %r: a callback for %s failed", self.name, state)
+
+
+class _Call:
+    """Admitted call. Of success, failure and deadline the first one counts, whichever threads they come from."""
+
+    __slots__ = ("_breaker", "_ended", "_era", "_on_timeout", "alarm")
+
+    def __init__(self, breaker: CircuitBreaker, era: int, on_timeout: Callable[[], object]) -> None:
+        self._breaker = breaker
+        self._era = era
+        self._on_timeout = on_timeout
+        self._ended = threading.Lock()
+        self.alarm: Alarm | None = None
+        """Alarm of the deadline, which calls `expire`."""
+
+    def succeed(self) -> bool:
+        """Count a success; False where the deadline was faster."""
+        if not self._end():
+            return False
+        self._breaker.count_success(self._era)
+        return True
+
+    def fail(self, error: BaseException) -> bool:
+        """Count a failure; False where the deadline was faster."""
+        if not self._end():
+            return False
+        self._breaker.call_failed(self._era, error)
+        return True
+
+    def expire(self) -> None:
+        """Count a failure, unless the call has ended."""
+        if self._end():
+            self._breaker.count_failure(self._era)
+            self._on_timeout()
+
+    def _end(self) -> bool:
+        if not self._ended.acquire(blocking=False):
+            return False
+        if self.alarm is not None:
+            self.alarm.cancel()
+        return True
+
+
+class _Work(Generic[T]):
+    """Blocking work that completes a future."""
+
+    __slots__ = ("_future", "_work")
+
+    def __init__(self, work: Callable[[], T], future: Future[T]) -> None:
+        self._work = work
+        self._future = future
+
+    def run(self) -> None:
+        """Do the work, on a thread of the I/O pool."""
+        try:
+            value = self._work()
+        except BaseException as error:  # noqa: BLE001 - the future's result.
+            # The exception itself, not its text: callers match on its class.
+            raised = error
+            self._future.try_fail(lambda: raised)
+        else:
+            self._future.try_set(value)
+
+
+def _failure_of(source: Future[T]) -> BaseException:
+    try:
+        source.get(timeout=0)
+    except BaseException as error:  # noqa: BLE001 - returned.
+        return error
+    raise AssertionError("the future has failed")

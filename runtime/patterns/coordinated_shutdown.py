@@ -7,12 +7,14 @@ fails or is late is logged, and the shutdown goes on without it. A killed guardi
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 import threading
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import time
+import weakref
+from collections.abc import Callable
 from enum import StrEnum
-from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
 from flykka.runtime.durations import Duration, format_ms, positive_duration_ms
@@ -31,6 +33,9 @@ Task = Callable[[], object]
 """Function for the I/O pool, where it may block. Where it returns a kernel future, the task ends with that."""
 
 logger = logging.getLogger("flykka.runtime")
+
+_living: weakref.WeakKeyDictionary[ActorSystem, int] = weakref.WeakKeyDictionary()
+"""Living systems, with the process that made them: a fork has none of their threads."""
 
 
 class ShutdownReason(StrEnum):
@@ -59,22 +64,14 @@ _ACTORS_AT_EXIT_MS = 2_000
 """Longest wait of the interpreter's exit for the actors: one that blocks would keep it up for ever."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Phase:
-    """Phase that starts when those it depends on are over. The timeout is for tasks without one."""
-
-    depends_on: tuple[str, ...] = ()
-    timeout_ms: int = _DEFAULT_TIMEOUT_MS
-
-
-def _default_phases() -> dict[str, Phase]:
-    return {
-        BEFORE_SERVICE_UNBIND: Phase(),
-        SERVICE_UNBIND: Phase(depends_on=(BEFORE_SERVICE_UNBIND,)),
-        SERVICE_REQUESTS_DONE: Phase(depends_on=(SERVICE_UNBIND,)),
-        SERVICE_STOP: Phase(depends_on=(SERVICE_REQUESTS_DONE,)),
-        BEFORE_ACTOR_SYSTEM_TERMINATE: Phase(depends_on=(SERVICE_STOP,)),
-    }
+_PHASES = (
+    BEFORE_SERVICE_UNBIND,
+    SERVICE_UNBIND,
+    SERVICE_REQUESTS_DONE,
+    SERVICE_STOP,
+    BEFORE_ACTOR_SYSTEM_TERMINATE,
+)
+"""In their order; the phase of the actors follows."""
 
 
 class CoordinatedShutdown:
@@ -83,7 +80,6 @@ class CoordinatedShutdown:
     def __init__(self, system: ActorSystem) -> None:
         self._system = system
         self._lock = threading.Lock()
-        self._phases = _default_phases()
         self._tasks: dict[str, list[_Task]] = {}
         self._to_come: list[str] | None = None
         """Phases that have not started yet; None before the shutdown."""
@@ -93,26 +89,6 @@ class CoordinatedShutdown:
 
     # Before
 
-    def add_phase(self, name: str, *, depends_on: Iterable[str] = (), timeout: Duration = _DEFAULT_TIMEOUT_MS) -> None:
-        """Add a phase, or change the dependencies and the timeout of one. All phases are over before the actors stop.
-
-        Raises:
-            ValueError: it depends on itself, or on an unknown phase; or it is the kernel's own phase.
-            ShutdownBegunError: the shutdown has started.
-        """
-        if name == ACTOR_SYSTEM_TERMINATE:
-            raise ValueError(f"phase {name!r} is the kernel's own: it comes behind all others")
-        phase = Phase(depends_on=tuple(depends_on), timeout_ms=positive_duration_ms(timeout, "timeout"))
-        with self._lock:
-            if self._to_come is not None:
-                raise ShutdownBegunError(f"phase {name!r} comes too late: the shutdown has begun ({self.reason})")
-            for each in phase.depends_on:
-                if each not in self._phases and each != name:
-                    raise ValueError(f"phase {name!r} depends on {each!r}, {self._no_such_phase()}")
-            phases = {**self._phases, name: phase}
-            _ordered(phases)
-            self._phases = phases
-
     def add_task(self, phase: str, name: str, task: Task, *, timeout: Duration | None = None) -> Callable[[], None]:
         """Run `task` in `phase`. Returns a function that removes it.
 
@@ -121,11 +97,11 @@ class CoordinatedShutdown:
             ShutdownBegunError: the phase has started already.
         """
         with self._lock:
-            if phase not in self._phases:
-                raise ValueError(f"task {name!r} is for phase {phase!r}, {self._no_such_phase()}")
+            if phase not in _PHASES:
+                raise ValueError(f"task {name!r} is for phase {phase!r}, which is none of {', '.join(_PHASES)}")
             if self._to_come is not None and phase not in self._to_come:
                 raise ShutdownBegunError(f"task {name!r} comes too late: phase {phase!r} has begun ({self.reason})")
-            timeout_ms = self._phases[phase].timeout_ms if timeout is None else positive_duration_ms(timeout, "timeout")
+            timeout_ms = _DEFAULT_TIMEOUT_MS if timeout is None else positive_duration_ms(timeout, "timeout")
             added = _Task(self, phase, name, task, timeout_ms)
             self._tasks.setdefault(phase, []).append(added)
 
@@ -158,7 +134,7 @@ class CoordinatedShutdown:
         with self._lock:
             if self._to_come is not None or self._system.terminated.done():
                 return self._system.terminated
-            self._to_come = _ordered(self._phases)
+            self._to_come = list(_PHASES)
             self.reason = reason
         logger.debug("actor system %s shuts down: %s", self._system.name, reason)
         with outside_turn():
@@ -174,9 +150,26 @@ class CoordinatedShutdown:
     def exit_timeout_ms(self) -> int:
         """Longest wait of the interpreter's exit: for the slowest task of each phase, and then for the actors."""
         with self._lock:
-            phases = self._phases if self._to_come is None else self._to_come
+            phases = _PHASES if self._to_come is None else self._to_come
             slowest = [max((task.timeout_ms for task in self._tasks.get(name, ())), default=0) for name in phases]
         return sum(slowest) + _ACTORS_AT_EXIT_MS
+
+    # The exit of the interpreter
+
+    def run_at_exit(self) -> None:
+        """Run when the interpreter exits, if the system lives until then.
+
+        All threads of the kernel are daemons, so that no forgotten system keeps a program alive (plain Pykka's does).
+        They still run while the functions of `atexit` do, and meanwhile the systems are shut down in order.
+        """
+        _living[self._system] = os.getpid()
+        # Ahead of everything that was registered before, such as the end of the recording.
+        atexit.unregister(_shut_down)
+        atexit.register(_shut_down)
+
+    def forget_exit(self) -> None:
+        """Run no more at the exit: the system has ended."""
+        _living.pop(self._system, None)
 
     def _next_phase(self) -> None:
         with self._lock:
@@ -197,9 +190,6 @@ class CoordinatedShutdown:
             if self._pending:
                 return
         self._next_phase()
-
-    def _no_such_phase(self) -> str:
-        return f"which is none of {', '.join(_ordered(self._phases))}"
 
 
 class _Task:
@@ -259,8 +249,16 @@ class _Task:
             self._shutdown.ended(self)
 
 
-def _ordered(phases: dict[str, Phase]) -> list[str]:
-    try:
-        return list(TopologicalSorter({name: phase.depends_on for name, phase in phases.items()}).static_order())
-    except CycleError as error:
-        raise ValueError(f"phases that depend on each other: {' -> '.join(error.args[1])}") from None
+def _shut_down() -> None:
+    systems = [system for system, process in list(_living.items()) if process == os.getpid()]
+    patience_ms = max((system.coordinated_shutdown.exit_timeout_ms for system in systems), default=0)
+    deadline = time.monotonic() + patience_ms / 1000
+    for system in systems:
+        system.coordinated_shutdown.run(ShutdownReason.INTERPRETER_EXIT)
+    for system in systems:
+        if not system.terminated.done() and not system.terminated.ended_within(deadline - time.monotonic()):
+            logger.error(
+                "the interpreter exits before actor system %s has ended; it waits for: %s",
+                system.name,
+                ", ".join(system.coordinated_shutdown.pending() or system.cells.living_paths()),
+            )

@@ -9,17 +9,19 @@ Threads are daemons, started with the first work: a cluster of idle attempts has
 
 from __future__ import annotations
 
+import ctypes
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from threading import Condition, Thread, get_ident, local
+from threading import Condition, Lock, Thread, get_ident, local
 from time import monotonic, monotonic_ns
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flykka.actors.machines.attempt.effects import Lane
-from flykka.spark_bridge.session.thread_interrupts import ThreadInterrupts
+from flykka.spark_bridge.errors import AttemptCancelledError
 
 if TYPE_CHECKING:
     from flykka.runtime.futures.pipe import Pipe
@@ -73,13 +75,13 @@ class StageExecutor:
             Lane.BACKGROUND: _Line(limit=1),
         }
         self._closing = False
-        self._interrupts = ThreadInterrupts()
+        self._interrupts = _ThreadInterrupts()
         self._at_work: dict[int, Work] = {}
         self._entered = local()
 
     def run(self, lane: Lane, number: int, what: str, pipe: Pipe[Any]) -> None:
         """Run the work of `pipe` in its lane. Nothing is run when the attempt is closing."""
-        guarded = pipe.replaced(partial(self._guarded, lane, number, pipe.work))
+        guarded = pipe.with_work(partial(self._guarded, lane, number, pipe.work))
         match lane:
             case Lane.AT_ONCE:
                 pipe.run()
@@ -213,3 +215,41 @@ class StageExecutor:
             if any(line.threads for line in self._lines.values()):
                 # Checked with the lock held: a cancelling thread acquires it afterwards, to wake this one.
                 self._changed.wait(_CANCEL_AGAIN_SECONDS if self._scope.is_cancelled else None)
+
+
+class _ThreadInterrupts:
+    """Threads in code of the user's, which may be interrupted, as by Flink's TaskInterrupter.
+
+    None of them holds one of our locks, or is about to acquire it. CPython raises an exception in another thread
+    between two of its instructions: code that computes, sleeps in short steps or waits for Spark is interrupted, and a
+    long call into native code only after it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside: set[int] = set()
+
+    @contextmanager
+    def allowed(self) -> Iterator[None]:
+        """Allow interrupts of the calling thread in this block: they raise `AttemptCancelledError`."""
+        me = get_ident()
+        with self._lock:
+            self._inside.add(me)
+        try:
+            yield
+        finally:
+            # A pending interrupt is raised before the end of this block: after it there is none.
+            with self._lock:
+                self._inside.discard(me)
+
+    def interrupt(self) -> int:
+        """Interrupt every thread that allows it, each once. Returns their number."""
+        with self._lock:
+            interrupted = [thread for thread in self._inside if _raise_in(thread)]
+            self._inside.clear()
+        return len(interrupted)
+
+
+def _raise_in(thread: int) -> bool:
+    raised = ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(AttemptCancelledError))
+    return bool(raised)

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from flykka.spark_bridge.program.expressions import elements
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -76,7 +78,7 @@ _KEEPS_RIGHT = frozenset({"INNER", "CROSS", "RIGHT OUTER"})
 
 
 def across_rows(stream: DataFrame, made: DataFrame) -> tuple[AcrossRows, ...]:
-    """Return the operations across rows of `stream` that `made` was computed with, each once, the first to run first."""
+    """Return the operations across rows of `stream` that `made` was made with, each once, the first to run first."""
     walk = _Walk(stream._jdf.queryExecution().analyzed())
     walk.reads_stream(made._jdf.queryExecution().analyzed())
     return tuple(walk.found)
@@ -99,8 +101,8 @@ class _Walk:
         if kind == "CTERelationRef":
             # Its table was walked before: the common tables of a query come first among its inputs.
             return plan.cteId() in self._common_tables
-        inputs = [self.reads_stream(child) for child in _sequence(plan.children())]
-        asked = [self.reads_stream(subquery) for subquery in _sequence(plan.subqueries())]
+        inputs = [self.reads_stream(child) for child in elements(plan.children())]
+        asked = [self.reads_stream(subquery) for subquery in elements(plan.subqueries())]
         if any(inputs) and (found := _operation(kind, plan, inputs)) is not None:
             self.found[found] = None
         if any(asked):
@@ -134,9 +136,5 @@ def _join(kind: str, left: bool, right: bool) -> AcrossRows | None:
 def _has_increasing_id(expressions: Any) -> bool:
     return any(
         each.getClass().getSimpleName() == "MonotonicallyIncreasingID" or _has_increasing_id(each.children())
-        for each in _sequence(expressions)
+        for each in elements(expressions)
     )
-
-
-def _sequence(scala: Any) -> list[Any]:
-    return [scala.apply(index) for index in range(scala.size())]

@@ -60,7 +60,7 @@ class Aggregation:
         context = prototype.sparkSession.sparkContext
         assert context._jvm is not None
         self._jvm = context._jvm
-        named = list(_elements(plan.aggregateExpressions()))
+        named = list(elements(plan.aggregateExpressions()))
         self._keys, self._aggregates = named[:keys], named[keys:]
         self._parts: dict[str, tuple[str, Column, PartFunction, DataType]] = {}
 
@@ -84,7 +84,7 @@ class Aggregation:
         """Return the columns that keys and aggregates read, each once."""
         names: dict[str, None] = {}
         for expression in (*self._keys, *self._aggregates):
-            for attribute in _elements(expression.references().toSeq()):
+            for attribute in elements(expression.references().toSeq()):
                 names.setdefault(str(attribute.name()))
         return tuple(names)
 
@@ -152,7 +152,7 @@ class Aggregation:
         )
 
     def _average(self, average: Any) -> Column:
-        sum_buffer, count_buffer = _elements(average.aggBufferAttributes())
+        sum_buffer, count_buffer = elements(average.aggBufferAttributes())
         sum_type = _type(sum_buffer)
         if not isinstance(sum_type, DoubleType | DecimalType):
             raise _Whole
@@ -174,7 +174,7 @@ class Aggregation:
     def _own_part(self, function: Any, merge: PartFunction) -> Column:
         """Return the value of an aggregate that is its only part itself."""
         of_rows = self._column(self._over_rows(function).toAggregateExpression())
-        arguments = ", ".join(str(child.canonicalized().toString()) for child in _elements(function.children()))
+        arguments = ", ".join(str(child.canonicalized().toString()) for child in elements(function.children()))
         return F.col(self._part(f"{_kind(function)}({arguments})", of_rows, merge, _type(function)))
 
     def _part(self, identity: str, partial: Column, merge: PartFunction, data_type: DataType) -> str:
@@ -195,7 +195,7 @@ class Aggregation:
         replaced = replace(expression)
         if replaced is not None:
             return replaced
-        children = list(_elements(expression.children()))
+        children = list(elements(expression.children()))
         if not children:
             return expression
         rebuilt = [self._rebuilt(child, replace) for child in children]
@@ -221,10 +221,11 @@ def _summand(sum_type: DoubleType | DecimalType) -> DataType:
 
 def _counts_rows(count: Any) -> bool:
     """Tell whether a count counts every row: its arguments are constants that are not null."""
-    return all(_kind(child) == "Literal" and child.value() is not None for child in _elements(count.children()))
+    return all(_kind(child) == "Literal" and child.value() is not None for child in elements(count.children()))
 
 
-def _elements(sequence: Any) -> Iterator[Any]:
+def elements(sequence: Any) -> Iterator[Any]:
+    """Iterate over a Scala sequence."""
     iterator = sequence.iterator()
     while iterator.hasNext():
         yield iterator.next()

@@ -17,7 +17,8 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Self
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
@@ -28,7 +29,6 @@ from pyspark.sql import SparkSession
 from flykka.spark_bridge.errors import SessionError
 from flykka.spark_bridge.session import python_daemon
 from flykka.spark_bridge.session.class_archive import reading_options
-from flykka.spark_bridge.session.deferred_interrupts import DeferredInterrupts
 from flykka.spark_bridge.session.gateway import ensure_gateway
 
 if TYPE_CHECKING:
@@ -235,3 +235,36 @@ def _spare_jobs_from_interrupts() -> None:
         if getattr(handler, "__module__", None) == SparkContext.__module__:
             # An interrupt acts as without Spark. The handler that it replaced is unknown.
             signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class DeferredInterrupts:
+    """Defers Ctrl-C while Spark starts, and restores the handler: SparkContext installs one that cancels all its jobs.
+
+    An interrupted notebook cell would cancel all background stages with it. Only the main thread may set handlers, and
+    only there SparkContext does. Meanwhile an interrupt waits: Py4J would print pages about it, and leave half a
+    context behind. A second one does not wait.
+    """
+
+    def __enter__(self) -> Self:
+        self._handler = signal.getsignal(signal.SIGINT)
+        self._keeps = threading.current_thread() is threading.main_thread() and self._handler is not None
+        self._interrupts = 0
+        self.defer()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
+        if not self._keeps:
+            return
+        signal.signal(signal.SIGINT, self._handler)
+        if self._interrupts and kind is None:
+            signal.raise_signal(signal.SIGINT)
+
+    def defer(self) -> None:
+        """Defer the first interrupt to the end of the `with`, unless interrupts are ignored anyway."""
+        if self._keeps:
+            signal.signal(signal.SIGINT, signal.SIG_IGN if self._handler is signal.SIG_IGN else self._on_interrupt)
+
+    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
+        self._interrupts += 1
+        if self._interrupts > 1:
+            raise KeyboardInterrupt

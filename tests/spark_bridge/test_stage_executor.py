@@ -33,7 +33,7 @@ class Piece:
     work: Callable[[], object]
     outcomes: Queue[object]
 
-    def replaced(self, work: Callable[[], object]) -> Piece:
+    def with_work(self, work: Callable[[], object]) -> Piece:
         return replace(self, work=work)
 
     def run(self) -> None:

@@ -135,7 +135,7 @@ class Surroundings:
             self.later(outcome.delay_ms, lambda: self._system.schedule.execute(due))
         elif self._beyond_work is not None:
             answer, do = self._beyond_work, work.work
-            answered = work.replaced(lambda: answer(wanted, do))
+            answered = work.with_work(lambda: answer(wanted, do))
             delay_ms = same[0].delay_ms if same else self._usual_delay_ms(wanted.function)
             self.later(delay_ms, lambda: self._system.schedule.execute(answered))
         else:
