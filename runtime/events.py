@@ -36,7 +36,7 @@ class MailboxOverflowed(Message):
 
 @message("kernel.unhandled_message")
 class UnhandledMessage(Message):
-    """kernel -> event stream: the recipient got `message` and did not know what to do with it."""
+    """kernel -> event stream: the recipient got `message` and has no handler for it."""
 
     message: Message
     sender: Ref | None
@@ -53,7 +53,7 @@ class ActorTerminated(Message):
 
 @message("kernel.actor_failed")
 class ActorFailed(Message):
-    """kernel -> event stream: an actor raised; its supervisor decides what follows."""
+    """kernel -> event stream: an actor raised; its supervisor decides."""
 
     ref: Ref
     failure: SerializedThrowable

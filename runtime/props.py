@@ -83,7 +83,7 @@ class Props:
     def make(self) -> Actor:
         """Make a new instance; called in the actor's own turn."""
         instance = self.factory(*self.args, **self.kwargs)
-        # A class was checked when the Props were made; what a function makes shows only now.
+        # A class was checked when the Props were made; the result of a function shows only now.
         if self.dispatcher != "loop" and not isinstance(self.factory, type) and _is_coroutine_actor(instance):
             raise TypeError(f"{type(instance).__name__}.handle_message is a coroutine function: {_ON_THE_LOOP}")
         return instance

@@ -205,7 +205,7 @@ class ActorRef(pykka.ActorRef[Any], Ref):
 
 
 def _seconds(timeout: float) -> float:
-    """Check a timeout: a number, and at most what a lock can wait for."""
+    """Check a timeout: a number, and at most the longest wait of a lock."""
     if isinstance(timeout, (int, float)) and timeout <= TIMEOUT_MAX:
         return timeout
     raise ValueError(f"a timeout is a number of seconds up to {TIMEOUT_MAX:.0f}, not {timeout!r}")

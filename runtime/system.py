@@ -1,4 +1,4 @@
-"""The actor system: the tree of cells, and what all of them share."""
+"""The actor system: the tree of cells, and the services that they share."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ class ActorSystem:
 
         return remove
 
-    # What cells and refs need
+    # For cells and refs
 
     def spawn_in_turn(self, spawner: Cell, parent: Cell, props: Props, name: str) -> ActorRef:
         """Spawn an actor under `parent` in a turn of `spawner`. Raises as `spawn` does.

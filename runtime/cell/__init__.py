@@ -1,1 +1,1 @@
-"""Cells: what stays of an actor when its instance is replaced, in parts of one life each."""
+"""Cells: actors without their instances, which a restart replaces; each part of a cell in a file."""

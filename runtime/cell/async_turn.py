@@ -63,7 +63,7 @@ class AsyncTurn:
         RUNNING.cell = outer
 
     def step(self, coroutine: Coroutine[Any, Any, Any], go_on: Callable[..., object], *args: object) -> object:
-        """Take a step of the main coroutine; returns what it awaits, raises `StopIteration` after the last step."""
+        """Take a step of the main coroutine; returns the awaited future, raises `StopIteration` after the last step."""
         outer = self.enter()
         try:
             if not self.has_begun:

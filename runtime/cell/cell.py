@@ -1,4 +1,4 @@
-"""The cell: what stays of an actor when its instance is replaced (Akka's ActorCell). It is the Pykka actor.
+"""The cell: an actor without its instance, which a restart replaces (Akka's ActorCell). It is the Pykka actor.
 
 Rules:
 
@@ -148,7 +148,7 @@ class Cell(pykka.Actor):
         # An actor has its context variables to itself, on whatever threads its turns run, and keeps them.
         self.variables = Context()
 
-    # What Pykka calls
+    # Called by Pykka
 
     @staticmethod
     def _create_actor_inbox() -> NoReturn:
@@ -164,7 +164,7 @@ class Cell(pykka.Actor):
     def __str__(self) -> str:
         return str(self.ref)
 
-    # What an instance sees of its cell through the context
+    # Seen by the instance, through its context
 
     @property
     def sender(self) -> Ref | None:

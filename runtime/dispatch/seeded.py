@@ -22,7 +22,7 @@ class MovableClock(Clock, Protocol):
         """Return the time of the next alarm."""
 
     def move_to(self, now_ms: int) -> None:
-        """Set the time and ring what is due by then."""
+        """Set the time and ring the alarms that are due by then."""
 
 
 class SeededDispatcher(Dispatcher):

@@ -36,7 +36,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._clock = dispatcher.clock
         self._ready: deque[asyncio.Handle] = deque()
 
-    # What tasks and timeouts are made of
+    # Parts of tasks and timeouts
 
     def time(self) -> float:
         """Return the virtual time, in seconds."""
@@ -102,7 +102,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Log an error that no task raises."""
         logger.error("%s", context.get("message"), exc_info=context.get("exception"))
 
-    # What the dispatcher draws
+    # Drawn by the dispatcher
 
     def run(self) -> None:
         """Run the next call."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Mailbox:
-    """Two lanes and a claim. Offers what Pykka itself uses of its `ActorInbox`.
+    """Two lanes and a claim. Offers the methods of `ActorInbox` that Pykka itself calls.
 
     `messages` is the lane of the messages: a deque, or the queue of another kind of mailbox.
     """

@@ -38,7 +38,7 @@ class ManualClock:
         self.move_to(target)
 
     def move_to(self, now_ms: int) -> None:
-        """Set the time, never back, and ring what is due by then."""
+        """Set the time, never back, and ring the alarms that are due by then."""
         self._now_ms = max(self._now_ms, now_ms)
         while True:
             with self._lock:

@@ -17,7 +17,7 @@ class StrictDispatcher(SeededDispatcher):
     """Seeded dispatcher that refuses nondeterminism in turns."""
 
     def step(self) -> bool:
-        """Draw and run one. Raises `NondeterminismError` behind a turn that could not be repeated."""
+        """Draw and run one. Raises `NondeterminismError` after a turn that could not be repeated."""
         found: list[Nondeterminism] = []
 
         def report(each: Nondeterminism) -> None:

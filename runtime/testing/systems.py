@@ -119,7 +119,7 @@ class TestActorSystem(ActorSystem):
         count: int = 1,
         timeout: float = 3.0,
     ) -> AbstractContextManager[ExpectedFailure]:
-        """Expect that actors fail in this block, or at most `timeout` seconds of the system's clock behind it.
+        """Expect that actors fail in this block, or at most `timeout` seconds of the system's clock after it.
 
         Args:
             error: the exact class of the exception, or its name; any unless given.

@@ -54,7 +54,7 @@ class Accumulator(ABC, Generic[V]):
 
 class _IntAccumulator(Accumulator[int]):
     def get_local_value(self) -> int:
-        """What was added in this attempt so far. In the driver only."""
+        """Return the sum of this attempt so far. In the driver only."""
         return 0 if self._spark is None else int(self._spark.value)
 
     def _register(self, context: SparkContext) -> None:
@@ -82,7 +82,7 @@ class DoubleCounter(Accumulator[float]):
     type = AccumulatorType.DOUBLE_COUNTER
 
     def get_local_value(self) -> float:
-        """What was added in this attempt so far. In the driver only."""
+        """Return the sum of this attempt so far. In the driver only."""
         return 0.0 if self._spark is None else float(self._spark.value)
 
     def _register(self, context: SparkContext) -> None:

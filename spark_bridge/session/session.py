@@ -103,7 +103,7 @@ def spark_session(
         _spare_jobs_from_interrupts()
         # Without our settings: they would be applied to the user's session.
         return SparkSession.builder.getOrCreate()
-    # Workers would start the first python3 on PATH, which need not have what the application imports.
+    # Workers would start the first python3 on PATH, which need not have the imports of the application.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log_options = _log_options()
     settings = {
@@ -202,7 +202,7 @@ def _local_settings(master: str) -> dict[str, str]:
         return {}
     settings = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     if _workers_find_flykka():
-        # On other machines it is unknown what the workers can import.
+        # On other machines the imports of the workers are unknown.
         settings["spark.python.daemon.module"] = python_daemon.__name__
         settings[CANCELLED_FOLDER] = folder = mkdtemp(prefix="flykka-cancelled-")
         atexit.register(rmtree, folder, ignore_errors=True)
