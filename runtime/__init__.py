@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from flykka.messages.wire.message import value as value
     from flykka.messages.wire.ref import Ref as Ref
     from flykka.runtime.actor import Actor as Actor
-    from flykka.runtime.backoff import Backoff as Backoff
     from flykka.runtime.context import ActorContext as ActorContext
     from flykka.runtime.dispatch.pool import SharedPool as SharedPool
     from flykka.runtime.errors import ActorDeadError as ActorDeadError
@@ -45,11 +44,12 @@ if TYPE_CHECKING:
     from flykka.runtime.events import DeadLetter as DeadLetter
     from flykka.runtime.events import MailboxOverflowed as MailboxOverflowed
     from flykka.runtime.events import UnhandledMessage as UnhandledMessage
-    from flykka.runtime.future import Future as Future
-    from flykka.runtime.mailboxes.bounded import BoundedMailbox as BoundedMailbox
-    from flykka.runtime.mailboxes.control_aware import ControlAwareMailbox as ControlAwareMailbox
-    from flykka.runtime.mailboxes.message_queue import UnboundedMailbox as UnboundedMailbox
-    from flykka.runtime.mailboxes.priority import StablePriorityMailbox as StablePriorityMailbox
+    from flykka.runtime.futures.future import Future as Future
+    from flykka.runtime.inspection.watchdog import SlowTurn as SlowTurn
+    from flykka.runtime.mailbox.bounded import BoundedMailbox as BoundedMailbox
+    from flykka.runtime.mailbox.message_queue import ControlAwareMailbox as ControlAwareMailbox
+    from flykka.runtime.mailbox.message_queue import UnboundedMailbox as UnboundedMailbox
+    from flykka.runtime.mailbox.priority import StablePriorityMailbox as StablePriorityMailbox
     from flykka.runtime.patterns.backoff_supervisor import BackoffOpts as BackoffOpts
     from flykka.runtime.patterns.backoff_supervisor import BackoffSupervisor as BackoffSupervisor
     from flykka.runtime.patterns.circuit_breaker import CircuitBreaker as CircuitBreaker
@@ -71,66 +71,39 @@ if TYPE_CHECKING:
     from flykka.runtime.supervision import OneForOne as OneForOne
     from flykka.runtime.supervision import SupervisorStrategy as SupervisorStrategy
     from flykka.runtime.system import ActorSystem as ActorSystem
+    from flykka.runtime.time.backoff import Backoff as Backoff
     from flykka.runtime.trace.recorder import TraceRecorder as TraceRecorder
-    from flykka.runtime.watchdog import SlowTurn as SlowTurn
 
-_MODULES = {
-    "Actor": "flykka.runtime.actor",
-    "ActorContext": "flykka.runtime.context",
-    "ActorDeadError": "flykka.runtime.errors",
-    "ActorFailed": "flykka.runtime.events",
-    "ActorRef": "flykka.runtime.ref",
-    "ActorSelection": "flykka.runtime.selection",
-    "ActorSystem": "flykka.runtime.system",
-    "ActorTerminated": "flykka.runtime.events",
-    "AllForOne": "flykka.runtime.supervision",
-    "AskCycleError": "flykka.runtime.errors",
-    "AskFailedError": "flykka.runtime.errors",
-    "AskTimeoutError": "flykka.runtime.errors",
-    "Backoff": "flykka.runtime.backoff",
-    "BackoffOpts": "flykka.runtime.patterns.backoff_supervisor",
-    "BackoffSupervisor": "flykka.runtime.patterns.backoff_supervisor",
-    "BoundedMailbox": "flykka.runtime.mailboxes.bounded",
-    "CircuitBreaker": "flykka.runtime.patterns.circuit_breaker",
-    "CircuitBreakerChanged": "flykka.runtime.patterns.circuit_breaker",
-    "CircuitBreakerOpenError": "flykka.runtime.errors",
-    "CircuitBreakerState": "flykka.runtime.patterns.circuit_breaker",
-    "CircuitBreakerTimeoutError": "flykka.runtime.errors",
-    "ControlAwareMailbox": "flykka.runtime.mailboxes.control_aware",
-    "ControlMessage": "flykka.messages.wire.markers",
-    "CoordinatedShutdown": "flykka.runtime.patterns.coordinated_shutdown",
-    "DeadLetter": "flykka.runtime.events",
-    "Directive": "flykka.runtime.supervision",
-    "FSM": "flykka.runtime.patterns.fsm",
-    "Future": "flykka.runtime.future",
-    "KernelError": "flykka.runtime.errors",
-    "MailboxOverflowError": "flykka.runtime.errors",
-    "MailboxOverflowed": "flykka.runtime.events",
-    "Message": "flykka.messages.wire.message",
-    "Next": "flykka.runtime.patterns.fsm",
-    "NotInfluenceReceiveTimeout": "flykka.messages.wire.markers",
-    "OneForOne": "flykka.runtime.supervision",
-    "Props": "flykka.runtime.props",
-    "ReceiveTimeout": "flykka.runtime.signals",
-    "Ref": "flykka.messages.wire.ref",
-    "SharedPool": "flykka.runtime.dispatch.pool",
-    "SlowTurn": "flykka.runtime.watchdog",
-    "StablePriorityMailbox": "flykka.runtime.mailboxes.priority",
-    "StashError": "flykka.runtime.errors",
-    "StashOverflowError": "flykka.runtime.errors",
-    "StateTimeout": "flykka.runtime.signals",
-    "StopReason": "flykka.runtime.patterns.fsm",
-    "SupervisorStrategy": "flykka.runtime.supervision",
-    "Terminated": "flykka.runtime.signals",
-    "TerminationTimeoutError": "flykka.runtime.errors",
-    "TraceRecorder": "flykka.runtime.trace.recorder",
-    "UnboundedMailbox": "flykka.runtime.mailboxes.message_queue",
-    "UnhandledMessage": "flykka.runtime.events",
-    "Value": "flykka.messages.wire.message",
-    "message": "flykka.messages.wire.message",
-    "value": "flykka.messages.wire.message",
-    "when": "flykka.runtime.patterns.fsm",
+_NAMES = {
+    "messages.wire.markers": "ControlMessage NotInfluenceReceiveTimeout",
+    "messages.wire.message": "Message Value message value",
+    "messages.wire.ref": "Ref",
+    "runtime.actor": "Actor",
+    "runtime.context": "ActorContext",
+    "runtime.dispatch.pool": "SharedPool",
+    "runtime.errors": "ActorDeadError AskCycleError AskFailedError AskTimeoutError CircuitBreakerOpenError "
+    "CircuitBreakerTimeoutError KernelError MailboxOverflowError StashError StashOverflowError "
+    "TerminationTimeoutError",
+    "runtime.events": "ActorFailed ActorTerminated DeadLetter MailboxOverflowed UnhandledMessage",
+    "runtime.futures.future": "Future",
+    "runtime.inspection.watchdog": "SlowTurn",
+    "runtime.mailbox.bounded": "BoundedMailbox",
+    "runtime.mailbox.message_queue": "ControlAwareMailbox UnboundedMailbox",
+    "runtime.mailbox.priority": "StablePriorityMailbox",
+    "runtime.patterns.backoff_supervisor": "BackoffOpts BackoffSupervisor",
+    "runtime.patterns.circuit_breaker": "CircuitBreaker CircuitBreakerChanged CircuitBreakerState",
+    "runtime.patterns.coordinated_shutdown": "CoordinatedShutdown",
+    "runtime.patterns.fsm": "FSM Next StopReason when",
+    "runtime.props": "Props",
+    "runtime.ref": "ActorRef",
+    "runtime.selection": "ActorSelection",
+    "runtime.signals": "ReceiveTimeout StateTimeout Terminated",
+    "runtime.supervision": "AllForOne Directive OneForOne SupervisorStrategy",
+    "runtime.system": "ActorSystem",
+    "runtime.time.backoff": "Backoff",
+    "runtime.trace.recorder": "TraceRecorder",
 }
+_MODULES = {name: f"flykka.{module}" for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(_MODULES)
 

@@ -1,4 +1,4 @@
-"""What a user of the kernel derives from."""
+"""The base class of actors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
     from flykka.messages.wire.message import Message
     from flykka.runtime.context import ActorContext
-    from flykka.runtime.mailboxes.message_queue import MailboxType
+    from flykka.runtime.mailbox.message_queue import MailboxType
 
 
 class Actor:
-    """One instance of an actor. The kernel makes it, in its own turn, from its Props; a restart makes another one.
+    """Instance of an actor. The kernel makes it, in its own turn, from its Props; a restart makes another one.
 
     The hooks run in turns too, so they may tell, spawn, watch and start timers. Order of a life: factory, `pre_start`,
     messages, children stopped, `post_stop`. Order of a restart: `pre_restart` on the old instance, factory,
@@ -26,10 +26,10 @@ class Actor:
     """Set before `pre_start`."""
 
     supervisor_strategy: SupervisorStrategy = DEFAULT_STRATEGY
-    """What becomes of children that fail."""
+    """Decides about children that fail."""
 
     mailbox: ClassVar[MailboxType | None] = None
-    """What its messages wait in where its Props name no other kind (Akka's RequiresMessageQueue); None: the default."""
+    """Mailbox of the actor where its Props name no other (Akka's RequiresMessageQueue); None: the default."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -37,7 +37,7 @@ class Actor:
             raise TypeError(f"{cls.__name__}.on_receive is Pykka's way: here messages come to handle_message")
 
     def handle_message(self, message: Message) -> Awaitable[None] | None:
-        """Handle one message; what it raises is decided on by the parent.
+        """Handle one message; if it raises, the parent decides.
 
         Written as `async def`, it runs on an event loop: other actors go on while it awaits, and the next message of
         this one waits until it has returned.
@@ -46,10 +46,10 @@ class Actor:
         return None
 
     def pre_start(self) -> None:
-        """Begin; called once, before the first message of an actor."""
+        """Start; called once, before the first message of an actor."""
 
     def post_stop(self) -> None:
-        """End; called when all children have ended, also after a failure, but not on a kill."""
+        """Stop; called when all children have ended, also after a failure, but not on a kill."""
 
     def pre_restart(self, cause: BaseException | None) -> None:
         """Give way to a new instance. As in Akka: the children are stopped, then `post_stop` runs.
@@ -61,5 +61,5 @@ class Actor:
         self.post_stop()
 
     def post_restart(self, cause: BaseException | None) -> None:
-        """Begin as a new instance. As in Akka: `pre_start` runs."""
+        """Start as a new instance. As in Akka: `pre_start` runs."""
         self.pre_start()

@@ -1,22 +1,22 @@
-"""What an actor sees of the kernel. Everything here is to be used in the actor's own turns only."""
+"""The kernel as an actor sees it. Everything here is for the actor's own turns only."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from flykka.runtime.behaviours import Behaviours, refuse_behaviour
+from flykka.runtime.cell.behaviours import Behaviours, refuse_behaviour
+from flykka.runtime.cell.receive_timeout import ReceiveTimeoutTask
+from flykka.runtime.cell.stash import Stash
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
-from flykka.runtime.envelope import Envelope
 from flykka.runtime.errors import DeathPactError
 from flykka.runtime.events import UnhandledMessage
-from flykka.runtime.future import Future, Sleep
+from flykka.runtime.futures.future import Future, Sleep
+from flykka.runtime.futures.pipe import Pipe, described
+from flykka.runtime.futures.promise import PromiseRef
+from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.path import absolute_path
-from flykka.runtime.pipe import Pipe, described
-from flykka.runtime.promise import PromiseRef
-from flykka.runtime.receive_timeout import ReceiveTimeoutTask
 from flykka.runtime.signals import Stop, Terminated
-from flykka.runtime.stash import Stash
 from flykka.runtime.turn import note
 
 if TYPE_CHECKING:
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ids import LeaderSessionId
     from flykka.messages.wire.message import Message
     from flykka.messages.wire.ref import Ref
-    from flykka.runtime.behaviours import Behaviour
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.behaviours import Behaviour
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.cell.resources import SupportsClose
     from flykka.runtime.durations import Duration
-    from flykka.runtime.pipe import Executor
+    from flykka.runtime.futures.pipe import Executor
     from flykka.runtime.props import Props
     from flykka.runtime.ref import ActorRef
-    from flykka.runtime.resources import SupportsClose
     from flykka.runtime.selection import ActorSelection
     from flykka.runtime.system import ActorSystem
-    from flykka.runtime.timers import Timers
+    from flykka.runtime.time.timers import Timers
 
 T = TypeVar("T")
 
 
 class ActorContext:
-    """The actor's own ref, its surroundings, and every effect that a turn can have."""
+    """The actor's own ref, its relatives, and every effect that a turn can have."""
 
     __slots__ = ("_cell",)
 
@@ -49,7 +49,7 @@ class ActorContext:
 
     @property
     def ref(self) -> ActorRef:
-        """Myself."""
+        """My ref."""
         return self._cell.ref
 
     @property
@@ -59,12 +59,12 @@ class ActorContext:
 
     @property
     def sender(self) -> Ref | None:
-        """Who told the message being handled; for an ask, where the reply goes; None from outside any actor."""
+        """The sender of the message being handled; for an ask, the ref to reply to; None from outside any actor."""
         return self._cell.sender
 
     @property
     def parent(self) -> ActorRef:
-        """Who spawned me."""
+        """My parent."""
         parent = self._cell.parent
         return self._cell.ref if parent is None else parent.ref
 
@@ -75,7 +75,7 @@ class ActorContext:
 
     @property
     def system(self) -> ActorSystem:
-        """The system I live in."""
+        """The actor system."""
         return self._cell.system
 
     @property
@@ -85,19 +85,19 @@ class ActorContext:
 
     @property
     def random(self) -> random.Random:
-        """Chance that repeats: seeded by the system's seed, my path and my incarnation."""
+        """Random numbers that repeat: seeded by the system's seed, my path and my incarnation."""
         return self._cell.seeded_random.random
 
     def now(self) -> int:
-        """The time of this turn, in ms since the epoch: it does not move while a message is handled."""
+        """Return the time of this turn, in ms since the epoch: it does not move while a message is handled."""
         return self._cell.tell_time()
 
     def new_id(self, prefix: str) -> str:
-        """An id that no other actor of a system with this seed makes, and that a replay makes again."""
+        """Make an id that no other actor of a system with this seed makes, and that a replay makes again."""
         return self._cell.seeded_random.new_id(prefix)
 
     def spawn(self, props: Props, name: str) -> ActorRef:
-        """A new child.
+        """Spawn a new child.
 
         Raises:
             InvalidActorNameError: the name is malformed, or a living child has it.
@@ -106,11 +106,11 @@ class ActorContext:
         return self._spawn(self._cell, props, name)
 
     def spawn_top_level(self, props: Props, name: str) -> ActorRef:
-        """A new child of `/user`: it outlives me. Raises as `spawn` does."""
+        """Spawn a new child of `/user`: it outlives me. Raises as `spawn` does."""
         return self._spawn(self._cell.system.user, props, name)
 
     def stop(self, ref: Ref | None = None) -> None:
-        """Stop `ref`, or myself: behind the turn in hand, ahead of all messages that wait."""
+        """Stop `ref`, or myself: after the running turn, ahead of all messages that wait."""
         cell = self._cell
         target = cell.ref if ref is None else ref
         if cell.may_effect("stop", target):
@@ -121,13 +121,13 @@ class ActorContext:
                 cell.children.stop(child)
 
     def actor_selection(self, path: str) -> ActorSelection:
-        """Whoever lives at `path` when something is told; a relative one, as `../*`, is seen from me."""
+        """Select the actors that live at `path` when a message is sent; a relative one, as `../*`, starts from me."""
         return self._cell.system.actor_selection(absolute_path(self._cell.ref.path, path))
 
     def forward(self, ref: Ref, message: Message) -> None:
         """Tell `ref` a message in the name of my sender, as Akka's forward does.
 
-        Who asked me gets the reply of `ref`, or hears that `ref` has failed or ended.
+        An asker gets the reply of `ref`, or its failure or end.
         """
         cell = self._cell
         if cell.system.serialize_messages:
@@ -137,10 +137,10 @@ class ActorContext:
             cell.system.living(ref).actor_inbox.put(Envelope(message, cell.sender, cell.sequence, asker))
 
     def reject(self, reason: str) -> None:
-        """Make the message in hand a dead letter; who asked is told."""
+        """Make the message being handled a dead letter; its ask fails."""
         cell = self._cell
         if cell.current is not None and cell.may_effect("reject", reason):
-            cell.system.dead_letters.reject(Envelope.of(cell.current), cell.ref, reason)
+            cell.system.dead_letters.reject(Envelope.wrap(cell.current), cell.ref, reason)
 
     def watch(self, ref: Ref, message: Message | None = None) -> None:
         """Send me `Terminated(ref)`, or `message`, once when `ref` has ended, also when it is dead already."""
@@ -174,11 +174,11 @@ class ActorContext:
         *,
         executor: Executor | None = None,
     ) -> None:
-        """Run blocking `work` and send me what one of the two functions makes of its outcome.
+        """Run blocking `work` and send me the message that one of the two functions makes of its outcome.
 
-        It runs on the system's I/O pool, or where `executor` runs it. `work` may also be a future, such as that of an
-        ask: then nothing is run, and its outcome is sent me. All three are called outside my turns: they must not touch
-        my state.
+        It runs on the system's I/O pool, or on `executor`. `work` may also be a future, such as that of an ask: then
+        nothing is run, and its outcome is sent to me. All three are called outside my turns: they must not touch my
+        state.
         """
         cell = self._cell
         if not cell.may_effect("pipe", *(() if cell.effects is None else (described(work),))):
@@ -192,18 +192,18 @@ class ActorContext:
     def own(self, resource: SupportsClose) -> None:
         """Have `resource` closed, exactly once, when I end in whatever way or am replaced by a restart.
 
-        As an operating system closes the files of a dead process: behind `post_stop` where that runs. On a kill it is
-        closed from the killing thread, which must not be kept waiting.
+        As an operating system closes the files of a dead process: after `post_stop` where that runs. On a kill it is
+        closed on the killing thread, which it must not block.
         """
         note("own", type(resource).__qualname__)
         self._cell.resources.own(resource)
 
     def stash(self) -> None:
-        """Put the message in hand aside, until `unstash_all`, a restart, or my end (Akka's Stash).
+        """Stash the message being handled, until `unstash_all`, a restart, or my end (Akka's Stash).
 
         Raises:
-            StashError: I am in no message, or have put it aside already.
-            StashOverflowError: I hold as many as `Props.with_stash_capacity` allows.
+            StashError: no message is being handled, or it is stashed already.
+            StashOverflowError: as many are stashed as `Props.with_stash_capacity` allows.
         """
         cell = self._cell
         if cell.stash is None:
@@ -211,15 +211,15 @@ class ActorContext:
         cell.stash.stash(cell.current)
 
     def unstash_all(self) -> None:
-        """Put all stashed messages ahead of those that wait, in their order."""
+        """Queue all stashed messages ahead of those that wait, in their order."""
         stash = self._cell.stash
         if stash is not None and self._cell.may_effect("unstash_all", len(stash)):
             stash.unstash_all()
 
     def become(self, behaviour: Behaviour, discard_old: bool = True) -> None:
-        """Have `behaviour`, a bound method or function, handle my next messages. A restart forgets it.
+        """Handle my next messages with `behaviour`, a bound method or function. A restart drops it.
 
-        With `discard_old=False` the behaviour in hand is kept underneath, for `unbecome`.
+        With `discard_old=False` the current behaviour is kept below it, for `unbecome`.
 
         Raises:
             TypeError: `behaviour` cannot be called, or is a coroutine function and I am not on an event loop.
@@ -234,17 +234,17 @@ class ActorContext:
             behaviours.become(behaviour, discard_old)
 
     def unbecome(self) -> None:
-        """Go back to the behaviour underneath; under the last one is `handle_message`."""
+        """Go back to the behaviour below; below the last one is `handle_message`."""
         behaviours = self._cell.behaviours
         if behaviours is not None:
             note("unbecome")
             behaviours.unbecome()
 
     def set_receive_timeout(self, timeout: Duration | None) -> None:
-        """Send me `ReceiveTimeout` whenever I have got no message for `timeout`; None: not any more.
+        """Send me `ReceiveTimeout` whenever I have got no message for `timeout`; None cancels it.
 
         As in Akka it stays in effect through a restart, and messages marked `NotInfluenceReceiveTimeout` do not count.
-        Unlike Akka's, the news are true when they are handled: no other message has come since.
+        Unlike Akka's, the timeout is still valid on delivery: no other message was handled since.
         """
         cell, instance = self._cell, self._cell.instance
         timeout_ms = None if timeout is None else positive_duration_ms(timeout, "receive timeout")
@@ -257,20 +257,20 @@ class ActorContext:
         cell.behave(instance.handle_message if behaviours is None else behaviours.top)
 
     def accept_session(self, leader_session_id: LeaderSessionId) -> None:
-        """Let through what is said under this leader session. A restart forgets it."""
+        """Accept messages of this leader session. A restart forgets it."""
         note("accept_session", leader_session_id)
         self._cell.sessions.accept(leader_session_id)
 
     def revoke_session(self, leader_session_id: LeaderSessionId) -> None:
-        """Drop what is said under this leader session."""
+        """Drop messages of this leader session."""
         note("revoke_session", leader_session_id)
         self._cell.sessions.revoke(leader_session_id)
 
     def unhandled(self, message: Message) -> None:
-        """Say on the event stream that I do not know what to do with `message`.
+        """Publish `UnhandledMessage` on the event stream.
 
         Raises:
-            DeathPactError: it says that an actor which I watch has ended.
+            DeathPactError: `message` is the `Terminated` of an actor that I watch.
         """
         if isinstance(message, Terminated):
             raise DeathPactError(f"{self._cell.ref} watches {message.ref}, and does not handle its end")

@@ -31,28 +31,19 @@ _TEXT = re.compile(r"\s*([+-]?\d+)\s*([a-z]+)\s*", re.IGNORECASE)
 
 
 def duration_ms(duration: Duration, what: str = "duration") -> int:
-    """The milliseconds of a duration that may be zero; `what` names it in the error.
+    """Return the milliseconds of a duration that may be zero; `what` names it in the error.
 
     Raises:
         DurationError: it cannot be read, is negative, or is not a whole number of milliseconds.
     """
-    ms = _milliseconds(duration, what)
+    ms = signed_duration_ms(duration, what)
     if ms < 0:
         raise DurationError(f"{what} {duration!r} is negative")
     return ms
 
 
-def signed_duration_ms(duration: Duration, what: str = "duration") -> int:
-    """The milliseconds of a duration that may be negative, such as `"-8h"`.
-
-    Raises:
-        DurationError: it cannot be read, or is not a whole number of milliseconds.
-    """
-    return _milliseconds(duration, what)
-
-
 def positive_duration_ms(duration: Duration, what: str = "duration") -> int:
-    """The milliseconds of a duration that must be longer than nothing. Raises as `duration_ms` does."""
+    """Return the milliseconds of a duration above zero. Raises as `duration_ms` does."""
     ms = duration_ms(duration, what)
     if ms == 0:
         raise DurationError(f"{what} {duration!r} must be longer than 0 ms")
@@ -60,7 +51,7 @@ def positive_duration_ms(duration: Duration, what: str = "duration") -> int:
 
 
 def format_ms(ms: int) -> str:
-    """A length of time as a short text: `850 ms`, `1.2 s`, `3 min 5 s`."""
+    """Format a length of time as a short text: `850 ms`, `1.2 s`, `3 min 5 s`."""
     if ms < 1_000:
         return f"{ms} ms"
     if ms < 60_000:
@@ -69,7 +60,12 @@ def format_ms(ms: int) -> str:
     return f"{minutes} min {rest // 1_000} s"
 
 
-def _milliseconds(duration: Duration, what: str) -> int:
+def signed_duration_ms(duration: Duration, what: str = "duration") -> int:
+    """Return the milliseconds of a duration that may be negative, such as `"-8h"`.
+
+    Raises:
+        DurationError: it cannot be read, or is not a whole number of milliseconds.
+    """
     match duration:
         case bool():
             raise DurationError(f"{what} {duration!r} is not a length of time")

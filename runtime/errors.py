@@ -1,4 +1,4 @@
-"""What can go wrong in the kernel, named for whose fault it is.
+"""Errors of the kernel, named for whose fault they are.
 
 KernelError
 ├── InvalidActorNameError       the spawner: the name is malformed, reserved or taken
@@ -7,25 +7,25 @@ KernelError
 ├── ActorInitializationError    the actor: its factory or `pre_start` failed
 ├── DeathPactError              the actor: it watched another one, and did not handle that one's end
 ├── ActorDeadError              the asked actor ended before it replied (a `pykka.ActorDeadError`)
-├── AskTimeoutError             nobody replied within the deadline (a `pykka.Timeout`)
+├── AskTimeoutError             no reply within the deadline (a `pykka.Timeout`)
 ├── AskFailedError              the asked actor failed while it handled the message
 ├── ReplyReturnedError          the asked actor returned its reply, which must be told (a `TypeError`)
 ├── AskCycleError               actors that wait for each other; the text names the chain
 ├── MailboxOverflowError        the question found the mailbox of the asked actor full
-├── StashError                  the actor: it stashed what it cannot, or twice
+├── StashError                  the actor: it stashed a signal or nothing, or a message twice
 │   └── StashOverflowError      the actor: it stashed more than its Props allow
 ├── WaitInTurnError             the caller: a turn that waits for its own actor's end, which would never come
 ├── BlockingInLoopError         the actor: it would block the event loop that it shares with others
 ├── ForeignAwaitError           the actor: in virtual time it awaited something of the world outside
 ├── NondeterminismError         the actor: it did something in its turn that no replay could repeat
-├── CircuitBreakerOpenError     the called side has failed too often; nobody was called
+├── CircuitBreakerOpenError     the called service has failed too often; it was not called
 ├── CircuitBreakerTimeoutError  the called side took longer than a circuit breaker allows
 ├── FutureCancelledError        the asker gave up
 ├── DurationError               the caller: a length of time that cannot be read (a `ValueError`)
 ├── TraceError                  the file: no trace, cut off in its header, or written by a newer flykka (a `ValueError`)
-├── ReplaySessionError          the caller: looks in a replayed trace for what is not there (a `ValueError`)
+├── ReplaySessionError          the caller: looks in a replayed trace for a missing turn or actor (a `ValueError`)
 │   └── ForkError               the caller: wants a fault at a turn where it cannot happen
-├── ShutdownBegunError          the caller: a shutdown task or phase was added too late
+├── ShutdownBegunError          the caller: a shutdown task was added too late
 └── TerminationTimeoutError     the system did not end within the deadline; names the stragglers
 """
 
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
 
 class KernelError(Exception):
-    """Any failure that the kernel itself reports."""
+    """Base of the failures that the kernel itself reports."""
 
 
 class DurationError(KernelError, ValueError):
-    """A length of time that cannot be read, or that makes no sense where it stands."""
+    """The length of time cannot be read, or makes no sense where it stands."""
 
 
 class TraceError(KernelError, ValueError):
@@ -91,7 +91,7 @@ class AskTimeoutError(KernelError, pykka.Timeout):
 
 
 class AskFailedError(KernelError):
-    """The asked actor raised. `failure` is what, as text: the living exception would keep its frames alive."""
+    """The asked actor raised. `failure` is the exception as text: the living one would keep its frames alive."""
 
     def __init__(self, failure: SerializedThrowable) -> None:
         super().__init__(f"{failure.type_name}: {failure.message}")
@@ -99,7 +99,7 @@ class AskFailedError(KernelError):
 
 
 class ReplyReturnedError(KernelError, TypeError):
-    """The asked actor returned something, as a Pykka actor replies, and told nobody anything."""
+    """The asked actor returned its reply, as Pykka actors do, and told its asker nothing."""
 
 
 class AskCycleError(KernelError):
@@ -114,7 +114,7 @@ class MailboxOverflowError(KernelError):
 
 
 class StashError(KernelError):
-    """There is no message in hand that could be stashed, or it is stashed already."""
+    """No message is being handled that could be stashed, or it is stashed already."""
 
 
 class StashOverflowError(StashError):
@@ -122,7 +122,7 @@ class StashOverflowError(StashError):
 
 
 class WaitInTurnError(KernelError):
-    """An actor must not wait, in a turn, for an end that comes behind this turn: of itself, a parent, or its system."""
+    """An actor must not wait, in a turn, for an end that comes after this turn: of itself, a parent, or its system."""
 
 
 class BlockingInLoopError(KernelError):
@@ -134,7 +134,7 @@ class ForeignAwaitError(KernelError, NotImplementedError):
 
 
 class NondeterminismError(KernelError):
-    """A turn has read the real clock, slept, or reached for the world outside; the text says where, and what to do."""
+    """A turn has read the real clock, slept, or reached for the world outside; the text names the line and a remedy."""
 
 
 class CircuitBreakerOpenError(KernelError):
@@ -170,10 +170,10 @@ class TerminationTimeoutError(KernelError):
 
 
 def serialized(error: BaseException) -> SerializedThrowable:
-    """The text of a living exception, as it may travel and be kept.
+    """Turn a living exception into text that may travel and be kept.
 
-    Where it, or one of its causes however deep, has `suppress_restarts` set, no restart is to be tried because of it
-    (Flink's SuppressRestartsException).
+    Where it, or one of its causes however deep, has `suppress_restarts` set, it forbids a restart (Flink's
+    SuppressRestartsException).
     """
     return SerializedThrowable(
         type_name=type(error).__name__,
@@ -184,7 +184,7 @@ def serialized(error: BaseException) -> SerializedThrowable:
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """The exception and what has caused it, each once: a chain may lead back into itself."""
+    """Return the exception and its causes, each once: a chain may lead back into itself."""
     chain: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None and not any(cause is known for known in chain):

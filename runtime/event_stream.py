@@ -1,4 +1,4 @@
-"""Publish and subscribe within a system, by the class of the event."""
+"""Publish and subscribe within a system, by class of event."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class EventStream:
-    """Actors get events told; functions are called in the publishing thread and must be short."""
+    """Gives events to actors as messages, and to functions on the publishing thread: these must be short."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -29,7 +29,7 @@ class EventStream:
     def subscribe(self, subscriber: Subscriber, *types: type) -> None:
         """Give `subscriber` every event that is an instance of one of `types`, once each, from now on.
 
-        These come to what it has subscribed to before. An actor's subscription ends with the actor.
+        They add to earlier subscriptions. An actor's subscription ends with the actor.
         """
         if not types:
             raise ValueError("a subscription names the classes of its events")
@@ -45,7 +45,7 @@ class EventStream:
             self._subscriptions = tuple(living)
 
     def unsubscribe(self, subscriber: Subscriber, *types: type) -> None:
-        """Give it no more: of what it subscribed to as `types`, or of anything where none are named."""
+        """End its subscription to `types`, or to everything where none are named."""
         note("unsubscribe", _name(subscriber), tuple(each.__qualname__ for each in types))
         with self._lock:
             left = [

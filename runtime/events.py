@@ -1,4 +1,4 @@
-"""What the kernel publishes on the event stream."""
+"""Events that the kernel publishes on the event stream."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flykka.messages.wire.ref import Ref
 
 
 class EndReason(StrEnum):
-    """How an actor ended."""
+    """The way in which an actor ended."""
 
     STOPPED = "STOPPED"
     KILLED = "KILLED"
@@ -18,7 +18,7 @@ class EndReason(StrEnum):
 
 @message("kernel.dead_letter")
 class DeadLetter(Message):
-    """kernel -> event stream: `message` found no one to handle it."""
+    """kernel -> event stream: no actor handles `message`."""
 
     message: Message
     sender: Ref | None
@@ -36,7 +36,7 @@ class MailboxOverflowed(Message):
 
 @message("kernel.unhandled_message")
 class UnhandledMessage(Message):
-    """kernel -> event stream: the recipient got `message` and did not know what to do with it."""
+    """kernel -> event stream: the recipient got `message` and has no handler for it."""
 
     message: Message
     sender: Ref | None
@@ -53,7 +53,7 @@ class ActorTerminated(Message):
 
 @message("kernel.actor_failed")
 class ActorFailed(Message):
-    """kernel -> event stream: an actor raised; its supervisor decides what follows."""
+    """kernel -> event stream: an actor raised; its supervisor decides."""
 
     ref: Ref
     failure: SerializedThrowable

@@ -1,4 +1,4 @@
-"""Leader-session fencing: what a former leader says is dropped before any handler sees it."""
+"""Leader-session fencing: messages of a former leader are dropped before any handler sees them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ids import LeaderSessionId
     from flykka.messages.wire.message import Message
     from flykka.messages.wire.ref import Ref
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.mailbox.envelope import Envelope
 
 
 class Gateway:
-    """A ref as a leader uses it: what is told carries the leader's session (Flink's gateway)."""
+    """Ref whose messages carry the leader's session (Flink's gateway)."""
 
     __slots__ = ("leader_session_id", "ref")
 
@@ -33,7 +35,7 @@ _NONE: frozenset[LeaderSessionId] = frozenset()
 
 
 class Sessions:
-    """The leader sessions that an actor accepts. None until it says so."""
+    """Leader sessions that an actor accepts; none at first."""
 
     __slots__ = ("_accepted",)
 
@@ -41,20 +43,22 @@ class Sessions:
         self._accepted = _NONE
 
     def accept(self, leader_session_id: LeaderSessionId) -> None:
-        """Let through what is said under this session."""
+        """Accept messages of this session."""
         self._accepted |= {leader_session_id}
 
     def revoke(self, leader_session_id: LeaderSessionId) -> None:
-        """Let it through no more."""
+        """Drop messages of this session."""
         self._accepted -= {leader_session_id}
 
     def clear(self) -> None:
         """Accept none."""
         self._accepted = _NONE
 
-    def refusal(self, message: LeaderSessionMessage) -> str | None:
-        """Why `message` may not be handled, None where it may."""
+    def unwrap(self, cell: Cell, message: LeaderSessionMessage, envelope: Envelope) -> Message | None:
+        """Return the message of an accepted session; None where `cell` does not accept it: a dead letter."""
         if message.leader_session_id in self._accepted:
-            return None
+            return message.message
         accepted = ", ".join(sorted(self._accepted)) or "none"
-        return f"stale leader session {message.leader_session_id} (accepted: {accepted})"
+        reason = f"stale leader session {message.leader_session_id} (accepted: {accepted})"
+        cell.system.dead_letters.reject(envelope, cell.ref, reason)
+        return None

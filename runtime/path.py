@@ -9,13 +9,13 @@ from flykka.runtime.errors import InvalidActorNameError
 ROOT = "/"
 USER = "/user"
 TEMP = "/temp"
-"""Where the refs of pending asks live."""
+"""Parent path of the refs of pending asks."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@~+=,;!*&'()-]*")
 
 
 def child_path(parent: str, name: str) -> str:
-    """The path of the child `name`. Raises `InvalidActorNameError` on a name that cannot be part of a path."""
+    """Return the path of the child `name`. Raises `InvalidActorNameError` on a name that cannot be part of a path."""
     if not _NAME.fullmatch(name):
         raise InvalidActorNameError(
             f"no actor under {parent} can be called {name!r}: a name begins with a letter, a digit or _, "
@@ -25,13 +25,13 @@ def child_path(parent: str, name: str) -> str:
 
 
 def split_path(path: str) -> tuple[str, str]:
-    """The path of the parent, and the name under it."""
+    """Split a path into that of the parent, and the name."""
     parent, _, name = path.rpartition("/")
     return parent or ROOT, name
 
 
 def absolute_path(base: str, path: str) -> str:
-    """`path` as seen from `base`, with `..` for the parent, as in a file system."""
+    """Resolve `path` against `base`, with `..` for the parent, as in a file system."""
     parts: list[str] = []
     for part in (path if path.startswith("/") else f"{base}/{path}").split("/"):
         if part == "..":

@@ -1,4 +1,4 @@
-"""How an actor is made: a recipe that the kernel keeps and uses again for every restart."""
+"""Props: recipes of actors, which the kernel keeps and uses again for every restart."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from flykka.runtime.actor import Actor
 
 if TYPE_CHECKING:
-    from flykka.runtime.mailboxes.message_queue import MailboxType
+    from flykka.runtime.mailbox.message_queue import MailboxType
 
 DispatcherName = Literal["default", "pinned", "loop"]
 
 
 class Props:
-    """A class or factory with its arguments. The arguments are live objects; they never travel in a message.
+    """Actor class or factory with its arguments. The arguments are live objects; they never travel in a message.
 
-    Every restart calls the factory again: what it closes over is shared by all instances of the actor.
+    Every restart calls the factory again: objects that it closes over are shared by all instances of the actor.
     """
 
-    __slots__ = ("_args", "_factory", "_kwargs", "dispatcher", "mailbox", "stash_capacity")
+    __slots__ = ("args", "dispatcher", "factory", "kwargs", "mailbox", "stash_capacity")
 
     def __init__(self, factory: Callable[..., Actor], *args: Any, **kwargs: Any) -> None:
         _refuse_factory(factory)
-        self._factory = factory
-        self._args = args
-        self._kwargs = kwargs
+        self.factory = factory
+        self.args = args
+        self.kwargs = kwargs
         self.dispatcher: DispatcherName = "loop" if _is_coroutine_actor(factory) else "default"
         self.mailbox: MailboxType | None = self.actor_class.mailbox
         """None for the default kind, which is unbounded."""
@@ -35,52 +35,37 @@ class Props:
         """None for no limit."""
 
     @property
-    def factory(self) -> Callable[..., Actor]:
-        """The class, or the function that makes the actor."""
-        return self._factory
-
-    @property
     def factory_name(self) -> str:
         """The "module:Qualname" of the class or function."""
-        factory = self._factory if hasattr(self._factory, "__qualname__") else type(self._factory)
+        factory = self.factory if hasattr(self.factory, "__qualname__") else type(self.factory)
         return f"{factory.__module__}:{factory.__qualname__}"
 
     @property
-    def args(self) -> tuple[Any, ...]:
-        """What it is given by position."""
-        return self._args
-
-    @property
-    def kwargs(self) -> dict[str, Any]:
-        """What it is given by name."""
-        return self._kwargs
-
-    @property
     def actor_class(self) -> type[Actor]:
-        """The class, or where a function makes the actor `Actor`."""
-        return self._factory if isinstance(self._factory, type) else Actor
+        """The class; `Actor` where a function makes the actor."""
+        return self.factory if isinstance(self.factory, type) else Actor
 
     @property
     def arguments(self) -> tuple[object, ...]:
-        """What the factory is called with: by position, then by name."""
-        return (*self._args, *self._kwargs.values())
+        """The arguments of the factory: by position, then by name."""
+        return (*self.args, *self.kwargs.values())
 
     def with_dispatcher(self, dispatcher: DispatcherName) -> Props:
-        """The same recipe on another dispatcher.
+        """Return these Props with another dispatcher.
 
-        `pinned` gives the actor a thread of its own, so that it may block. `loop` puts it on the system's event loop,
-        so that its `handle_message` may be a coroutine function; a class that has such a one is there without a word.
+        `pinned` gives the actor a thread for itself, so that it may block. `loop` puts it on the system's event loop:
+        its `handle_message` may be a coroutine function, for which `loop` is the default.
         """
         if dispatcher not in get_args(DispatcherName):
             raise ValueError(f"no dispatcher {dispatcher!r}: there are 'default', 'pinned' and 'loop'")
-        if dispatcher != "loop" and _is_coroutine_actor(self._factory):
+        if dispatcher != "loop" and _is_coroutine_actor(self.factory):
             raise ValueError(f"the handle_message of {self} is a coroutine function: {_ON_THE_LOOP}")
         props = copy(self)
         props.dispatcher = dispatcher
         return props
 
     def with_mailbox(self, mailbox: MailboxType) -> Props:
-        """The same recipe with another kind of mailbox: one of those in `flykka.runtime.mailboxes`."""
+        """Return these Props with another kind of mailbox, such as `BoundedMailbox(1000)`."""
         if not callable(getattr(mailbox, "create", None)):
             raise TypeError(f"no kind of mailbox: {mailbox!r}; it is a value such as BoundedMailbox(1000)")
         props = copy(self)
@@ -88,7 +73,7 @@ class Props:
         return props
 
     def with_stash_capacity(self, capacity: int) -> Props:
-        """The same recipe for actors that stash at most `capacity` messages; one more raises `StashOverflowError`."""
+        """Return these Props with a limit of stashed messages; one more raises `StashOverflowError`."""
         if type(capacity) is not int or capacity < 1:
             raise ValueError(f"the capacity of a stash is a whole number above 0, not {capacity!r}")
         props = copy(self)
@@ -96,19 +81,19 @@ class Props:
         return props
 
     def make(self) -> Actor:
-        """A new instance; called in the actor's own turn."""
-        instance = self._factory(*self._args, **self._kwargs)
-        # What a class makes was looked at when the Props were made; what a function makes shows only now.
-        if self.dispatcher != "loop" and not isinstance(self._factory, type) and _is_coroutine_actor(instance):
+        """Make a new instance; called in the actor's own turn."""
+        instance = self.factory(*self.args, **self.kwargs)
+        # A class was checked when the Props were made; the result of a function shows only now.
+        if self.dispatcher != "loop" and not isinstance(self.factory, type) and _is_coroutine_actor(instance):
             raise TypeError(f"{type(instance).__name__}.handle_message is a coroutine function: {_ON_THE_LOOP}")
         return instance
 
     def __repr__(self) -> str:
-        return f"Props({getattr(self._factory, '__qualname__', self._factory)})"
+        return f"Props({getattr(self.factory, '__qualname__', self.factory)})"
 
 
 def require_props(props: object) -> Props:
-    """The Props that `props` are. Raises `TypeError` for what someone may take for them, such as a class."""
+    """Return `props`. Raises `TypeError` where they are none, such as a class."""
     if isinstance(props, Props):
         return props
     raise TypeError(f"an actor is spawned from Props(SomeActor, ...), not from {props!r}")

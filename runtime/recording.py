@@ -12,25 +12,25 @@ from flykka.runtime.events import EndReason
 if TYPE_CHECKING:
     from flykka.messages.wire.message import Message
     from flykka.messages.wire.ref import Ref
-    from flykka.runtime.cell import Cell
-    from flykka.runtime.envelope import Envelope
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.mailbox.envelope import Envelope
     from flykka.runtime.props import Props
 
 Effect = tuple[Any, ...]
-"""What a turn did, as it is noted in passing: a kind and its operands, as `trace.effect_forms` has them.
+"""An effect of a turn as it is noted: a kind and its operands, as in `trace.effect_forms`.
 
 Plain tuples, because one is made for every message sent while a recorder is on.
 """
 
 
 class Recorder(Protocol):
-    """Told of everything in the order it happens on each thread; called from all dispatcher threads.
+    """Recorder of a system, called in the order of events on each thread; from all dispatcher threads.
 
-    One with a `before_turn(cell)` that is not None is called with it in each turn too, before anything is done there.
+    A `before_turn(cell)` that is not None is called at the beginning of each turn too.
     """
 
     def open(self, *, system: str, seed: int) -> None:
-        """The system begins."""
+        """Open the record of a system."""
 
     def turn(
         self,
@@ -41,25 +41,41 @@ class Recorder(Protocol):
         effects: list[Effect],
         failure: SerializedThrowable | None,
     ) -> None:
-        """An actor has taken a turn."""
+        """Record a turn of an actor."""
 
     def spawned(self, sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> None:
-        """An actor was spawned from outside any turn; it has not begun yet."""
+        """Record an actor that was spawned from outside any turn; it has not started yet."""
 
     def killed(self, sequence: int, now_ms: int, ref: Ref) -> None:
-        """An actor was killed: no turn of it has a higher sequence number."""
+        """Record a kill: no turn of the actor has a higher sequence number."""
 
     def dead_letter(
         self, sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
     ) -> None:
-        """A message found no one to handle it."""
+        """Record a dead letter."""
 
     def close(self) -> None:
-        """The system has ended; everything is on disk when this returns."""
+        """Close the record of a system that has ended; everything is on disk when this returns."""
+
+
+def begin_record(cell: Cell) -> None:
+    """Number the turn that begins, and collect its effects from here on."""
+    cell.sequence = cell.system.next_sequence()
+    if cell.system.before_turn is not None:
+        cell.system.before_turn(cell)
+    cell.now()
+    cell.effects = []
+
+
+def end_record(cell: Cell, recorder: Recorder, envelope: Envelope, failure: SerializedThrowable | None) -> None:
+    """Record the turn that has ended."""
+    effects, cell.effects = cell.effects, None
+    assert cell.sequence is not None
+    recorder.turn(cell.sequence, cell.now(), cell.ref, envelope, effects_told(cell, effects), failure)
 
 
 def effects_told(cell: Cell, effects: list[Effect] | None) -> list[Effect]:
-    """The effects of a turn that has ended, as a recorder is told them: they say whether a kill has cut them short."""
+    """Return the effects of a turn for the recorder; the last one says whether a kill has cut them short."""
     told = effects or []
     if cell.end_reason is EndReason.KILLED:
         told.append(("cut_short",))
@@ -67,21 +83,21 @@ def effects_told(cell: Cell, effects: list[Effect] | None) -> list[Effect]:
 
 
 def note_outcome(cell: Cell | None, value: object, error: BaseException | None, promise: Ref | None = None) -> None:
-    """What the turn of `cell` has waited for is there: for the turn it is news from outside, as a message is.
+    """Note the outcome that the turn of `cell` awaited: an input from outside, as a message is.
 
-    `promise` is the ref that has waited for it where it was asked.
+    `promise` is the ref of the pending ask, if it was one.
     """
     if cell is not None and cell.effects is not None and cell.end_reason is None:
         cell.effects.append(("awaited", cell.now(), value, None if error is None else _failure(error), promise))
 
 
 def cancelled_wait(cell: Cell) -> Effect:
-    """The effect of a wait that a signal has ended."""
+    """Return the effect of a wait that a signal ended."""
     return ("awaited", cell.now(), None, _failure(asyncio.CancelledError()), None)
 
 
 def _failure(error: BaseException) -> SerializedThrowable:
-    """As text, without the stack of the waiting turn; the stack of the asked one where that has failed."""
+    """Turn an error into text without the stack of the waiting turn; with that of the asked one where it failed."""
     asked = error.failure if isinstance(error, AskFailedError) else None
     return SerializedThrowable(
         type_name=type(error).__name__,

@@ -1,4 +1,4 @@
-"""The living form of an actor's address: a Pykka ref and a value at once."""
+"""Refs of actors: a Pykka ref and a value at once."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pykka
 
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
-from flykka.runtime.ask_cycle import begin_asking
-from flykka.runtime.envelope import Envelope, SignalEnvelope
 from flykka.runtime.errors import AskTimeoutError, ProxyNotSupportedError, WaitInTurnError
-from flykka.runtime.future import Future, refuse_to_block
+from flykka.runtime.futures.future import Future, refuse_to_block
+from flykka.runtime.futures.promise import begin_asking
+from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope
 from flykka.runtime.recording import note_outcome
 from flykka.runtime.signals import Signal, Stop
 from flykka.runtime.turn import RUNNING, note
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from flykka.messages.wire.message import Message
-    from flykka.runtime.cell import Cell
-    from flykka.runtime.mailbox import Mailbox
-    from flykka.runtime.promise import PromiseRef
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.futures.promise import PromiseRef
+    from flykka.runtime.mailbox.mailbox import Mailbox
     from flykka.runtime.system import ActorSystem
 
 
@@ -44,13 +44,13 @@ class ActorRef(pykka.ActorRef[Any], Ref):
 
     @property
     def actor_class(self) -> type[Actor]:  # type: ignore[override]  # There is no other way to say read-only.
-        """The class that the Props name, which `pykka.ActorRegistry.get_by_class` asks for; `Actor` for a function."""
+        """The class in the Props, for `pykka.ActorRegistry.get_by_class`; `Actor` for a function."""
         props = getattr(self.actor_inbox.owner, "props", None)
         return Actor if props is None else props.actor_class
 
     @property
     def is_in_registry(self) -> bool:
-        """Whether Pykka's registry knows the actor while it lives."""
+        """Tells whether Pykka's registry knows the actor while it lives."""
         return self._system.is_in_registry
 
     def tell(self, message: Message) -> None:
@@ -63,11 +63,11 @@ class ActorRef(pykka.ActorRef[Any], Ref):
         if cell is None:
             if self._system.serialize_messages:
                 message = self._system.wire(message)
-            # No one is kept from telling a tuple.
+            # A message may be a tuple itself.
             self.actor_inbox.put((message, None, None) if isinstance(message, tuple) else message)
             return
         if cell.end_reason is not None:
-            return  # It was killed while its turn ran: what it still says is not heard.
+            return  # It was killed while its turn ran: its messages are dropped.
         if self._system.serialize_messages:
             message = self._system.wire(message)
         if cell.effects is not None:
@@ -75,10 +75,10 @@ class ActorRef(pykka.ActorRef[Any], Ref):
         self.actor_inbox.put((message, cell.ref, cell.sequence))
 
     def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any:
-        """Send `message`; the reply, or with `block=False` a future of it.
+        """Send `message` and return the reply, or with `block=False` a future of it.
 
         The asked actor replies by telling `context.sender`. `message` may also be a function that makes the message of
-        the ref to reply to. `timeout` is in seconds; None takes the system's default, for no ask waits for ever.
+        the ref to reply to. `timeout` is in seconds; None is the system's default, for no ask waits for ever.
 
         Raises:
             AskTimeoutError: no reply in time.
@@ -93,12 +93,12 @@ class ActorRef(pykka.ActorRef[Any], Ref):
         try:
             return self._ask(promise, message, seconds, block=block)
         except BaseException:
-            # A question that could not be asked leaves nothing behind that waits for the answer.
+            # A message that could not be sent leaves no pending ask behind.
             promise.future.cancel()
             raise
 
     def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:
-        """Stop the actor after the turn it is in, ahead of the messages that wait: whether it was alive.
+        """Stop the actor after the turn it is in, ahead of the messages that wait. Returns whether it was alive.
 
         With `block` the call returns when the last hook has run, or raises `AskTimeoutError` after `timeout` seconds
         (None: the system's default for asks); else it returns a future. An actor stops itself with `context.stop()`.
@@ -129,18 +129,18 @@ class ActorRef(pykka.ActorRef[Any], Ref):
             self.actor_inbox.put_signal(SignalEnvelope(signal, cell.ref, cell.sequence))
 
     def proxy(self) -> NoReturn:
-        """Refused, with the message form in the error."""
+        """Raise `ProxyNotSupportedError`, which shows the message form."""
         raise ProxyNotSupportedError(
             f"{self} takes messages, not attribute access: ref.tell(SomeMessage(...)), "
             "or ref.ask(SomeMessage(...), timeout=5) for a reply"
         )
 
     def is_alive(self) -> bool:
-        """Whether the actor has not ended yet."""
+        """Tell whether the actor has not ended yet."""
         return bool(self._system.look_up(self.path, (self,) if super().is_alive() else ()))
 
     def _actor_weakref(self) -> NoReturn:  # type: ignore[override]
-        # pykka.ActorProxy(actor_ref=ref) comes by here.
+        # pykka.ActorProxy(actor_ref=ref) calls this.
         self.proxy()
 
     def refuse_to_wait_for_own_end(self) -> None:
@@ -205,14 +205,14 @@ class ActorRef(pykka.ActorRef[Any], Ref):
 
 
 def _seconds(timeout: float) -> float:
-    """The timeout, where it is one: not a text, and neither more than a lock can wait for nor no number."""
+    """Check a timeout: a number, and at most the longest wait of a lock."""
     if isinstance(timeout, (int, float)) and timeout <= TIMEOUT_MAX:
         return timeout
     raise ValueError(f"a timeout is a number of seconds up to {TIMEOUT_MAX:.0f}, not {timeout!r}")
 
 
 class _Stopped(Future[bool]):
-    """Whether a stopped actor was alive, once it has ended."""
+    """Future that completes when a stopped actor has ended: whether it was alive."""
 
     __slots__ = ("_ref",)
 

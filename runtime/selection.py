@@ -1,4 +1,4 @@
-"""An address by path alone: whoever lives there when something is told."""
+"""Selections: addresses by path alone, for the actors that live there when a message is sent."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from flykka.runtime.path import ROOT
 
 if TYPE_CHECKING:
     from flykka.messages.wire.message import Message
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.cell import Cell
     from flykka.runtime.ref import ActorRef
     from flykka.runtime.system import ActorSystem
 
 
 class ActorSelection:
-    """A path, looked up anew for every message: it outlives the incarnations of an actor (Akka's ActorSelection).
+    """Path that is looked up for every message: it outlives the incarnations of an actor (Akka's ActorSelection).
 
     In a name `*` stands for any characters and `?` for one, so that a selection may be of many: `/user/shop/till-*`.
     """
@@ -28,15 +28,15 @@ class ActorSelection:
         self.path = path
 
     def resolve(self) -> list[ActorRef]:
-        """The refs of all who live at the path now; siblings in the order of their spawning."""
+        """Return the refs of all actors that live at the path now; siblings in the order of their spawning."""
         return list(self._system.look_up(self.path, tuple(cell.ref for cell in self._cells())))
 
     def resolve_one(self) -> ActorRef | None:
-        """The ref of the actor that lives at the path now, of many the first."""
+        """Return the ref of the first actor that lives at the path now."""
         return next(iter(self.resolve()), None)
 
     def tell(self, message: Message) -> None:
-        """Send `message` to everyone who lives at the path now; a dead letter if no one does."""
+        """Send `message` to every actor that lives at the path now; a dead letter if there is none."""
         for ref in self.resolve() or [self._system.dead_ref(self.path)]:
             ref.tell(message)
 

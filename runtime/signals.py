@@ -1,4 +1,4 @@
-"""What the kernel says to its cells, in a lane that overtakes the mailbox; and at the end, what it says to actors.
+"""Signals of the kernel to its cells, in a lane that overtakes the mailbox; and its messages to actors.
 
 Signals never reach `Actor.handle_message`. They are declared messages so that a trace can hold them.
 """
@@ -11,7 +11,7 @@ from flykka.messages.wire.ref import Ref
 
 
 class Signal(Message):
-    """One kernel cell telling another, or itself, about its life."""
+    """Base of the messages between cells about their lives."""
 
     __slots__ = ()
 
@@ -41,7 +41,7 @@ class Resume(Signal):
 
 @message("kernel.recreate")
 class Recreate(Signal):
-    """parent -> child: let your instance go, and have a new one in `delay_ms`; ref and mailbox stay."""
+    """parent -> child: replace your instance in `delay_ms`; ref and mailbox stay."""
 
     delay_ms: int = 0
 
@@ -67,14 +67,14 @@ class Unwatch(Signal):
 
 @message("kernel.death_watch_notification")
 class DeathWatchNotification(Signal):
-    """ended cell -> parent and watchers: I have ended; nothing comes from me behind this."""
+    """ended cell -> parent and watchers: I have ended; nothing comes from me after this."""
 
     ref: Ref
 
 
 @message("kernel.pipe_failed")
 class PipeFailed(Signal):
-    """I/O pool -> cell: the outcome of your work could not be made into a message. It becomes your failure."""
+    """I/O pool -> cell: no message could be made of the outcome of your work. That is your failure."""
 
     failure: SerializedThrowable
 
@@ -98,4 +98,4 @@ class StateTimeout(Message):
 
 @message("kernel.unread")
 class Unread(Message):
-    """fork of a trace -> actor that is not replayed: here you were told what this process has no class for."""
+    """fork of a trace -> actor that is not replayed: stands for a message whose class this process does not have."""

@@ -1,4 +1,4 @@
-"""What a parent decides about a child that failed (Akka's SupervisorStrategy)."""
+"""Supervisor strategies: decisions of a parent about a child that failed (Akka's SupervisorStrategy)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from flykka.runtime.errors import ActorInitializationError, DeathPactError
 if TYPE_CHECKING:
     import random
 
-    from flykka.runtime.backoff import Backoff
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.time.backoff import Backoff
 
 
 class Directive(Enum):
@@ -31,9 +31,9 @@ Decider = Callable[[BaseException], Directive]
 
 
 def default_decider(error: BaseException) -> Directive:
-    """Akka's defaults: who could not be made or has a death pact is stopped, an exception restarts, the rest escalates.
+    """Decide as Akka: failed initialisation and death pacts stop, exceptions restart, the rest escalates.
 
-    A `CancelledError`, which Python calls graver than an exception, says no more than that some work was given up.
+    A `CancelledError`, though no `Exception` in Python, only means that some work was given up: it restarts.
     """
     match error:
         case ActorInitializationError() | DeathPactError():
@@ -55,18 +55,18 @@ def escalating_decider(_error: BaseException) -> Directive:
 
 
 def guardian_decider(error: BaseException) -> Directive:
-    """The defaults for the top level, above which is no one to escalate to: KeyboardInterrupt and the like restart."""
+    """Decide for the top level, which cannot escalate: KeyboardInterrupt and the like restart."""
     directive = default_decider(error)
     return Directive.RESTART if directive is Directive.ESCALATE else directive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorStrategy(ABC):
-    """A decider with a limit: more than `max_restarts` within `within_ms` stop the child.
+    """Decider with a limit: more than `max_restarts` within `within_ms` stop the child.
 
     Without `within_ms` the limit counts the child's whole life; without `max_restarts` there is none. With a `backoff`
-    the new instance is made after a delay (as Akka's typed `restartWithBackoff` does): the old one is let go at once,
-    ref and mailbox stay, and what is told meanwhile waits in the mailbox.
+    the new instance is made after a delay (as Akka's typed `restartWithBackoff` does): the old one is dropped at once,
+    ref and mailbox stay, and messages wait meanwhile.
     """
 
     decider: Decider = default_decider
@@ -76,7 +76,7 @@ class SupervisorStrategy(ABC):
 
     @abstractmethod
     def affected(self, failed: Cell, siblings: Sequence[Cell]) -> Sequence[Cell]:
-        """The children that the directive is carried out on."""
+        """Return the children that the directive applies to."""
 
     def may_restart(self, history: RestartHistory, now: int) -> bool:
         """Count a restart at `now` in ms; False where the limit is reached."""
@@ -90,7 +90,7 @@ class SupervisorStrategy(ABC):
         return history.count <= self.max_restarts
 
     def delay_ms(self, history: RestartHistory, now: int, chance: Callable[[], random.Random]) -> int:
-        """How long the restart decided on at `now` waits, in ms; `chance` is called where some is needed."""
+        """Return the delay in ms of the restart decided on at `now`; `chance` is called where one is drawn."""
         backoff = self.backoff
         if backoff is None:
             return 0
@@ -103,30 +103,27 @@ class SupervisorStrategy(ABC):
 
 
 class OneForOne(SupervisorStrategy):
-    """A failure concerns the failed child alone."""
+    """Strategy that applies a directive to the failed child alone."""
 
     __slots__ = ()
 
     def affected(self, failed: Cell, siblings: Sequence[Cell]) -> Sequence[Cell]:
-        """The failed child."""
+        """Return the failed child."""
         return (failed,)
 
 
 class AllForOne(SupervisorStrategy):
-    """A failure of one child concerns all of them: for children that cannot work without each other."""
+    """Strategy that applies a directive to all children: for those that cannot work without each other."""
 
     __slots__ = ()
 
     def affected(self, failed: Cell, siblings: Sequence[Cell]) -> Sequence[Cell]:
-        """Every child."""
+        """Return every child."""
         return siblings
 
 
 class RestartHistory:
-    """How often a child was restarted in the window that began at `window_start` (ms), and how patiently.
-
-    The parent's notes, written in the parent's turns.
-    """
+    """Restarts of a child within the window that began at `window_start` (ms); kept in turns of its parent."""
 
     __slots__ = ("backoffs", "count", "restarts_at", "window_start")
 
@@ -134,14 +131,14 @@ class RestartHistory:
         self.count = 0
         self.window_start = 0
         self.backoffs = 0
-        """Delays since they began at the shortest one."""
+        """Number of delays since the shortest one."""
         self.restarts_at = 0
-        """When the last delay is over."""
+        """End of the last delay, in ms."""
 
 
 DEFAULT_STRATEGY = OneForOne()
 GUARDIAN_STRATEGY = OneForOne(decider=guardian_decider)
 STOPPING_STRATEGY = OneForOne(decider=stopping_decider)
-"""For children whose failure their parent reports instead of mending."""
+"""For children whose failure their parent reports."""
 ESCALATING_STRATEGY = OneForOne(decider=escalating_decider)
-"""For children that share the fate of their parent: what they remember cannot be made anew."""
+"""For children whose state cannot be made again: they fail with their parent."""

@@ -1,4 +1,4 @@
-"""The actor system: the tree of cells, and what all of them share."""
+"""The actor system: the tree of cells, and the services that they share."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ from flykka.messages.wire.codec import decode, encode
 from flykka.messages.wire.errors import EncodeError
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
-from flykka.runtime import interpreter_exit, registry
 from flykka.runtime import path as paths
 from flykka.runtime.actor import Actor
-from flykka.runtime.actor_tree import ActorTree
-from flykka.runtime.cell import Cell
-from flykka.runtime.clock import Clock, SystemClock
-from flykka.runtime.dead_letters import DeadLetters
+from flykka.runtime.cell import registry
+from flykka.runtime.cell.cell import Cell
+from flykka.runtime.cell.tree import Tree
 from flykka.runtime.dispatch.pool import SharedPool
 from flykka.runtime.durations import positive_duration_ms
-from flykka.runtime.empty_local_actor_ref import EmptyLocalActorRef
 from flykka.runtime.errors import (
     InvalidActorNameError,
     SpawnRefusedError,
@@ -30,26 +27,29 @@ from flykka.runtime.errors import (
     WaitInTurnError,
 )
 from flykka.runtime.event_stream import EventStream
-from flykka.runtime.future import Future, Termination
-from flykka.runtime.inspection import Inspection
-from flykka.runtime.mailbox import Mailbox
+from flykka.runtime.futures.future import Future, Termination
+from flykka.runtime.futures.promise import PromiseRef
+from flykka.runtime.inspection.actor_tree import ActorTree
+from flykka.runtime.inspection.snapshot import Inspection
+from flykka.runtime.inspection.watchdog import Watchdog
+from flykka.runtime.mailbox.dead_letters import DeadLetters, EmptyLocalActorRef
+from flykka.runtime.mailbox.mailbox import Mailbox
 from flykka.runtime.patterns.coordinated_shutdown import CoordinatedShutdown, ShutdownReason
-from flykka.runtime.promise import PromiseRef
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.selection import ActorSelection
 from flykka.runtime.signals import Failed, Stop
 from flykka.runtime.supervision import GUARDIAN_STRATEGY
-from flykka.runtime.tree import Tree
+from flykka.runtime.time.clock import Clock, SystemClock
 from flykka.runtime.turn import RUNNING, note, outside_turn
-from flykka.runtime.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from typing import Self
 
     from flykka.runtime.dispatch.dispatcher import Dispatcher
     from flykka.runtime.durations import Duration
-    from flykka.runtime.inspection import SystemSnapshot
+    from flykka.runtime.inspection.snapshot import SystemSnapshot
+    from flykka.runtime.mailbox.envelope import Envelope
     from flykka.runtime.recording import Recorder
 
 DeliveryHook = Callable[[ActorRef, Message, Ref | None], None]
@@ -58,13 +58,13 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class Guardian(Actor):
-    """The parent of the top level: it restarts what fails and stops what cannot start."""
+    """Parent of the top level: it restarts actors that fail and stops those that cannot start."""
 
     supervisor_strategy = GUARDIAN_STRATEGY
 
 
 class SystemTermination(Termination):
-    """The end of a system."""
+    """Future of the end of a system."""
 
     __slots__ = ("_system",)
 
@@ -73,7 +73,7 @@ class SystemTermination(Termination):
         self._system = system
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the end; one deadline for all actors.
+        """Wait for the end of all actors, with one deadline.
 
         Raises:
             TerminationTimeoutError: actors still run after `timeout` seconds; the error names them.
@@ -87,7 +87,7 @@ class SystemTermination(Termination):
         return True
 
     def ended_within(self, timeout: float | None) -> bool:
-        """As `wait`, but the answer is no where that would raise `TerminationTimeoutError`."""
+        """Wait as `wait` does, but return False where that raises `TerminationTimeoutError`."""
         return super().wait(timeout)
 
     def _wait(self, timeout: float | None) -> bool:
@@ -104,18 +104,18 @@ class ActorSystem:
 
     Args:
         name: shown in logs, refs and traces.
-        seed: what every actor's `random` and `new_id` derive from.
+        seed: of every actor's `random` and `new_id`.
         clock: the real time unless given; a seeded dispatcher brings its own.
         dispatcher: a shared pool of threads unless given.
         serialize_messages: pass every message through the codec when it is told; on in tests.
-        recorder: where every turn is recorded.
+        recorder: records every turn.
         default_ask_timeout: seconds, for asks that name none.
-        slow_turn_threshold: a turn that lasts longer is told of, with its stack; None for no watchdog. One that is
-            driven by hand has none.
+        slow_turn_threshold: a turn that lasts longer is reported with its stack; None for no watchdog. A system with
+            a seeded dispatcher has none.
     """
 
     is_in_registry = True
-    """Whether Pykka's registry has its actors."""
+    """Tells whether Pykka's registry has its actors."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class ActorSystem:
         default_ask_timeout: float = 10.0,
         slow_turn_threshold: Duration | None = "1s",
     ) -> None:
-        # First of all what may be refused: then no thread is left behind.
+        # Arguments are checked first: then no thread is left behind.
         if not isinstance(default_ask_timeout, int | float) or not 0 < default_ask_timeout <= threading.TIMEOUT_MAX:
             raise ValueError(f"default_ask_timeout is a number of seconds above 0, not {default_ask_timeout!r}")
         threshold_ms = None
@@ -150,7 +150,7 @@ class ActorSystem:
         self.dead_letters = DeadLetters(self)
         self.hooks: tuple[DeliveryHook, ...] = ()
         self.observed = recorder is not None
-        """Whether turns are recorded or hooks wait for messages."""
+        """Tells whether turns are recorded or delivery hooks are set."""
         self.terminated = SystemTermination(self)
         self.cells = Tree(self)
         self.coordinated_shutdown = CoordinatedShutdown(self)
@@ -159,17 +159,17 @@ class ActorSystem:
         self._promises: dict[int, PromiseRef] = {}
         self._promise_numbers = itertools.count(1)
         self._sequences = itertools.count(1)
-        self.user = self._begin()
+        self.user = self._start_guardians()
         if self.driver is None:
-            # One that is driven by hand ends with the hand.
-            interpreter_exit.register(self)
+            # A system with a seeded dispatcher needs no thread to end.
+            self.coordinated_shutdown.run_at_exit()
             if threshold_ms is not None:
                 self._watchdog = Watchdog(self, threshold_ms)
 
     # Actors
 
     def spawn(self, props: Props, name: str) -> ActorRef:
-        """A new actor under `/user`.
+        """Spawn a new actor under `/user`.
 
         Raises:
             InvalidActorNameError: the name is malformed, or a living actor has it.
@@ -185,17 +185,17 @@ class ActorSystem:
         return cell.ref
 
     def find(self, path: str) -> ActorRef | None:
-        """The ref of the actor that lives at `path`."""
+        """Return the ref of the actor that lives at `path`."""
         cell = self.cells.find(path)
         found = self.look_up(path, () if cell is None else (cell.ref,))
         return found[0] if found else None
 
     def actor_selection(self, path: str) -> ActorSelection:
-        """Whoever lives at `path` when something is told; `*` and `?` in it stand for characters of a name."""
+        """Select the actors at `path` when a message is sent; `*` and `?` in it stand for characters of a name."""
         return ActorSelection(self, paths.absolute_path(paths.ROOT, path))
 
     def resolve(self, path: str, incarnation: int) -> Ref:
-        """The ref of this actor or pending ask; where it is no more, a ref that makes dead letters."""
+        """Return the ref of this actor or pending ask; where it has ended, a ref that makes dead letters."""
         if path.startswith(paths.TEMP):
             promise = self._promises.get(incarnation)
             if promise is not None:
@@ -209,8 +209,8 @@ class ActorSystem:
         """End an actor and everything below it at once, as when its process dies: for fault injection.
 
         No hook runs, no further turn is taken, no message is sent. A turn that another thread is in may run to its end
-        there, without effects. What the actors own is closed, what waits for them becomes dead letters, and watchers
-        outside the subtree get `Terminated`. Callable from any thread, from hooks and turns too.
+        there, without effects. Resources of the actors are closed, their waiting messages become dead letters, and
+        watchers outside the subtree get `Terminated`. Callable from any thread, from hooks and turns too.
         """
         note("kill", ref)
         killed = self.cells.mark_killed(ref)
@@ -218,7 +218,7 @@ class ActorSystem:
             now_ms = self.clock.now_ms()
             for cell in killed:
                 self.recorder.killed(self.next_sequence(), now_ms, cell.ref)
-        # Children first; and nobody is told before everybody's mailbox is closed.
+        # Children first; and no watcher is notified before every mailbox is closed.
         killed.reverse()
         with outside_turn():
             for cell in killed:
@@ -229,11 +229,11 @@ class ActorSystem:
     # Inspection
 
     def inspect(self) -> SystemSnapshot:
-        """What every actor is at: state, mailbox, turns, restarts, last failure. No actor is asked, so none is kept."""
-        return self._inspection.look()
+        """Take a snapshot of every actor: state, mailbox, turns, restarts, last failure. No actor is asked."""
+        return self._inspection.take_snapshot()
 
     def tree(self, max_children: int = 50) -> ActorTree:
-        """The same as a picture, which shows at most so many children of each actor."""
+        """Take the same snapshot as a picture, with at most so many children of each actor."""
         return ActorTree(self.inspect(), max_children)
 
     # Termination
@@ -241,7 +241,7 @@ class ActorSystem:
     def terminate(self) -> SystemTermination:
         """Run the tasks of the coordinated shutdown, then stop all actors, children before parents.
 
-        Returns `terminated`, which completes behind the last of them. A second call joins the first.
+        Returns `terminated`, which completes after the last of them. A second call joins the first.
         """
         note("terminate")
         return self.coordinated_shutdown.run(ShutdownReason.ACTOR_SYSTEM_TERMINATE)
@@ -257,7 +257,7 @@ class ActorSystem:
     # For test kits
 
     def add_delivery_hook(self, hook: DeliveryHook) -> Callable[[], None]:
-        """Call `hook(recipient, message, sender)` right before each message is handled, on the thread that will.
+        """Call `hook(recipient, message, sender)` right before each message is handled, on the thread that handles it.
 
         A hook may kill, even the recipient: then the message is not handled. Returns the function that removes it.
         """
@@ -270,13 +270,13 @@ class ActorSystem:
 
         return remove
 
-    # What cells and refs need
+    # For cells and refs
 
     def spawn_in_turn(self, spawner: Cell, parent: Cell, props: Props, name: str) -> ActorRef:
-        """A new actor under `parent`, which a turn of `spawner` has spawned. Raises as `spawn` does.
+        """Spawn an actor under `parent` in a turn of `spawner`. Raises as `spawn` does.
 
-        Under the tree's lock, so that a kill of the spawner comes ahead of all of it or behind: what the turn of a
-        killed actor spawns is born dead, and what lives is on record.
+        Under the tree's lock, so that a kill of the spawner comes before all of it or after: an actor that the turn of
+        a killed one spawns never lives, and one that lives is on record.
         """
         with self.cells.lock:
             if spawner.end_reason is not None:
@@ -284,7 +284,7 @@ class ActorSystem:
             try:
                 cell = self.admit(parent, props, name)
             except (InvalidActorNameError, SpawnRefusedError) as refusal:
-                # Who else lives or ends at this moment decides: for the turn it is news, which a replay repeats.
+                # It depends on other actors that live or end meanwhile: an input of the turn, which a replay repeats.
                 note("refused", f"{parent.ref.path}/{name}", type(refusal).__name__, str(refusal))
                 raise
             note("spawn", cell.ref, props.factory_name)
@@ -292,43 +292,43 @@ class ActorSystem:
         return cell.ref
 
     def admit(self, parent: Cell, props: Props, name: str) -> Cell:
-        """A new cell in the tree, for a turn. Raises as `Tree.attach` does."""
+        """Add a new cell to the tree, for a turn. Raises as `Tree.attach` does."""
         return self.cells.attach(parent, props, name)
 
     def living(self, ref: Ref) -> ActorRef:
-        """The kernel's form of any ref."""
+        """Return the kernel's form of any ref."""
         if isinstance(ref, ActorRef):
             return ref
         resolved = self.resolve(ref.path, ref.incarnation)
         return resolved if isinstance(resolved, ActorRef) else self.dead_ref(ref.path, ref.incarnation)
 
     def look_up(self, path: str, found: tuple[ActorRef, ...]) -> tuple[ActorRef, ...]:
-        """What a turn is told of who lives at a path, or behind a ref: for it this is news, which a replay repeats."""
+        """Return `found`, the actors at a path: an input of the turn, which a replay repeats."""
         note("lookup", path, found)
         return found
 
     def undecided(self, child: Cell, failed: Failed, error: BaseException | None) -> BaseException | None:
-        """What `child` waits with for a directive; None where it has begun anew meanwhile, on another thread."""
+        """Return the error that `child` awaits a directive for; None where it was restarted meanwhile."""
         return None if child.faults.error is None else error or child.faults.error
 
     def read_clock(self) -> int:
-        """The time, as a step of a coroutine is told it: for its turn this is news, which a replay repeats."""
+        """Return the time for a step of a coroutine: an input of its turn, which a replay repeats."""
         now_ms = self.clock.now_ms()
         note("read_clock", now_ms)
         return now_ms
 
     def dead_ref(self, path: str, incarnation: int = 0) -> ActorRef:
-        """A ref behind which no one stands."""
+        """Make a ref without an actor."""
         return EmptyLocalActorRef(self, path, incarnation).ref
 
     def promise(self, asked: ActorRef) -> PromiseRef:
-        """A ref for one reply."""
+        """Make a ref for one reply."""
         number = next(self._promise_numbers)
         promise = self._promises[number] = PromiseRef(self, number, asked, self._promises)
         return promise
 
     def wire(self, message: object) -> Message:
-        """The message as it comes out of the codec. Raises `EncodeError` where it cannot go in."""
+        """Pass a message through the codec. Raises `EncodeError` where it cannot be encoded."""
         if not isinstance(message, Message):
             raise EncodeError(
                 f"a {type(message).__name__} is no message: a message is of a class that derives from Message "
@@ -339,35 +339,38 @@ class ActorSystem:
         return received
 
     def mailbox(self, cell: Cell, props: Props, path: str) -> Mailbox:
-        """What a new cell at `path` gets its messages by."""
+        """Make the mailbox of a new cell at `path`."""
         return Mailbox(cell, None if props.mailbox is None else props.mailbox.create(cell))
 
     def incarnation(self, path: str, following: int) -> int:
-        """Which incarnation the next actor at `path` is; `following` comes next."""
+        """Return the incarnation of the next actor at `path`; `following` unless a replay knows another."""
         return following
 
     def waits(self, cell: Cell, future: Future[Any]) -> None:
-        """A coroutine of `cell` waits for `future`. A replay brings the outcome that was recorded."""
+        """Note that a coroutine of `cell` waits for `future`. A replay supplies the recorded outcome."""
 
     def next_sequence(self) -> int:
-        """The next number in the order of turns, kills and dead letters."""
+        """Draw the next number in the order of turns, kills and dead letters."""
         return next(self._sequences)
 
-    def call_hooks(self, recipient: ActorRef, message: Message, sender: Ref | None) -> None:
-        """Call the delivery hooks; one that fails is logged and harms no one."""
+    def passes_hooks(self, cell: Cell, message: Message, envelope: Envelope) -> bool:
+        """Call the delivery hooks, of which one that fails is logged; False where one has killed the recipient."""
         with outside_turn():
             for hook in self.hooks:
                 try:
-                    hook(recipient, message, sender)
+                    hook(cell.ref, message, envelope.sender)
                 except BaseException:
                     logger.exception("delivery hook %r failed on %r", hook, message)
+        if cell.end_reason is not None:
+            cell.reject(envelope)
+        return cell.end_reason is None
 
     # Beginning and end
 
-    def _begin(self) -> Cell:
+    def _start_guardians(self) -> Cell:
         root = self.cells.create_root(Props(Guardian))
         user = self.cells.attach(root, Props(Guardian), "user")
-        # Whatever ends /user, a kill even, ends the system.
+        # Any end of /user, a kill too, ends the system.
         user.termination.add_done_callback(lambda: root.ref.signal(Stop()))
         root.termination.add_done_callback(self._finish)
         with outside_turn():
@@ -377,23 +380,20 @@ class ActorSystem:
 
     def _finish(self) -> None:
         for promise in list(self._promises.values()):
-            # No deadline comes any more.
+            # The clock ends too: no deadline would fail them.
             promise.refuse("the system has terminated without a reply")
-        interpreter_exit.unregister(self)
+        self.coordinated_shutdown.forget_exit()
         registry.sweep()
-        for close in (self._close_watchdog, self.dispatcher.shutdown, self.clock.close, self._close_recorder):
+        closing = [self.dispatcher.shutdown, self.clock.close]
+        if self._watchdog is not None:
+            closing.insert(0, self._watchdog.close)
+        if self.recorder is not None:
+            closing.append(self.recorder.close)
+        for close in closing:
             try:
                 close()
             except Exception:
-                # Whoever waits for the end is not to wait for ever, because a recorder of one's own cannot be closed.
+                # A user's recorder that cannot be closed must not keep waiting threads for ever.
                 logger.exception("actor system %s: %s failed", self.name, close.__qualname__)
         self.terminated.set()
         logger.debug("actor system %s has terminated", self.name)
-
-    def _close_watchdog(self) -> None:
-        if self._watchdog is not None:
-            self._watchdog.close()
-
-    def _close_recorder(self) -> None:
-        if self.recorder is not None:
-            self.recorder.close()

@@ -1,4 +1,4 @@
-"""Which cell the running thread belongs to at this moment: the sender of what is told, and the owner of the effects."""
+"""The cell whose turn the running thread takes: the sender of its messages, and the owner of its effects."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.cell import Cell
 
 
 class _Running(threading.local):
     def __init__(self) -> None:
-        # For each thread. A default in the class would be found behind a miss, which every tell from outside would pay.
+        # For each thread: a default in the class would cost every tell from outside a failed look-up.
         self.cell: Cell | None = None
 
 
@@ -20,9 +20,9 @@ RUNNING = _Running()
 
 
 def note(*effect: object) -> None:
-    """Note something about the turn that this thread takes, where there is one and turns are recorded.
+    """Note an effect of the turn that this thread takes, where there is one and turns are recorded.
 
-    Not behind a kill: what a turn has left then is heard by no one, and is no part of the record.
+    After a kill nothing is noted: the effects of that turn do not take place.
     """
     cell = RUNNING.cell
     if cell is not None and cell.effects is not None and cell.end_reason is None:
@@ -30,7 +30,7 @@ def note(*effect: object) -> None:
 
 
 class _OutsideTurn:
-    # No generator with `contextmanager`: that takes three times as long, for each message that hooks look at.
+    # A generator with `contextmanager` takes three times as long, for each message that hooks see.
     __slots__ = ("_cell",)
 
     def __enter__(self) -> None:
@@ -41,5 +41,5 @@ class _OutsideTurn:
 
 
 def outside_turn() -> _OutsideTurn:
-    """Code of others that a turn happens to carry (hooks, subscribers, callbacks) does not speak for the actor."""
+    """Run hooks, subscribers or callbacks within a turn without making the actor the sender of their messages."""
     return _OutsideTurn()

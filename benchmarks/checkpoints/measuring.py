@@ -18,7 +18,7 @@ from flykka.messages.control.checkpoint_coordination import PeriodicTriggerDue
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.envelope import Envelope
+from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.recording import Effect
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem

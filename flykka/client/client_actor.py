@@ -38,7 +38,7 @@ from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import serialized
-from flykka.runtime.future import Future
+from flykka.runtime.futures.future import Future
 from flykka.runtime.signals import Terminated
 
 if TYPE_CHECKING:

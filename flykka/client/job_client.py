@@ -29,7 +29,7 @@ from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
 from flykka.runtime.errors import AskTimeoutError, SpawnRefusedError
-from flykka.runtime.future import Future
+from flykka.runtime.futures.future import Future
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem

@@ -36,7 +36,7 @@ from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.cell import Cell
+from flykka.runtime.cell.cell import Cell
 from flykka.runtime.errors import ActorDeadError, AskFailedError, AskTimeoutError
 from flykka.runtime.system import ActorSystem
 

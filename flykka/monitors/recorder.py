@@ -15,7 +15,7 @@ from flykka.runtime.trace.records import Killed, Record, Turn
 if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable
     from flykka.messages.wire.ref import Ref
-    from flykka.runtime.envelope import Envelope
+    from flykka.runtime.mailbox.envelope import Envelope
     from flykka.runtime.recording import Effect, Recorder
 
 

@@ -13,7 +13,7 @@ from flykka.runtime.trace.forwarding import ForwardingRecorder
 if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable
     from flykka.messages.wire.message import Message
-    from flykka.runtime.envelope import Envelope
+    from flykka.runtime.mailbox.envelope import Envelope
     from flykka.runtime.props import Props
     from flykka.runtime.recording import Effect, Recorder
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from flykka.actors.machines.attempt.effects import Lane
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
-from flykka.runtime.pipe import Pipe
+from flykka.runtime.futures.pipe import Pipe
 from flykka.simulation.world import World
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class Lanes:
         takes_ms = self._pace * self._random.choice(self._world.stage_ms)
         if lane is Lane.STAGES:
             takes_ms += self._world.trouble.delay_ms(self._vertex_id)
-            work = work.replaced(partial(self._as_stage, work.work))
+            work = work.with_work(partial(self._as_stage, work.work))
         clock = work.cell.system.clock
         due_ms = self._due_ms[lane] = max(self._due_ms.get(lane, 0), clock.now_ms() + takes_ms)
         clock.schedule(due_ms, partial(self._end, work))

@@ -10,8 +10,8 @@ from enum import StrEnum
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
-from flykka.runtime.envelope import Envelope, Told
-from flykka.runtime.mailboxes.message_queue import MessageQueue, message_of
+from flykka.runtime.mailbox.envelope import Envelope, Told
+from flykka.runtime.mailbox.message_queue import MessageQueue, message_of
 
 Arrival = tuple[type[Message], type[Actor]]
 """A message of a class, at an actor of a class."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flykka.runtime.cell import Cell
+from flykka.runtime.cell.cell import Cell
 from flykka.runtime.dispatch.dispatcher import Runnable
 from flykka.runtime.dispatch.seeded import SeededDispatcher
-from flykka.runtime.mailbox import Mailbox
+from flykka.runtime.mailbox.mailbox import Mailbox
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.manual_clock import ManualClock
 from flykka.simulation.network import Arrivals, Network

@@ -16,7 +16,7 @@ from uuid import uuid4
 from flykka.client.job_details import JobDetails
 from flykka.client.shared_overview import SharedJobOverview
 from flykka.ipython import Bundle, publish
-from flykka.runtime.future import Future
+from flykka.runtime.futures.future import Future
 from flykka.views.job_html import job_html
 from flykka.views.job_text import job_text
 

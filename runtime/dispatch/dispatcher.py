@@ -1,39 +1,41 @@
-"""What a dispatcher is to cells and to the system."""
+"""Dispatchers: the threads that run the turns of cells, and blocking work."""
 
 from __future__ import annotations
 
 import logging
+import threading
 from abc import ABC, abstractmethod
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from flykka.runtime.clock import Clock
-    from flykka.runtime.future import Driver
-    from flykka.runtime.pipe import Executor, Pipe
+    from flykka.runtime.dispatch.seeded import SeededDispatcher
+    from flykka.runtime.futures.pipe import Executor, Pipe
     from flykka.runtime.props import DispatcherName
+    from flykka.runtime.time.clock import Clock
 
 logger = logging.getLogger("flykka.runtime")
 
 
 class Runnable(Protocol):
-    """A cell with work, or a piece of blocking work."""
+    """Cell with work, or a piece of blocking work."""
 
     def run(self) -> None:
-        """Do it."""
+        """Run it."""
 
 
 class Dispatcher(ABC):
-    """Runs cells. A cell is handed over at most once at a time, by whoever holds its mailbox's claim."""
+    """Runs cells. Each is handed over at most once at a time, by the thread that holds its mailbox's claim."""
 
     throughput = 64
-    """How many turns a cell may take before another one gets the thread."""
+    """Number of turns that a cell may take before another one gets the thread."""
 
     clock: Clock | None = None
     """Set where the dispatcher moves a clock of its own."""
 
-    driver: Driver | None = None
+    driver: SeededDispatcher | None = None
     """Set where turns are taken on the thread that waits for a future."""
 
     @property
@@ -45,31 +47,53 @@ class Dispatcher(ABC):
     def execute(self, runnable: Runnable) -> None:
         """Run this soon; callable from any thread."""
 
-    @abstractmethod
     def run_blocking(self, work: Runnable) -> None:
-        """Run this where it may block for long."""
+        """Run this where it may block for long: by the dispatcher of the system."""
+        raise TypeError(f"{type(self).__name__} has no thread for blocking work")
 
     def run_blocking_on(self, executor: Executor | None, work: Pipe[Any]) -> None:
-        """Run this on the threads that somebody else has for it, if any."""
+        """Run this on the given executor, or by this dispatcher."""
         (executor or self).run_blocking(work)
 
-    @abstractmethod
     def for_cell(self, name: DispatcherName) -> Dispatcher:
-        """The dispatcher of a new cell whose Props ask for `name`."""
+        """Return the dispatcher of a new cell whose Props ask for `name`: called on that of the system."""
+        raise TypeError(f"{type(self).__name__} is no dispatcher of a system")
 
-    @abstractmethod
-    def shutdown(self) -> None:
-        """The system has ended; give the threads back. Does not wait for them."""
+    def shutdown(self) -> None:  # noqa: B027 - not all have threads.
+        """Release the threads of a system that has ended. Does not wait for them."""
 
-    @abstractmethod
-    def release(self) -> None:
-        """A cell of this dispatcher has ended."""
+    def release(self) -> None:  # noqa: B027 - few cells have a thread.
+        """Release the thread of a cell that has ended, where it has one for itself."""
 
 
 def run_contained(runnable: Runnable) -> None:
-    """Run on a worker thread, which must outlive whatever happens in there."""
+    """Run on a worker thread, which must outlive any failure of the run."""
     try:
         runnable.run()
     except BaseException:
-        # Actors' failures are handled in their turns: this one is the kernel's own.
+        # Actors' failures are handled in their turns: this one is a fault of the kernel.
         logger.critical("the kernel failed while it ran %s", runnable, exc_info=True)
+
+
+class PinnedDispatcher(Dispatcher):
+    """A thread for one actor, so that it may block. Started with the first turn, ended after the last one."""
+
+    def __init__(self) -> None:
+        self._ready: SimpleQueue[Runnable | None] = SimpleQueue()
+        self._started = False
+
+    def execute(self, runnable: Runnable) -> None:
+        """Run the cell on its thread."""
+        # Only the holder of the cell's claim calls this, so that the start does not race.
+        self._ready.put(runnable)
+        if not self._started:
+            self._started = True
+            threading.Thread(target=self._work, name=f"flykka-pinned-{runnable}", daemon=True).start()
+
+    def release(self) -> None:
+        """End the thread when it is free."""
+        self._ready.put(None)
+
+    def _work(self) -> None:
+        while (runnable := self._ready.get()) is not None:
+            run_contained(runnable)

@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from flykka.runtime.clock import Clock
 from flykka.runtime.dispatch.dispatcher import Dispatcher, Runnable
 from flykka.runtime.dispatch.virtual_loop import VirtualLoop, VirtualLoopDispatcher
+from flykka.runtime.time.clock import Clock
 from flykka.runtime.turn import outside_turn
 
 if TYPE_CHECKING:
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 class MovableClock(Clock, Protocol):
-    """A clock whose time the dispatcher moves."""
+    """Clock whose time the dispatcher moves."""
 
     def next_due(self) -> int | None:
-        """The moment of the next alarm."""
+        """Return the time of the next alarm."""
 
     def move_to(self, now_ms: int) -> None:
-        """Set the time and ring what is due by then."""
+        """Set the time and ring the alarms that are due by then."""
 
 
 class SeededDispatcher(Dispatcher):
-    """Whoever could run next is equally likely to; the same seed draws the same order.
+    """Runs all turns on the calling thread: each ready cell is equally likely, and the same seed draws the same order.
 
     Blocking work is drawn among the cells and runs inline, when up to `blocking_ms` of time have passed. Time stands
     still while anything can run.
@@ -41,10 +41,10 @@ class SeededDispatcher(Dispatcher):
         self._random = random.Random(seed)
         self._ready: list[Runnable] = []
         self._parked: list[Callable[[], object]] = []
-        self._loop = VirtualLoop(self)  # type: ignore[abstract]  # What it does not have is added as a refusal.
+        self._loop = VirtualLoop(self)  # type: ignore[abstract]  # Other methods are added as refusals.
 
     def execute(self, runnable: Runnable) -> None:
-        """Let this be drawn."""
+        """Add this to those that are drawn."""
         self._ready.append(runnable)
         if self._parked:
             parked, self._parked = self._parked, []
@@ -52,7 +52,7 @@ class SeededDispatcher(Dispatcher):
                 call()
 
     def run_blocking(self, work: Runnable) -> None:
-        """Let this be drawn, now or when as much time has passed as was drawn for it."""
+        """Add this to those that are drawn, now or after the time that was drawn for it."""
         takes_ms = self._random.randint(0, self._blocking_ms) if self._blocking_ms else 0
         if takes_ms == 0:
             self.execute(work)
@@ -65,14 +65,11 @@ class SeededDispatcher(Dispatcher):
         return self._loop
 
     def for_cell(self, name: DispatcherName) -> Dispatcher:
-        """This one, for every cell: `pinned` is a promise about blocking, which nothing here does."""
+        """Return this one, for every cell but those of event loops: nothing blocks here."""
         return VirtualLoopDispatcher(self) if name == "loop" else self
 
-    def release(self) -> None:
-        """Nothing to give back for one cell."""
-
     def shutdown(self) -> None:
-        """Let the tasks end that killed actors have left behind."""
+        """End the tasks that killed actors have left behind."""
         self._loop.wind_up()
 
     def step(self) -> bool:
@@ -88,11 +85,11 @@ class SeededDispatcher(Dispatcher):
         return True
 
     def _draw(self, ready: Sequence[Runnable]) -> int:
-        """The place of who runs next."""
+        """Draw the index of the next one."""
         return self._random.randrange(len(ready))
 
     def run_until_idle(self, max_steps: int = 1_000_000) -> int:
-        """Run until nothing is left to run at this moment; how many steps it took.
+        """Run until nothing is left to run at this moment. Returns the number of steps.
 
         Raises:
             RuntimeError: actors still keep each other busy after `max_steps`.
@@ -113,27 +110,27 @@ class SeededDispatcher(Dispatcher):
         self.run_until_idle()
 
     def drive(self, done: Callable[[], bool], timeout: float | None) -> None:
-        """Take turns, and let time pass when nothing runs, until `done` or for `timeout` seconds of virtual time."""
+        """Run turns, and let time pass when nothing runs, until `done` or for `timeout` seconds of virtual time."""
         deadline = None if timeout is None else self.clock.now_ms() + int(timeout * 1000)
         while not done():
             if not self.step() and not self._pass_time(deadline):
                 return
 
     def drive_within(self, done: Callable[[], bool]) -> Generator[Any, None, None]:
-        """As `drive`, for a task of an event loop of the real world, whose other tasks get their turns in between."""
+        """Drive as `drive` does, for a task of a real event loop, whose other tasks run in between."""
         while not done():
             if self.step():
                 continue
-            yield  # Before time moves, the other tasks say what they have to say at this moment.
+            yield  # Before time moves, the other tasks run.
             if not done() and not self.step() and not self._pass_time(None):
                 return
 
     def when_ready(self, call: Callable[[], object]) -> None:
-        """Call once, as soon as there is something to run."""
+        """Call `call` once, as soon as there is something to run."""
         self._parked.append(call)
 
     def forget(self, call: Callable[[], object]) -> None:
-        """Do not call any more."""
+        """Remove a call of `when_ready`."""
         if call in self._parked:
             self._parked.remove(call)
 

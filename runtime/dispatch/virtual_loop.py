@@ -1,8 +1,8 @@
-"""An event loop in virtual time, which takes a step only when its dispatcher draws it.
+"""An event loop in virtual time, which runs a step only when its dispatcher draws it.
 
 Prior art is Trio's autojump clock. Tasks, `asyncio.sleep`, `timeout`, `gather`, `Queue`, `Lock` and their like are made
-of `call_soon` and `call_at` alone, so they work here and repeat with the seed. What would wait for the world outside
-(sockets, processes, signals) is refused: no seed could repeat it.
+of `call_soon` and `call_at` alone, so they work here and repeat with the seed. Waits for the world outside (sockets,
+processes, signals) are refused: no seed could repeat them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from flykka.runtime.dispatch.dispatcher import Dispatcher, Runnable
+from flykka.runtime.dispatch.task_scope import make_task
 from flykka.runtime.errors import ForeignAwaitError
-from flykka.runtime.task_scope import make_task
 
 if TYPE_CHECKING:
-    from flykka.runtime.clock import Alarm
     from flykka.runtime.dispatch.seeded import SeededDispatcher
-    from flykka.runtime.props import DispatcherName
+    from flykka.runtime.time.clock import Alarm
 
 T = TypeVar("T")
 
@@ -30,17 +29,17 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    """Its calls come one by one in the order of their making, as asyncio promises; between them, others are drawn."""
+    """Event loop whose calls run one by one in their order, as asyncio promises; between them, others are drawn."""
 
     def __init__(self, dispatcher: SeededDispatcher) -> None:
         self._dispatcher = dispatcher
         self._clock = dispatcher.clock
         self._ready: deque[asyncio.Handle] = deque()
 
-    # What tasks and timeouts are made of
+    # Parts of tasks and timeouts
 
     def time(self) -> float:
-        """The virtual time, in seconds."""
+        """Return the virtual time, in seconds."""
         return self._clock.now_ms() / 1000
 
     def call_soon(  # type: ignore[override]  # Typeshed ties the arguments to the callback.
@@ -54,7 +53,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def call_soon_threadsafe(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        """As `call_soon`: there is but one thread."""
+        """Call back as `call_soon`: there is one thread only."""
         return self.call_soon(callback, *args, context=context)
 
     def call_later(  # type: ignore[override]
@@ -72,43 +71,43 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return timer
 
     def create_future(self) -> asyncio.Future[Any]:
-        """A future of this loop."""
+        """Make a future of this loop."""
         return asyncio.Future(loop=self)
 
     def create_task(self, coro: Any, **kwargs: Any) -> asyncio.Task[Any]:
-        """A task of this loop."""
+        """Make a task of this loop."""
         return make_task(self, coro, **kwargs)
 
     def run_in_executor(  # type: ignore[override]
         self, executor: object, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """Call `func` inline, as all blocking work of a seeded system, when it is drawn."""
+        """Call `func` inline when it is drawn, as all blocking work of a seeded system."""
         future: asyncio.Future[T] = self.create_future()
         self._dispatcher.run_blocking(_Blocking(future, func, args))
         return future
 
     def get_debug(self) -> bool:
-        """Never: debugging measures the real time."""
+        """Return False: debugging measures the real time."""
         return False
 
     def is_running(self) -> bool:
-        """Whether a call is made right now."""
+        """Tell whether a call of this loop runs now."""
         return asyncio._get_running_loop() is self
 
     def is_closed(self) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Log what no one else could be told."""
+        """Log an error that no task raises."""
         logger.error("%s", context.get("message"), exc_info=context.get("exception"))
 
-    # What the dispatcher draws
+    # Drawn by the dispatcher
 
     def run(self) -> None:
-        """Make the next call."""
+        """Run the next call."""
         if not self._ready:
-            return  # The loop has been wound up in the meantime.
+            return  # The loop was wound up in the meantime.
         handle = self._ready.popleft()
         if self._ready:
             self._dispatcher.execute(self)
@@ -116,7 +115,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self.run_within(handle._run)
 
     def run_within(self, call: Callable[[], object]) -> None:
-        """Make a call with this as the running loop, even where another loop is in the middle of a task."""
+        """Run a call with this as the running loop, even where another loop is within a task."""
         outer = asyncio._get_running_loop()
         task = None if outer is None else asyncio.current_task(outer)
         if outer is not None and task is not None:
@@ -125,7 +124,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         try:
             call()
         except (KeyboardInterrupt, SystemExit):
-            # Raised by a task, which keeps it for whoever awaits it. asyncio would end its thread with it as well.
+            # Raised by a task, which keeps it for the awaiting one. asyncio would end its thread with it as well.
             logger.exception("a task broke through its event loop")
         finally:
             asyncio._set_running_loop(outer)
@@ -133,7 +132,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 asyncio._enter_task(outer, task)
 
     def wind_up(self) -> None:
-        """Cancel every task that is left, and let each come to its end as far as that takes no time."""
+        """Cancel every task that is left, and run each to its end as far as that takes no time."""
         for task in asyncio.all_tasks(self):
             task.cancel()
         while self._ready:
@@ -168,14 +167,14 @@ class _Blocking:
             return
         try:
             result = self._func(*self._args)
-        except BaseException as error:  # noqa: BLE001 - it is whoever awaits the future that fails.
+        except BaseException as error:  # noqa: BLE001 - the future fails with it.
             self._future.set_exception(error)
         else:
             self._future.set_result(result)
 
 
 class VirtualLoopDispatcher(Dispatcher):
-    """What a cell on a virtual loop has for a dispatcher: its turns are drawn among all others, and run on the loop."""
+    """Dispatcher of a cell on a virtual loop: its turns are drawn among all others, and run on the loop."""
 
     throughput = 1
 
@@ -188,22 +187,8 @@ class VirtualLoopDispatcher(Dispatcher):
         return self._seeded.loop
 
     def execute(self, runnable: Runnable) -> None:
-        """Let the cell be drawn."""
+        """Add the cell to those that are drawn."""
         self._seeded.execute(_OnLoop(self._seeded.loop, runnable))
-
-    def run_blocking(self, work: Runnable) -> None:
-        """Let this be drawn."""
-        self._seeded.run_blocking(work)
-
-    def for_cell(self, name: DispatcherName) -> Dispatcher:
-        """What the seeded dispatcher has for such a cell."""
-        return self._seeded.for_cell(name)
-
-    def release(self) -> None:
-        """Nothing to give back for one cell."""
-
-    def shutdown(self) -> None:
-        """Nothing to give back."""
 
 
 class _OnLoop:

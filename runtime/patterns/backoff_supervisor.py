@@ -1,8 +1,8 @@
-"""An actor that starts its one child again, later each time (Akka's BackoffSupervisor with BackoffOpts).
+"""An actor that restarts its one child, later each time (Akka's BackoffSupervisor with BackoffOpts).
 
-For a child whose resource is away for a while: everybody talks to the supervisor, whose ref stays, and the child is
-another incarnation each time. What waits in the child's mailbox when it stops is lost with it, as in Akka. Where the
-child's own ref and mailbox should stay, `OneForOne(backoff=Backoff(...))` restarts it in its place.
+For a child whose resource is unavailable for a while: other actors talk to the supervisor, whose ref stays, and the
+child is another incarnation each time. Messages in the child's mailbox are lost when it stops, as in Akka. Where the
+child's ref and mailbox should stay, `OneForOne(backoff=Backoff(...))` restarts it in its place.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from flykka.messages.wire.message import Message, message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
-from flykka.runtime.backoff import Backoff
 from flykka.runtime.durations import Duration
 from flykka.runtime.errors import StashOverflowError
 from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 from flykka.runtime.supervision import DEFAULT_STRATEGY, Directive, SupervisorStrategy
+from flykka.runtime.time.backoff import Backoff
 
 if TYPE_CHECKING:
     from flykka.runtime.ref import ActorRef
@@ -39,7 +39,7 @@ class CurrentChild(Message):
 
 @message("backoff.get_restart_count")
 class GetRestartCount(Message):
-    """anyone -> BackoffSupervisor: how often in a row did you start it again? Answered by `RestartCount`."""
+    """anyone -> BackoffSupervisor: how often in a row did you restart it? Answered by `RestartCount`."""
 
 
 @message("backoff.restart_count")
@@ -51,7 +51,7 @@ class RestartCount(Message):
 
 @message("backoff.reset")
 class Reset(Message):
-    """child or anyone -> BackoffSupervisor with manual reset: all is well, let the delays begin anew."""
+    """child or anyone -> BackoffSupervisor with manual reset: start the delays again from the shortest."""
 
 
 @message("backoff.start_child")
@@ -65,7 +65,7 @@ class _ResetRestartCount(Message):
 
 
 class Trigger(Enum):
-    """What has the child started again with a delay."""
+    """Event after which the child is restarted with a delay."""
 
     ON_FAILURE = auto()
     ON_STOP = auto()
@@ -73,20 +73,20 @@ class Trigger(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackoffOptions:
-    """How a `BackoffSupervisor` goes about it; made by `BackoffOpts.on_failure` and `BackoffOpts.on_stop`.
+    """Options of a `BackoffSupervisor`; made by `BackoffOpts.on_failure` and `BackoffOpts.on_stop`.
 
     Args:
-        child: how the child is made.
+        child: the Props of the child.
         child_name: its name, the same each time.
-        trigger: what it is started again for.
+        trigger: the event after which it is restarted.
         backoff: the delays. Its `reset_after` is the auto-reset; `min_backoff`, as in Akka, where it is None.
-        manual_reset: count on until a `Reset` comes.
-        max_retries: stop, child and supervisor, behind so many starts in a row; None for no limit.
-        strategy: decides on the failures of the child. Akka's default: exceptions restart.
-        reply_while_stopped: what the senders get while there is no child.
-        handler_while_stopped: who gets the messages while there is no child.
-        stash_while_stopped: how many messages wait for the next child. Of these three at most one is set; where none
-            is, and where the stash is full, messages that come while there is no child are dead letters.
+        manual_reset: reset the delays by a `Reset` only.
+        max_retries: stop, child and supervisor, after so many restarts in a row; None for no limit.
+        strategy: decides about failures of the child. Akka's default: exceptions restart.
+        reply_while_stopped: reply to the senders while there is no child.
+        handler_while_stopped: actor that gets the messages while there is no child.
+        stash_while_stopped: number of messages that wait for the next child. At most one of these three is set; where
+            none is, and where the stash is full, messages are dead letters while there is no child.
     """
 
     child: Props
@@ -109,36 +109,36 @@ class BackoffOptions:
             )
 
     def with_auto_reset(self, reset_after: Duration) -> BackoffOptions:
-        """Let the delays begin anew when the child has lived for so long."""
+        """Reset the delays when the child has lived for so long."""
         return replace(self, backoff=replace(self.backoff, reset_after=reset_after), manual_reset=False)
 
     def with_manual_reset(self) -> BackoffOptions:
-        """Let the delays begin anew when a `Reset` comes."""
+        """Reset the delays when a `Reset` comes."""
         return replace(self, manual_reset=True)
 
     def with_max_retries(self, max_retries: int) -> BackoffOptions:
-        """Give up behind so many starts in a row."""
+        """Stop after so many restarts in a row."""
         return replace(self, max_retries=max_retries)
 
     def with_supervisor_strategy(self, strategy: SupervisorStrategy) -> BackoffOptions:
-        """Decide on the child's failures with `strategy`; what it says of restarts is done with the delays."""
+        """Decide about the child's failures with `strategy`; its restarts are made with the delays."""
         return replace(self, strategy=strategy)
 
     def with_reply_while_stopped(self, reply: Message) -> BackoffOptions:
-        """While there is no child, answer with `reply`."""
+        """Answer with `reply` while there is no child."""
         return replace(self, reply_while_stopped=reply)
 
     def with_handler_while_stopped(self, handler: Ref) -> BackoffOptions:
-        """While there is no child, forward to `handler`."""
+        """Forward to `handler` while there is no child."""
         return replace(self, handler_while_stopped=handler)
 
     def with_stash_while_stopped(self, capacity: int) -> BackoffOptions:
-        """While there is no child, keep up to `capacity` messages for the next one."""
+        """Keep up to `capacity` messages for the next child."""
         return replace(self, stash_while_stopped=capacity)
 
 
 class BackoffOpts:
-    """The two kinds of options, under Akka's names."""
+    """Factories of the two kinds of options, under Akka's names."""
 
     @staticmethod
     def on_failure(
@@ -149,7 +149,7 @@ class BackoffOpts:
         max_backoff: Duration = "30s",
         random_factor: float = 0.2,
     ) -> BackoffOptions:
-        """For a child that fails: where the strategy says Restart it is stopped, and started again with a delay.
+        """Restart a child that fails with a delay, where the strategy says Restart.
 
         When the child stops for another reason, the supervisor stops too.
         """
@@ -165,7 +165,7 @@ class BackoffOpts:
         max_backoff: Duration = "30s",
         random_factor: float = 0.2,
     ) -> BackoffOptions:
-        """For a child that stops, also one that cannot start: it is started again with a delay.
+        """Restart a child that stops with a delay, also one that cannot start.
 
         A restart that the strategy decides on comes at once and does not count, as in Akka.
         """
@@ -174,11 +174,11 @@ class BackoffOpts:
 
 
 class BackoffSupervisor(Actor):
-    """Forwards everything to its child, and what the child tells it to its own parent."""
+    """Supervisor that forwards all messages to its child, and those of the child to its own parent."""
 
     @staticmethod
     def props(options: BackoffOptions) -> Props:
-        """How to make one: `system.spawn(BackoffSupervisor.props(BackoffOpts.on_stop(...)), "db")`."""
+        """Make the Props: `system.spawn(BackoffSupervisor.props(BackoffOpts.on_stop(...)), "db")`."""
         props = Props(BackoffSupervisor, options)
         return props.with_stash_capacity(options.stash_while_stopped) if options.stash_while_stopped else props
 
@@ -198,7 +198,7 @@ class BackoffSupervisor(Actor):
         self._start_child()
 
     def handle_message(self, message: Message) -> None:
-        """Answer what is meant for the supervisor; the rest is the child's."""
+        """Answer the supervisor's own messages; forward all others to the child."""
         match message:
             case _StartChild():
                 self._start_child()

@@ -1,7 +1,7 @@
-"""Calls to a side that may be ill: after some failures in a row it is left alone for a while (Akka's CircuitBreaker).
+"""Circuit breakers: after some failures in a row, calls are refused for a while (Akka's CircuitBreaker).
 
     CLOSED     calls go through; `max_failures` failures in a row open the breaker
-    OPEN       calls fail at once; behind `reset_timeout` the breaker is half open
+    OPEN       calls fail at once; after `reset_timeout` the breaker is half open
     HALF_OPEN  the first call goes through, the others fail at once; its outcome closes or opens the breaker
 
 A breaker may be shared by any number of actors and threads. Time is its system's: virtual under a seeded one. Where a
@@ -15,19 +15,20 @@ import random
 import threading
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
 from flykka.messages.wire.message import Message, message
-from flykka.runtime.backoff import exponential_ms
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.runtime.errors import CircuitBreakerOpenError, CircuitBreakerTimeoutError
-from flykka.runtime.future import Future
-from flykka.runtime.patterns.circuit_breaker_call import Call, GuardedFuture, Work
+from flykka.runtime.futures.future import Future
+from flykka.runtime.time.backoff import exponential_ms
 from flykka.runtime.turn import outside_turn
 
 if TYPE_CHECKING:
     from flykka.runtime.ref import ActorRef
     from flykka.runtime.system import ActorSystem
+    from flykka.runtime.time.clock import Alarm
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,7 +37,7 @@ logger = logging.getLogger("flykka.runtime")
 
 
 class CircuitBreakerState(StrEnum):
-    """Where a breaker is."""
+    """State of a breaker."""
 
     CLOSED = "CLOSED"
     OPEN = "OPEN"
@@ -45,25 +46,25 @@ class CircuitBreakerState(StrEnum):
 
 @message("circuit_breaker.changed")
 class CircuitBreakerChanged(Message):
-    """CircuitBreaker -> event stream: the breaker `name` has gone over into `state`."""
+    """CircuitBreaker -> event stream: the breaker `name` has entered `state`."""
 
     name: str
     state: CircuitBreakerState
 
 
 class CircuitBreaker:
-    """One breaker, for one side that is called.
+    """Circuit breaker for one called service.
 
     Args:
-        system: whose clock, I/O pool and event stream are used.
-        name: shown in errors and events; also seeds the chance of `random_factor`.
+        system: its clock, I/O pool and event stream are used.
+        name: shown in errors and events; also seeds the random part.
         max_failures: so many failures in a row open the breaker.
-        call_timeout: a call that takes longer has failed, whatever still becomes of it.
-        reset_timeout: how long it stays open before it tries again.
-        max_reset_timeout: what `exponential_backoff_factor` may make of that; no longer than `reset_timeout` if None.
-        exponential_backoff_factor: how much longer it stays open each time the try has failed.
-        random_factor: a random part of the reset timeout on top, up to so much.
-        is_failure: whether what a call raised counts as a failure of the called side; unless given, all counts.
+        call_timeout: a call that takes longer has failed, whatever its outcome.
+        reset_timeout: time that it stays open before it tries again.
+        max_reset_timeout: limit of that time with the `exponential_backoff_factor`; `reset_timeout` if None.
+        exponential_backoff_factor: factor of the reset timeout after each failed try.
+        random_factor: a random part of the reset timeout is added, up to so much.
+        is_failure: tells whether an exception counts as a failure of the service; unless given, every one does.
     """
 
     def __init__(
@@ -100,16 +101,16 @@ class CircuitBreaker:
         self._lock = threading.Lock()
         self._state = CircuitBreakerState.CLOSED
         self._era = 0
-        """How often the state has changed: the outcome of a call counts only in the era in which it began."""
+        """Number of state changes: the outcome of a call counts only in the era in which it started."""
         self._failures = 0
         self._openings = 0
-        """How often in a row it was opened without a success in between."""
+        """Number of times in a row that it was opened without a success."""
         self._open_until_ms = 0
         self._trying = False
 
     @property
     def state(self) -> CircuitBreakerState:
-        """Where the breaker is now."""
+        """The state of the breaker."""
         return self._state
 
     # Calls
@@ -117,14 +118,14 @@ class CircuitBreaker:
     def call(self, body: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call `body` here and now (Akka's withSyncCircuitBreaker).
 
-        In an actor's turn it must not block; there `with_blocking` and `with_ask` are the way.
+        In an actor's turn it must not block: use `with_blocking` or `with_ask` there.
 
         Raises:
-            CircuitBreakerOpenError: nobody was called.
+            CircuitBreakerOpenError: `body` was not called.
             CircuitBreakerTimeoutError: `body` has returned, but too late.
-            BaseException: what `body` raises.
+            BaseException: as `body` raises.
         """
-        call = self._begin(lambda: None)
+        call = self._admit(lambda: None)
         try:
             result = body(*args, **kwargs)
         except BaseException as error:
@@ -135,14 +136,31 @@ class CircuitBreaker:
         return result
 
     def with_future(self, begin: Callable[[], Future[T]]) -> Future[T]:
-        """Have `begin` begin a call that ends with a future (Akka's withCircuitBreaker).
+        """Start a call with `begin`, which returns its future (Akka's withCircuitBreaker).
 
-        The returned future ends as that one does, or with `CircuitBreakerOpenError`, or when the call timeout has
-        passed with `CircuitBreakerTimeoutError`; then the call's own future is cancelled.
+        The returned future completes as that one does, or with `CircuitBreakerOpenError`, or after the call timeout
+        with `CircuitBreakerTimeoutError`; then the call's future is cancelled.
         """
-        guarded: GuardedFuture[T] = GuardedFuture(self._system.driver)
+        guarded: Future[T] = Future(self._system.driver)
+        source: Future[T] | None = None
+
+        def expire() -> None:
+            guarded.try_fail(self._timeout_error)
+            if source is not None:
+                source.cancel()
+
+        def complete(ended: Future[T]) -> None:
+            try:
+                value = ended.get(timeout=0)
+            except BaseException as error:  # noqa: BLE001 - the result of the guarded future.
+                if call.fail(error):
+                    guarded.try_fail(lambda: _failure_of(ended))
+            else:
+                if call.succeed():
+                    guarded.try_set(value)
+
         try:
-            call = self._begin(lambda: guarded.expire(self._timeout_error))
+            call = self._admit(expire)
         except CircuitBreakerOpenError as refusal:
             remaining_ms = refusal.remaining_ms
             guarded.try_fail(lambda: CircuitBreakerOpenError(self.name, remaining_ms))
@@ -152,32 +170,32 @@ class CircuitBreaker:
         except BaseException as error:
             call.fail(error)
             raise
-        guarded.follow(source, call)
+        source.add_done_callback(partial(complete, source))
         return guarded
 
     def with_ask(self, ref: ActorRef, message: Message, timeout: float | None = None) -> Future[Message]:
-        """Ask `ref`; the future of the reply. Without a `timeout` in seconds the breaker's own one holds."""
+        """Ask `ref`; returns a future of the reply. Without a `timeout` in seconds the breaker's call timeout holds."""
         seconds = self._call_timeout_ms / 1000 if timeout is None else timeout
         return self.with_future(lambda: ref.ask(message, block=False, timeout=seconds))
 
     def with_blocking(self, work: Callable[[], T]) -> Future[T]:
-        """Run blocking `work` on the system's I/O pool; the future of its result."""
+        """Run blocking `work` on the system's I/O pool; returns a future of its result."""
 
         def begin() -> Future[T]:
             future: Future[T] = Future(self._system.driver)
-            self._system.dispatcher.run_blocking(Work(work, future))
+            self._system.dispatcher.run_blocking(_Work(work, future))
             return future
 
         return self.with_future(begin)
 
-    # Who wants to know
+    # Listeners
 
     def on_open(self, callback: Callable[[], object]) -> None:
-        """Call `callback` whenever the breaker opens, in the thread that brings it about; it must be short."""
+        """Call `callback` whenever the breaker opens, on the thread that opens it; it must be short."""
         self._listeners[CircuitBreakerState.OPEN].append(callback)
 
     def on_half_open(self, callback: Callable[[], object]) -> None:
-        """Call `callback` whenever the breaker begins to try again."""
+        """Call `callback` whenever the breaker becomes half open."""
         self._listeners[CircuitBreakerState.HALF_OPEN].append(callback)
 
     def on_close(self, callback: Callable[[], object]) -> None:
@@ -186,23 +204,24 @@ class CircuitBreaker:
 
     # The states
 
-    def _begin(self, on_timeout: Callable[[], object]) -> Call:
+    def _admit(self, on_timeout: Callable[[], object]) -> _Call:
         with self._lock:
             if self._state is CircuitBreakerState.OPEN or self._trying:
                 now_ms = self._system.clock.now_ms()
-                # The trial's own alarm may be a moment late: the next try is never announced for the past.
+                # The alarm of the next try may be late: its time is never in the past.
                 remaining_ms = 0 if self._trying else max(1, self._open_until_ms - now_ms)
                 raise CircuitBreakerOpenError(self.name, remaining_ms)
             self._trying = self._state is CircuitBreakerState.HALF_OPEN
-            call = Call(self, self._era, on_timeout)
-        call.expire_in(self._system, self._call_timeout_ms)
+            call = _Call(self, self._era, on_timeout)
+        clock = self._system.clock
+        call.alarm = clock.schedule(clock.now_ms() + self._call_timeout_ms, call.expire)
         return call
 
     def _timeout_error(self) -> CircuitBreakerTimeoutError:
         return CircuitBreakerTimeoutError(self.name, self._call_timeout_ms)
 
     def call_failed(self, era: int, error: BaseException) -> None:
-        """A call that began in `era` has raised."""
+        """Count a call of `era` that raised: as a failure, or by `is_failure` as a success."""
         try:
             counts = self._is_failure is None or self._is_failure(error)
         except Exception:
@@ -214,7 +233,7 @@ class CircuitBreaker:
             self.count_success(era)
 
     def count_success(self, era: int) -> None:
-        """A call that began in `era` has gone well."""
+        """Count a call of `era` that succeeded."""
         with self._lock:
             if era != self._era:
                 return
@@ -222,11 +241,11 @@ class CircuitBreaker:
             if self._state is CircuitBreakerState.CLOSED:
                 return
             self._openings = 0
-            self._go(CircuitBreakerState.CLOSED)
+            self._enter(CircuitBreakerState.CLOSED)
         self._announce(CircuitBreakerState.CLOSED)
 
     def count_failure(self, era: int) -> None:
-        """A call that began in `era` has not."""
+        """Count a call of `era` that failed."""
         with self._lock:
             if era != self._era:
                 return
@@ -235,7 +254,7 @@ class CircuitBreaker:
                 return
             wait_ms = self._next_wait_ms()
             self._open_until_ms = self._system.clock.now_ms() + wait_ms
-            self._go(CircuitBreakerState.OPEN)
+            self._enter(CircuitBreakerState.OPEN)
             opened = self._era
         self._system.clock.schedule(self._open_until_ms, lambda: self._try_again(opened))
         self._announce(CircuitBreakerState.OPEN)
@@ -243,7 +262,7 @@ class CircuitBreaker:
     def _try_again(self, era: int) -> None:
         with self._lock:
             assert era == self._era, "only its own alarm ends the open state"
-            self._go(CircuitBreakerState.HALF_OPEN)
+            self._enter(CircuitBreakerState.HALF_OPEN)
         self._announce(CircuitBreakerState.HALF_OPEN)
 
     def _next_wait_ms(self) -> int:
@@ -251,7 +270,7 @@ class CircuitBreaker:
         limit = max(self._reset_ms, self._max_reset_ms)
         return exponential_ms(self._reset_ms, limit, self._factor, tries, self._random_factor, self._random)
 
-    def _go(self, state: CircuitBreakerState) -> None:
+    def _enter(self, state: CircuitBreakerState) -> None:
         self._state = state
         self._era += 1
         self._failures = 0
@@ -265,3 +284,73 @@ class CircuitBreaker:
                     callback()
                 except BaseException:
                     logger.exception("circuit breaker %r: a callback for %s failed", self.name, state)
+
+
+class _Call:
+    """Admitted call. Of success, failure and deadline the first one counts, whichever threads they come from."""
+
+    __slots__ = ("_breaker", "_ended", "_era", "_on_timeout", "alarm")
+
+    def __init__(self, breaker: CircuitBreaker, era: int, on_timeout: Callable[[], object]) -> None:
+        self._breaker = breaker
+        self._era = era
+        self._on_timeout = on_timeout
+        self._ended = threading.Lock()
+        self.alarm: Alarm | None = None
+        """Alarm of the deadline, which calls `expire`."""
+
+    def succeed(self) -> bool:
+        """Count a success; False where the deadline was faster."""
+        if not self._end():
+            return False
+        self._breaker.count_success(self._era)
+        return True
+
+    def fail(self, error: BaseException) -> bool:
+        """Count a failure; False where the deadline was faster."""
+        if not self._end():
+            return False
+        self._breaker.call_failed(self._era, error)
+        return True
+
+    def expire(self) -> None:
+        """Count a failure, unless the call has ended."""
+        if self._end():
+            self._breaker.count_failure(self._era)
+            self._on_timeout()
+
+    def _end(self) -> bool:
+        if not self._ended.acquire(blocking=False):
+            return False
+        if self.alarm is not None:
+            self.alarm.cancel()
+        return True
+
+
+class _Work(Generic[T]):
+    """Blocking work that completes a future."""
+
+    __slots__ = ("_future", "_work")
+
+    def __init__(self, work: Callable[[], T], future: Future[T]) -> None:
+        self._work = work
+        self._future = future
+
+    def run(self) -> None:
+        """Do the work, on a thread of the I/O pool."""
+        try:
+            value = self._work()
+        except BaseException as error:  # noqa: BLE001 - the future's result.
+            # The exception itself, not its text: callers match on its class.
+            raised = error
+            self._future.try_fail(lambda: raised)
+        else:
+            self._future.try_set(value)
+
+
+def _failure_of(source: Future[T]) -> BaseException:
+    try:
+        source.get(timeout=0)
+    except BaseException as error:  # noqa: BLE001 - returned.
+        return error
+    raise AssertionError("the future has failed")

@@ -1,40 +1,45 @@
-"""The end of a system in phases: what serves goes down before what it needs, and the actors last.
+"""The end of a system in phases: services stop before the ones they depend on, and the actors last.
 
 As Akka's CoordinatedShutdown, with its phases for clusters left out. It begins with `terminate()` and at the exit of
 the interpreter, and runs once. The tasks of a phase run side by side on the I/O pool, each with a deadline; one that
-fails or is late is named in the log, and the shutdown goes on without it. A killed guardian is a crash: no task runs.
+fails or is late is logged, and the shutdown goes on without it. A killed guardian is a crash: no task runs.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
+import os
 import threading
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import time
+import weakref
+from collections.abc import Callable
 from enum import StrEnum
-from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
 from flykka.runtime.durations import Duration, format_ms, positive_duration_ms
 from flykka.runtime.errors import ShutdownBegunError
-from flykka.runtime.future import Future
+from flykka.runtime.futures.future import Future
 from flykka.runtime.signals import Stop
 from flykka.runtime.turn import outside_turn
 
 if TYPE_CHECKING:
     from flykka.messages.wire.message import Message
-    from flykka.runtime.clock import Alarm
     from flykka.runtime.ref import ActorRef
     from flykka.runtime.system import ActorSystem, SystemTermination
+    from flykka.runtime.time.clock import Alarm
 
 Task = Callable[[], object]
-"""Called on the I/O pool, where it may block. Where it returns a kernel future, it ends with that."""
+"""Function for the I/O pool, where it may block. Where it returns a kernel future, the task ends with that."""
 
 logger = logging.getLogger("flykka.runtime")
 
+_living: weakref.WeakKeyDictionary[ActorSystem, int] = weakref.WeakKeyDictionary()
+"""Living systems, with the process that made them: a fork has none of their threads."""
+
 
 class ShutdownReason(StrEnum):
-    """What brought the shutdown about."""
+    """Cause of a shutdown."""
 
     UNKNOWN = "unknown"
     ACTOR_SYSTEM_TERMINATE = "actor system terminated"
@@ -42,90 +47,61 @@ class ShutdownReason(StrEnum):
 
 
 BEFORE_SERVICE_UNBIND = "before-service-unbind"
-"""Tell others that the service is about to go."""
+"""Tell others that the service is about to end."""
 SERVICE_UNBIND = "service-unbind"
-"""Take nothing new."""
+"""Accept nothing new."""
 SERVICE_REQUESTS_DONE = "service-requests-done"
-"""Wait for what was begun."""
+"""Wait for accepted requests."""
 SERVICE_STOP = "service-stop"
-"""Close what served."""
+"""Close the services."""
 BEFORE_ACTOR_SYSTEM_TERMINATE = "before-actor-system-terminate"
-"""Last words to actors."""
+"""Send last messages to actors."""
 ACTOR_SYSTEM_TERMINATE = "actor-system-terminate"
 """The kernel's own phase: all actors stop, children before parents."""
 
 _DEFAULT_TIMEOUT_MS = 5_000
 _ACTORS_AT_EXIT_MS = 2_000
-"""How long the exit of the interpreter waits for the actors: one that blocks would keep it up for ever."""
+"""Longest wait of the interpreter's exit for the actors: one that blocks would keep it up for ever."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Phase:
-    """Begins when the phases that it depends on are over. The timeout is for each task that has none of its own."""
-
-    depends_on: tuple[str, ...] = ()
-    timeout_ms: int = _DEFAULT_TIMEOUT_MS
-
-
-def _default_phases() -> dict[str, Phase]:
-    return {
-        BEFORE_SERVICE_UNBIND: Phase(),
-        SERVICE_UNBIND: Phase(depends_on=(BEFORE_SERVICE_UNBIND,)),
-        SERVICE_REQUESTS_DONE: Phase(depends_on=(SERVICE_UNBIND,)),
-        SERVICE_STOP: Phase(depends_on=(SERVICE_REQUESTS_DONE,)),
-        BEFORE_ACTOR_SYSTEM_TERMINATE: Phase(depends_on=(SERVICE_STOP,)),
-    }
+_PHASES = (
+    BEFORE_SERVICE_UNBIND,
+    SERVICE_UNBIND,
+    SERVICE_REQUESTS_DONE,
+    SERVICE_STOP,
+    BEFORE_ACTOR_SYSTEM_TERMINATE,
+)
+"""In their order; the phase of the actors follows."""
 
 
 class CoordinatedShutdown:
-    """The phases and tasks of one system, at `system.coordinated_shutdown`. Callable from any thread, and in turns."""
+    """Phases and tasks of a system, at `system.coordinated_shutdown`. Callable from any thread, and in turns."""
 
     def __init__(self, system: ActorSystem) -> None:
         self._system = system
         self._lock = threading.Lock()
-        self._phases = _default_phases()
         self._tasks: dict[str, list[_Task]] = {}
         self._to_come: list[str] | None = None
-        """Phases that have not begun yet; None before the shutdown."""
+        """Phases that have not started yet; None before the shutdown."""
         self._pending: dict[_Task, None] = {}
         self.reason: str | None = None
-        """Why the system shuts down, None while it does not."""
+        """Reason of the shutdown, None before it."""
 
     # Before
 
-    def add_phase(self, name: str, *, depends_on: Iterable[str] = (), timeout: Duration = _DEFAULT_TIMEOUT_MS) -> None:
-        """Add a phase, or change the dependencies and the timeout of one. All phases are over before the actors stop.
-
-        Raises:
-            ValueError: it depends on itself, or on a phase that is not known; or it is the kernel's own phase.
-            ShutdownBegunError: too late.
-        """
-        if name == ACTOR_SYSTEM_TERMINATE:
-            raise ValueError(f"phase {name!r} is the kernel's own: it comes behind all others")
-        phase = Phase(depends_on=tuple(depends_on), timeout_ms=positive_duration_ms(timeout, "timeout"))
-        with self._lock:
-            if self._to_come is not None:
-                raise ShutdownBegunError(f"phase {name!r} comes too late: the shutdown has begun ({self.reason})")
-            for each in phase.depends_on:
-                if each not in self._phases and each != name:
-                    raise ValueError(f"phase {name!r} depends on {each!r}, {self._no_such_phase()}")
-            phases = {**self._phases, name: phase}
-            _ordered(phases)
-            self._phases = phases
-
     def add_task(self, phase: str, name: str, task: Task, *, timeout: Duration | None = None) -> Callable[[], None]:
-        """Run `task` in `phase`; the function that is returned takes it back.
+        """Run `task` in `phase`. Returns a function that removes it.
 
         Raises:
             ValueError: there is no such phase.
-            ShutdownBegunError: the phase has begun already.
+            ShutdownBegunError: the phase has started already.
         """
         with self._lock:
-            if phase not in self._phases:
-                raise ValueError(f"task {name!r} is for phase {phase!r}, {self._no_such_phase()}")
+            if phase not in _PHASES:
+                raise ValueError(f"task {name!r} is for phase {phase!r}, which is none of {', '.join(_PHASES)}")
             if self._to_come is not None and phase not in self._to_come:
                 raise ShutdownBegunError(f"task {name!r} comes too late: phase {phase!r} has begun ({self.reason})")
-            timeout_ms = self._phases[phase].timeout_ms if timeout is None else positive_duration_ms(timeout, "timeout")
+            timeout_ms = _DEFAULT_TIMEOUT_MS if timeout is None else positive_duration_ms(timeout, "timeout")
             added = _Task(self, phase, name, task, timeout_ms)
             self._tasks.setdefault(phase, []).append(added)
 
@@ -140,7 +116,7 @@ class CoordinatedShutdown:
     def add_actor_termination_task(
         self, phase: str, name: str, ref: ActorRef, message: Message | None = None, *, timeout: Duration | None = None
     ) -> Callable[[], None]:
-        """Stop the actor in `phase`, or tell it `message` upon which it stops itself, and wait for its end."""
+        """Stop the actor in `phase`, or tell it `message` on which it stops itself, and wait for its end."""
 
         def stop() -> object:
             if message is None:
@@ -154,11 +130,11 @@ class CoordinatedShutdown:
     # The shutdown
 
     def run(self, reason: str = ShutdownReason.UNKNOWN) -> SystemTermination:
-        """Begin, or join the shutdown that has begun. Returns the end of the system, which is behind the last phase."""
+        """Start the shutdown, or join it. Returns the termination of the system, which follows the last phase."""
         with self._lock:
             if self._to_come is not None or self._system.terminated.done():
                 return self._system.terminated
-            self._to_come = _ordered(self._phases)
+            self._to_come = list(_PHASES)
             self.reason = reason
         logger.debug("actor system %s shuts down: %s", self._system.name, reason)
         with outside_turn():
@@ -166,17 +142,34 @@ class CoordinatedShutdown:
         return self._system.terminated
 
     def pending(self) -> list[str]:
-        """The tasks that the shutdown waits for, by phase and name."""
+        """Return the tasks that the shutdown waits for, by phase and name."""
         with self._lock:
             return [str(task) for task in self._pending]
 
     @property
     def exit_timeout_ms(self) -> int:
-        """How long the exit of the interpreter waits: for the slowest task of each phase, and then for the actors."""
+        """Longest wait of the interpreter's exit: for the slowest task of each phase, and then for the actors."""
         with self._lock:
-            phases = self._phases if self._to_come is None else self._to_come
+            phases = _PHASES if self._to_come is None else self._to_come
             slowest = [max((task.timeout_ms for task in self._tasks.get(name, ())), default=0) for name in phases]
         return sum(slowest) + _ACTORS_AT_EXIT_MS
+
+    # The exit of the interpreter
+
+    def run_at_exit(self) -> None:
+        """Run when the interpreter exits, if the system lives until then.
+
+        All threads of the kernel are daemons, so that no forgotten system keeps a program alive (plain Pykka's does).
+        They still run while the functions of `atexit` do, and meanwhile the systems are shut down in order.
+        """
+        _living[self._system] = os.getpid()
+        # Ahead of everything that was registered before, such as the end of the recording.
+        atexit.unregister(_shut_down)
+        atexit.register(_shut_down)
+
+    def forget_exit(self) -> None:
+        """Run no more at the exit: the system has ended."""
+        _living.pop(self._system, None)
 
     def _next_phase(self) -> None:
         with self._lock:
@@ -188,22 +181,19 @@ class CoordinatedShutdown:
         if not tasks:
             self._system.user.ref.signal(Stop())
         for task in tasks:
-            task.begin(self._system)
+            task.start(self._system)
 
     def ended(self, task: _Task) -> None:
-        """A task is over, in time or not; called once for each."""
+        """Go on after a task has ended, in time or not; called once for each."""
         with self._lock:
             self._pending.pop(task, None)
             if self._pending:
                 return
         self._next_phase()
 
-    def _no_such_phase(self) -> str:
-        return f"which is none of {', '.join(_ordered(self._phases))}"
-
 
 class _Task:
-    """One task of one shutdown: of its end and its deadline the first one counts."""
+    """Task of a shutdown: of its end and its deadline the first one counts."""
 
     def __init__(self, shutdown: CoordinatedShutdown, phase: str, name: str, task: Task, timeout_ms: int) -> None:
         self._shutdown = shutdown
@@ -217,18 +207,18 @@ class _Task:
     def __str__(self) -> str:
         return f"shutdown task {self._name!r} of phase {self._phase!r}"
 
-    def begin(self, system: ActorSystem) -> None:
-        """Have it run."""
+    def start(self, system: ActorSystem) -> None:
+        """Run it on the I/O pool."""
         try:
             self._alarm = system.clock.schedule(system.clock.now_ms() + self.timeout_ms, self._expire)
             system.dispatcher.run_blocking(self)
         except RuntimeError:
-            # Late in its exit the interpreter begins no thread any more.
+            # Late in its exit the interpreter starts no thread any more.
             logger.exception("%s could not begin; the shutdown goes on", self)
             self._end()
 
     def run(self) -> None:
-        """On the I/O pool: do it."""
+        """Call the function; on the I/O pool."""
         try:
             result = self._task()
         except BaseException:
@@ -259,8 +249,16 @@ class _Task:
             self._shutdown.ended(self)
 
 
-def _ordered(phases: dict[str, Phase]) -> list[str]:
-    try:
-        return list(TopologicalSorter({name: phase.depends_on for name, phase in phases.items()}).static_order())
-    except CycleError as error:
-        raise ValueError(f"phases that depend on each other: {' -> '.join(error.args[1])}") from None
+def _shut_down() -> None:
+    systems = [system for system, process in list(_living.items()) if process == os.getpid()]
+    patience_ms = max((system.coordinated_shutdown.exit_timeout_ms for system in systems), default=0)
+    deadline = time.monotonic() + patience_ms / 1000
+    for system in systems:
+        system.coordinated_shutdown.run(ShutdownReason.INTERPRETER_EXIT)
+    for system in systems:
+        if not system.terminated.done() and not system.terminated.ended_within(deadline - time.monotonic()):
+            logger.error(
+                "the interpreter exits before actor system %s has ended; it waits for: %s",
+                system.name,
+                ", ".join(system.coordinated_shutdown.pending() or system.cells.living_paths()),
+            )

@@ -1,4 +1,4 @@
-"""Actors that are finite state machines (Akka's FSM): a handler for every state, and as its result what is next.
+"""Actors that are finite state machines (Akka's FSM): a handler for each state, which returns the next state.
 
     class Turnstile(FSM[Gate, int]):
         def __init__(self) -> None:
@@ -10,7 +10,7 @@
                 return self.goto(Gate.OPEN).using(self.state_data + 1)
             return None  # Not for this state: `when_unhandled` decides.
 
-What Akka registers with functions is overridden here: `when_unhandled`, `on_transition`, `on_termination`. Akka's named
+Methods are overridden where Akka registers functions: `when_unhandled`, `on_transition`, `on_termination`. Akka's named
 timers are those of every actor: `self.context.timers`.
 """
 
@@ -32,11 +32,11 @@ D = TypeVar("D")
 H = TypeVar("H", bound=Callable[..., Any])
 
 _MARK = "_fsm_states"
-_STATE_TIMEOUT = "fsm/state-timeout"  # A key that no machine takes for a timer of its own.
+_STATE_TIMEOUT = "fsm/state-timeout"  # A key that no machine uses for its timers.
 
 
 class StopReason(StrEnum):
-    """Why a machine ends (Akka's FSM.Reason): it said so, in peace or in trouble, or it was stopped or restarted."""
+    """Reason of a machine's end (Akka's FSM.Reason): its own stop, normal or in failure, or one from outside."""
 
     NORMAL = "NORMAL"
     FAILURE = "FAILURE"
@@ -45,7 +45,7 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Next(Generic[S, D]):
-    """What is next for a machine (Akka's FSM.State); made by `goto`, `stay` and `stop`."""
+    """Next state of a machine (Akka's FSM.State); made by `goto`, `stay` and `stop`."""
 
     state: S
     data: D
@@ -54,16 +54,16 @@ class Next(Generic[S, D]):
     stop_reason: StopReason | None = None
 
     def using(self, data: D) -> Next[S, D]:
-        """With new data."""
+        """Return it with new data."""
         return replace(self, data=data)
 
     def for_max(self, timeout: Duration | None) -> Next[S, D]:
-        """With this state timeout in place of the state's own, until the next message; None: without one."""
+        """Return it with this state timeout in place of the state's own, until the next message; None: without one."""
         return replace(self, timeout_ms=None if timeout is None else positive_duration_ms(timeout, "state timeout"))
 
 
 def when(state: StrEnum, *, state_timeout: Duration | None = None) -> Callable[[H], H]:
-    """Have a method handle the messages that come in `state`. It returns what is next, or None: not handled.
+    """Mark a method as the handler of `state`. It returns the next state, or None: not handled.
 
     Where no message comes for `state_timeout`, a `StateTimeout` does. A method may be marked for several states.
     """
@@ -72,7 +72,7 @@ def when(state: StrEnum, *, state_timeout: Duration | None = None) -> Callable[[
     def mark(handler: H) -> H:
         if iscoroutinefunction(handler):
             raise TypeError(
-                f"{handler.__qualname__} is a coroutine function: a machine says what is next without waiting"
+                f"{handler.__qualname__} is a coroutine function: a machine returns its next state without waiting"
             )
         setattr(handler, _MARK, {**getattr(handler, _MARK, {}), state: timeout_ms})
         return handler
@@ -81,7 +81,7 @@ def when(state: StrEnum, *, state_timeout: Duration | None = None) -> Callable[[
 
 
 class FSM(Actor, Generic[S, D]):
-    """A machine with states `S`, members of a `StrEnum`, and data `D`, best immutable. A restart begins it anew.
+    """Machine with states `S`, members of a `StrEnum`, and data `D`, best immutable. A restart resets it.
 
     A subclass calls `start_with` in its `__init__`, and `super()` where it overrides `pre_start` or `post_stop`.
     """
@@ -106,12 +106,12 @@ class FSM(Actor, Generic[S, D]):
 
     @property
     def state_name(self) -> S:
-        """The state the machine is in; in `on_transition`, the one it leaves."""
+        """The current state; in `on_transition`, the one it leaves."""
         return self._now_in.state
 
     @property
     def state_data(self) -> D:
-        """The data that go with it."""
+        """The data of the current state."""
         return self._now_in.data
 
     @property
@@ -122,7 +122,7 @@ class FSM(Actor, Generic[S, D]):
         return self._next.data
 
     def start_with(self, state: S, data: D) -> None:
-        """Begin in `state` with `data`."""
+        """Start in `state` with `data`."""
         self._current = self._enter(state, data)
 
     def goto(self, state: S) -> Next[S, D]:
@@ -130,7 +130,7 @@ class FSM(Actor, Generic[S, D]):
         return self._enter(state, self.state_data)
 
     def stay(self) -> Next[S, D]:
-        """Remain where the machine is, without a transition; the state timeout begins anew."""
+        """Stay in the current state, without a transition; the state timeout starts again."""
         return replace(self.goto(self.state_name), notifies=False)
 
     def stop(self, reason: StopReason = StopReason.NORMAL) -> Next[S, D]:
@@ -140,30 +140,30 @@ class FSM(Actor, Generic[S, D]):
     # What a machine may override
 
     def when_unhandled(self, message: Message) -> Next[S, D]:
-        """Handle what the handler of the state did not: unless overridden, an unhandled message, and stay."""
+        """Handle a message that the state's handler did not: unless overridden, publish it as unhandled, and stay."""
         if not isinstance(message, StateTimeout):
             self.context.unhandled(message)
         return self.stay()
 
     def on_transition(self, old: S, new: S) -> None:
-        """Act on a transition, before it takes place; called with `old` equal to `new` at the beginning."""
+        """React to a transition, before it takes place; called with `old` equal to `new` at the beginning."""
 
     def on_termination(self, reason: StopReason, state: S, data: D) -> None:
-        """Act on the end, of which this is told once."""
+        """React to the end of the machine; called once."""
 
     def pre_start(self) -> None:
         """Enter the initial state (Akka's `initialize`)."""
         self._move(self._now_in)
 
     def handle_message(self, message: Message) -> None:
-        """Give the message to the handler of the state, and do what it says is next."""
+        """Call the handler of the state, and enter the state that it returns."""
         self.context.timers.cancel(_STATE_TIMEOUT)
         handler = getattr(self, self._handlers[self.state_name])
         following = handler(message)
         self._move(self.when_unhandled(message) if following is None else following)
 
     def post_stop(self) -> None:
-        """End by order of others."""
+        """End the machine, stopped from outside."""
         if self._current is not None and self._current.stop_reason is None:
             self._terminate(self.stop(StopReason.SHUTDOWN))
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flykka.runtime.dispatch.seeded import SeededDispatcher as SeededDispatcher
-    from flykka.runtime.testing.expected_failures import ExpectedFailure as ExpectedFailure
     from flykka.runtime.testing.faults import PlannedKill as PlannedKill
     from flykka.runtime.testing.faults import kill_when as kill_when
     from flykka.runtime.testing.manual_clock import ManualClock as ManualClock
@@ -18,11 +17,12 @@ if TYPE_CHECKING:
     from flykka.runtime.testing.replays import assert_replays as assert_replays
     from flykka.runtime.testing.replays import replay_cases as replay_cases
     from flykka.runtime.testing.seeded import SeededSystem as SeededSystem
+    from flykka.runtime.testing.systems import ExpectedFailure as ExpectedFailure
     from flykka.runtime.testing.systems import TestActorSystem as TestActorSystem
     from flykka.runtime.testing.systems import TestSeededSystem as TestSeededSystem
 
 _MODULES = {
-    "ExpectedFailure": "testing.expected_failures",
+    "ExpectedFailure": "testing.systems",
     "ManualClock": "testing.manual_clock",
     "PlannedKill": "testing.faults",
     "SeededDispatcher": "dispatch.seeded",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class PlannedFault:
-    """Something that is done once, when its moment has come, on the thread that is about to handle the message."""
+    """Fault that is injected once, at its message, on the thread that is about to handle that."""
 
     def __init__(
         self,
@@ -23,29 +23,29 @@ class PlannedFault:
         act: Callable[[], bool],
         count: int,
     ) -> None:
-        """The moment is the `count`-th message that `matches`.
+        """Plan the fault for the `count`-th message that `matches`.
 
-        `act` says whether there was anything to do it to; if not, it is tried again before the next such message.
+        `act` returns whether it had a target; if not, it is tried again before the next such message.
         """
         self._matches = matches
         self._act = act
         self._left = count
-        self._is_taken = False
+        self._is_acting = False
         self._lock = threading.Lock()
         self._done = threading.Event()
         self._remove = system.add_delivery_hook(self._on_delivery)
 
     @property
     def done(self) -> bool:
-        """Whether it has happened."""
+        """Tells whether it has happened."""
         return self._done.is_set()
 
     def wait(self, timeout: float) -> bool:
-        """Wait at most `timeout` seconds for it; whether it has happened."""
+        """Wait at most `timeout` seconds for it. Returns whether it has happened."""
         return self._done.wait(timeout)
 
     def cancel(self) -> None:
-        """Do it no more."""
+        """Cancel the fault."""
         self._remove()
 
     def _on_delivery(self, recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
@@ -53,19 +53,19 @@ class PlannedFault:
             return
         with self._lock:
             self._left -= 1
-            if self._left > 0 or self._is_taken:
+            if self._left > 0 or self._is_acting:
                 return
-            self._is_taken = True
-        # Others go on to handle their messages meanwhile.
+            self._is_acting = True
+        # Without the lock: other actors go on to handle their messages meanwhile.
         if self._act():
             self._remove()
             self._done.set()
         else:
-            self._is_taken = False
+            self._is_acting = False
 
 
 class PlannedKill(PlannedFault):
-    """A kill that waits for its moment. `victim` is a path, or a function that finds the ref in that moment."""
+    """Planned kill. `victim` is a path, or a function that finds the ref at that moment."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class PlannedKill(PlannedFault):
     ) -> None:
         self._system = system
         self._victim = victim
-        # Last: from here on its moment may come.
+        # Last: from here on the message may come.
         super().__init__(system, matches, self._kill, count)
 
     def _kill(self) -> bool:

@@ -1,15 +1,15 @@
-"""A clock that moves when it is told to."""
+"""A clock that tests move."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 
-from flykka.runtime.clock import Alarm, AlarmQueue, ring
+from flykka.runtime.time.clock import Alarm, AlarmQueue, ring
 
 
 class ManualClock:
-    """Virtual time. Alarms ring in the order of their moments, on the thread that moves the clock."""
+    """Virtual time. Alarms ring in the order of their times, on the thread that moves the clock."""
 
     def __init__(self, start_ms: int = 0) -> None:
         self._now_ms = start_ms
@@ -17,7 +17,7 @@ class ManualClock:
         self._lock = threading.Lock()
 
     def now_ms(self) -> int:
-        """The virtual time."""
+        """Return the virtual time."""
         return self._now_ms
 
     def schedule(self, due_ms: int, callback: Callable[[], object]) -> Alarm:
@@ -26,19 +26,19 @@ class ManualClock:
             return self._alarms.add(due_ms, callback)
 
     def next_due(self) -> int | None:
-        """The moment of the next alarm."""
+        """Return the time of the next alarm."""
         with self._lock:
             return self._alarms.next_due()
 
     def advance(self, ms: int) -> None:
-        """Move the clock, ringing every alarm on the way at its own moment."""
+        """Move the clock, ringing every alarm on the way at its own time."""
         target = self._now_ms + ms
         while (due := self.next_due()) is not None and due <= target:
             self.move_to(due)
         self.move_to(target)
 
     def move_to(self, now_ms: int) -> None:
-        """Set the time, never back, and ring what is due by then."""
+        """Set the time, never back, and ring the alarms that are due by then."""
         self._now_ms = max(self._now_ms, now_ms)
         while True:
             with self._lock:
@@ -48,4 +48,4 @@ class ManualClock:
             ring(alarm)
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: there is no thread."""

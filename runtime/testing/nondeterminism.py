@@ -1,9 +1,8 @@
-"""What a turn does that no replay could repeat: it reads the real clock, draws from a source without a seed, sleeps,
-opens files or sockets, begins processes or threads.
+"""Detection of nondeterminism in turns: reads of the real clock, random numbers without a seed, sleeps, files, sockets,
+processes, threads.
 
-Calls are seen where Python makes them, whatever name they are called by: `sys.setprofile` tells of every C function,
-and the interpreter's audit events tell of what classes do. What only tells of a turn, such as logging, is let through,
-and so are imports.
+Calls are seen where Python makes them, under whatever name: `sys.setprofile` reports every C function, and the
+interpreter's audit events the constructors. Logging and the like are allowed, and so are imports.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _CALLS: dict[object, tuple[str, str]] = {
     time.sleep: ("time.sleep()", _SLEEP),
     os.urandom: ("os.urandom()", _IDS),
 }
-"""C functions by themselves: what to call them, and what to use instead."""
+"""C functions, with their names in reports and what to use instead."""
 
 _AUDITED = {
     "open": ("open()", _WORK),
@@ -54,7 +53,7 @@ _AUDITED = {
 }
 
 _LET_THROUGH = ("importlib", "linecache", "logging", "pkgutil", "tokenize", "traceback", "warnings")
-"""Packages that read clocks and files to tell of a turn, or to load its code."""
+"""Packages that read clocks and files to log a turn, or to load its code."""
 
 _LIBRARY = (sysconfig.get_path("stdlib"), "<frozen")
 _KERNEL = "flykka.runtime."
@@ -63,7 +62,7 @@ _DATES = ("now", "utcnow", "today")
 
 @dataclass(frozen=True, slots=True)
 class Nondeterminism:
-    """One such call: what was called, from where, in whose turn, and what to use instead."""
+    """Nondeterministic call: the function, the place, the actor, and what to use instead."""
 
     call: str
     place: str
@@ -71,7 +70,7 @@ class Nondeterminism:
     instead: str
 
     def text(self) -> str:
-        """In one sentence."""
+        """Describe the call in one sentence."""
         return f"{self.actor} uses {self.call} in its turn, at {self.place}: use {self.instead}"
 
 
@@ -86,14 +85,14 @@ _audit_is_on = threading.Lock()
 
 @contextmanager
 def watched(report: Callable[[Nondeterminism], None]) -> Iterator[None]:
-    """Tell `report` of every such call that is made on this thread, in this block and in an actor's turn.
+    """Pass to `report` every such call that is made on this thread, in this block and in an actor's turn.
 
-    What `report` raises, the call raises.
+    An exception of `report` is raised by the call.
     """
     if _audit_is_on.acquire(blocking=False):
-        sys.addaudithook(_on_audit)  # For good: an audit hook cannot be taken away.
+        sys.addaudithook(_on_audit)  # For good: an audit hook cannot be removed.
     outer, before, collects = _watching.report, sys.getprofile(), gc.isenabled()
-    # What callbacks of the collector do is no deed of the actor in whose turn it happens to run: Hypothesis has one.
+    # Callbacks of the collector, such as Hypothesis's, are no part of the turn in which it happens to run.
     gc.disable()
     _watching.report = report
     sys.setprofile(_on_profile)
@@ -158,7 +157,7 @@ def _tell(call: str, instead: str, frame: FrameType) -> None:
 
 
 def _way_from_actor(frame: FrameType | None) -> tuple[FrameType, str | None] | None:
-    """The nearest line that is not Python's library, and what of the library it calls; None for what is let through."""
+    """Return the nearest frame outside Python's library, and the library function it calls; None for allowed calls."""
     called = None
     while frame is not None:
         module = frame.f_globals.get("__name__", "")

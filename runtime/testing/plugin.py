@@ -1,6 +1,6 @@
-"""The pytest plugin: lends actor systems to tests, and fails a test whose actors fail or stay behind.
+"""The pytest plugin: fixtures of actor systems, which fail a test whose actors fail or stay behind.
 
-pytest loads this in every run where flykka is installed, so what it needs is imported by the fixtures.
+pytest loads this in every run where flykka is installed, so other modules are imported by the fixtures.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STRAGGLERS = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare what an ini file may say."""
+    """Declare the options of an ini file."""
     parser.addini(
         "flykka_end_timeout",
         "seconds that the actors and the threads of a test have to end when it is over",
@@ -63,7 +63,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def actor_system_options() -> dict[str, Any]:
-    """What `actor_system` and `seeded_system` are made with beside their defaults; a test suite overrides this."""
+    """Options of `actor_system` and `seeded_system` beside their defaults; a test suite overrides this."""
     return {}
 
 
@@ -71,7 +71,7 @@ def actor_system_options() -> dict[str, Any]:
 def actor_system(
     request: pytest.FixtureRequest, actor_system_options: dict[str, Any], _no_thread_is_left: None
 ) -> Iterator[TestActorSystem]:
-    """An actor system on real threads, whose messages go through the codec. It ends with the test."""
+    """Provide an actor system on real threads, whose messages go through the codec. It ends with the test."""
     from flykka.runtime.testing.systems import TestActorSystem
 
     options = {"serialize_messages": True} | actor_system_options
@@ -82,7 +82,7 @@ def actor_system(
 def seeded_system(
     request: pytest.FixtureRequest, actor_system_options: dict[str, Any], _no_thread_is_left: None
 ) -> Iterator[TestSeededSystem]:
-    """An actor system in virtual time, on the test's own thread, in the order of a seed. It ends with the test."""
+    """Provide an actor system in virtual time, on the test's thread, in the order of a seed. It ends with the test."""
     from flykka.runtime.testing.systems import TestSeededSystem
 
     seed = getattr(request, "param", 0)
@@ -94,7 +94,7 @@ def _no_thread_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     before = set(threading.enumerate())
     yield
     if request.node.stash.get(_STRAGGLERS, False):
-        return  # Of these the test is told already, and their threads are busy with them.
+        return  # These were reported already, and their threads are busy with them.
     left = _left_threads(before, request.config)
     if left:
         pytest.fail("threads outlive the test:\n" + "\n".join(left), pytrace=False)
@@ -102,7 +102,7 @@ def _no_thread_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Hold against a test what its actors have failed with, unless it has failed itself: then it is in its log."""
+    """Fail a test for failures of its actors, unless it has failed itself: then they are in its log."""
     try:
         result = yield
     except BaseException:
@@ -146,7 +146,7 @@ def _left_threads(before: set[threading.Thread], config: pytest.Config) -> list[
 
 
 def _where(thread: threading.Thread) -> str:
-    """The innermost place in a thread that is not the standard library's way of waiting."""
+    """Return the innermost place in a thread outside the waits of the standard library."""
     frame = innermost = sys._current_frames().get(thread.ident or 0)
     while frame is not None and frame.f_code.co_filename in (threading.__file__, queue.__file__):
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""A stand-in for any actor, whose messages the test looks at (Akka's TestProbe)."""
+"""Test probes: stand-ins for actors, whose messages a test checks (Akka's TestProbe)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeVar, overload
 from flykka.messages.wire.message import Message, message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
-from flykka.runtime.envelope import Envelope
-from flykka.runtime.promise import PromiseRef
+from flykka.runtime.futures.promise import PromiseRef
+from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 
@@ -45,10 +45,10 @@ class _Probed(Actor):
 
 
 class TestProbe:
-    """A top-level actor that keeps what it gets. Under a seeded system, expecting drives the system in virtual time.
+    """Top-level actor that keeps its messages. Under a seeded system, expecting drives the system in virtual time.
 
-    Every `timeout` is in seconds of the system's clock; None means 3 s, or within `within` what is left of that. What
-    is expected and does not come raises `AssertionError`.
+    Every `timeout` is in seconds of the system's clock; None means 3 s, or within `within` the rest of that. A message
+    that is expected and does not come raises `AssertionError`.
     """
 
     __test__ = False  # No test class, whatever pytest makes of the name.
@@ -60,9 +60,9 @@ class TestProbe:
         probe_name = f"probe-{system.next_sequence()}" if name is None else name
         self.ref: ActorRef = system.spawn(Props(_Probed, self._inbox), probe_name)
         self.last_message: Message | None = None
-        """What was expected last."""
+        """The message that was expected last."""
         self.last_sender: Ref | None = None
-        """Who told it; for an ask, where the reply goes."""
+        """Its sender; for an ask, the ref to reply to."""
 
     # To expect
 
@@ -79,7 +79,7 @@ class TestProbe:
     def expect_message(
         self, expected: type[M] | M, timeout: float | None = None, *, where: Callable[[M], bool] | None = None
     ) -> M:
-        """The next message, which must be of the class `expected`, or equal to it; and fulfil `where`."""
+        """Return the next message, which must be of the class `expected`, or equal to it; and fulfil `where`."""
         is_class = isinstance(expected, type)
         wanted = f"a {expected.__name__}" if isinstance(expected, type) else repr(expected)
         message = self._next_or_fail(wanted, timeout)
@@ -90,16 +90,16 @@ class TestProbe:
         return found
 
     def expect_no_message(self, timeout: float = 0.1) -> None:
-        """Nothing comes within `timeout` seconds."""
+        """Assert that no message comes within `timeout` seconds."""
         message = self._next(timeout)
         assert message is None, f"expected no message within {timeout} s, got {message!r}"
 
     def expect_terminated(self, ref: Ref, timeout: float | None = None) -> Terminated:
-        """The next message, which must tell the end of `ref`; the probe has to `watch` it."""
+        """Return the next message, which must be the `Terminated` of `ref`; the probe has to `watch` it."""
         return self.expect_message(Terminated(ref=ref), timeout)
 
     def fish_for_message(self, where: Callable[[Message], bool], timeout: float | None = None) -> Message:
-        """The first message that fulfils `where`; those before it are thrown back."""
+        """Return the first message that fulfils `where`; those before it are dropped."""
         deadline_ms = self._now() + int(self._seconds(timeout) * 1000)
         thrown_back: list[Message] = []
         while (message := self._next(max(0, deadline_ms - self._now()) / 1000)) is not None:
@@ -109,7 +109,7 @@ class TestProbe:
         raise AssertionError(f"fished in vain; what came was {thrown_back}")
 
     def receive_n(self, count: int, timeout: float | None = None) -> list[Message]:
-        """The next `count` messages, all of them within `timeout` seconds."""
+        """Return the next `count` messages, all of them within `timeout` seconds."""
         with self.within(self._seconds(timeout)):
             received: list[Message] = []
             for _ in range(count):
@@ -120,7 +120,7 @@ class TestProbe:
 
     @contextmanager
     def within(self, seconds: float, *, at_least: float = 0.0) -> Iterator[None]:
-        """Everything that is expected in this block comes within `seconds` altogether, and not before `at_least`."""
+        """Assert that the block takes at most `seconds`, and at least `at_least`."""
         outer, began_ms = self._deadline_ms, self._now()
         deadline_ms = began_ms + int(seconds * 1000)
         self._deadline_ms = deadline_ms if outer is None else min(outer, deadline_ms)
@@ -133,33 +133,31 @@ class TestProbe:
         assert took_ms >= at_least * 1000, f"expected no end before {at_least} s, it took {took_ms / 1000} s"
 
     def drain(self) -> list[Message]:
-        """Everything that has come and was not expected yet."""
+        """Return all messages that have come and were not expected yet."""
         messages = []
         while not self._inbox.empty():
-            messages.append(self._take(0))
+            messages.append(self._pop(0))
         return messages
 
-    # To do
+    # To send
 
     def send(self, target: Ref, message: Message) -> None:
-        """Tell `target` something, with the probe as the sender."""
+        """Tell `target` a message, with the probe as the sender."""
         self._put(target, message, self.ref)
 
     def reply(self, message: Message) -> None:
-        """Tell the sender of the last message something; this answers an ask."""
+        """Tell the sender of the last message a message; this answers an ask."""
         assert self.last_sender is not None, f"no one to reply to: {self.last_message!r} came from outside any actor"
         self._put(self.last_sender, message, self.ref)
 
     def forward(self, target: Ref) -> None:
-        """Pass the last message on, as if it had gone from its sender to `target` at once."""
+        """Forward the last message to `target`, in the name of its sender."""
         assert self.last_message is not None, "no message was expected yet that could be forwarded"
         self._put(target, self.last_message, self.last_sender)
 
     def watch(self, ref: Ref) -> None:
-        """Watch an actor: its end will be told to the probe."""
+        """Watch an actor: the probe gets its `Terminated`."""
         self.ref.tell(WatchFor(ref=ref))
-
-    # How it is done
 
     def _put(self, target: Ref, message: Message, sender: Ref | None) -> None:
         """Tell a message in the name of another."""
@@ -183,11 +181,11 @@ class TestProbe:
             driver.drive(lambda: not self._inbox.empty(), seconds)
             seconds = 0
         try:
-            return self._take(seconds)
+            return self._pop(seconds)
         except Empty:
             return None
 
-    def _take(self, seconds: float) -> Message:
+    def _pop(self, seconds: float) -> Message:
         self.last_message, self.last_sender = self._inbox.get(timeout=seconds) if seconds else self._inbox.get_nowait()
         return self.last_message
 

@@ -1,4 +1,4 @@
-"""Recorded runs as tests: each trace of a folder is replayed, and has to be what it was."""
+"""Recorded runs as tests: each trace of a folder is replayed, and must not diverge."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 def assert_replays(
     trace: str | os.PathLike[str], replayer: Replayer | None = None, *, whole: bool = False
 ) -> ReplayResult:
-    """Replay a trace; how it went, for further assertions.
+    """Replay a trace. Returns the result, for further assertions.
 
     Args:
         trace: the path of a trace.
-        replayer: what makes the actors that the trace does not tell enough about; none unless given.
-        whole: hold it against the trace, too, if it is cut off or if some actors were not replayed.
+        replayer: knows the actors whose Props the trace does not hold; none unless given.
+        whole: fail also for a trace that is cut off, or for actors that were not replayed.
 
     Raises:
-        DivergenceError: the actors did something else; an `AssertionError` whose text is the report.
-        AssertionError: none of them could be replayed, such as where their classes are gone.
+        DivergenceError: the actors had other effects; an `AssertionError` whose text is the report.
+        AssertionError: none of them could be replayed, such as where their classes do not exist any more.
         TraceError: the file is no trace.
     """
     result = (replayer or Replayer()).replay(trace, raise_on_divergence=True)
@@ -36,7 +36,7 @@ def assert_replays(
 
 
 def replay_cases(folder: str | os.PathLike[str], pattern: str = "*.trace") -> list[Path]:
-    """The traces of a folder and of those below, in the order of their names, for `pytest.mark.parametrize`.
+    """Return the traces of a folder and of those below, in the order of their names, for `pytest.mark.parametrize`.
 
     Raises:
         FileNotFoundError: there is none: a test of nothing would pass for ever.

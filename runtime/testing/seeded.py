@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class StrictDispatcher(SeededDispatcher):
-    """Watches what turns do."""
+    """Seeded dispatcher that refuses nondeterminism in turns."""
 
     def step(self) -> bool:
-        """Draw and run one. Raises `NondeterminismError` behind a turn that could not be repeated."""
+        """Draw and run one. Raises `NondeterminismError` after a turn that could not be repeated."""
         found: list[Nondeterminism] = []
 
         def report(each: Nondeterminism) -> None:
@@ -27,20 +27,20 @@ class StrictDispatcher(SeededDispatcher):
         with watched(report):
             has_run = super().step()
         for each in found:
-            # The actor's own failure is its supervisor's to mend; whoever tests it is to hear of this one.
+            # The supervisor handles the actor's failure; the test gets this one too.
             refuse(each)
         return has_run
 
 
 class SeededSystem(ActorSystem):
-    """Nothing runs but within `run_until_idle`, `advance`, or while something is waited for.
+    """System whose turns run only within `run_until_idle`, `advance`, or while the test waits for a future.
 
-    With `strict`, a turn that does what no seed could repeat fails with `NondeterminismError`, and so does whoever has
-    it run: reads the real clock, draws from the module `random`, sleeps, opens a file, begins a thread. Turns take
+    With `strict`, a turn that no seed could repeat (it reads the real clock, draws from the module `random`, sleeps,
+    opens a file, starts a thread) fails with `NondeterminismError`, and so does the call that ran it. Turns take
     several times as long then.
 
-    Blocking work takes up to `blocking_ms` of virtual time, drawn for each piece of it, so that it ends behind what
-    slower disks and services would let pass first. Without, it takes none.
+    Blocking work takes up to `blocking_ms` of virtual time, drawn for each piece of it, as on slow disks and services.
+    By default it takes none.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class SeededSystem(ActorSystem):
         )
 
     def run_until_idle(self, max_steps: int = 1_000_000) -> int:
-        """Run until nothing is left to run at this moment; how many steps it took."""
+        """Run until nothing is left to run at this moment. Returns the number of steps."""
         return self.schedule.run_until_idle(max_steps)
 
     def advance(self, ms: int) -> None:
-        """Let `ms` of virtual time pass, with everything that happens meanwhile."""
+        """Let `ms` of virtual time pass, with all turns meanwhile."""
         self.schedule.advance(ms)

@@ -1,21 +1,108 @@
-"""The actor systems that the pytest fixtures lend: what fails or stays behind in them is held against the test."""
+"""The actor systems of the pytest fixtures: failures in them, and actors that stay behind, fail the test."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from flykka.runtime.errors import TerminationTimeoutError
+from flykka.runtime.events import ActorFailed
 from flykka.runtime.system import ActorSystem
-from flykka.runtime.testing.expected_failures import ExpectedFailure, FailureWatch, described, expected_failure
 from flykka.runtime.testing.seeded import SeededSystem
 
 if TYPE_CHECKING:
     from flykka.messages.wire.ref import Ref
 
 
+class ExpectedFailure:
+    """Failures that a test expects, and those that came."""
+
+    def __init__(self, error: str | None, match: str | None, path: str | None, count: int) -> None:
+        self.failures: list[ActorFailed] = []
+        """The matching failures so far."""
+        self._error = error
+        self._match = match
+        self._path = path
+        self._count = count
+
+    @property
+    def done(self) -> bool:
+        """Tells whether all expected failures have come."""
+        return len(self.failures) >= self._count
+
+    def matches(self, failed: ActorFailed) -> bool:
+        """Tell whether this failure is still expected."""
+        return (
+            not self.done
+            and self._error in (None, failed.failure.type_name)
+            and self._path in (None, failed.ref.path)
+            and (self._match is None or re.search(self._match, failed.failure.message) is not None)
+        )
+
+    def __str__(self) -> str:
+        what = self._error or "a failure"
+        matching = "" if self._match is None else f" that matches {self._match!r}"
+        where = "" if self._path is None else f" of {self._path}"
+        return f"{self._count} x {what}{where}{matching}" if self._count > 1 else f"{what}{where}{matching}"
+
+
+class FailureWatch:
+    """Notes every failure of an actor in a system."""
+
+    def __init__(self, system: ActorSystem) -> None:
+        self._unexpected: list[ActorFailed] = []
+        self._system = system
+        self._expected: list[ExpectedFailure] = []
+        self._news = threading.Condition()
+        system.event_stream.subscribe(self._on_failed, ActorFailed)
+
+    @contextmanager
+    def expect(self, expected: ExpectedFailure, timeout: float) -> Iterator[ExpectedFailure]:
+        """After the block, wait for missing failures. Raises `AssertionError` where they do not come."""
+        with self._news:
+            self._expected.append(expected)
+        try:
+            yield expected
+            came = self._wait(expected, timeout)
+        finally:
+            with self._news:
+                self._expected.remove(expected)
+        others = ", ".join(described(failed) for failed in (*expected.failures, *self._unexpected))
+        assert came, f"expected {expected} within {timeout} s; what failed was {others or 'nothing'}"
+
+    def pop_unexpected(self) -> list[ActorFailed]:
+        """Return the unexpected failures since the last call."""
+        with self._news:
+            unexpected, self._unexpected = self._unexpected, []
+        return unexpected
+
+    def _wait(self, expected: ExpectedFailure, timeout: float) -> bool:
+        if self._system.driver is not None:
+            self._system.driver.drive(lambda: expected.done, timeout)
+            return expected.done
+        with self._news:
+            return self._news.wait_for(lambda: expected.done, timeout)
+
+    def _on_failed(self, failed: ActorFailed) -> None:
+        with self._news:
+            for expected in self._expected:
+                if expected.matches(failed):
+                    expected.failures.append(failed)
+                    self._news.notify_all()
+                    return
+            self._unexpected.append(failed)
+
+
+def described(failed: ActorFailed) -> str:
+    """Describe a failure in one line."""
+    return f"{failed.failure.type_name} of {failed.ref}: {failed.failure.message}"
+
+
 class TestActorSystem(ActorSystem):
-    """An actor system that takes note of failures. Made as any other."""
+    """Actor system that notes failures. Made as any other."""
 
     __test__ = False  # No test class, whatever pytest makes of the name.
 
@@ -32,34 +119,36 @@ class TestActorSystem(ActorSystem):
         count: int = 1,
         timeout: float = 3.0,
     ) -> AbstractContextManager[ExpectedFailure]:
-        """Expect that actors fail in this block, or at most `timeout` seconds of the system's clock behind it.
+        """Expect that actors fail in this block, or at most `timeout` seconds of the system's clock after it.
 
         Args:
-            error: the class of what they raise, that very one, or its name; any unless given.
+            error: the exact class of the exception, or its name; any unless given.
             match: a regular expression that the text of the error has to contain.
             of: the actor, as a ref or a path; any unless given.
             count: how many failures there are.
             timeout: seconds.
 
         Raises:
-            AssertionError: they did not fail so; the error tells what failed instead.
+            AssertionError: they did not; the error names the failures that came instead.
         """
-        return self._failures.expect(expected_failure(error, match, of, count), timeout)
+        name = error.__name__ if isinstance(error, type) else error
+        path = of if of is None or isinstance(of, str) else of.path
+        return self._failures.expect(ExpectedFailure(name, match, path, count), timeout)
 
     def unexpected_failures(self) -> list[str]:
-        """The failures that no one has expected, one line each; asking for them forgives them."""
-        return [described(failed) for failed in self._failures.take_unexpected()]
+        """Return the unexpected failures since the last call, one line each."""
+        return [described(failed) for failed in self._failures.pop_unexpected()]
 
     def end(self, timeout: float) -> list[str]:
-        """Terminate, by force if need be; what stayed behind `timeout` seconds later, one line each."""
+        """Terminate, by force after `timeout` seconds. Returns the actors that stayed behind, one line each."""
         try:
             self.terminate().wait(timeout=timeout)
         except TerminationTimeoutError as late:
-            # So that it harms no other test: its threads end as soon as they come back.
+            # So that it disturbs no other test: its threads end as soon as they return.
             self.kill(self.user.ref)
             return [f"{straggler} had not ended {timeout} s after it was told to" for straggler in late.stragglers]
         return []
 
 
 class TestSeededSystem(TestActorSystem, SeededSystem):
-    """A seeded system that takes note of failures. Made as `SeededSystem`."""
+    """Seeded system that notes failures. Made as `SeededSystem`."""

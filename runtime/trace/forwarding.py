@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable
     from flykka.messages.wire.message import Message
     from flykka.messages.wire.ref import Ref
-    from flykka.runtime.cell import Cell
-    from flykka.runtime.envelope import Envelope
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.mailbox.envelope import Envelope
     from flykka.runtime.props import Props
     from flykka.runtime.recording import Effect, Recorder
 

@@ -33,7 +33,7 @@ from flykka.runtime.props import Props
 from flykka.runtime.trace.recipes import is_of_module, name_of
 
 if TYPE_CHECKING:
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.cell import Cell
 
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _MAX_NODES = 200_000

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable
     from flykka.messages.wire.message import Value
     from flykka.messages.wire.ref import Ref
-    from flykka.runtime.envelope import TurnKind
+    from flykka.runtime.mailbox.envelope import TurnKind
     from flykka.runtime.trace.effects import Effect, Undecoded
     from flykka.runtime.trace.recipes import Recipe
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
-from flykka.runtime.life import Life
+from flykka.runtime.cell.lifecycle import Life
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.trace import format as layout
 from flykka.runtime.trace.graph_writer import NoFormError, learn_opaque
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flykka.messages.wire.ref import Ref
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.cell import Cell
     from flykka.runtime.system import ActorSystem
     from flykka.runtime.trace.noted import Noted
 

@@ -17,16 +17,16 @@ import msgpack
 
 from flykka.messages.wire.codec import decode
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.async_cell import AsyncCell
-from flykka.runtime.behaviours import Behaviours
+from flykka.runtime.cell.async_cell import AsyncCell
+from flykka.runtime.cell.behaviours import Behaviours
+from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.cell.receive_timeout import ReceiveTimeoutTask
+from flykka.runtime.cell.seeded_random import SeededRandom
+from flykka.runtime.cell.stash import Stash
 from flykka.runtime.context import ActorContext
-from flykka.runtime.envelope import Envelope
-from flykka.runtime.life import Life
+from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.props import Props
-from flykka.runtime.receive_timeout import ReceiveTimeoutTask
-from flykka.runtime.seeded_random import SeededRandom
-from flykka.runtime.stash import Stash
-from flykka.runtime.timers import Repeats, Timer
+from flykka.runtime.time.timers import Repeats, Timer
 from flykka.runtime.trace.graph_reader import GraphReader
 from flykka.runtime.trace.graph_writer import GraphWriter, NoFormError
 from flykka.runtime.trace.recipes import Recipe, pack_recipe, unpack_recipe
@@ -34,7 +34,7 @@ from flykka.runtime.trace.recipes import Recipe, pack_recipe, unpack_recipe
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.cell import Cell
     from flykka.runtime.system import ActorSystem
 
 IDLE = "it took no turn in the ring"
@@ -159,7 +159,7 @@ def _state(cell: Cell) -> dict[str, object]:
         "receive_timeout": None if timeout is None else [timeout.timeout_ms, timeout._heard_ms],
         "restarted": faults.restarted,
         "history": faults._history,
-        "let_go": faults.let_go,
+        "let_go": faults.pre_restart_ran,
         "children": [child.ref for child in cell.children.all()],
         "dying": [child.ref for child in cell.children._dying],
     }
@@ -173,7 +173,7 @@ def _timer(timer: Timer) -> tuple[object, ...]:
 def _stashed(entry: object) -> tuple[object, ...]:
     if type(entry) not in (tuple, Envelope):
         raise NoFormError(f"it has stashed a {type(entry).__name__}")
-    envelope = Envelope.of(entry)  # type: ignore[arg-type]
+    envelope = Envelope.wrap(entry)  # type: ignore[arg-type]
     if envelope.reply_to is not None:
         raise NoFormError("it has stashed a question")
     return envelope.message, envelope.sender, envelope.cause
@@ -207,12 +207,12 @@ def _put(cell: Cell, state: dict[str, Any]) -> None:
         cell.sessions.accept(session)
     if state["chance"] is not None:
         made_ids, random_state = state["chance"]
-        chance = cell._seeded_random = SeededRandom.of(cell)
+        chance = cell._seeded_random = SeededRandom.for_cell(cell)
         chance._made_ids = made_ids
         chance.random.setstate(random_state)
     cell.faults.restarted = state["restarted"]
     cell.faults._history = state["history"]
-    cell.faults.let_go = state["let_go"]
+    cell.faults.pre_restart_ran = state["let_go"]
     children = {child.ref: child for child in cell.children.all()}
     # In the order of their spawning, as far as they are there.
     places = {ref: place for place, ref in enumerate(state["children"])}

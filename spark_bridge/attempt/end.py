@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable
     from flykka.spark_bridge.attempt.scope import AttemptScope
     from flykka.spark_bridge.attempt.services import Services
-    from flykka.spark_bridge.attempt.workers import Workers
+    from flykka.spark_bridge.attempt.stage_executor import StageExecutor
     from flykka.spark_bridge.stages.rich_functions import RichFunctions
 
 logger = logging.getLogger("flykka.spark_bridge")
@@ -40,7 +40,7 @@ class AttemptEnd:
         self,
         descriptor: TaskDeploymentDescriptor,
         scope: AttemptScope,
-        workers: Workers,
+        workers: StageExecutor,
         services: Services,
         functions: RichFunctions,
         *,
@@ -167,7 +167,7 @@ class AttemptEnd:
         return bool(running)
 
     def _wait_functions_closed(self, seconds: float | None) -> tuple[str, ...]:
-        """Let the rich functions be closed, once, and wait; what still runs, as `Workers.wait_idle` tells it.
+        """Let the rich functions be closed, once, and wait; what still runs, as `StageExecutor.wait_idle` tells it.
 
         They are the user's code and may block, so it is done by a thread of its own.
         """

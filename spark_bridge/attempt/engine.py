@@ -25,10 +25,10 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.spark_bridge.attempt.end import AttemptEnd
 from flykka.spark_bridge.attempt.failures import AttemptFailures
 from flykka.spark_bridge.attempt.scope import AttemptScope
-from flykka.spark_bridge.attempt.workers import STAGES_IN_FLIGHT, Workers
+from flykka.spark_bridge.attempt.stage_executor import STAGES_IN_FLIGHT, StageExecutor
 from flykka.spark_bridge.connectors.job_sinks import sink_writers
 from flykka.spark_bridge.diagnosis.origins import Origins
-from flykka.spark_bridge.diagnosis.progress import look_at
+from flykka.spark_bridge.diagnosis.progress import read_progress
 from flykka.spark_bridge.program.code import SourceCode, WindowCode
 from flykka.spark_bridge.stages.chain import bound_chain
 from flykka.spark_bridge.stages.flow import Flow, Moved
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from flykka.messages.tasks.stage import ReadSplits, RunStage
     from flykka.messages.tasks.task import TaskDeploymentDescriptor
     from flykka.messages.wire.ids import BatchId
-    from flykka.runtime.pipe import Pipe
+    from flykka.runtime.futures.pipe import Pipe
     from flykka.spark_bridge.attempt.services import Services
     from flykka.spark_bridge.stages.arrivals import Arrived
     from flykka.spark_bridge.stages.source_reader import SourceReader
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 class _OnLane:
     """A lane of the attempt's threads, for one piece of work."""
 
-    workers: Workers
+    workers: StageExecutor
     lane: Lane
     number: int
     what: str
@@ -97,7 +97,7 @@ class SparkEngine:
         origins = Origins()
         self._failures = AttemptFailures(services, self._chain, origins)
         self._functions = RichFunctions(self._chain, descriptor, self._scope, services.registry)
-        self._workers = Workers(self._scope)
+        self._workers = StageExecutor(self._scope)
         self.end: AttemptEnd = AttemptEnd(
             descriptor,
             self._scope,
@@ -284,7 +284,7 @@ class SparkEngine:
 
     def progress(self, at_least_ms: int = 0) -> tuple[WorkProgress, ...]:
         """How far that is which has been at work for so long. Blocks: Spark is asked where there is any."""
-        return look_at(self._scope, self._workers.at_work(), at_least_ms)
+        return read_progress(self._scope, self._workers.at_work(), at_least_ms)
 
     def cancel(self) -> None:
         """Let nothing new begin, and Python functions end."""

@@ -50,11 +50,11 @@ class AttemptFailures:
             return serialized(what, raised)  # It names its operator or its file by itself.
         path = unreadable_path(raised)
         if path is None:
-            known = self._origins.of(raised)
+            known = self._origins.operators_named_by(raised)
             return self._known(known, what, raised) if known else serialized(what, raised, self._lines(computing))
         # A file that no other operator reads is one of the source, whatever that says of its files.
         is_source = isinstance(self._chain.head.code, SourceCode)
-        readers = self._origins.reading(path) or ([head] if is_source else [])
+        readers = self._origins.readers_of(path) or ([head] if is_source else [])
         unreadable = unreadable_file(path, raised)
         return self._known(readers, what, unreadable) if readers else serialized(what, unreadable)
 

@@ -1,4 +1,4 @@
-"""What every attempt of one job uses together."""
+"""Services that all attempts of a job share."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """The session with our settings, the batches in it, the code of the application and what reads its sources, files.
+    """Session with our settings, batches in it, code of the application, readers of its sources, files.
 
-    `user_session` is the application's own, for its functions that are given a DataFrame to do with what they like.
+    `user_session` is the application's, for its functions that are given a DataFrame. `sessions` knows whether they
+    still run, and starts others where they do not.
 
-    `sessions` knows whether they still run, and begins others where they do not.
-
-    What is cancelled and has not returned after `cancellation_timeout_seconds` is not waited for any longer.
-    `job_name` is empty for a job that was never looked at before it ran.
+    Cancelled work is waited for `cancellation_timeout_seconds` at most. `job_name` is empty for a job that was not
+    inspected before it ran.
     """
 
     sessions: SparkSessions

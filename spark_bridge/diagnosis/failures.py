@@ -1,7 +1,7 @@
-"""Failures as text: what happened, in which operator, and the user's own line; the whole story in the stack trace.
+"""Failures as text: the error, the operator, and the user's line; the whole chain in the stack trace.
 
-A failure may have come a long way: raised by a function in a Python worker, wrapped by Spark's task, stage and job, and
-once more by the bridge to Python. Here the way is taken back to the first who spoke.
+A failure may be wrapped several times: raised by a function in a Python worker, wrapped by Spark's task, stage and job,
+and once more by the bridge to Python. Here it is unwrapped to the first error.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _LOST_TASK = re.compile(r"most recent failure: Lost task [^\n]*?\(TID \d+\) \([^
 
 
 def serialized(where: str, raised: BaseException, written: Sequence[UserLine] = ()) -> SerializedThrowable:
-    """`raised` as it is told; `where` says what was being done, unless the failure knows its operator itself.
+    """Turn `raised` into text; `where` names the work that failed, unless the failure knows its operator itself.
 
-    `written` is the line that wrote the operator down, told above the line that has raised; several are those of
-    operators one of which has failed, and are told as that where the line that has raised is not known.
+    `written` is the line that declares the operator, shown above the line that raised; several are those of operators
+    one of which has failed, and are shown as such where the line that raised is not known.
     """
     stack = "".join(traceback.format_exception(raised))
     if isinstance(raised, OperatorFailedError) and raised.__cause__ is not None:
@@ -37,7 +37,7 @@ def serialized(where: str, raised: BaseException, written: Sequence[UserLine] = 
         where, raised = str(raised), raised.__cause__
     try:
         name, text, line = _described(raised)
-    except Exception:  # noqa: BLE001 - the JVM that would say more is gone; that there was a failure must be told
+    except Exception:  # noqa: BLE001 - the JVM that knows more is gone; the failure must be reported
         name, text, line = type(raised).__name__, "and what it said is lost: it cannot be turned into text", None
     if name in OF_STORAGE:
         text = "; ".join([text, *getattr(raised, "__notes__", ())])
@@ -81,7 +81,7 @@ def _captured(raised: CapturedException) -> tuple[str, str, UserLine | None]:
 
 
 def _in_python(text: str) -> tuple[str, str, UserLine | None] | None:
-    """Type, text and line of what a Python function raised in a worker, as Spark tells it."""
+    """Find type, text and line of an exception of a Python worker in Spark's text."""
     begin = text.rfind("Traceback (most recent call last):")
     if begin < 0:
         return None
@@ -99,13 +99,13 @@ def _exit(code: str | None) -> str:
 
 
 def _of_spark(text: str) -> tuple[str, str] | None:
-    """A failure of Spark's own, wherever in its story it is told."""
+    """Find a failure of Spark itself, wherever it stands in the text."""
     reason = spark_reason(text)
     return None if reason is None else (reason.name, reason.text)
 
 
 def _of_task(text: str) -> tuple[str, str] | None:
-    """What a task has failed with, where Spark tells of its whole job."""
+    """Find the error of a task in the text of its failed job."""
     found = _LOST_TASK.search(text)
     return None if found is None else _java(found["cause"])
 

@@ -1,8 +1,8 @@
-"""Which operator of a chain an error of Spark's came from: by the expression, the function or the file that it names.
+"""The operator of a chain that an error of Spark came from: by the expression, the function or the file that it names.
 
-Spark computes all operators of a chain as one plan, so where an error rose says nothing of whose it is. But it
-remembers for an expression where in a query it was written (its query context), for a Python function its name, and for
-rows of a file the file; the plan of each operator's result has all of them.
+Spark computes all operators of a chain as one plan, so the place of an error does not name its operator. But Spark
+remembers for an expression its place in the query (its query context), for a Python function its name, and for rows of
+a file the file; the plan of each operator's result has all of them.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What an operator has made of the rows before it, slice by slice; the head of a chain has none before it.
+    """Result of an operator of the rows before it, slice by slice; the head of a chain has none before it.
 
-    Of `columns` the operator makes no rows: they are what it computes of rows that go on as they are.
+    With `columns` the operator makes no rows: it computes these of rows that go on as they are.
     """
 
     before: Slices
@@ -38,19 +38,19 @@ class Made:
     columns: Sequence[Column | str] = ()
 
     def marks(self) -> Counter[str]:
-        """The query contexts and Python functions of the operator. The plans of all slices have the same."""
+        """Return the query contexts and Python functions of the operator. The plans of all slices have the same."""
         rows = self.after[0].select(*self.columns) if self.columns else self.after[0]
         return _marks_of(rows) - (_marks_of(self.before[0]) if self.before else Counter())
 
     def files(self) -> set[str]:
-        """The files that the operator reads; of those of a source, which each slice has of its own, all."""
+        """Return the files that the operator reads; of a source, those of all slices."""
         before, after = self.before[:1], self.after[:1] if self.before else self.after
         files = _files_of(after) - _files_of(before)
         return {plain_path(unquote(file)) for file in files}
 
 
 class Origins:
-    """The last result of each operator of one attempt, to be asked when one of them has failed.
+    """The last result of each operator of an attempt, for the time when one of them fails.
 
     Safe to use for two stages at once: the expressions of an operator are the same in all of them.
     """
@@ -60,20 +60,20 @@ class Origins:
         self._lock = Lock()
 
     def note(self, uid: str, made: Made) -> None:
-        """The operator has made this; nothing is computed for that."""
+        """Keep the result of an operator; nothing is computed."""
         with self._lock:
             self._made[uid] = made
 
-    def of(self, raised: BaseException) -> list[str]:
-        """The uids of the operators that may have raised this, in the order of the chain; none where it says nothing.
+    def operators_named_by(self, raised: BaseException) -> list[str]:
+        """Return the uids of the operators that may have raised this, in the order of the chain; none if unknown.
 
         An error that names a function or an expression may fit several operators that use the same.
         """
         names = _named(raised)
         return [uid for uid, made in self._last() if names & made.marks().keys()] if names else []
 
-    def reading(self, path: str) -> list[str]:
-        """The uids of the operators that read the file at `path`."""
+    def readers_of(self, path: str) -> list[str]:
+        """Return the uids of the operators that read the file at `path`."""
         return [uid for uid, made in self._last() if path in made.files()]
 
     def _last(self) -> list[tuple[str, Made]]:
@@ -82,7 +82,7 @@ class Origins:
 
 
 def _named(raised: BaseException) -> set[str]:
-    """What an error says of the place that it came from."""
+    """Return the functions and query contexts that an error names."""
     names = {f"function {function}" for function in _functions_in(raised)}
     for throwable in throwables(raised):
         names |= {_context(each.summary()) for each in throwable.getQueryContext()}
@@ -90,7 +90,7 @@ def _named(raised: BaseException) -> set[str]:
 
 
 def _functions_in(raised: BaseException) -> list[str]:
-    """The function that Spark has called, where one has raised in a Python worker: the first of the user's frames."""
+    """Return the function that Spark called, where one raised in a Python worker: the first of the user's frames."""
     if not isinstance(raised, Py4JJavaError | CapturedException):
         return []
     frames = frames_of_user(str(raised))
@@ -98,7 +98,7 @@ def _functions_in(raised: BaseException) -> list[str]:
 
 
 def _marks_of(rows: DataFrame) -> Counter[str]:
-    """What the plan of these rows is made of: query contexts and Python functions, each as often as it is there."""
+    """Count the query contexts and Python functions in the plan of these rows."""
     marks: Counter[str] = Counter()
     plans = [rows._jdf.queryExecution().analyzed()]
     while plans:

@@ -1,4 +1,4 @@
-"""How far Spark is with what an attempt has at work. Looking blocks: each number is asked of the JVM."""
+"""Progress of Spark with the running work of an attempt. Reading it blocks: each number is asked of the JVM."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ if TYPE_CHECKING:
     from pyspark import StatusTracker
 
     from flykka.spark_bridge.attempt.scope import AttemptScope
-    from flykka.spark_bridge.attempt.workers import Work
+    from flykka.spark_bridge.attempt.stage_executor import Work
 
 
-def look_at(scope: AttemptScope, works: Iterable[Work], at_least_ms: int = 0) -> tuple[WorkProgress, ...]:
-    """What has been at work for at least so long, with the tasks of its Spark jobs.
+def read_progress(scope: AttemptScope, works: Iterable[Work], at_least_ms: int = 0) -> tuple[WorkProgress, ...]:
+    """Return the work that has run for at least `at_least_ms`, with the tasks of its Spark jobs.
 
-    Raises whatever Py4J raises where Spark is gone; Spark is not asked where there is no such work.
+    Raises as Py4J does where Spark is gone; Spark is not asked where there is no such work.
     """
-    looked_at = [work for work in works if _age_ms(work) >= at_least_ms]
-    if not looked_at:
+    old_enough = [work for work in works if _age_ms(work) >= at_least_ms]
+    if not old_enough:
         return ()
     tracker = scope.session.sparkContext.statusTracker()
-    return tuple(_progress(tracker, scope.job_group(work.piece), work) for work in looked_at)
+    return tuple(_progress(tracker, scope.job_group(work.piece), work) for work in old_enough)
 
 
 def _progress(tracker: StatusTracker, group: str, work: Work) -> WorkProgress:
     jobs = list(tracker.getJobIdsForGroup(group))
     infos = [info for job in jobs if (info := tracker.getJobInfo(job)) is not None]
-    # What a job does not need to do again, as it reads what a shuffle has left, has no stage that runs.
+    # A skipped stage, whose shuffle files are there, has no stage info.
     ids = sorted({stage for info in infos for stage in info.stageIds})
     stages = [stage for stage_id in ids if (stage := tracker.getStageInfo(stage_id)) is not None]
     return WorkProgress(

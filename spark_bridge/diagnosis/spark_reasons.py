@@ -1,7 +1,7 @@
-"""Spark's own failures: by what it says they are known, how they are called here, and whether a restart can mend them.
+"""Failures of Spark itself: the text that they are known by, their names here, and whether a restart can mend them.
 
-What a user's function has raised in a Python worker is no failure of Spark's, and is not looked for here. Whether the
-session still runs is asked of it, in `spark_sessions`, and not read in a text: everything fails in its own way then.
+An exception of a user's function in a Python worker is none of these. Whether the session still runs is asked of it, in
+`spark_sessions`, and not read in a text: every call fails in a different way then.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _WHY_EXITED = "a function has ended its process (os._exit), crashed in native co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkReason:
-    """A failure by its name and in words. `lost_rdd` is Spark's id of the materialised rows that are gone."""
+    """Failure by its name and in words. `lost_rdd` is Spark's id of the materialised rows that are gone."""
 
     name: str
     text: str
@@ -27,9 +27,9 @@ class SparkReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """A kind of failure: `mark` is in what Spark says of it; the text is told with the groups of `mark` filled in.
+    """Kind of failure: `mark` matches Spark's text; its groups are filled into our `text`.
 
-    Of a fatal one no restart makes anything better.
+    No restart mends a fatal one.
     """
 
     name: str
@@ -103,13 +103,13 @@ _KNOWN = (
 
 
 OF_STORAGE = frozenset(("DiskFullError", "StorageError"))
-"""The names of failures that are a matter of one place."""
+"""The names of failures of one storage."""
 FATAL = frozenset(known.name for known in _KNOWN if known.fatal)
 """The names of failures that no restart can mend."""
 
 
 def spark_reason(text: str) -> SparkReason | None:
-    """The failure of Spark that `text` tells of, which is all that it has said; None where it is none of its own."""
+    """Return the failure of Spark in `text`, its whole message; None where there is none."""
     for known in _KNOWN:
         found = known.mark.search(text)
         if found is not None:

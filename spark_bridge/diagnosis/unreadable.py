@@ -1,4 +1,4 @@
-"""What Spark says of a file that it cannot read: which one, and why.
+"""Errors of Spark about files that it cannot read: the file, and the reason.
 
 Spark names the file at the top of a chain of causes and the reason at its end.
 """
@@ -27,7 +27,7 @@ _LENIENT = " (with the option mode='PERMISSIVE' such records are read as nulls)"
 
 
 def unreadable_path(raised: BaseException) -> str | None:
-    """The file, where `raised` says that Spark could not read one."""
+    """Return the path of the file that Spark could not read, if `raised` is about one."""
     for throwable in throwables(raised):
         if _condition(throwable).startswith(_UNREADABLE):
             return plain_path(unquote(str(throwable.getMessageParameters().get("path"))))
@@ -35,19 +35,19 @@ def unreadable_path(raised: BaseException) -> str | None:
 
 
 def unreadable_file(path: str, raised: BaseException) -> UnreadableFileError:
-    """The error that names the file, of what Spark has raised."""
+    """Make the error that names the file, of one that Spark has raised."""
     unreadable = UnreadableFileError(f"cannot read {path}: {reason(raised)}")
     unreadable.__cause__ = raised
     return unreadable
 
 
 def plain_path(path: str) -> str:
-    """A path as users write it: a local one without `file:`."""
+    """Return a path as users write it: a local one without `file:`."""
     return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path
 
 
 def reason(raised: BaseException) -> str:
-    """Why Spark has refused, by the last cause that says something, in one line."""
+    """Return the reason of an error of Spark in one line: the last cause with a text."""
     causes = list(_causes(raised))
     said = [text for throwable in causes if (text := _said(throwable))]
     text = said[-1] if said else _plain(str(raised)) or type(raised).__name__
@@ -56,13 +56,13 @@ def reason(raised: BaseException) -> str:
 
 
 def _said(throwable: Any) -> str:
-    """What one cause says; a library's, which Spark has not put into words, with its type."""
+    """Return the text of a cause; of a library's exception, with its type."""
     text = _plain(str(throwable.getMessage() or ""))
     return f"{throwable.getClass().getSimpleName()}: {text}" if text and not _of_spark(throwable) else text
 
 
 def throwables(raised: BaseException) -> Iterator[Any]:
-    """What was thrown in the JVM, where `raised` came from there, and what caused it, in that order."""
+    """Iterate over Spark's exceptions in the JVM behind `raised`, each before its cause."""
     yield from (each for each in _causes(raised) if _of_spark(each))
 
 
@@ -89,9 +89,9 @@ def _condition(throwable: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without Spark's condition, SQL state and the lines that repeat a query or a file.
+    """Strip Spark's condition, SQL state and the lines that repeat a query or a file.
 
-    Spark quotes what it could not read, all of it, and that need not be text.
+    Spark quotes all that it could not read, and that need not be text.
     """
     lines = _SQL_STATE.sub("", _CONDITION.sub("", text)).splitlines()
     kept = [line.strip() for line in lines if line.strip() and not line.startswith(("==", "--", "CSV file:"))]

@@ -1,4 +1,4 @@
-"""Which files are the author's own, and not Python's, a library's, Spark's or ours. Known without Spark."""
+"""The files of the user, and not of Python, a library, Spark or flykka. Known without Spark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LIBRARIES = ("/site-packages/", "/dist-packages/", "/pyspark/", "/py4j/")
 
 
 def is_users(file: str) -> bool:
-    """Whether a file is the author's own: no library, nothing of Python, of Spark or of ours."""
+    """Tell whether a file is the user's: no library, nothing of Python, of Spark or of ours."""
     if file.startswith("<frozen"):
         return False
     if any(part in file for part in _LIBRARIES) or file.startswith((_STANDARD_LIBRARY, sys.base_prefix + "/lib/")):

@@ -1,4 +1,4 @@
-"""Which line of the user's own code a failure came from: the last one that belongs to no library."""
+"""The line of the user's code that a failure came from: the last one that belongs to no library."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FRAME = re.compile(r'\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<name>.+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserLine:
-    """A line, told as Python tells it in a traceback."""
+    """Line of a file, formatted as Python does in a traceback."""
 
     file: str
     line: int
@@ -35,7 +35,7 @@ class UserLine:
 
 
 def line_of(raised: BaseException) -> UserLine | None:
-    """Where in the user's code an exception of this process came from; None where it never was there."""
+    """Return the line of the user's code that raised an exception of this process; None where it was not there."""
     frames = (
         UserLine(file=frame.filename, line=frame.lineno or 0, function=frame.name, source=frame.line or "")
         for frame in traceback.extract_tb(raised.__traceback__)
@@ -44,12 +44,12 @@ def line_of(raised: BaseException) -> UserLine | None:
 
 
 def line_in_traceback(lines: list[str]) -> UserLine | None:
-    """The same in a traceback that is text."""
+    """Return the last line of the user's code in a traceback that is text."""
     return _last_of_user(_frames(lines))
 
 
 def frames_of_user(text: str) -> list[UserLine]:
-    """The lines of the last traceback in a text that are the user's own, the outermost first."""
+    """Return the lines of the user's code in the last traceback of a text, the outermost first."""
     begin = text.rfind("Traceback (most recent call last):")
     return [frame for frame in _frames(text[begin:].splitlines()) if is_users(frame.file)] if begin >= 0 else []
 
@@ -68,7 +68,7 @@ def _frames(lines: list[str]) -> Iterator[UserLine]:
 
 
 def line_in_query(raised: CapturedException) -> UserLine | None:
-    """Where a DataFrame operation that has failed was written, as Spark remembers it."""
+    """Return the line of a DataFrame operation that has failed, as Spark remembers it."""
     for context in raised.getQueryContext() or ():
         if context.contextType() is not QueryContextType.DataFrame:
             continue  # A piece of SQL has a text, and no line.
@@ -80,8 +80,4 @@ def line_in_query(raised: CapturedException) -> UserLine | None:
 
 
 def _last_of_user(frames: Iterable[UserLine]) -> UserLine | None:
-    last: UserLine | None = None
-    for frame in frames:
-        if is_users(frame.file):
-            last = frame
-    return last
+    return next((frame for frame in reversed([*frames]) if is_users(frame.file)), None)

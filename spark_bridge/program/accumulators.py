@@ -1,8 +1,8 @@
-"""What functions count for themselves, in the driver and on the executors, by Flink's names.
+"""Accumulators of functions, in the driver and on the executors, by Flink's names.
 
-Behind each is an accumulator of Spark's, so it may be used in whatever a function hands to Spark, a user-defined
-function or `mapInPandas`: what a Spark task adds is counted when that task has succeeded, and only then. A Spark task
-that has to run again after it succeeded, because its result was lost, adds again.
+Each uses an accumulator of Spark, so it may be used in any code that a function gives to Spark, a user-defined function
+or `mapInPandas`: the values that a Spark task adds count when that task has succeeded, and only then. A Spark task that
+has to run again after it succeeded, because its result was lost, adds again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ A = TypeVar("A", bound="Accumulator[Any]")
 
 
 class Accumulator(ABC, Generic[V]):
-    """Adds up what it is given. Made by the user, and registered in `open` with `RuntimeContext.add_accumulator`."""
+    """Base of accumulators. Made by the user, and registered in `open` with `RuntimeContext.add_accumulator`."""
 
     type: AccumulatorType
 
@@ -45,16 +45,16 @@ class Accumulator(ABC, Generic[V]):
 
     @abstractmethod
     def _register(self, context: SparkContext) -> None:
-        """Get an accumulator of Spark's."""
+        """Make the accumulator of Spark."""
 
     @abstractmethod
     def _snapshot(self, name: str) -> AccumulatorSnapshot:
-        """What was added so far, under this name."""
+        """Return the value so far, under this name."""
 
 
 class _IntAccumulator(Accumulator[int]):
     def get_local_value(self) -> int:
-        """What was added in this attempt so far. In the driver only."""
+        """Return the sum of this attempt so far. In the driver only."""
         return 0 if self._spark is None else int(self._spark.value)
 
     def _register(self, context: SparkContext) -> None:
@@ -65,24 +65,24 @@ class _IntAccumulator(Accumulator[int]):
 
 
 class IntCounter(_IntAccumulator):
-    """A sum of ints. Python's have no limit."""
+    """Sum of ints. Python's have no limit."""
 
     type = AccumulatorType.INT_COUNTER
 
 
 class LongCounter(_IntAccumulator):
-    """A sum of ints, for those who know it by this name."""
+    """Sum of ints, as `IntCounter`: Flink's name."""
 
     type = AccumulatorType.LONG_COUNTER
 
 
 class DoubleCounter(Accumulator[float]):
-    """A sum of floats."""
+    """Sum of floats."""
 
     type = AccumulatorType.DOUBLE_COUNTER
 
     def get_local_value(self) -> float:
-        """What was added in this attempt so far. In the driver only."""
+        """Return the sum of this attempt so far. In the driver only."""
         return 0.0 if self._spark is None else float(self._spark.value)
 
     def _register(self, context: SparkContext) -> None:
@@ -93,12 +93,12 @@ class DoubleCounter(Accumulator[float]):
 
 
 class Histogram(Accumulator[int]):
-    """How often each int was added."""
+    """Count of each int that was added."""
 
     type = AccumulatorType.HISTOGRAM
 
     def get_local_value(self) -> dict[int, int]:
-        """What was added in this attempt so far, by number. In the driver only."""
+        """Return the counts of this attempt so far, by number. In the driver only."""
         return {} if self._spark is None else dict(sorted(self._spark.value.items()))
 
     def _term(self, value: int) -> Counter[int]:
@@ -113,19 +113,19 @@ class Histogram(Accumulator[int]):
 
 
 class CountsParam:
-    """As an `AccumulatorParam`, tells Spark how counts are added up: rich functions are written without PySpark."""
+    """Adds up counts for Spark, as an `AccumulatorParam`: rich functions are written without PySpark."""
 
     def zero(self, value: Counter[int]) -> Counter[int]:
-        """No counts."""
+        """Return no counts."""
         return Counter()
 
     def addInPlace(self, value1: Counter[int], value2: Counter[int]) -> Counter[int]:
-        """The counts of both. A new object, for another thread may be reading the first."""
+        """Return the counts of both. A new object, for another thread may be reading the first."""
         return value1 + value2
 
 
 class AccumulatorRegistry:
-    """The accumulators of one attempt, by name (Flink's). Safe to use from any thread."""
+    """Accumulators of an attempt, by name (Flink's AccumulatorRegistry). Safe to use from any thread."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -146,12 +146,12 @@ class AccumulatorRegistry:
             self._accumulators[name] = accumulator
 
     def get(self, name: str) -> Accumulator[Any] | None:
-        """The accumulator of this name; None where there is none."""
+        """Return the accumulator of this name; None where there is none."""
         with self._lock:
             return self._accumulators.get(name)
 
     def get_or_add(self, name: str, kind: type[A], context: SparkContext) -> A:
-        """The accumulator of this name, which must be of this kind, or a new one.
+        """Return the accumulator of this name, which must be of this kind, or a new one.
 
         Raises:
             AccumulatorConflictError: it is of another kind.
@@ -168,7 +168,7 @@ class AccumulatorRegistry:
         return found
 
     def snapshot(self) -> tuple[AccumulatorSnapshot, ...]:
-        """All of them now."""
+        """Return the values of all accumulators."""
         with self._lock:
             accumulators = dict(self._accumulators)
         return tuple(accumulator._snapshot(name) for name, accumulator in accumulators.items())

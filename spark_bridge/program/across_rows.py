@@ -1,9 +1,9 @@
-"""Finds the operations that look at several rows together, in the plan that Spark has analyzed.
+"""Finds operations across several rows in the plan that Spark has analyzed.
 
-Rows come in batches, and where one ends is decided by how the input came in. So an aggregate, a sort or a
-`dropDuplicates` that is computed batch by batch holds for one batch only. Operations on other rows, such as those of a
-static DataFrame before it is joined, are the same for every batch: only the nodes between the stream's rows and the
-result count. Actions such as `rows.count()`, and Python code that is given a part of a batch, are not in the plan.
+Rows come in batches, whose ends depend on how the input came in. So an aggregate, a sort or a `dropDuplicates` that is
+computed batch by batch holds for one batch only. Operations on other rows, such as those of a static DataFrame before
+it is joined, are the same for every batch: only the nodes between the stream's rows and the result count. Actions such
+as `rows.count()`, and Python code that is given a part of a batch, are not in the plan.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from flykka.spark_bridge.program.expressions import elements
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True, slots=True)
 class AcrossRows:
-    """A kind of operation: what it does, with its names in Spark, and what a program of streams has instead."""
+    """Kind of operation: its effect, with its names in Spark, and its replacement in a program of streams."""
 
     does: str
     instead: str
@@ -76,14 +78,14 @@ _KEEPS_RIGHT = frozenset({"INNER", "CROSS", "RIGHT OUTER"})
 
 
 def across_rows(stream: DataFrame, made: DataFrame) -> tuple[AcrossRows, ...]:
-    """The operations across rows of `stream` that `made` was computed with, each once, the first to run first."""
+    """Return the operations across rows of `stream` that `made` was made with, each once, the first to run first."""
     walk = _Walk(stream._jdf.queryExecution().analyzed())
     walk.reads_stream(made._jdf.queryExecution().analyzed())
     return tuple(walk.found)
 
 
 class _Walk:
-    """Goes from a result down to the stream's rows, and notes what stands between."""
+    """Walks from a result down to the stream's rows, and notes the operations between."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -91,16 +93,16 @@ class _Walk:
         self.found: dict[AcrossRows, None] = {}
 
     def reads_stream(self, plan: Any) -> bool:
-        """Whether the plan reads rows of the stream."""
+        """Walk a plan; tell whether it reads rows of the stream."""
         # In a self-join Spark gives one of the sides new attributes: it has the same result, but is not equal.
         if plan.equals(self._stream) or plan.sameResult(self._stream):
             return True
         kind = str(plan.getClass().getSimpleName())
         if kind == "CTERelationRef":
-            # What it refers to was looked at before: the common tables of a query come first among its inputs.
+            # Its table was walked before: the common tables of a query come first among its inputs.
             return plan.cteId() in self._common_tables
-        inputs = [self.reads_stream(child) for child in _sequence(plan.children())]
-        asked = [self.reads_stream(subquery) for subquery in _sequence(plan.subqueries())]
+        inputs = [self.reads_stream(child) for child in elements(plan.children())]
+        asked = [self.reads_stream(subquery) for subquery in elements(plan.subqueries())]
         if any(inputs) and (found := _operation(kind, plan, inputs)) is not None:
             self.found[found] = None
         if any(asked):
@@ -112,7 +114,7 @@ class _Walk:
 
 
 def _operation(kind: str, plan: Any, inputs: list[bool]) -> AcrossRows | None:
-    """The operation across rows that a node of a plan is, if any; `inputs` say which of its inputs read the stream."""
+    """Return the operation across rows that a node is, if any; `inputs` tell which of them read the stream."""
     match kind:
         case "Sort":
             return SORTS if getattr(plan, "global")() else None
@@ -134,9 +136,5 @@ def _join(kind: str, left: bool, right: bool) -> AcrossRows | None:
 def _has_increasing_id(expressions: Any) -> bool:
     return any(
         each.getClass().getSimpleName() == "MonotonicallyIncreasingID" or _has_increasing_id(each.children())
-        for each in _sequence(expressions)
+        for each in elements(expressions)
     )
-
-
-def _sequence(scala: Any) -> list[Any]:
-    return [scala.apply(index) for index in range(scala.size())]

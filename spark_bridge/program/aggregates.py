@@ -160,7 +160,7 @@ def analyze(
     Raises:
         AnalysisException: a key or an aggregate does not fit the columns of the prototype.
     """
-    aggregation = Aggregation.of(prototype, keys, aggregates)
+    aggregation = Aggregation.analyze(prototype, keys, aggregates)
     key_columns = ", ".join(_ddl(*key) for key in zip(aggregation.key_names, aggregation.key_types, strict=True))
     taken = aggregation.take_apart(key_name=_key, row_count=ROWS)
     if taken is None:

@@ -24,14 +24,14 @@ _SUBQUERIES = ("ScalarSubquery", "Exists", "ListQuery", "InSubquery")
 
 
 class PartFunction(StrEnum):
-    """How two parts become one."""
+    """The function that merges two parts."""
 
     SUM = "sum"
     MIN = "min"
     MAX = "max"
 
     def merge(self, parts: Column) -> Column:
-        """The aggregate that merges a column of parts."""
+        """Return the aggregate that merges a column of parts."""
         match self:
             case PartFunction.SUM:
                 return F.sum(parts)
@@ -43,7 +43,7 @@ class PartFunction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenApart:
-    """Parts as (name, aggregate of rows, how they merge, type), and the results as expressions over keys and parts."""
+    """Parts as (name, aggregate of rows, merging function, type), and results as expressions over keys and parts."""
 
     parts: tuple[tuple[str, Column, PartFunction, DataType], ...]
     results: tuple[Column, ...]
@@ -54,19 +54,19 @@ class _Whole(Exception):
 
 
 class Aggregation:
-    """The plan that Spark made of a grouping and its aggregates."""
+    """Plan that Spark made of a grouping and its aggregates."""
 
     def __init__(self, prototype: DataFrame, plan: Any, keys: int) -> None:
         context = prototype.sparkSession.sparkContext
         assert context._jvm is not None
         self._jvm = context._jvm
-        named = list(_elements(plan.aggregateExpressions()))
+        named = list(elements(plan.aggregateExpressions()))
         self._keys, self._aggregates = named[:keys], named[keys:]
         self._parts: dict[str, tuple[str, Column, PartFunction, DataType]] = {}
 
     @classmethod
-    def of(cls, prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]) -> Aggregation:
-        """The analyzed aggregation of `prototype`."""
+    def analyze(cls, prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]) -> Aggregation:
+        """Have Spark analyze the aggregation of `prototype`."""
         grouped = prototype.groupBy(*keys).agg(*aggregates)
         return cls(prototype, grouped._jdf.queryExecution().analyzed(), len(keys))
 
@@ -81,20 +81,20 @@ class Aggregation:
         return tuple(_type(key) for key in self._keys)
 
     def needed_columns(self) -> tuple[str, ...]:
-        """The columns that keys and aggregates read, each once."""
+        """Return the columns that keys and aggregates read, each once."""
         names: dict[str, None] = {}
         for expression in (*self._keys, *self._aggregates):
-            for attribute in _elements(expression.references().toSeq()):
+            for attribute in elements(expression.references().toSeq()):
                 names.setdefault(str(attribute.name()))
         return tuple(names)
 
     def take_apart(self, key_name: Callable[[int], str], row_count: str) -> TakenApart | None:
-        """The aggregates as parts and results; None where they must be computed from the rows at once.
+        """Split the aggregates into parts and results; None where they must be computed from all rows at once.
 
         Results find the keys under `key_name(place)` and the number of rows under `row_count`.
         """
         self._row_count = row_count
-        # A key that is a column of its own may stand beside the aggregates of a result expression.
+        # A key that is a column may stand beside the aggregates of a result expression.
         places = {
             int(key.exprId().id()): key_name(place)
             for place, key in enumerate(self._keys)
@@ -125,7 +125,7 @@ class Aggregation:
         return self._column(self._rebuilt(value, replace)).alias(str(aggregate.name()))
 
     def _evaluated(self, aggregate: Any) -> Column:
-        """The value of one aggregate function, as an expression over parts that are noted on the way."""
+        """Return the value of an aggregate function as an expression over its parts, which are added."""
         if aggregate.isDistinct() or aggregate.filter().isDefined():
             raise _Whole
         function = aggregate.aggregateFunction()
@@ -146,13 +146,13 @@ class Aggregation:
                 raise _Whole
 
     def _exact(self, mode: Any, result: DataType) -> bool:
-        """Whether a sum of sums fails, or turns into null, where the sum of the rows does."""
+        """Tell whether a sum of sums fails, or becomes null, where the sum of the rows does."""
         return str(mode.toString()) == "ANSI" or (
             str(mode.toString()) == "LEGACY" and not isinstance(result, DecimalType)
         )
 
     def _average(self, average: Any) -> Column:
-        sum_buffer, count_buffer = _elements(average.aggBufferAttributes())
+        sum_buffer, count_buffer = elements(average.aggBufferAttributes())
         sum_type = _type(sum_buffer)
         if not isinstance(sum_type, DoubleType | DecimalType):
             raise _Whole
@@ -172,13 +172,13 @@ class Aggregation:
         return self._column(self._rebuilt(average.evaluateExpression(), replace))
 
     def _own_part(self, function: Any, merge: PartFunction) -> Column:
-        """The value of an aggregate that is its own only part."""
+        """Return the value of an aggregate that is its only part itself."""
         of_rows = self._column(self._over_rows(function).toAggregateExpression())
-        arguments = ", ".join(str(child.canonicalized().toString()) for child in _elements(function.children()))
+        arguments = ", ".join(str(child.canonicalized().toString()) for child in elements(function.children()))
         return F.col(self._part(f"{_kind(function)}({arguments})", of_rows, merge, _type(function)))
 
     def _part(self, identity: str, partial: Column, merge: PartFunction, data_type: DataType) -> str:
-        """The name of a part; one that is there already serves twice."""
+        """Return the name of a part, adding it unless it is there already."""
         if identity not in self._parts:
             self._parts[identity] = (f"__part_{len(self._parts)}", partial, merge, data_type)
         return self._parts[identity][0]
@@ -195,7 +195,7 @@ class Aggregation:
         replaced = replace(expression)
         if replaced is not None:
             return replaced
-        children = list(_elements(expression.children()))
+        children = list(elements(expression.children()))
         if not children:
             return expression
         rebuilt = [self._rebuilt(child, replace) for child in children]
@@ -213,18 +213,19 @@ class Aggregation:
 
 
 def _summand(sum_type: DoubleType | DecimalType) -> DataType:
-    """The type to sum in so that the sum has `sum_type`: Spark adds ten digits to a decimal, up to its widest."""
+    """Return the type whose sum has `sum_type`: Spark adds ten digits to a decimal, up to its widest."""
     if isinstance(sum_type, DoubleType):
         return sum_type
     return DecimalType(max(1, sum_type.precision - 10), sum_type.scale)
 
 
 def _counts_rows(count: Any) -> bool:
-    """Whether a count counts every row: its arguments are constants that are not null."""
-    return all(_kind(child) == "Literal" and child.value() is not None for child in _elements(count.children()))
+    """Tell whether a count counts every row: its arguments are constants that are not null."""
+    return all(_kind(child) == "Literal" and child.value() is not None for child in elements(count.children()))
 
 
-def _elements(sequence: Any) -> Iterator[Any]:
+def elements(sequence: Any) -> Iterator[Any]:
+    """Iterate over a Scala sequence."""
     iterator = sequence.iterator()
     while iterator.hasNext():
         yield iterator.next()

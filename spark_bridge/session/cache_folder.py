@@ -1,4 +1,4 @@
-"""The user's folder for what flykka keeps between runs and can make again."""
+"""The user's folder for files that flykka keeps between runs and can make again."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 FOLDER_VARIABLE = "FLYKKA_CACHE_DIR"
-"""Names the folder where it is not to be the user's own for what may be removed at any time."""
+"""The environment variable that names another folder than the user's cache."""
 
 
 def cache_folder() -> Path:
-    """`$FLYKKA_CACHE_DIR`, else `flykka` below `$XDG_CACHE_HOME` or `~/.cache`; it need not be there."""
+    """Return `$FLYKKA_CACHE_DIR`, else `flykka` below `$XDG_CACHE_HOME` or `~/.cache`; it need not be there."""
     if named := os.environ.get(FOLDER_VARIABLE):
         return Path(named)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "flykka")

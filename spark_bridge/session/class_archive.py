@@ -17,11 +17,11 @@ from pyspark.find_spark_home import _find_spark_home
 from flykka.spark_bridge.session.cache_folder import cache_folder
 
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
-"""An archive that does not fit is no matter for the user's terminal."""
+"""Keeps the JVM from writing about an archive that does not fit."""
 
 
 def class_archive() -> Path | None:
-    """The place of the archive for the Java and the Spark that a session here would start; None where there is no Java.
+    """Return the path of the archive for the Java and the Spark that a session here would start; None without a Java.
 
     The file need not exist.
     """
@@ -36,11 +36,11 @@ def class_archive() -> Path | None:
 
 
 def reading_options() -> str:
-    """The options of a JVM that maps the archive; empty where there is none."""
+    """Return the options of a JVM that maps the archive; empty where there is none."""
     archive = class_archive()
     return f"-XX:SharedArchiveFile={archive} {_QUIET}" if archive is not None and archive.exists() else ""
 
 
 def recording_options(file: Path) -> str:
-    """The options of a JVM that writes the classes which it has loaded to `file` when it exits."""
+    """Return the options of a JVM that writes the classes which it has loaded to `file` when it exits."""
     return f"-XX:ArchiveClassesAtExit={file} {_QUIET}"

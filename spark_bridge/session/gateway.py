@@ -1,9 +1,9 @@
 """The JVM behind a Spark session that flykka starts.
 
-It gets a session, and so a process group, of its own, and takes no notice of SIGTERM. A signal to the driver's group,
-as Ctrl-C, `timeout` and `kill -TERM -PGID` send it, or to every process of a service, asks for a stop with a last
-checkpoint, which the JVM is needed for. It ends with the driver all the same, however that ends: its standard input is
-a pipe from there, and PySpark's gateway exits when that closes.
+It runs in another process group than the driver, and ignores SIGTERM. A signal to the driver's group, as Ctrl-C,
+`timeout` and `kill -TERM -PGID` send it, or to every process of a service, asks for a stop with a last checkpoint, for
+which the JVM is needed. It ends with the driver all the same, however that ends: its standard input is a pipe from
+there, and PySpark's gateway exits when that closes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STDERR = 2
 _LAST_WORDS_SECONDS = 5.0
 
 _INCUBATOR = re.compile(rb"^WARNING: Using incubator modules: .*\n", re.MULTILINE)
-"""A JVM says so of a module that Spark's launcher asks for, before any option can keep it quiet. It means nothing."""
+"""Warning about a module that Spark's launcher asks for, printed before any option can suppress it. It is harmless."""
 
 
 def ensure_gateway(conf: SparkConf) -> None:
@@ -57,7 +57,7 @@ def _launched(conf: SparkConf) -> JavaGateway:
         gateway = launch_gateway(conf, options)  # type: ignore[no-untyped-call] # PySpark's
     except BaseException:
         os.close(writing)
-        # Why there is no JVM is to be read before the error that says so.
+        # The reason is printed before the error.
         stderr.join(_LAST_WORDS_SECONDS)
         raise
     os.close(writing)
@@ -71,14 +71,14 @@ def _ignore_sigterm(gateway: JavaGateway) -> None:
     try:
         misc.Signal.handle(misc.Signal("TERM"), misc.SignalHandler.SIG_IGN)
     except Py4JJavaError as refused:
-        # A user who gives it -Xrs wants it to end as any process.
+        # With -Xrs the user wants it to end as any process.
         logger.info("the JVM of Spark ends at a SIGTERM: %s", refused)
 
 
 def _forward(reading: int) -> None:
-    """Write on our stderr what the JVM writes on its own, until it ends."""
+    """Copy the JVM's stderr to ours, until it ends."""
     while written := os.read(reading, 65_536):
-        # Where nobody can read it any more the JVM is not to wait for us.
+        # Where our stderr is closed, the JVM must not block.
         with suppress(OSError):
             os.write(_STDERR, _INCUBATOR.sub(b"", written))
     os.close(reading)

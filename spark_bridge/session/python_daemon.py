@@ -1,9 +1,9 @@
 """Spark's daemon of Python workers, whose workers end with the attempt they work for.
 
-When a job is cancelled, Spark looks after two seconds whether a Python worker is still at it, and kills it some time
-later: till then a function that sleeps or computes runs on, with all it does to the world, and occupies a core. Here a
-thread of each worker looks five times a second whether the attempt is cancelled, which the driver says by an empty file
-named after it, and ends the process. Driver and workers must share a file system: a local master has it.
+When a job is cancelled, Spark checks after two seconds whether a Python worker is still busy, and kills it some time
+later: until then a function that sleeps or computes runs on, with all its side effects, and occupies a core. Here a
+thread of each worker checks five times a second whether the attempt is cancelled, which the driver marks by an empty
+file named after it, and ends the process. Driver and workers must share a file system, as they do at a local master.
 
 Started by Spark as `python -m flykka.spark_bridge.session.python_daemon` (`spark.python.daemon.module`).
 """
@@ -27,10 +27,10 @@ _LOOK_SECONDS = 0.2
 
 
 def end_with_attempt(folder: Path) -> None:
-    """Look again and again, and end this process without another word when the attempt in hand is cancelled."""
+    """Poll, and end this process at once when the attempt of its task is cancelled."""
     pause = Event()
     while not pause.wait(_LOOK_SECONDS):
-        # A worker is used again for other tasks: which one it is at is looked up every time.
+        # A worker is used again for other tasks: the current one is looked up every time.
         task = TaskContext.get()
         attempt = None if task is None else task.getLocalProperty(ATTEMPT_PROPERTY)
         if attempt is not None and (folder / attempt).exists():

@@ -1,7 +1,7 @@
 """The Spark session: made for the application, or adopted from it.
 
-A session of the user's is left as it was found. What our plans need is set on a clone of it (one SparkContext, the
-same catalog and temporary views, settings of its own), which `engine_session` makes.
+A session of the user's is left as it was found. The settings of our plans are set on a clone of it (the same
+SparkContext, catalog and temporary views, other settings), which `engine_session` makes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Self
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
@@ -28,7 +29,6 @@ from pyspark.sql import SparkSession
 from flykka.spark_bridge.errors import SessionError
 from flykka.spark_bridge.session import python_daemon
 from flykka.spark_bridge.session.class_archive import reading_options
-from flykka.spark_bridge.session.deferred_interrupts import DeferredInterrupts
 from flykka.spark_bridge.session.gateway import ensure_gateway
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.spark_bridge")
 
 _NEW_CONTEXT = {
-    # One long stage must not starve the others: every attempt has a pool of its own.
+    # One long stage must not starve the others: every attempt has its own pool.
     "spark.scheduler.mode": "FAIR",
-    # Our tasks take some milliseconds: Spark would let one wait three seconds for the executor that has its rows.
+    # Our tasks take some milliseconds: Spark would have one wait three seconds for the executor that has its rows.
     "spark.locality.wait": "100ms",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -54,16 +54,16 @@ CANCELLED_FOLDER = f"spark.executorEnv.{python_daemon.FOLDER_VARIABLE}"
 _OF_ONE_CONTEXT = frozenset(
     ("spark.app.id", "spark.app.startTime", "spark.app.submitTime", "spark.driver.port", "spark.executor.id")
 )
-"""What a context adds to its settings itself: the next one has others."""
+"""Settings that a context adds itself: the next one has others."""
 
 _ENGINE = {
     # Our plans are small and many: planning them again while they run costs more than it gains.
     "spark.sql.adaptive.enabled": "false",
-    # Slices that are planned side by side stay partitions of their own: Spark would run two of one partition as one.
+    # Slices that are planned side by side stay separate partitions: Spark would run two of one partition as one.
     "spark.sql.unionOutputPartitioning": "false",
     # Shuffle files outlive the rows of a batch otherwise.
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
-    # Event times go into files as integers: exact, and with statistics that say what a file holds.
+    # Event times go into files as integers: exact, and with statistics of a file's range.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 
@@ -71,7 +71,7 @@ _ENGINE = {
 _PARTITIONS = {
     # Spark's defaults are meant for terabytes; more tasks than cores only cost here.
     "spark.sql.shuffle.partitions": 200,
-    # Where many paths are read, a job looks at them first, each in a task of its own: that took longer than reading.
+    # Where many paths are read, a job lists them first, each in a task: that took longer than reading.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": 10_000,
 }
 """Numbers of partitions, by Spark's setting and with its default: never more than there are cores."""
@@ -80,7 +80,7 @@ _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """The quick compiler alone, and a garbage collector without threads: a second sooner of five."""
 
 _ON_ONE_MACHINE = {
-    # And the driver looks at a hundred local files in less time than it takes to start that job.
+    # The driver lists a hundred local files in less time than it takes to start that job.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": str(2**31 - 1),
 }
 
@@ -92,7 +92,7 @@ def spark_session(
     *,
     short_lived: bool = False,
 ) -> SparkSession:
-    """The active session, or a new one with `config` over our own settings.
+    """Return the active session, or a new one with `config` over our own settings.
 
     The JVM of a `short_lived` one starts sooner, and computes more slowly.
 
@@ -101,9 +101,9 @@ def spark_session(
     """
     if SparkContext._active_spark_context is not None:
         _spare_jobs_from_interrupts()
-        # Without a setting of ours: they would be applied to the session that is there.
+        # Without our settings: they would be applied to the user's session.
         return SparkSession.builder.getOrCreate()
-    # Workers would start the first python3 on PATH, which need not have what the application imports.
+    # Workers would start the first python3 on PATH, which need not have the imports of the application.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log_options = _log_options()
     settings = {
@@ -111,7 +111,7 @@ def spark_session(
         "spark.app.name": app_name,
         **_NEW_CONTEXT,
         **_local_settings(master),
-        # Spark reads the default options before the extra ones: what a user says in these stays, and wins.
+        # Spark reads the default options before the extra ones: those of a user win.
         "spark.driver.defaultJavaOptions": " ".join((log_options, reading_options(), _SHORT_LIVED * short_lived)),
         **(config or {}),
     }
@@ -123,29 +123,29 @@ def spark_session(
             conf = SparkConf().setAll(list(settings.items()))
             ensure_gateway(conf)
             SparkContext.getOrCreate(conf)
-            # The context has installed its own handler, and the session takes another second.
+            # The context has installed its handler, and the session takes another second.
             interrupts.defer()
             session = builder.getOrCreate()
         except Exception as failed:
             raise SessionError(f"no Spark session at {master}: {failed}") from failed
     if log_options:
-        # Options are for a JVM that starts: this one may have been there before.
+        # Options are for a JVM that starts: this one may have run before.
         session.sparkContext.setLogLevel("ERROR")
-        # PySpark writes a line of JSON about each query that fails; what fails in a job is told with the job.
+        # PySpark writes a line of JSON about each query that fails; failures of a job are reported with it.
         for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     return session
 
 
 def restarted_session(settings: Mapping[str, str]) -> SparkSession:
-    """A session with the settings of one that was stopped, in the same JVM.
+    """Start a session with the settings of one that was stopped, in the same JVM.
 
     Raises:
         SessionError: no session can be started.
     """
     stopped = SparkContext._active_spark_context
     if stopped is not None:
-        # It was stopped on the JVM's side, and PySpark has not heard of it.
+        # It was stopped on the JVM's side only.
         stopped.stop()
     kept = {key: text for key, text in settings.items() if key not in _OF_ONE_CONTEXT}
     try:
@@ -156,7 +156,7 @@ def restarted_session(settings: Mapping[str, str]) -> SparkSession:
 
 
 def stop_session(session: SparkSession) -> None:
-    """Stop a session; where its JVM is gone there is nothing to stop."""
+    """Stop a session, unless its JVM is gone."""
     try:
         with warnings.catch_warnings():
             # PySpark's own, for a JVM that is gone.
@@ -167,18 +167,18 @@ def stop_session(session: SparkSession) -> None:
 
 
 def session_is_there() -> bool:
-    """Whether `spark_session` would adopt a session rather than start one."""
+    """Tell whether `spark_session` would adopt a session rather than start one."""
     return SparkContext._active_spark_context is not None
 
 
 def jobs_run() -> int:
-    """How many Spark jobs without a job group have been run in this process, as far as Spark remembers them."""
+    """Count the Spark jobs without a job group that were run in this process, as far as Spark remembers them."""
     context = SparkContext._active_spark_context
     return 0 if context is None else len(context.statusTracker().getJobIdsForGroup(None))
 
 
 def engine_session(session: SparkSession) -> SparkSession:
-    """A session beside the user's, with the settings that our plans need.
+    """Make a session beside the user's, with the settings that our plans need.
 
     Raises:
         SessionError: the session is one of Spark Connect, or its context is stopped.
@@ -202,7 +202,7 @@ def _local_settings(master: str) -> dict[str, str]:
         return {}
     settings = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     if _workers_find_flykka():
-        # On other machines nobody knows what the workers can import.
+        # On other machines the imports of the workers are unknown.
         settings["spark.python.daemon.module"] = python_daemon.__name__
         settings[CANCELLED_FOLDER] = folder = mkdtemp(prefix="flykka-cancelled-")
         atexit.register(rmtree, folder, ignore_errors=True)
@@ -210,7 +210,7 @@ def _local_settings(master: str) -> dict[str, str]:
 
 
 def _log_options() -> str:
-    """No option where Spark's own configuration folder says how it logs: then that is the user's matter."""
+    """Return the option of our log settings; none where the user's configuration folder of Spark has some."""
     folder = os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf")
     if Path(folder, "log4j2.properties").exists():
         return ""
@@ -218,7 +218,7 @@ def _log_options() -> str:
 
 
 def _workers_find_flykka() -> bool:
-    """Whether a fresh interpreter finds this package: it is installed, or on PYTHONPATH."""
+    """Tell whether a new interpreter finds this package: it is installed, or on PYTHONPATH."""
     try:
         distribution("flykka")
     except PackageNotFoundError:
@@ -229,9 +229,42 @@ def _workers_find_flykka() -> bool:
 
 
 def _spare_jobs_from_interrupts() -> None:
-    """Take away the handler of SIGINT that the SparkContext of a user's session has installed, if it is still there."""
+    """Remove the handler of SIGINT that the SparkContext of a user's session has installed, if it is still there."""
     if threading.current_thread() is threading.main_thread():
         handler = signal.getsignal(signal.SIGINT)
         if getattr(handler, "__module__", None) == SparkContext.__module__:
-            # What is interrupted is interrupted as without Spark. What the handler replaced nobody can say.
+            # An interrupt acts as without Spark. The handler that it replaced is unknown.
             signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class DeferredInterrupts:
+    """Defers Ctrl-C while Spark starts, and restores the handler: SparkContext installs one that cancels all its jobs.
+
+    An interrupted notebook cell would cancel all background stages with it. Only the main thread may set handlers, and
+    only there SparkContext does. Meanwhile an interrupt waits: Py4J would print pages about it, and leave half a
+    context behind. A second one does not wait.
+    """
+
+    def __enter__(self) -> Self:
+        self._handler = signal.getsignal(signal.SIGINT)
+        self._keeps = threading.current_thread() is threading.main_thread() and self._handler is not None
+        self._interrupts = 0
+        self.defer()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
+        if not self._keeps:
+            return
+        signal.signal(signal.SIGINT, self._handler)
+        if self._interrupts and kind is None:
+            signal.raise_signal(signal.SIGINT)
+
+    def defer(self) -> None:
+        """Defer the first interrupt to the end of the `with`, unless interrupts are ignored anyway."""
+        if self._keeps:
+            signal.signal(signal.SIGINT, signal.SIG_IGN if self._handler is signal.SIG_IGN else self._on_interrupt)
+
+    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
+        self._interrupts += 1
+        if self._interrupts > 1:
+            raise KeyboardInterrupt

@@ -1,10 +1,10 @@
 """The Spark session that a data plane works with, as long as it runs; and another one where it was stopped.
 
-A session that flykka has started is started anew, with the same settings: rows that lay in the old one are gone, and
-jobs go on from their checkpoints. One of the user's own is not ours to start. Where the JVM itself is gone nothing can
-be started: Columns and functions of the program lay in it.
+A session that flykka has started is started again, with the same settings: rows of the old one are lost, and jobs go on
+from their checkpoints. A session of the user's is not restarted. Where the JVM itself is gone no session can be
+started: Columns and functions of the program were in it.
 
-A stopped session is noticed by who works with it, and the new one is made by the thread that has noticed.
+A thread that works with a stopped session notices it, and starts the new one.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _JVM_GONE = (
 
 
 class SessionState(Enum):
-    """Whether a session can run anything."""
+    """State of a session and its JVM."""
 
     RUNNING = auto()
     STOPPED = auto()
     GONE = auto()
-    """With its JVM."""
+    """Gone with its JVM."""
 
 
 def state_of(session: SparkSession) -> SessionState:
-    """Ask the JVM, which answers at once or is not there."""
+    """Return the state of a session; the JVM answers at once or is gone."""
     context = session.sparkContext
     try:
         if SparkContext._gateway is None:
@@ -62,10 +62,10 @@ def state_of(session: SparkSession) -> SessionState:
 
 
 class SparkSessions:
-    """The application's session of now. Safe to use from any thread."""
+    """The application's current session. Safe to use from any thread."""
 
     def __init__(self, session: SparkSession, *, owned: bool) -> None:
-        """`owned`: flykka has started it, and may start another one in its place."""
+        """Wrap a session; an `owned` one was started by flykka, which may start another one in its place."""
         self._lock = Lock()
         self._current = session
         self._owned = owned
@@ -73,18 +73,18 @@ class SparkSessions:
 
     @property
     def current(self) -> SparkSession:
-        """The session of now, whether it runs or not."""
+        """The current session, whether it runs or not."""
         return self._current
 
     def is_lost(self, session: SparkSession) -> bool:
-        """Whether a session that work was begun with cannot run any more."""
+        """Tell whether a session that work was started with does not run any more."""
         return state_of(session) is not SessionState.RUNNING
 
     def ensure_running(self) -> None:
-        """Begin another session where that of now was stopped. May take a second.
+        """Start another session where the current one was stopped. May take a second.
 
         Raises:
-            SessionError: it is not ours to begin, or none can be started.
+            SessionError: it is the user's, or none can be started.
         """
         match state_of(self._current):
             case SessionState.RUNNING:
@@ -94,10 +94,10 @@ class SparkSessions:
             case SessionState.STOPPED if not self._owned:
                 raise SessionError("the Spark session was stopped; it is the program's own: make another environment")
             case SessionState.STOPPED:
-                self._begin_anew()
+                self._restart()
 
     def explain(self, session: SparkSession, cause: SerializedThrowable) -> SerializedThrowable:
-        """`cause` of what has failed in `session`, or that this is stopped or gone. May begin another one."""
+        """Return `cause` of a failure in `session`, or that this is stopped or gone. May start another one."""
         match state_of(session):
             case SessionState.RUNNING:
                 return cause
@@ -108,12 +108,12 @@ class SparkSessions:
                 return _instead(cause, _STOPPED_NAME, text, fatal=True)
             case SessionState.STOPPED:
                 try:
-                    self._begin_anew()
+                    self._restart()
                 except SessionError as refused:
                     return _instead(cause, _STOPPED_NAME, f"{_STOPPED}, and no other one starts: {refused}", fatal=True)
                 return _instead(cause, _STOPPED_NAME, f"{_STOPPED}; another one was started in its place", fatal=False)
 
-    def _begin_anew(self) -> None:
+    def _restart(self) -> None:
         with self._lock:
             if self.is_lost(self._current):
                 self._current = restarted_session(self._settings)
@@ -121,6 +121,6 @@ class SparkSessions:
 
 
 def _instead(cause: SerializedThrowable, name: str, text: str, *, fatal: bool) -> SerializedThrowable:
-    """The failure that explains another one, whose text goes into the stack."""
+    """Make the failure that explains another one, whose text goes into the stack."""
     stack = f"{text}\n\nWhat was noticed of it:\n{cause.type_name}: {cause.message}\n{cause.stack_trace}"
     return replace(cause, type_name=name, message=text, stack_trace=stack, suppress_restarts=fatal)

@@ -13,7 +13,7 @@ import pytest
 import flykka.runtime
 from flykka.runtime import Actor, ActorContext, Props
 from flykka.runtime.testing import SeededSystem
-from flykka.runtime.timers import Timers
+from flykka.runtime.time.timers import Timers
 from tests.house.sources import HOUSE
 
 PAGES = [HOUSE / "docs" / name for name in ("kernel.md", "coming_from_pykka_and_akka.md")]

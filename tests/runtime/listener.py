@@ -6,7 +6,7 @@ from flykka.messages.wire.markers import ControlMessage
 from flykka.messages.wire.message import Message, message
 from flykka.runtime.actor import Actor
 from flykka.runtime.events import DeadLetter
-from flykka.runtime.mailboxes.message_queue import MailboxType
+from flykka.runtime.mailbox.message_queue import MailboxType
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem

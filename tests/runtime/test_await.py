@@ -13,7 +13,7 @@ from flykka.messages.wire.ref import Ref
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import FutureCancelledError
 from flykka.runtime.events import DeadLetter
-from flykka.runtime.future import Future
+from flykka.runtime.futures.future import Future
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem

@@ -10,7 +10,7 @@ import pytest
 from flykka.messages.monitoring.blocking_work import BlockingWork
 from flykka.messages.wire.message import Message, message
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.envelope import Envelope
+from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import Send, Stop

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import pytest
 
 from flykka.runtime.errors import AskFailedError, AskTimeoutError
-from flykka.runtime.future import Future
+from flykka.runtime.futures.future import Future
 
 
 def test_only_the_first_result_counts() -> None:
@@ -41,7 +41,7 @@ def test_an_interrupt_that_does_not_wake_the_main_thread_is_heard_all_the_same()
     heard = threading.Event()
 
     def interrupt() -> None:
-        while not sys._current_frames()[main].f_code.co_filename.endswith("interruptible.py"):
+        while sys._current_frames()[main].f_code.co_name != "_acquire":
             os.sched_yield()
         # A signal for this thread leaves the other one asleep, as one does that comes just before it sleeps.
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)

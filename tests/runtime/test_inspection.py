@@ -6,12 +6,12 @@ import threading
 
 from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
-from flykka.runtime.backoff import Backoff
-from flykka.runtime.inspection import ActorSnapshot
+from flykka.runtime.inspection.snapshot import ActorSnapshot
 from flykka.runtime.props import Props
 from flykka.runtime.supervision import OneForOne
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.time.backoff import Backoff
 from tests.runtime.players import fails, player, replies, says
 
 

@@ -20,7 +20,7 @@ from flykka.runtime.errors import (
     WaitInTurnError,
 )
 from flykka.runtime.events import ActorFailed
-from flykka.runtime.future import Future
+from flykka.runtime.futures.future import Future
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.signals import ReceiveTimeout

@@ -14,11 +14,10 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.dispatch.pool import SharedPool
 from flykka.runtime.errors import ActorDeadError, AskFailedError, MailboxOverflowError
 from flykka.runtime.events import ActorFailed, DeadLetter
-from flykka.runtime.future import Future
-from flykka.runtime.mailboxes.bounded import BoundedMailbox
-from flykka.runtime.mailboxes.control_aware import ControlAwareMailbox
-from flykka.runtime.mailboxes.message_queue import MailboxType, UnboundedMailbox
-from flykka.runtime.mailboxes.priority import StablePriorityMailbox
+from flykka.runtime.futures.future import Future
+from flykka.runtime.mailbox.bounded import BoundedMailbox
+from flykka.runtime.mailbox.message_queue import ControlAwareMailbox, MailboxType, UnboundedMailbox
+from flykka.runtime.mailbox.priority import StablePriorityMailbox
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem

@@ -15,9 +15,9 @@ from pykka import ActorRegistry
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
-from flykka.runtime import registry
+from flykka.runtime.cell import registry
 from flykka.runtime.dispatch.pool import SharedPool
-from flykka.runtime.envelope import Envelope
+from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.props import Props
 from flykka.runtime.recording import Effect, Recorder
 from flykka.runtime.system import ActorSystem

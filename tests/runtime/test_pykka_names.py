@@ -18,7 +18,7 @@ from flykka.runtime.errors import (
     InvalidActorNameError,
     ProxyNotSupportedError,
 )
-from flykka.runtime.future import Future
+from flykka.runtime.futures.future import Future
 from flykka.runtime.props import Props
 from flykka.runtime.supervision import DEFAULT_STRATEGY
 from flykka.runtime.system import ActorSystem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from flykka.runtime.dispatch.ready_queue import ReadyQueue
+from flykka.runtime.dispatch.pool import ReadyQueue
 
 
 class Job:

@@ -11,8 +11,6 @@ import pytest
 from flykka.messages.wire.markers import NotInfluenceReceiveTimeout
 from flykka.messages.wire.message import Message, message
 from flykka.runtime.actor import Actor
-from flykka.runtime.backoff import Backoff
-from flykka.runtime.clock import Alarm
 from flykka.runtime.context import ActorContext
 from flykka.runtime.dispatch.seeded import SeededDispatcher
 from flykka.runtime.durations import Duration
@@ -25,6 +23,8 @@ from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.manual_clock import ManualClock
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.time.backoff import Backoff
+from flykka.runtime.time.clock import Alarm
 from flykka.runtime.trace.effects import SetReceiveTimeout
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder

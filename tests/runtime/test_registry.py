@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pykka import ActorRegistry
 
-from flykka.runtime import registry
+from flykka.runtime.cell import registry
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.players import player
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.backoff import Backoff
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import DurationError
 from flykka.runtime.events import ActorTerminated, DeadLetter
@@ -16,6 +15,7 @@ from flykka.runtime.signals import BackoffEnded, Recreate
 from flykka.runtime.supervision import AllForOne, OneForOne, SupervisorStrategy
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.time.backoff import Backoff
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.recorder import TraceRecorder
 from tests.runtime.players import Deed, fails, player, says

@@ -11,13 +11,13 @@ import pytest
 
 from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
-from flykka.runtime.cell import Cell
+from flykka.runtime.cell.cell import Cell
 from flykka.runtime.context import ActorContext
 from flykka.runtime.dispatch.pool import SharedPool
-from flykka.runtime.envelope import Envelope
 from flykka.runtime.errors import ActorDeadError
 from flykka.runtime.events import DeadLetter
-from flykka.runtime.mailboxes.message_queue import Entry, MessageQueue
+from flykka.runtime.mailbox.envelope import Envelope
+from flykka.runtime.mailbox.message_queue import Entry, MessageQueue
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem

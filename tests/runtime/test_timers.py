@@ -8,9 +8,9 @@ import pytest
 
 from flykka.runtime.context import ActorContext
 from flykka.runtime.durations import Duration
-from flykka.runtime.envelope import Envelope, Told
 from flykka.runtime.errors import DurationError
-from flykka.runtime.mailbox import Mailbox
+from flykka.runtime.mailbox.envelope import Envelope, Told
+from flykka.runtime.mailbox.mailbox import Mailbox
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem

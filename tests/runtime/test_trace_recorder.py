@@ -15,8 +15,8 @@ from flykka.messages.wire.ids import LeaderSessionId
 from flykka.messages.wire.message import Message, message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
-from flykka.runtime.envelope import Envelope
 from flykka.runtime.leader_session import Gateway
+from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import Send, Undecoded

@@ -10,10 +10,10 @@ import pytest
 
 from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
+from flykka.runtime.inspection.watchdog import SlowTurn, Watchdog
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.watchdog import SlowTurn, Watchdog
 from tests.runtime.players import player, says
 
 
@@ -82,7 +82,7 @@ def test_of_one_turn_it_tells_in_growing_intervals(
     assert gate.reached.wait(5)
 
     for hour in range(18):
-        watchdog.look(hour * HOUR)
+        watchdog.check_threads(hour * HOUR)
 
     assert [round(turn.elapsed_ms / 3_600_000) for turn in told] == [1, 2, 4, 8, 16]
 
@@ -95,7 +95,7 @@ def test_many_short_turns_are_no_slow_one(threaded: ActorSystem, told: list[Slow
 
     for hour, gate in enumerate(gates):
         assert gate.reached.wait(5)
-        watchdog.look(hour * HOUR)
+        watchdog.check_threads(hour * HOUR)
         gate.open()
 
     assert told == []
@@ -106,7 +106,7 @@ def test_a_pinned_actor_may_block(threaded: ActorSystem, told: list[SlowTurn], g
     assert gate.reached.wait(5)
 
     for hour in range(3):
-        watchdog.look(hour * HOUR)
+        watchdog.check_threads(hour * HOUR)
 
     assert told == []
 
@@ -120,7 +120,7 @@ def test_the_actors_of_other_systems_are_not_its_own(threaded: ActorSystem, gate
         assert gate.reached.wait(5)
 
         for hour in range(3):
-            watchdog.look(hour * HOUR)
+            watchdog.check_threads(hour * HOUR)
 
         watchdog.close()
         assert told == []
@@ -133,7 +133,7 @@ def test_a_slow_start_is_told_of_too(
     assert gate.reached.wait(5)
 
     for hour in range(2):
-        watchdog.look(hour * HOUR)
+        watchdog.check_threads(hour * HOUR)
 
     assert [turn.handles for turn in told] == ["Create"]
     assert "in pre_start" in told[0].stack
@@ -150,7 +150,7 @@ def test_a_coroutine_that_blocks_the_loop_is_told_of(
     assert gate.reached.wait(5)
 
     for hour in range(2):
-        watchdog.look(hour * HOUR)
+        watchdog.check_threads(hour * HOUR)
 
     assert [(turn.ref.path, turn.handles, turn.thread) for turn in told] == [("/user/a", "Say", "flykka-loop")]
 
@@ -192,6 +192,6 @@ def test_its_words_may_be_told_to_an_actor(threaded: ActorSystem, gate: Gate, wa
     assert gate.reached.wait(5)
 
     for hour in range(2):
-        watchdog.look(hour * HOUR)
+        watchdog.check_threads(hour * HOUR)
 
     assert heard.wait(5)

@@ -9,7 +9,7 @@ import pytest
 
 from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
-from flykka.runtime.cell import Cell
+from flykka.runtime.cell.cell import Cell
 from flykka.runtime.errors import AskFailedError
 from flykka.runtime.events import ActorFailed
 from flykka.runtime.props import Props

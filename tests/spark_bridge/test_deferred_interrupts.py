@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flykka.spark_bridge.session.deferred_interrupts import DeferredInterrupts
+from flykka.spark_bridge.session.session import DeferredInterrupts
 
 
 @pytest.fixture(autouse=True)

@@ -120,8 +120,8 @@ def test_what_says_nothing_of_its_origin_fits_no_operator(spark: SparkSession) -
     rows = spark.range(1)
     origins.note("doubled", Made(before=(rows,), after=(rows.selectExpr("id * 2 AS id"),)))
 
-    assert origins.of(ValueError("no")) == []
-    assert origins.reading("/nowhere") == []
+    assert origins.operators_named_by(ValueError("no")) == []
+    assert origins.readers_of("/nowhere") == []
 
 
 def raised_by(rows: DataFrame, action: Callable[[DataFrame], object] = DataFrame.collect) -> Exception:
@@ -138,4 +138,4 @@ def test_a_key_that_cannot_be_computed_is_blamed_on_its_key_by(spark: SparkSessi
     origins.note("words", Made(before=(), after=(rows,)))
     origins.note("keys", Made(before=(rows,), after=(rows,), columns=(F.expr("CAST(word AS INT)"),)))
 
-    assert origins.of(raised_by(rows.repartition(2, F.expr("CAST(word AS INT)")))) == ["keys"]
+    assert origins.operators_named_by(raised_by(rows.repartition(2, F.expr("CAST(word AS INT)")))) == ["keys"]

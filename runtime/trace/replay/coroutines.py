@@ -12,17 +12,17 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
-from flykka.runtime.async_cell import AsyncCell
+from flykka.runtime.cell.async_cell import AsyncCell
+from flykka.runtime.dispatch.task_scope import TURN
 from flykka.runtime.dispatch.virtual_loop import VirtualLoop
 from flykka.runtime.errors import AskTimeoutError
-from flykka.runtime.future import Future, Sleep
-from flykka.runtime.task_scope import TURN
+from flykka.runtime.futures.future import Future, Sleep
 from flykka.runtime.trace.replay.living import error_of, living
 
 if TYPE_CHECKING:
     from flykka.messages.wire.ref import Resolve
-    from flykka.runtime.async_turn import AsyncTurn
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.async_turn import AsyncTurn
+    from flykka.runtime.cell.cell import Cell
     from flykka.runtime.dispatch.seeded import SeededDispatcher
     from flykka.runtime.trace.effects import Awaited
     from flykka.runtime.trace.replay.system import ReplaySystem

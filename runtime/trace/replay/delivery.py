@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.envelope import Envelope, FaultEnvelope, SignalEnvelope, TimerEnvelope
-from flykka.runtime.promise import PromiseRef
-from flykka.runtime.receive_timeout import ReceiveTimeoutEnvelope
+from flykka.runtime.cell.receive_timeout import ReceiveTimeoutEnvelope
+from flykka.runtime.futures.promise import PromiseRef
+from flykka.runtime.mailbox.envelope import Envelope, FaultEnvelope, SignalEnvelope, TimerEnvelope
 from flykka.runtime.signals import BackoffEnded, PipeFailed, ReceiveTimeout
 from flykka.runtime.trace.replay.differences import same
 from flykka.runtime.trace.replay.living import error_of, living
@@ -17,8 +17,8 @@ from flykka.runtime.trace.replay.mailbox import Entry, ReplayMailbox
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from flykka.runtime.cell import Cell
-    from flykka.runtime.timers import Timer
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.time.timers import Timer
     from flykka.runtime.trace.records import Turn
     from flykka.runtime.trace.replay.system import ReplaySystem
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from flykka.runtime.dispatch.seeded import SeededDispatcher
 from flykka.runtime.errors import AskTimeoutError
-from flykka.runtime.future import Future
+from flykka.runtime.futures.future import Future
 from flykka.runtime.testing.manual_clock import ManualClock
 from flykka.runtime.trace.replay.coroutines import ReplayLoop, complete
 from flykka.runtime.turn import RUNNING
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from flykka.messages.wire.ref import Resolve
-    from flykka.runtime.clock import Alarm
     from flykka.runtime.dispatch.dispatcher import Runnable
-    from flykka.runtime.pipe import Executor, Pipe
+    from flykka.runtime.futures.pipe import Executor, Pipe
+    from flykka.runtime.time.clock import Alarm
     from flykka.runtime.trace.replay.system import BoundaryActor
     from flykka.runtime.trace.replay.taken import TakenTurn
 

@@ -36,7 +36,7 @@ from flykka.runtime.turn import outside_turn
 
 if TYPE_CHECKING:
     from flykka.runtime.actor import Actor
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.cell import Cell
     from flykka.runtime.props import Props
 
 _NOT_WANTED = "not asked for"
@@ -211,7 +211,7 @@ class ReplayEngine:
         cell = system.cells.find(ref.path)
         if cell is not None:
             # The one before has ended, and only the news of it have not come yet.
-            system.cells.end(cell)
+            system.cells.mark_stopped(cell)
         props = self._casting.given(ref)
         if props is not None and self._is_wanted(ref):
             return system.attach(props, ref)
@@ -230,7 +230,7 @@ class ReplayEngine:
         if isinstance(message, DeathWatchNotification):
             cell = self.system.cells.find(message.ref.path)
             if cell is not None and cell.ref == message.ref and _is_boundary(cell):
-                self.system.cells.end(cell)
+                self.system.cells.mark_stopped(cell)
 
 
 def _is_boundary(cell: Cell) -> bool:

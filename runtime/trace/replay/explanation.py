@@ -17,7 +17,7 @@ from flykka.runtime.trace.versions import module_hashes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.cell import Cell
     from flykka.runtime.trace.reader import Trace
     from flykka.runtime.trace.records import TraceHeader
     from flykka.runtime.trace.replay.divergence import Divergence

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from flykka.runtime.cell.lifecycle import Life
 from flykka.runtime.durations import Duration, duration_ms
-from flykka.runtime.envelope import Envelope, SignalEnvelope
 from flykka.runtime.errors import ForkError
-from flykka.runtime.life import Life
+from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope
 from flykka.runtime.path import ROOT, USER
 from flykka.runtime.signals import Create
 from flykka.runtime.trace.records import Record, Turn
@@ -35,7 +35,7 @@ from flykka.runtime.turn import outside_turn
 
 if TYPE_CHECKING:
     from flykka.messages.wire.message import Message
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.cell import Cell
     from flykka.runtime.recording import Recorder
     from flykka.runtime.trace.replay.engine import ReplayEngine
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable
     from flykka.messages.wire.message import Message
     from flykka.messages.wire.ref import Ref
-    from flykka.runtime.envelope import Envelope
+    from flykka.runtime.mailbox.envelope import Envelope
     from flykka.runtime.recording import Effect, Recorder
 
 

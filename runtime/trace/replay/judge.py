@@ -19,7 +19,7 @@ from flykka.runtime.trace.state import digest
 if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable
     from flykka.messages.wire.ref import Ref
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.cell import Cell
     from flykka.runtime.recording import Effect as Noted
     from flykka.runtime.trace.reader import Trace
 

@@ -6,8 +6,8 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from flykka.runtime.envelope import Envelope, SignalEnvelope, Told, TurnKind
-from flykka.runtime.mailbox import Mailbox
+from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, Told, TurnKind
+from flykka.runtime.mailbox.mailbox import Mailbox
 from flykka.runtime.signals import Unwatch, Watch
 from flykka.runtime.trace.replay.differences import same
 from flykka.runtime.turn import RUNNING
@@ -15,8 +15,8 @@ from flykka.runtime.turn import RUNNING
 if TYPE_CHECKING:
     from flykka.messages.wire.message import Message
     from flykka.messages.wire.ref import Ref
-    from flykka.runtime.mailbox import MailboxOwner
-    from flykka.runtime.mailboxes.message_queue import MessageQueue
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.mailbox.message_queue import MessageQueue
     from flykka.runtime.trace.records import Turn
 
 Entry = Told | Envelope
@@ -31,7 +31,7 @@ class ReplayMailbox(Mailbox):
 
     __slots__ = ("_is_live", "_several", "_signals", "_told")
 
-    def __init__(self, owner: MailboxOwner) -> None:
+    def __init__(self, owner: Cell) -> None:
         super().__init__(owner)
         self._is_live = False
         self._signals: defaultdict[int | None, list[Entry]] = defaultdict(list)

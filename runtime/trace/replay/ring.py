@@ -6,8 +6,8 @@ import builtins
 from typing import TYPE_CHECKING, Any
 
 from flykka.messages.wire.errors import CodecError
+from flykka.runtime.cell.lifecycle import Life
 from flykka.runtime.errors import TraceError
-from flykka.runtime.life import Life
 from flykka.runtime.trace.replay.casting import CastingError, named
 from flykka.runtime.trace.replay.system import BOUNDARY
 from flykka.runtime.trace.snapshots import IDLE, Restoring, Snapshot
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from flykka.messages.wire.ref import Ref
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.cell import Cell
     from flykka.runtime.trace.replay.casting import Casting
     from flykka.runtime.trace.replay.system import ReplaySystem
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flykka.messages.wire.message import Message, Value
-from flykka.runtime.envelope import Envelope
+from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.signals import Create, Unread
 from flykka.runtime.trace.effects import Effect, Reply, Send, Spawn, Stop, Unwatch, Watch
 from flykka.runtime.trace.replay.living import UnknownTypeError, error_of, living

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.cell import Cell
+from flykka.runtime.cell.cell import Cell
 
 if TYPE_CHECKING:
     from flykka.runtime.dispatch.dispatcher import Runnable

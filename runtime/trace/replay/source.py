@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flykka.messages.wire.message import Message
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.cell import Cell
 
 
 def source_of(cell: Cell, message: Message | None) -> str | None:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from flykka.messages.monitoring.blocking_work import BlockingWork
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.envelope import Envelope, SignalEnvelope
-from flykka.runtime.life import Life
-from flykka.runtime.pipe import Pipe, described
-from flykka.runtime.promise import PromiseRef
+from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.futures.pipe import Pipe, described
+from flykka.runtime.futures.promise import PromiseRef
+from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope
 from flykka.runtime.trace.records import Killed, Spawned, Turn
 from flykka.runtime.trace.replay.living import UnknownTypeError, living
 from flykka.runtime.trace.replay.mailbox import Entry, ReplayMailbox
@@ -29,9 +29,9 @@ from flykka.runtime.trace.text import message_text
 
 if TYPE_CHECKING:
     from flykka.messages.wire.message import Message
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.cell import Cell
     from flykka.runtime.dispatch.dispatcher import Runnable
-    from flykka.runtime.mailbox import Mailbox
+    from flykka.runtime.mailbox.mailbox import Mailbox
     from flykka.runtime.trace.replay.engine import ReplayEngine
 
 BeyondWork = Callable[[BlockingWork, Callable[[], object]], object]
@@ -124,7 +124,7 @@ class Surroundings:
         cell, wanted = work.cell, described(work.work)
         outcomes = self.world.outcomes[cell.ref.path]
         same = [each for each in outcomes if each.work == wanted]
-        heard = None if cell.current is None else Envelope.of(cell.current).message
+        heard = None if cell.current is None else Envelope.wrap(cell.current).message
         # What the work came to is told in words of the turn that began it, such as the version of a plan.
         outcome = next((each for each in same if each.heard == heard), None)
         if outcome is None and self._beyond_work is None:
@@ -135,7 +135,7 @@ class Surroundings:
             self.later(outcome.delay_ms, lambda: self._system.schedule.execute(due))
         elif self._beyond_work is not None:
             answer, do = self._beyond_work, work.work
-            answered = work.replaced(lambda: answer(wanted, do))
+            answered = work.with_work(lambda: answer(wanted, do))
             delay_ms = same[0].delay_ms if same else self._usual_delay_ms(wanted.function)
             self.later(delay_ms, lambda: self._system.schedule.execute(answered))
         else:

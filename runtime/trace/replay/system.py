@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from flykka.messages.wire.ref import Ref
 from flykka.runtime import path as paths
 from flykka.runtime.actor import Actor
-from flykka.runtime.empty_local_actor_ref import EmptyLocalActorRef
-from flykka.runtime.envelope import SignalEnvelope
 from flykka.runtime.errors import InvalidActorNameError, SpawnRefusedError
-from flykka.runtime.future import Future
-from flykka.runtime.promise import PromiseRef
+from flykka.runtime.futures.future import Future
+from flykka.runtime.futures.promise import PromiseRef
+from flykka.runtime.mailbox.dead_letters import EmptyLocalActorRef
+from flykka.runtime.mailbox.envelope import SignalEnvelope
 from flykka.runtime.props import Props
 from flykka.runtime.signals import Failed
 from flykka.runtime.system import ActorSystem
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from flykka.messages.wire.failure import SerializedThrowable
     from flykka.messages.wire.message import Message
-    from flykka.runtime.cell import Cell
-    from flykka.runtime.envelope import Envelope
-    from flykka.runtime.mailbox import Mailbox
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.mailbox.envelope import Envelope
+    from flykka.runtime.mailbox.mailbox import Mailbox
     from flykka.runtime.recording import Recorder
     from flykka.runtime.ref import ActorRef
     from flykka.runtime.trace.replay.coroutines import ReplayLoop
@@ -262,6 +262,6 @@ class ReplaySystem(ActorSystem):
         present = self.cells.find(ref.path)
         if present is not None:
             # It has ended, or the next one could not be here: only the news of it come later.
-            self.cells.end(present)
-        self.cells.expect(ref.path, ref.incarnation)
+            self.cells.mark_stopped(present)
+        self.cells.set_next_incarnation(ref.path, ref.incarnation)
         return self.cells.attach(parent, props, name)

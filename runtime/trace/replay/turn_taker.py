@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flykka.runtime.async_cell import AsyncCell
+from flykka.runtime.cell.async_cell import AsyncCell
 from flykka.runtime.testing.nondeterminism import Nondeterminism, watched
 from flykka.runtime.trace.records import Turn
 from flykka.runtime.trace.replay.comparison import Difference, DivergenceKind
@@ -12,7 +12,7 @@ from flykka.runtime.trace.replay.delivery import entry_of
 from flykka.runtime.trace.replay.mailbox import Entry, ReplayMailbox
 
 if TYPE_CHECKING:
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.cell import Cell
     from flykka.runtime.trace.replay.judge import Judge
     from flykka.runtime.trace.replay.system import ReplaySystem
 

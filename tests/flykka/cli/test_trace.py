@@ -24,7 +24,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, LeaderSessionId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.envelope import Envelope
+from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.recording import Effect, Recorder
 from flykka.runtime.trace.flight_recorder import FlightRecorder
 from flykka.runtime.trace.format import framed

@@ -18,7 +18,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, attempt_id
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.envelope import Envelope
+from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.recording import Effect
 from flykka.runtime.trace.recorder import TraceRecorder
 from flykka.traces.trace import Trace

@@ -20,7 +20,7 @@ from flykka.messages.tasks.stage import CommitCheckpoint
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId, partition_id
 from flykka.messages.wire.message import Message
-from flykka.runtime.envelope import Envelope
+from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.signals import Terminated
 from flykka.runtime.trace.flight_recorder import FlightRecorder
 from flykka.traces.trace import Trace

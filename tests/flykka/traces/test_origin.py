@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.envelope import Envelope
+from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.trace.recorder import TraceRecorder
 from flykka.traces.origin import shortcomings
 from flykka.traces.trace import Trace

@@ -17,7 +17,7 @@ from flykka.messages.control.job import CheckpointAborted, JobResultSuccess, Job
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
-from flykka.runtime.future import Future
+from flykka.runtime.futures.future import Future
 from flykka.views.live_display import PAUSE_SECONDS, LiveDisplay
 
 pytestmark = pytest.mark.slow

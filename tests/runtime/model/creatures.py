@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
-from flykka.runtime.backoff import Backoff
 from flykka.runtime.context import ActorContext
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.signals import Terminated
 from flykka.runtime.supervision import AllForOne, Directive, OneForOne, SupervisorStrategy
 from flykka.runtime.system import ActorSystem
+from flykka.runtime.time.backoff import Backoff
 from tests.runtime.model.laws import World
 from tests.runtime.model.messages import Answer, Do, Done, Question, Tick
 

@@ -15,11 +15,11 @@ from typing import Protocol
 
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.cell import Cell
+from flykka.runtime.cell.cell import Cell
+from flykka.runtime.cell.lifecycle import Life
 from flykka.runtime.errors import AskCycleError, KernelError
 from flykka.runtime.events import ActorTerminated, DeadLetter, EndReason
-from flykka.runtime.future import Future
-from flykka.runtime.life import Life
+from flykka.runtime.futures.future import Future
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
 from tests.runtime.model.messages import Answer, Do, Question

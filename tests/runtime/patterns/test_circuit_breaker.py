@@ -15,7 +15,7 @@ from flykka.runtime.errors import (
     CircuitBreakerTimeoutError,
 )
 from flykka.runtime.events import DeadLetter
-from flykka.runtime.future import Future
+from flykka.runtime.futures.future import Future
 from flykka.runtime.patterns.circuit_breaker import CircuitBreaker, CircuitBreakerChanged, CircuitBreakerState
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem

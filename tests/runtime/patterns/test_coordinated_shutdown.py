@@ -12,9 +12,8 @@ import pytest
 from flykka.runtime.dispatch.dispatcher import Runnable
 from flykka.runtime.dispatch.seeded import SeededDispatcher
 from flykka.runtime.errors import ShutdownBegunError, TerminationTimeoutError
-from flykka.runtime.future import Future
+from flykka.runtime.futures.future import Future
 from flykka.runtime.patterns.coordinated_shutdown import (
-    ACTOR_SYSTEM_TERMINATE,
     BEFORE_ACTOR_SYSTEM_TERMINATE,
     BEFORE_SERVICE_UNBIND,
     SERVICE_REQUESTS_DONE,
@@ -202,35 +201,11 @@ def test_what_comes_too_late_is_refused() -> None:
 
     with pytest.raises(ShutdownBegunError, match="task 'x' comes too late: phase 'service-stop' has begun"):
         system.coordinated_shutdown.add_task(SERVICE_STOP, "x", int)
-    with pytest.raises(ShutdownBegunError):
-        system.coordinated_shutdown.add_phase("x")
 
 
-def test_phases_of_ones_own() -> None:
-    log: list[str] = []
-    system = SeededSystem(1)
-    shutdown = system.coordinated_shutdown
-    shutdown.add_phase("drain", depends_on=[SERVICE_UNBIND], timeout="1s")
-    shutdown.add_phase(SERVICE_REQUESTS_DONE, depends_on=[SERVICE_UNBIND, "drain"])
-    for phase in (*PHASES, "drain"):
-        shutdown.add_task(phase, "note", notes(log, phase))
-
-    system.terminate().wait(timeout=1)
-
-    assert log == [*PHASES[:2], "drain", *PHASES[2:]]
-
-
-def test_phases_that_make_no_sense_are_refused(system: SeededSystem) -> None:
-    shutdown = system.coordinated_shutdown
-
+def test_a_task_for_a_phase_that_is_not_there_is_refused(system: SeededSystem) -> None:
     with pytest.raises(ValueError, match="for phase 'sevice-stop', which is none of before-service-unbind, service-"):
-        shutdown.add_task("sevice-stop", "x", int)
-    with pytest.raises(ValueError, match="phase 'x' depends on 'y', which is none of"):
-        shutdown.add_phase("x", depends_on=["y"])
-    with pytest.raises(ValueError, match=r"phases that depend on each other: .*service-unbind"):
-        shutdown.add_phase(SERVICE_UNBIND, depends_on=[SERVICE_STOP])
-    with pytest.raises(ValueError, match="the kernel's own"):
-        shutdown.add_phase(ACTOR_SYSTEM_TERMINATE)
+        system.coordinated_shutdown.add_task("sevice-stop", "x", int)
 
 
 def test_who_waits_is_told_which_task_it_is_that_lasts() -> None:

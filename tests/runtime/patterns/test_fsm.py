@@ -235,7 +235,7 @@ def test_two_handlers_for_one_state_are_refused_with_the_class() -> None:
 
 
 def test_a_handler_that_would_wait_is_refused_with_the_class() -> None:
-    with pytest.raises(TypeError, match=r"wait is a coroutine function: a machine says what is next without waiting"):
+    with pytest.raises(TypeError, match="wait is a coroutine function: a machine returns its next state"):
 
         class Waiting(FSM[Gate, int]):
             @when(Gate.OPEN)

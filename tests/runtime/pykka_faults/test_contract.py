@@ -12,7 +12,7 @@ import pytest
 from pykka import ActorRegistry, _actor, _ref
 from pykka._envelope import Envelope
 
-from flykka.runtime.cell import Cell
+from flykka.runtime.cell.cell import Cell
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
 from tests.runtime.players import Player, player
@@ -21,7 +21,7 @@ from tests.runtime.pykka_faults.conftest import Stage
 from tests.runtime.pykka_faults.stock import Staged, Stock
 
 HERE = Path(__file__).parent
-RUNTIME = Path(inspect.getsourcefile(Cell) or "").parent
+RUNTIME = Path(inspect.getsourcefile(Cell) or "").parents[1]
 
 
 def test_every_fault_has_one_test_and_every_test_its_fault() -> None:

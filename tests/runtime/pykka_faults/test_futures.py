@@ -15,7 +15,7 @@ import pytest
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.errors import AskFailedError, AskTimeoutError, FutureCancelledError
 from flykka.runtime.events import DeadLetter
-from flykka.runtime.future import Future
+from flykka.runtime.futures.future import Future
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.players import in_turn, player, replies, says

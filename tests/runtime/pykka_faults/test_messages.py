@@ -11,7 +11,7 @@ import pykka
 import pytest
 from pykka import ActorRegistry
 
-from flykka.runtime import registry
+from flykka.runtime.cell import registry
 from flykka.runtime.errors import ActorDeadError
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.system import ActorSystem

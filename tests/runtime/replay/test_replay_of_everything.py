@@ -12,7 +12,7 @@ import pytest
 
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import KernelError
-from flykka.runtime.mailboxes.bounded import BoundedMailbox
+from flykka.runtime.mailbox.bounded import BoundedMailbox
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem

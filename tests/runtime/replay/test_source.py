@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from flykka.runtime.cell import Cell
+    from flykka.runtime.cell.cell import Cell
 
 
 class Matches(Actor):

@@ -88,7 +88,7 @@ def instance_of(props: Props) -> Actor:
     with SeededSystem() as system:
         ref = system.spawn(props, "keeper")
         system.run_until_idle()
-        instance = ref.actor_inbox.owner.instance  # type: ignore[attr-defined]
+        instance = ref.actor_inbox.owner.instance  # type: ignore[union-attr]
         assert isinstance(instance, Actor)
         return instance
 

@@ -10,15 +10,15 @@ from flykka.messages.wire.ids import LeaderSessionId
 from flykka.messages.wire.message import Message, message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
-from flykka.runtime.backoff import Backoff
 from flykka.runtime.errors import KernelError
 from flykka.runtime.leader_session import Gateway
-from flykka.runtime.mailboxes.bounded import BoundedMailbox
+from flykka.runtime.mailbox.bounded import BoundedMailbox
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.signals import ReceiveTimeout, Terminated
 from flykka.runtime.supervision import AllForOne, Directive, OneForOne, SupervisorStrategy
 from flykka.runtime.system import ActorSystem
+from flykka.runtime.time.backoff import Backoff
 
 DEEPEST = 3
 MOST_CHILDREN = 3

@@ -1,0 +1,1 @@
+"""Cells: actors without their instances, which a restart replaces; each part of a cell in a file."""

@@ -1,0 +1,193 @@
+"""The cell of an actor whose `handle_message` is a coroutine function: a message at a time, in steps on an event loop.
+
+While a coroutine waits, its cell is AWAITING: messages wait, but signals have turns in between, so that the actor
+watches, supervises its children and can be ended. A stop or a restart cancels the coroutine first, and is carried out
+when that has ended. A kill ends the cell at once, as always: the coroutine is cancelled too, and messages that it still
+sends are dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Coroutine
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any
+
+from flykka.runtime.cell.async_turn import AsyncTurn
+from flykka.runtime.cell.cell import Cell
+from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.dispatch.task_scope import TaskScope
+from flykka.runtime.mailbox.envelope import Envelope
+from flykka.runtime.recording import effects_told
+from flykka.runtime.signals import Recreate, Stop
+
+if TYPE_CHECKING:
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.runtime.actor import Actor
+    from flykka.runtime.mailbox.envelope import SignalEnvelope, Told
+    from flykka.runtime.props import Props
+    from flykka.runtime.system import ActorSystem
+
+
+class AsyncCell(Cell):
+    """Cell for Props whose dispatcher is `loop`. Its turns, and the steps of its coroutines, all run on one thread."""
+
+    __slots__ = ("_held", "_tasks", "_turn")
+
+    on_loop = True
+
+    def __init__(
+        self, system: ActorSystem, parent: Cell | None, props: Props, name: str, path: str, incarnation: int
+    ) -> None:
+        super().__init__(system, parent, props, name, path, incarnation)
+        self._turn: AsyncTurn | None = None
+        self._held: list[SignalEnvelope] = []
+        self._tasks: TaskScope | None = None
+
+    def make_instance(self) -> Actor:
+        """Make a new instance, with a scope for the tasks that it starts."""
+        self._tasks = TaskScope(self.dispatcher.loop)
+        self.resources.own(self._tasks)
+        instance = super().make_instance()
+        for hook in (instance.pre_start, instance.post_stop, instance.pre_restart, instance.post_restart):
+            if iscoroutinefunction(hook):
+                raise TypeError(
+                    f"{hook.__qualname__} is a coroutine function: of an actor only handle_message may be one"
+                )
+        return instance
+
+    @property
+    def turn_in_hand(self) -> AsyncTurn | None:
+        """The turn whose coroutine runs or waits now."""
+        return self._turn
+
+    def tell_time(self) -> int:
+        """Return the time of this step. Where no recorded event sets it, the reading is recorded itself."""
+        if self._now is None and self._turn is not None:
+            self._now = self.system.read_clock()
+        return self.now()
+
+    def forget_time(self) -> None:
+        """Have the clock read again: the wait of this step has taken time."""
+        self._now = None
+
+    def begin_task(self, task: asyncio.Task[Any]) -> None:
+        """Cancel `task` when this instance ends."""
+        if self._tasks is not None:
+            self._tasks.add(task)
+
+    def is_suspended(self) -> bool:
+        """Tell whether a coroutine is handling a message."""
+        return self._turn is not None
+
+    def is_main_task(self) -> bool:
+        """Tell whether the running task is the one that handles a message."""
+        return self._turn is not None and self._turn.task is asyncio.current_task()
+
+    def release_all(self) -> None:
+        """Release everything; an ask that the coroutine is handling fails at once."""
+        super().release_all()
+        turn = self._turn
+        if turn is not None:
+            self._refuse_killed(turn)
+
+    # Turns
+
+    def _told_turn(self, told: Told) -> None:
+        self._message_turn(Envelope.wrap(told))
+
+    def _suspend(self, outcome: object, envelope: Envelope) -> bool:
+        if not isinstance(outcome, Awaitable):
+            return super()._suspend(outcome, envelope)
+        self._turn = AsyncTurn(self, envelope, outcome if isinstance(outcome, Coroutine) else _awaiting(outcome))
+        self.life = Life.AWAITING
+        return True
+
+    def _signal_turn(self, envelope: SignalEnvelope) -> None:
+        turn = self._turn
+        if turn is not None and self.end_reason is None and isinstance(envelope.message, Stop | Recreate):
+            self._held.append(envelope)
+            if _cancels(envelope, self):
+                turn.cancel()
+            return
+        # A signal finds the cell RUNNING, and may leave it FAILED while its coroutine still waits.
+        if self.life is Life.AWAITING:
+            self.life = Life.RUNNING
+        super()._signal_turn(envelope)
+        if self._turn is not None and self.life is Life.RUNNING:
+            self.life = Life.AWAITING
+
+    def may_begin(self, turn: AsyncTurn) -> bool:
+        """Tell whether the turn may take its first step. If not, its message is rejected or queued again."""
+        if self.end_reason is not None:
+            self.reject(turn.envelope)
+        elif turn.cancelled or self.is_told_to_end():
+            self.mailbox.prepend([turn.envelope.stashed(self)])
+        else:
+            return True
+        self._resume_messages()
+        return False
+
+    def is_told_to_end(self) -> bool:
+        """Tell whether a stop or a restart that the actor did not ask for waits in the control lane."""
+        control = self.mailbox.control
+        return bool(control) and any(_cancels(signal, self) for signal in tuple(control))
+
+    def install_turn(self, turn: AsyncTurn) -> None:
+        """Set the fields of the cell that code of the turn reads."""
+        self.current = turn.envelope
+        self.sequence = turn.sequence
+        self.effects = turn.effects
+        self._now = None if turn.has_begun else turn.began_ms
+
+    def end_turn(self, turn: AsyncTurn, error: BaseException | None) -> None:
+        """Record the end of the turn's coroutine; called in its last step."""
+        failure = None if error is None else self._on_ended_by(error, turn)
+        recorder = self.system.recorder
+        if recorder is not None and turn.sequence is not None:
+            effects = effects_told(self, turn.effects)
+            recorder.turn(turn.sequence, turn.began_ms, self.ref, turn.envelope, effects, failure)
+        if self._was_killed():
+            self._refuse_killed(turn)
+        if self.receive_timeout is not None:
+            self.receive_timeout.on_message(turn.envelope.message)
+        self._resume_messages()
+
+    def _resume_messages(self) -> None:
+        """Handle messages again, after the signals that were held."""
+        self._turn = None
+        if self.life is Life.AWAITING:
+            self.life = Life.RUNNING
+        for envelope in self._held:
+            self.mailbox.put_signal(envelope)
+        self._held.clear()
+        self.mailbox.wake()
+
+    def _refuse_killed(self, turn: AsyncTurn) -> None:
+        if turn.envelope.reply_to is not None:
+            turn.envelope.reply_to.refuse("it was killed while it handled the message")
+
+    def _on_ended_by(self, error: BaseException, turn: AsyncTurn) -> SerializedThrowable | None:
+        reply_to = turn.envelope.reply_to
+        if turn.cancelled and isinstance(error, asyncio.CancelledError):
+            if reply_to is not None:
+                signals = (*self._held, *tuple(self.mailbox.control))
+                end = "stopped" if any(isinstance(signal.message, Stop) for signal in signals) else "restarted"
+                reply_to.refuse(f"it was {end} while it handled the message")
+            return None
+        if self.life is not Life.FAILED:
+            return self._on_raised(error, turn.envelope)
+        # The parent is deciding already: a child's failure was escalated.
+        failure = self.faults.report(error)
+        if reply_to is not None:
+            reply_to.fail(failure)
+        return failure
+
+
+def _cancels(signal: SignalEnvelope, cell: AsyncCell) -> bool:
+    # An actor that stops itself finishes its coroutine first.
+    return isinstance(signal.message, Stop | Recreate) and signal.sender != cell.ref
+
+
+async def _awaiting(awaitable: Awaitable[None]) -> None:
+    await awaitable

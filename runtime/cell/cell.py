@@ -1,0 +1,399 @@
+"""The cell: an actor without its instance, which a restart replaces (Akka's ActorCell). It is the Pykka actor.
+
+Rules:
+
+- The state of a cell is touched in its own turns only. Other cells and threads send it signals.
+- Except a kill, which may come from any thread at any moment: it sets `end_reason` under the tree's lock, and
+  from then on the cell has no effects. So each effect checks `end_reason` first, and a hand-over in the same moment
+  (of a resource, a watcher, an alarm) checks it once more afterwards.
+- The thread that sets `end_reason` releases the cell, and no other.
+
+Lifecycle, children, death watch, faults, timers and resources are parts in files beside this one.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextvars import Context
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pykka
+
+from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.runtime.actor import Actor
+from flykka.runtime.cell import registry
+from flykka.runtime.cell.children import Children
+from flykka.runtime.cell.death_watch import DeathWatch
+from flykka.runtime.cell.fault_handling import FaultHandling
+from flykka.runtime.cell.lazy_part import LazyPart
+from flykka.runtime.cell.lifecycle import Life, on_signal
+from flykka.runtime.cell.resources import Resources
+from flykka.runtime.cell.seeded_random import SeededRandom
+from flykka.runtime.context import ActorContext
+from flykka.runtime.events import ActorTerminated, EndReason
+from flykka.runtime.futures.future import Future, Termination
+from flykka.runtime.leader_session import Sessions
+from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope, Told
+from flykka.runtime.recording import begin_record, end_record
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.signals import Create, Watch
+from flykka.runtime.time.timers import Timers
+from flykka.runtime.turn import RUNNING
+
+if TYPE_CHECKING:
+    from asyncio import Task
+
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.messages.wire.ref import Ref
+    from flykka.runtime.cell.behaviours import Behaviour, Behaviours
+    from flykka.runtime.cell.receive_timeout import ReceiveTimeoutTask
+    from flykka.runtime.cell.stash import Stash
+    from flykka.runtime.dispatch.dispatcher import Dispatcher
+    from flykka.runtime.futures.promise import Reply
+    from flykka.runtime.props import Props
+    from flykka.runtime.recording import Effect
+    from flykka.runtime.system import ActorSystem
+
+logger = logging.getLogger("flykka.runtime")
+
+# Looked up for every turn: an Enum member is slow to reach.
+_RUNNING = Life.RUNNING
+
+
+class Cell(pykka.Actor):
+    """Actor for the whole of its life, restarts included; `ref.incarnation` tells it from others at its path."""
+
+    __slots__ = (
+        "_death_watch",
+        "_now",
+        "_resources",
+        "_seeded_random",
+        "_sessions",
+        "_timers",
+        "asking",
+        "behaviour",
+        "behaviours",
+        "children",
+        "current",
+        "dispatcher",
+        "effects",
+        "end_reason",
+        "faults",
+        "instance",
+        "life",
+        "mailbox",
+        "name",
+        "parent",
+        "props",
+        "receive_timeout",
+        "ref",
+        "sequence",
+        "stash",
+        "system",
+        "termination",
+        "turns",
+        "variables",
+    )
+
+    on_loop = False
+    """Tells whether its thread is an event loop, which it shares and must not block."""
+
+    death_watch = LazyPart(DeathWatch)
+    timers = LazyPart(Timers)
+    resources = LazyPart(Resources)
+    sessions = LazyPart(lambda _: Sessions())
+    seeded_random = LazyPart(SeededRandom.for_cell)
+
+    def __init__(
+        self, system: ActorSystem, parent: Cell | None, props: Props, name: str, path: str, incarnation: int
+    ) -> None:
+        # Pykka's initialiser would make a random urn, an Event and a ref; these four stand in for them.
+        self.system = system
+        self.termination = Termination(system.driver)
+        self.mailbox = system.mailbox(self, props, path)
+        self.ref = ActorRef(system, path, incarnation, self.mailbox)
+        self.actor_urn = self.ref.actor_urn
+        self.actor_inbox = self.mailbox  # type: ignore[assignment]  # Accepts the kernel's envelopes only.
+        self.actor_stopped = self.termination  # type: ignore[assignment]  # Answers as an Event does.
+        self._actor_ref = self.ref
+
+        self.parent = parent
+        self.props = props
+        self.name = name
+        self.dispatcher: Dispatcher = system.dispatcher.for_cell(props.dispatcher)
+        self.life = Life.STARTING
+        self.end_reason: EndReason | None = None
+        self.instance: Actor | None = None
+        self.behaviour: Behaviour | None = None
+        """Handles the next message; None where there is no instance."""
+        self.children = Children()
+        self.faults = FaultHandling(self)
+        self.current: Told | Envelope | None = None
+        """The message or signal that is being handled."""
+        # Parts that few actors need are made when they are first used.
+        self.behaviours: Behaviours | None = None
+        self.stash: Stash | None = None
+        self.receive_timeout: ReceiveTimeoutTask | None = None
+        self.turns = 0
+        """For inspection; counted run by run, so that a turn costs nothing for it."""
+        self.asking: Reply | None = None
+        self.sequence: int | None = None
+        self.effects: list[Effect] | None = None
+        self._now: int | None = None
+        self._seeded_random: SeededRandom | None = None
+        self._death_watch: DeathWatch | None = None
+        self._timers: Timers | None = None
+        self._resources: Resources | None = None
+        self._sessions: Sessions | None = None
+        # An actor has its context variables to itself, on whatever threads its turns run, and keeps them.
+        self.variables = Context()
+
+    # Called by Pykka
+
+    @staticmethod
+    def _create_actor_inbox() -> NoReturn:
+        raise TypeError("a cell makes its mailbox itself")
+
+    @staticmethod
+    def _create_future() -> Future[object]:
+        return Future()
+
+    def _start_actor_loop(self) -> None:
+        self.ref.signal(Create())
+
+    def __str__(self) -> str:
+        return str(self.ref)
+
+    # Seen by the instance, through its context
+
+    @property
+    def sender(self) -> Ref | None:
+        """The sender of the message that is being handled."""
+        current = self.current
+        if type(current) is tuple:
+            return current[1]
+        return current.sender if isinstance(current, Envelope) else None
+
+    @property
+    def handles(self) -> str | None:
+        """The class of the message or signal that is being handled; readable from any thread."""
+        current = self.current
+        return None if current is None else type(Envelope.wrap(current).message).__name__
+
+    def now(self) -> int:
+        """Return the time of this turn, read once."""
+        if self._now is None:
+            self._now = self.system.clock.now_ms()
+        return self._now
+
+    tell_time = now  # For the actor itself; a coroutine's readings between its waits are recorded.
+
+    def may_effect(self, *effect: object) -> bool:
+        """Note an effect of this turn; False where the cell has ended, so that the effect must not take place."""
+        if self.end_reason is not None:
+            return False
+        if self.effects is not None:
+            self.effects.append(effect)
+        return True
+
+    # Life
+
+    def start(self) -> None:  # type: ignore[override]  # Pykka's `start` is a constructor; ours works on the made cell.
+        """Have the instance made, in a first turn. A cell that gets no thread is killed."""
+        try:
+            self._start_actor_loop()
+        except BaseException:
+            self.system.kill(self.ref)
+            raise
+
+    def make_instance(self) -> Actor:
+        """Make a new instance with its context."""
+        instance = self.props.make()
+        if not isinstance(instance, Actor):
+            raise TypeError(f"{self.props} made a {type(instance).__name__}, which is no flykka.runtime.actor.Actor")
+        instance.context = ActorContext(self)
+        self.instance = instance
+        self.behaviours = None
+        self.behave(instance.handle_message)
+        return instance
+
+    def behave(self, behaviour: Behaviour) -> None:
+        """Handle messages with `behaviour` from now on."""
+        timeout = self.receive_timeout
+        self.behaviour = behaviour if timeout is None else timeout.wrap(behaviour)
+
+    def begin_task(self, task: Task[Any]) -> None:
+        """Cancel a task of an event loop with the instance; nothing to do where there is no loop."""
+
+    def is_main_task(self) -> bool:
+        """Tell whether the running task handles a message; never where there is no loop."""
+        return False
+
+    def release_all(self) -> None:
+        """Release everything the cell holds; messages that wait in its mailbox become dead letters."""
+        self._release_parts()
+        self.mailbox.close()
+        registry.unregister(self.ref)
+
+    def _release_parts(self) -> None:
+        """Release the parts that a turn may have acquired, also one that went on after a kill."""
+        if self.stash is not None:
+            self.stash.reject_all()
+        if self._timers is not None:
+            self._timers.cancel_all()
+        if self.receive_timeout is not None:
+            self.receive_timeout.cancel()
+        self.faults.cancel_backoff()
+        if self._resources is not None:
+            self._resources.close_all()
+        self.instance = self.behaviour = self.behaviours = None
+
+    def announce_end(self) -> None:
+        """Tell parent, watchers, event stream and termination future that the cell has ended."""
+        assert self.end_reason is not None
+        self.death_watch.announce()
+        self.system.event_stream.publish(ActorTerminated(ref=self.ref, reason=self.end_reason))
+        self.dispatcher.release()
+        self.termination.set()
+
+    # The mailbox's owner
+
+    @property
+    def receptive(self) -> bool:
+        """Tells whether messages may be handled now."""
+        return self.life is Life.RUNNING
+
+    def schedule(self) -> None:
+        """Have the dispatcher run this cell."""
+        self.dispatcher.execute(self)
+
+    def reject(self, envelope: Envelope) -> None:
+        """Make a message that comes too late a dead letter, and fail its ask."""
+        reason = "the recipient was killed" if self.end_reason is EndReason.KILLED else "the recipient has stopped"
+        self.system.dead_letters.reject(envelope, self.ref, reason)
+
+    def reject_signal(self, envelope: Envelope) -> None:
+        """Answer a signal that comes too late; only a watcher has to know."""
+        if isinstance(envelope.message, Watch):
+            self.death_watch.on_watch(envelope.message.watcher)
+
+    # Turns
+
+    def run(self) -> None:
+        """Run as many turns as the dispatcher allows at a time. The caller holds the mailbox's claim for this cell."""
+        outer, RUNNING.cell = RUNNING.cell, self
+        try:
+            self.variables.run(self._take_turns)
+            if self.life is Life.ENDING:
+                self.life = Life.ENDED
+                self.release_all()
+                self.announce_end()
+            elif self.end_reason is not None:
+                self._release_parts()  # It was killed on another thread during the run.
+        finally:
+            RUNNING.cell = outer
+            self.current = None
+            self.mailbox.release()
+
+    def _take_turns(self) -> None:
+        control, messages = self.mailbox.control, self.mailbox.messages
+        entry: Told | Envelope
+        taken = 0
+        for taken in range(1, self.dispatcher.throughput + 1):
+            try:
+                if control:
+                    entry = control.popleft()
+                elif messages and self.life is _RUNNING:
+                    entry = messages.popleft()
+                else:
+                    taken -= 1
+                    break
+            except IndexError:
+                taken -= 1
+                break  # A kill on another thread has drained the mailbox meanwhile.
+            if not isinstance(entry, Envelope):
+                self._told_turn(entry)
+            elif isinstance(entry, SignalEnvelope):
+                self._signal_turn(entry)
+            else:
+                self._message_turn(entry)
+        self.turns += taken
+
+    def _told_turn(self, told: Told) -> None:
+        """Handle a plain tell that no recorder or hook observes: the fast path of `_message_turn`."""
+        message = told[0] if isinstance(told, tuple) else told
+        if self.system.observed or type(message) is LeaderSessionMessage:
+            self._message_turn(Envelope.wrap(told))
+            return
+        behaviour = self.behaviour
+        # After the behaviour was read, which a release sets to None.
+        if self.end_reason is not None or behaviour is None:
+            self.reject(Envelope.wrap(told))
+            return
+        self._now = None
+        self.current = told
+        try:
+            behaviour(message)
+        except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
+            self._on_raised(error, Envelope.wrap(told))
+
+    def _message_turn(self, envelope: Envelope) -> None:
+        recorder = self.system.recorder
+        behaviour = self.behaviour
+        self._now = None
+        if recorder is not None:
+            begin_record(self)
+        # After the sequence number is drawn: so no turn of a killed actor has a higher one than its kill.
+        if self.end_reason is not None or behaviour is None:
+            self.reject(envelope)
+            return
+        self.current = envelope
+        failure = None
+        try:
+            message = envelope.message if type(envelope) is Envelope else envelope.open(self)
+            if type(message) is LeaderSessionMessage:
+                message = self.sessions.unwrap(self, message, envelope)
+            if message is None or (self.system.hooks and not self.system.passes_hooks(self, message, envelope)):
+                self.effects = None
+                return
+            outcome = behaviour(message)
+            if outcome is not None and self._suspend(outcome, envelope):
+                return
+        except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
+            failure = self._on_raised(error, envelope)
+        if recorder is not None:
+            end_record(self, recorder, envelope, failure)
+        if envelope.reply_to is not None and self._was_killed():
+            envelope.reply_to.refuse("it was killed while it handled the message")
+
+    def _signal_turn(self, envelope: SignalEnvelope) -> None:
+        recorder = self.system.recorder
+        self._now = None
+        self.current = envelope
+        if recorder is not None:
+            begin_record(self)
+        if self.end_reason is not None:
+            self.reject_signal(envelope)
+            return
+        failure = on_signal(self, envelope)
+        if recorder is not None:
+            end_record(self, recorder, envelope, failure)
+
+    def _on_raised(self, error: BaseException, envelope: Envelope) -> SerializedThrowable | None:
+        if self.end_reason is not None:
+            # Killed during its turn, and perhaps failed for that reason: no parent decides about it.
+            logger.debug("%s raised after its end", self.ref, exc_info=error)
+            return None
+        failure = self.faults.fail(error)
+        if envelope.reply_to is not None:
+            envelope.reply_to.fail(failure)
+        return failure
+
+    def _suspend(self, outcome: object, envelope: Envelope) -> bool:
+        """Go on with the turn in a coroutine that the handler returned; False where it cannot, off an event loop."""
+        if envelope.reply_to is not None:
+            envelope.reply_to.refuse_returned(outcome)
+        return False
+
+    def _was_killed(self) -> bool:
+        return self.end_reason is EndReason.KILLED

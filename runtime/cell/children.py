@@ -1,0 +1,69 @@
+"""The children of a cell, in the order of their spawning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flykka.runtime.errors import InvalidActorNameError
+from flykka.runtime.signals import Stop
+
+if TYPE_CHECKING:
+    from flykka.messages.wire.ref import Ref
+    from flykka.runtime.cell.cell import Cell
+
+
+class Children:
+    """Children of a cell, each from its spawning until the parent has handled its end, as in Akka.
+
+    So the children that a parent sees change in its own turns only. Additions and removals hold the tree's lock, under
+    which a kill removes the subtree: other actors may spawn under `/user` too.
+    """
+
+    __slots__ = ("_by_name", "_dying")
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Cell] = {}
+        self._dying: dict[Cell, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def all(self) -> list[Cell]:
+        """Return every child."""
+        return list(self._by_name.values())
+
+    def find(self, ref: Ref) -> Cell | None:
+        """Return the child behind `ref`; None where it has ended, or is another incarnation."""
+        child = self._by_name.get(ref.path.rpartition("/")[2])
+        return child if child is not None and child.ref == ref else None
+
+    def add(self, name: str, child: Cell) -> None:
+        """Add a spawned child. Raises `InvalidActorNameError` while a living one has the name."""
+        present = self._by_name.get(name)
+        if present is not None:
+            if present.end_reason is None:
+                raise InvalidActorNameError(f"{present.ref} lives: the name {name!r} is not free")
+            # It has ended; the parent has not handled the notification yet.
+            self.remove(present)
+        self._by_name[name] = child
+
+    def stop(self, child: Cell) -> None:
+        """Tell a child to stop, once."""
+        if child not in self._dying:
+            self._dying[child] = None
+            child.ref.signal(Stop())
+
+    def expect_end(self, child: Cell) -> None:
+        """Note that a child ends without being told by this cell."""
+        self._dying[child] = None
+
+    def remove(self, child: Cell) -> None:
+        """Remove a child that has ended."""
+        self._dying.pop(child, None)
+        if self._by_name.get(child.name) is child:
+            del self._by_name[child.name]
+
+    @property
+    def any_dying(self) -> bool:
+        """Tells whether a child that was told to stop has not ended yet."""
+        return bool(self._dying)

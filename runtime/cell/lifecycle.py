@@ -1,0 +1,114 @@
+"""The life of a cell, signal by signal: created, stopped after its children, notified of the ends of others."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from flykka.runtime.mailbox.envelope import FailedEnvelope
+from flykka.runtime.signals import (
+    BackoffEnded,
+    Create,
+    DeathWatchNotification,
+    Failed,
+    Recreate,
+    Resume,
+    Stop,
+    Unwatch,
+    Watch,
+)
+
+if TYPE_CHECKING:
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.messages.wire.ref import Ref
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.mailbox.envelope import Envelope
+
+
+class Life(Enum):
+    """State of a cell. Only a RUNNING one handles messages; every cell handles signals until it has ENDED."""
+
+    STARTING = auto()
+    """The instance is not made yet."""
+    RUNNING = auto()
+    AWAITING = auto()
+    """Waits for the coroutine that handles a message."""
+    FAILED = auto()
+    """Waits for the parent's directive."""
+    RESTARTING = auto()
+    """Waits for children to end before the new instance is made."""
+    STOPPING = auto()
+    """Waits for children to end before `post_stop`."""
+    ENDING = auto()
+    """`post_stop` has run; the cell is released after the record of this turn."""
+    ENDED = auto()
+
+
+def on_signal(cell: Cell, envelope: Envelope) -> SerializedThrowable | None:
+    """Carry out a signal. Returns the failure where an instance was to be made and could not be."""
+    match envelope.message:
+        case Create():
+            return _create(cell)
+        case Stop():
+            _stop(cell)
+        case Failed() as failed:
+            cell.faults.on_failed(failed, envelope.error if isinstance(envelope, FailedEnvelope) else None)
+        case Resume():
+            return cell.faults.resume()
+        case Recreate(delay_ms=delay_ms):
+            return cell.faults.recreate(delay_ms)
+        case BackoffEnded():
+            return cell.faults.on_backoff_ended()
+        case Watch(watcher=watcher):
+            cell.death_watch.on_watch(watcher)
+        case Unwatch(watcher=watcher):
+            cell.death_watch.on_unwatch(watcher)
+        case DeathWatchNotification(ref=ref):
+            return _on_death(cell, ref, envelope.cause)
+        case unknown:
+            raise TypeError(f"{cell.ref}: {unknown} is no kernel signal")
+    return None
+
+
+def _create(cell: Cell) -> SerializedThrowable | None:
+    if cell.life is not Life.STARTING:
+        return None
+    try:
+        cell.make_instance().pre_start()
+    except BaseException as error:  # noqa: BLE001 - any failure is the parent's to judge.
+        return cell.faults.fail_to_start(error)
+    cell.life = Life.RUNNING
+    return None
+
+
+def _stop(cell: Cell) -> None:
+    if cell.life in (Life.STOPPING, Life.ENDING):
+        return
+    with cell.system.cells.lock:
+        # From here on no thread adds a child, so that none is missed below.
+        cell.life = Life.STOPPING
+    for child in cell.children.all():
+        cell.children.stop(child)
+    _end_if_childless(cell)
+
+
+def _on_death(cell: Cell, ref: Ref, cause: int | None) -> SerializedThrowable | None:
+    with cell.system.cells.lock:
+        # Another thread may spawn the next actor of this name meanwhile, which must not be removed in its place.
+        child = cell.children.find(ref)
+        if child is not None:
+            cell.children.remove(child)
+    if cell.life is Life.STOPPING:
+        _end_if_childless(cell)
+        return None
+    cell.death_watch.on_notification(ref, cause)
+    return cell.faults.finish_recreate()
+
+
+def _end_if_childless(cell: Cell) -> None:
+    if len(cell.children):
+        return
+    if cell.instance is not None and not cell.faults.pre_restart_ran:
+        cell.faults.run_hook(cell.instance.post_stop)
+    if cell.system.cells.mark_stopped(cell):
+        cell.life = Life.ENDING

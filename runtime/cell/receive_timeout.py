@@ -1,0 +1,100 @@
+"""The receive timeout: a message for an actor that got none for so long (Akka's ReceiveTimeout)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flykka.messages.wire.markers import NotInfluenceReceiveTimeout
+from flykka.runtime.mailbox.envelope import Envelope
+from flykka.runtime.signals import ReceiveTimeout
+
+if TYPE_CHECKING:
+    from flykka.messages.wire.message import Message
+    from flykka.runtime.cell.behaviours import Behaviour
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.time.clock import Alarm
+
+
+class ReceiveTimeoutTask:
+    """Receive timeout in effect until another one is set: it fires after every such silence.
+
+    A message costs one reading of the clock and arms nothing: the alarm rings at the earliest moment at which the
+    silence could be long enough, and is set again where it was not. The timeout lies in the mailbox like any message,
+    and is void where another message was handled before it. A silence begins with the end of a handler, be it a
+    function or a coroutine.
+    """
+
+    __slots__ = ("_alarm", "_cause", "_cell", "_heard_ms", "timeout_ms")
+
+    def __init__(self, cell: Cell, timeout_ms: int) -> None:
+        self._cell = cell
+        self._cause = cell.sequence
+        self._heard_ms = cell.now()
+        self.timeout_ms = timeout_ms
+        self._alarm: Alarm | None = None
+        self._arm()
+
+    def wrap(self, behaviour: Behaviour) -> Behaviour:
+        """Wrap `behaviour` so that its messages end the silence. It begins again, for a new instance as well."""
+        self._heard_ms = self._cell.now()
+
+        def noticed(message: Message) -> object:
+            try:
+                return behaviour(message)
+            finally:
+                self.on_message(message)
+
+        return noticed
+
+    def on_message(self, message: Message) -> None:
+        """Begin the silence again: a message was handled."""
+        if not isinstance(message, NotInfluenceReceiveTimeout):
+            self._heard_ms = self._cell.system.clock.now_ms()
+
+    def cancel(self) -> None:
+        """Cancel the timeout; one that waits in the mailbox becomes void."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+
+    def accept(self) -> Message | None:
+        """Return the timeout if it is still valid on delivery; called in a turn of the actor."""
+        if self._cell.receive_timeout is not self:
+            return None
+        now = self._cell.now()
+        is_due = now >= self._heard_ms + self.timeout_ms
+        if is_due:
+            self._heard_ms = now
+        self._arm()
+        return ReceiveTimeout() if is_due else None
+
+    def _arm(self) -> None:
+        cell = self._cell
+        self._alarm = cell.system.clock.schedule(self._heard_ms + self.timeout_ms, self._ring)
+        if cell.end_reason is not None:
+            # A kill on another thread may have cancelled the alarm before.
+            self._alarm.cancel()
+
+    def _ring(self) -> None:
+        self._cell.mailbox.put(ReceiveTimeoutEnvelope(self, self._cause))
+
+
+class ReceiveTimeoutEnvelope(Envelope):
+    """Envelope of a receive timeout, checked again on delivery."""
+
+    __slots__ = ("task",)
+
+    kind = "timer"
+    told = False
+
+    def __init__(self, task: ReceiveTimeoutTask, cause: int | None) -> None:
+        super().__init__(ReceiveTimeout(), None, cause)
+        self.task: ReceiveTimeoutTask | None = task
+
+    def open(self, cell: Cell) -> Message | None:
+        """Return the timeout, unless a message came before it, or it was set again or cancelled."""
+        return self.message if self.task is None else self.task.accept()
+
+    def stashed(self, cell: Cell) -> Envelope:
+        """Keep it valid: it was when it was opened."""
+        self.task = None
+        return self

@@ -1,0 +1,104 @@
+"""The tasks that an actor's coroutines have started: the turn they belong to, and their end with the actor's.
+
+A task belongs to the turn that made it, and so do the tasks that it makes: a context variable holds that turn. While it
+lasts, each of their steps is a part of it, so that sender, time and effects are the turn's own. After its end they
+belong to no actor: their messages come from outside any.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Generator
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from flykka.runtime.turn import RUNNING
+
+if TYPE_CHECKING:
+    from flykka.runtime.cell.async_turn import AsyncTurn
+
+TURN: ContextVar[AsyncTurn | None] = ContextVar("flykka.turn", default=None)
+"""The turn that the running task was made in."""
+
+
+class TaskScope:
+    """Unfinished tasks of an actor's instance. A resource of its cell, closed with the instance."""
+
+    __slots__ = ("_loop", "_tasks", "closed")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.closed = False
+
+    def add(self, task: asyncio.Task[Any]) -> None:
+        """Add a task to cancel on close; called on the loop's thread."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        if self.closed:
+            # A kill on another thread was faster.
+            self.close()
+
+    def close(self) -> None:
+        """Cancel the tasks that still run; callable from any thread."""
+        self.closed = True
+        if not self._tasks:
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._cancel_all)
+        except RuntimeError:
+            # A closed loop has cancelled everything itself.
+            if not self._loop.is_closed():
+                raise
+
+    def _cancel_all(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+
+
+class Steps(Coroutine[Any, Any, Any]):
+    """Coroutine whose every step is a part of the turn that started it, as long as that lasts."""
+
+    __slots__ = ("_coroutine", "_turn")
+
+    def __init__(self, turn: AsyncTurn, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self._turn = turn
+        self._coroutine = coroutine
+
+    def send(self, value: Any) -> Any:
+        """Run the next step."""
+        outer = self._turn.enter()
+        try:
+            return self._coroutine.send(value)
+        finally:
+            self._turn.leave(outer)
+
+    def throw(self, *error: Any) -> Any:
+        """Run the next step with an error."""
+        outer = self._turn.enter()
+        try:
+            return self._coroutine.throw(*error)
+        finally:
+            self._turn.leave(outer)
+
+    def close(self) -> None:
+        """Close the coroutine."""
+        self._coroutine.close()
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._coroutine.__await__()
+
+    def __repr__(self) -> str:
+        return repr(self._coroutine)
+
+
+def make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+    """Make a task: the task factory of the loops that actors run on."""
+    context = options.get("context")
+    turn = TURN.get() if context is None else context.get(TURN)
+    steps = coroutine if turn is None or turn.over else Steps(turn, coroutine)
+    task = asyncio.Task(steps, loop=loop, **options)
+    cell = RUNNING.cell if turn is None else turn.cell
+    if cell is not None:
+        cell.begin_task(task)
+    return task

@@ -1,0 +1,1 @@
+"""Futures: results that come later, replies to asks, outcomes of blocking work."""

@@ -1,0 +1,173 @@
+"""The ref behind an ask: the first message told to it is the reply."""
+
+from __future__ import annotations
+
+from inspect import iscoroutine
+from typing import TYPE_CHECKING, Any
+
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.errors import (
+    ActorDeadError,
+    AskCycleError,
+    AskFailedError,
+    AskTimeoutError,
+    MailboxOverflowError,
+    ReplyReturnedError,
+)
+from flykka.runtime.futures.future import Future
+from flykka.runtime.path import TEMP
+from flykka.runtime.recording import note_outcome
+from flykka.runtime.turn import RUNNING
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from flykka.messages.wire.failure import SerializedThrowable
+    from flykka.messages.wire.message import Message
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.dispatch.seeded import SeededDispatcher
+    from flykka.runtime.futures.future import Failure
+    from flykka.runtime.ref import ActorRef
+    from flykka.runtime.system import ActorSystem
+    from flykka.runtime.time.clock import Alarm
+
+
+class Reply(Future["Message"]):
+    """Future of an ask. An actor that awaits it waits for the asked one, which may close an ask cycle."""
+
+    __slots__ = ("_number", "_promises", "asked")
+
+    def __init__(
+        self, asked: ActorRef, driver: SeededDispatcher | None, number: int, promises: dict[int, PromiseRef]
+    ) -> None:
+        super().__init__(driver)
+        self.asked = asked
+        self._number = number
+        self._promises = promises
+
+    @property
+    def is_driven(self) -> bool:
+        """Tells whether the waiting thread runs turns of others meanwhile, as under a seeded dispatcher."""
+        return self._driver is not None
+
+    @property
+    def promise(self) -> Ref:
+        """The ref that the reply is sent to, as an address."""
+        return Ref(f"{TEMP}/{self._number}", self._number)
+
+    def get(self, *, timeout: float | None = None) -> Message:
+        """Return the reply, waiting for it at most `timeout` seconds. Raises as any future does."""
+        cell = RUNNING.cell
+        if cell is None:
+            return super().get(timeout=timeout)
+        try:
+            reply = super().get(timeout=timeout)
+        except BaseException as failure:
+            note_outcome(cell, None, failure, self.promise)
+            raise
+        note_outcome(cell, reply, None, self.promise)
+        return reply
+
+    def _complete(self, value: Message | None, failure: Failure | None) -> bool:
+        self._promises.pop(self._number, None)
+        return super()._complete(value, failure)
+
+    def _abandon(self) -> None:
+        # The ask is cancelled with the last task that awaited it.
+        self.cancel()
+
+    def _arrival(self) -> Generator[Any, None, None]:
+        cell = RUNNING.cell
+        # A task beside the turn's own does not keep its actor from answering.
+        if cell is None or not cell.is_main_task():
+            yield from super()._arrival()
+            return
+        try:
+            begin_asking(cell, self)
+            yield from super()._arrival()
+        finally:
+            cell.asking = None
+
+
+class PromiseRef(Ref):
+    """Ref for one reply, the first. The asked actor finds it in `context.sender`, or in the message's `reply_to`."""
+
+    __slots__ = ("_alarm", "_asked", "_system", "future", "incarnation", "path")
+
+    def __init__(self, system: ActorSystem, number: int, asked: ActorRef, promises: dict[int, PromiseRef]) -> None:
+        super().__init__(f"{TEMP}/{number}", number)
+        self._system = system
+        self._asked = asked
+        self._alarm: Alarm | None = None
+        self.future = Reply(asked, system.driver, number, promises)
+
+    def tell(self, message: Message) -> None:
+        """Reply. After the first reply, the deadline or a cancel, this is a dead letter."""
+        cell = RUNNING.cell
+        if cell is not None and cell.end_reason is not None:
+            return
+        if self._system.serialize_messages:
+            message = self._system.wire(message)
+        if cell is not None and cell.effects is not None:
+            cell.effects.append(("reply", self, message))
+        if not self.future.try_set(message):
+            sender = None if cell is None else cell.ref
+            self._system.dead_letters.publish(message, sender, self, "the ask had ended before this reply")
+
+    def fail(self, failure: SerializedThrowable) -> None:
+        """Fail the ask: the asked actor raised."""
+        self.future.try_fail(lambda: AskFailedError(failure))
+
+    def refuse(self, reason: str) -> None:
+        """Fail the ask: the asked actor ended, or had ended, before it handled the message."""
+        text = f"{self._asked}: {reason}"
+        self.future.try_fail(lambda: ActorDeadError(text))
+
+    def overflow(self, reason: str) -> None:
+        """Fail the ask: the mailbox of the asked actor was full."""
+        text = f"{self._asked}: {reason}"
+        self.future.try_fail(lambda: MailboxOverflowError(text))
+
+    def refuse_returned(self, outcome: object) -> None:
+        """Raise `ReplyReturnedError` for a handler that returned `outcome` and did not reply."""
+        if self.future.done():
+            return
+        way = "a reply is a message that is told, self.context.sender.tell(SomeReply(...))"
+        if iscoroutine(outcome):
+            outcome.close()
+            way = "an actor that is to await it is spawned from Props.with_dispatcher('loop')"
+        raise ReplyReturnedError(f"{self._asked} returned {outcome!r} from the handling of a question: {way}")
+
+    def expire_in(self, timeout: float) -> None:
+        """Fail the future when `timeout` seconds have passed without a reply."""
+        due_ms = self._system.clock.now_ms() + int(timeout * 1000)
+        self._alarm = self._system.clock.schedule(due_ms, lambda: self._expire(timeout))
+        self.future.add_done_callback(self._alarm.cancel)
+
+    def _expire(self, timeout: float) -> None:
+        self.future.try_fail(lambda: AskTimeoutError(f"{self._asked} did not reply within {timeout} seconds"))
+
+
+def begin_asking(cell: Cell, reply: Reply) -> None:
+    """Note that the turn of `cell` waits for `reply`, until it sets `cell.asking` to None.
+
+    Raises:
+        AskCycleError: the asked actor waits for `cell` already, directly or through others.
+    """
+    cell.asking = reply
+    chain: list[Ref] = [cell.ref]
+    link: Reply | None = reply
+    while link is not None:
+        chain.append(link.asked)
+        if link.asked == cell.ref:
+            raise AskCycleError(chain)
+        link = _awaited_by(link.asked)
+
+
+def _awaited_by(ref: ActorRef) -> Reply | None:
+    owner: Any = ref.actor_inbox.owner  # A cell, or an EmptyLocalActorRef.
+    reply: Reply | None = getattr(owner, "asking", None)
+    # An actor that has its reply goes on at once: unless this very turn runs on the stack of its wait.
+    if reply is not None and reply.done() and (owner.on_loop or not reply.is_driven):
+        return None
+    return reply

@@ -1,0 +1,1 @@
+"""Mailboxes: the envelopes in them, the kinds that Props can ask for, and the dead letters."""

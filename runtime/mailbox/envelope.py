@@ -1,0 +1,139 @@
+"""Envelopes: a message with its sender and its cause; some are checked again on delivery.
+
+A timer may be cancelled and a watch withdrawn while their message already waits in the mailbox. So these messages have
+special envelopes, which are opened in the actor's turn and may turn out to be void.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pykka._envelope import Envelope as PykkaEnvelope
+
+from flykka.messages.wire.message import Message
+
+if TYPE_CHECKING:
+    from flykka.messages.wire.ref import Ref
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.futures.promise import PromiseRef
+    from flykka.runtime.time.timers import Timer
+
+Told = Message | tuple[Message, "Ref | None", "int | None"]
+"""A plain tell: message, sender, cause. A tuple, because making an `Envelope` would double the price of a tell.
+
+From outside any turn there is neither sender nor cause, and the message stands for itself: fewer objects for the
+garbage collector, which takes longer than the rest for a long queue.
+"""
+
+TurnKind = Literal["message", "timer", "signal"]
+
+
+class Envelope(PykkaEnvelope[Message]):
+    """Message told or asked. `cause` is the sequence number of the turn that sent it, where turns are numbered."""
+
+    __slots__ = ("cause", "sender")
+
+    kind: ClassVar[TurnKind] = "message"
+    told: ClassVar[bool] = True
+    """Set for messages of actors and of code outside them; not for those of the kernel itself."""
+
+    reply_to: PromiseRef | None  # type: ignore[assignment]  # Pykka keeps a future here; ours stands behind a ref.
+
+    def __init__(self, message: Message, sender: Ref | None, cause: int | None, reply_to: PromiseRef | None = None):
+        self.message = message
+        self.reply_to = reply_to
+        self.sender = sender
+        self.cause = cause
+
+    @staticmethod
+    def wrap(entry: Told | Envelope) -> Envelope:
+        """Make an envelope of any entry of a mailbox."""
+        if isinstance(entry, Envelope):
+            return entry
+        return Envelope(*entry) if isinstance(entry, tuple) else Envelope(entry, None, None)
+
+    def open(self, cell: Cell) -> Message | None:
+        """Return the message to handle, or None where it has become void; called in the turn of the recipient."""
+        return self.message
+
+    def stashed(self, cell: Cell) -> Envelope:
+        """Return the envelope to stash for this opened one, so that it can be opened again."""
+        return self
+
+
+class SignalEnvelope(Envelope):
+    """Signal of the kernel, for the control lane."""
+
+    __slots__ = ()
+
+    kind = "signal"
+    told = False
+
+
+class FailedEnvelope(SignalEnvelope):
+    """Signal of a child's failure, with the error itself: the child may have changed since."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, signal: Message, error: BaseException, sender: Ref | None, cause: int | None) -> None:
+        super().__init__(signal, sender, cause)
+        self.error = error
+
+
+class TimerEnvelope(Envelope):
+    """Message of a timer that has fired."""
+
+    __slots__ = ("timer",)
+
+    kind = "timer"
+    told = False
+
+    def __init__(self, timer: Timer) -> None:
+        super().__init__(timer.message, None, timer.cause)
+        self.timer: Timer | None = timer
+
+    def open(self, cell: Cell) -> Message | None:
+        """Return the message, unless the timer was cancelled or started again in the meantime."""
+        return self.message if self.timer is None or cell.timers.accept(self.timer) else None
+
+    def stashed(self, cell: Cell) -> Envelope:
+        """Detach it from its timer, as in Akka: a cancel comes too late."""
+        self.timer = None
+        return self
+
+
+class TerminatedEnvelope(Envelope):
+    """End of a watched actor, queued behind all messages that it had sent before."""
+
+    __slots__ = ("ref",)
+
+    told = False
+
+    def __init__(self, message: Message, ref: Ref, cause: int | None) -> None:
+        super().__init__(message, ref, cause)
+        self.ref = ref
+
+    def open(self, cell: Cell) -> Message | None:
+        """Return the message for the watcher, unless it has unwatched in the meantime."""
+        return cell.death_watch.accept(self.ref)
+
+    def stashed(self, cell: Cell) -> Envelope:
+        """Queue the notification once more, as in Akka: an unwatch still makes it void."""
+        cell.death_watch.requeue(self.ref, self.message)
+        return self
+
+
+class FaultEnvelope(Envelope):
+    """Error on the way to the actor, which becomes the actor's failure in its turn."""
+
+    __slots__ = ("error",)
+
+    told = False
+
+    def __init__(self, message: Message, error: BaseException, cause: int | None) -> None:
+        super().__init__(message, None, cause)
+        self.error = error
+
+    def open(self, cell: Cell) -> Message | None:
+        """Raise the error."""
+        raise self.error

@@ -1,0 +1,1 @@
+"""Time: clocks, keyed timers of actors, delays that grow."""

@@ -1,0 +1,71 @@
+"""Exponential backoff: each delay twice as long, up to a limit, with a random part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flykka.runtime.durations import Duration, positive_duration_ms
+
+if TYPE_CHECKING:
+    import random
+
+_MAX_DOUBLINGS = 62
+"""Every limit is reached by then; so no number grows without end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """Delays of `min_backoff`, twice that, four times that, ... up to `max_backoff`, each longer by a random part.
+
+    The random part, which keeps many actors from coming back in the same moment, is drawn from the actor's `random`, so
+    that it repeats with the seed. As in Akka it is added to the limit as well.
+
+    Args:
+        min_backoff: the first delay.
+        max_backoff: the limit of the delays.
+        random_factor: 0.2 makes each delay longer by 0 to 20 %; 0 adds nothing.
+        reset_after: uptime after which the delays start again; the mean of the two limits unless given.
+    """
+
+    min_backoff: Duration = "1s"
+    max_backoff: Duration = "30s"
+    random_factor: float = 0.2
+    reset_after: Duration | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_ms < self.min_ms:
+            raise ValueError(f"max_backoff {self.max_backoff!r} is shorter than min_backoff {self.min_backoff!r}")
+        if not 0 <= self.random_factor <= 1:
+            raise ValueError(f"random_factor {self.random_factor!r} is not between 0 and 1")
+        if self.reset_after is not None:
+            positive_duration_ms(self.reset_after, "reset_after")
+
+    @property
+    def min_ms(self) -> int:
+        """`min_backoff` in ms."""
+        return positive_duration_ms(self.min_backoff, "min_backoff")
+
+    @property
+    def max_ms(self) -> int:
+        """`max_backoff` in ms."""
+        return positive_duration_ms(self.max_backoff, "max_backoff")
+
+    @property
+    def reset_after_ms(self) -> int:
+        """`reset_after` in ms."""
+        if self.reset_after is None:
+            return (self.min_ms + self.max_ms) // 2
+        return positive_duration_ms(self.reset_after, "reset_after")
+
+    def delay_ms(self, tries: int, chance: random.Random) -> int:
+        """Return the delay in ms after so many earlier `tries`."""
+        return exponential_ms(self.min_ms, self.max_ms, 2, tries, self.random_factor, chance)
+
+
+def exponential_ms(
+    min_ms: int, max_ms: int, factor: float, tries: int, random_factor: float, chance: random.Random
+) -> int:
+    """Return `min_ms` times `factor` to the power of `tries`, at most `max_ms`, plus up to `random_factor` of that."""
+    delay = min(float(max_ms), min_ms * factor ** min(tries, _MAX_DOUBLINGS))
+    return int(delay * (1 + random_factor * chance.random())) if random_factor else int(delay)

@@ -1,0 +1,151 @@
+"""The keyed timers of an actor (Akka's TimerScheduler)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from enum import Enum, auto
+from typing import TYPE_CHECKING, assert_never
+
+from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
+from flykka.runtime.mailbox.envelope import TimerEnvelope
+
+if TYPE_CHECKING:
+    from flykka.messages.wire.message import Message
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.time.clock import Alarm
+
+
+class Repeats(Enum):
+    """Repetition of a timer: none, or the event from which the next period counts."""
+
+    NEVER = auto()
+    FROM_THE_HANDLING = auto()
+    FROM_THE_FIRING = auto()
+
+
+class Timer:
+    """Start of a timer; a later start under the same key is another Timer."""
+
+    __slots__ = ("alarm", "cause", "delay_ms", "key", "message", "repeats")
+
+    def __init__(self, key: Hashable, message: Message, delay_ms: int, repeats: Repeats, cause: int | None) -> None:
+        self.key = key
+        self.message = message
+        self.delay_ms = delay_ms
+        self.repeats = repeats
+        self.cause = cause
+        self.alarm: Alarm | None = None
+
+
+class Timers:
+    """Timers by key, one each. All are cancelled when the actor restarts or ends.
+
+    The message of a cancelled timer is never handled, not even when it waits in the mailbox already.
+    """
+
+    __slots__ = ("_active", "_cell")
+
+    def __init__(self, cell: Cell) -> None:
+        self._cell = cell
+        self._active: dict[Hashable, Timer] = {}
+
+    def start_once(self, key: Hashable, delay: Duration, message: Message) -> None:
+        """Send me `message` in `delay`, such as "5s" or 5000; replaces the timer of the same key."""
+        self._start(key, duration_ms(delay, "delay"), message, None, Repeats.NEVER)
+
+    def start_fixed_delay(
+        self, key: Hashable, delay: Duration, message: Message, initial_delay: Duration | None = None
+    ) -> None:
+        """Send me `message` in `initial_delay` (or `delay`), and again `delay` after each time I handle it.
+
+        The delay counts from the handling, so that a busy actor never finds several of them in its mailbox.
+        """
+        delay_ms = duration_ms(delay, "delay")
+        first_ms = delay_ms if initial_delay is None else duration_ms(initial_delay, "initial delay")
+        self._start(key, first_ms, message, delay_ms, Repeats.FROM_THE_HANDLING)
+
+    def start_fixed_rate(
+        self, key: Hashable, interval: Duration, message: Message, initial_delay: Duration | None = None
+    ) -> None:
+        """Send me `message` in `initial_delay` (or `interval`), and again every `interval`.
+
+        However long the handling takes: a busy actor finds several of them in its mailbox, and gets them in a burst.
+        """
+        interval_ms = positive_duration_ms(interval, "interval")
+        first_ms = interval_ms if initial_delay is None else duration_ms(initial_delay, "initial delay")
+        self._start(key, first_ms, message, interval_ms, Repeats.FROM_THE_FIRING)
+
+    def cancel(self, key: Hashable) -> None:
+        """Cancel the timer of `key`, if there is one."""
+        cell = self._cell
+        timer = self._active.pop(key, None)
+        if timer is None:
+            return
+        _disarm(timer)
+        if cell.effects is not None:
+            cell.effects.append(("cancel_timer", str(key)))
+
+    def is_active(self, key: Hashable) -> bool:
+        """Tell whether a timer of `key` will still send a message."""
+        return key in self._active
+
+    def active(self) -> list[Timer]:
+        """Return the timers that will still send a message."""
+        return list(self._active.values())
+
+    def cancel_all(self) -> None:
+        """Cancel every timer: the actor restarts or has ended."""
+        # A killed actor's running turn may still start timers on another thread; `_arm` sees that the cell has ended.
+        timers, self._active = self._active, {}
+        for timer in list(timers.values()):
+            _disarm(timer)
+
+    def accept(self, timer: Timer) -> bool:
+        """Tell whether the message of a fired timer is still to be handled; a repeating timer starts its next delay."""
+        if self._active.get(timer.key) is not timer:
+            return False
+        match timer.repeats:
+            case Repeats.NEVER:
+                del self._active[timer.key]
+            case Repeats.FROM_THE_HANDLING:
+                self._arm(timer, self._cell.now() + timer.delay_ms)
+            case Repeats.FROM_THE_FIRING:
+                pass  # It was armed again when it fired.
+            case _:
+                assert_never(timer.repeats)
+        return True
+
+    def _start(self, key: Hashable, first_ms: int, message: Message, period_ms: int | None, repeats: Repeats) -> None:
+        cell = self._cell
+        if cell.end_reason is not None:
+            return
+        if cell.system.serialize_messages:
+            message = cell.system.wire(message)
+        replaced = self._active.get(key)
+        if replaced is not None:
+            _disarm(replaced)
+        timer = Timer(key, message, first_ms if period_ms is None else period_ms, repeats, cell.sequence)
+        self._active[key] = timer
+        if cell.effects is not None:
+            fixed_rate = repeats is Repeats.FROM_THE_FIRING
+            cell.effects.append(("start_timer", str(key), first_ms, message, period_ms, fixed_rate))
+        self._arm(timer, cell.now() + first_ms)
+
+    def _arm(self, timer: Timer, due_ms: int) -> None:
+        timer.alarm = self._cell.system.clock.schedule(due_ms, lambda: self._fire(timer, due_ms))
+        if self._cell.end_reason is not None:
+            _disarm(timer)
+
+    def _fire(self, timer: Timer, due_ms: int) -> None:
+        """Queue the message at `due_ms`; not in a turn."""
+        self._cell.mailbox.put(TimerEnvelope(timer))
+        if timer.repeats is Repeats.FROM_THE_FIRING:
+            self._arm(timer, due_ms + timer.delay_ms)
+            # A cancel in this moment may have disarmed the former alarm.
+            if self._active.get(timer.key) is not timer:
+                _disarm(timer)
+
+
+def _disarm(timer: Timer) -> None:
+    if timer.alarm is not None:
+        timer.alarm.cancel()

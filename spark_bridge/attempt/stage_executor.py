@@ -1,0 +1,255 @@
+"""The threads that work for one attempt: Spark's calls block, and no shared thread may wait for them.
+
+Each lane has a queue. Stages are run by two threads, so that planning and committing of one overlap with the work of
+another; snapshots and publishing, which outlive a stage, run one after the other. The machine of the attempt decides
+the order, and submits piece by piece.
+
+Threads are daemons, started with the first work: a cluster of idle attempts has none.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Condition, Lock, Thread, get_ident, local
+from time import monotonic, monotonic_ns
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from flykka.actors.machines.attempt.effects import Lane
+from flykka.spark_bridge.errors import AttemptCancelledError
+
+if TYPE_CHECKING:
+    from flykka.runtime.futures.pipe import Pipe
+    from flykka.spark_bridge.attempt.scope import AttemptScope
+
+T = TypeVar("T")
+
+logger = logging.getLogger("flykka.spark_bridge")
+
+STAGES_IN_FLIGHT = 2
+OWN_WORK = 0
+"""The number of work that the attempt's machine did not start."""
+
+_CANCEL_AGAIN_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Running work of a thread: the piece by its number and in words, and the start (monotonic time)."""
+
+    piece: int
+    what: str
+    begun_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    number: int
+    what: str
+    run: Callable[[], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Line:
+    """Queue of a lane, and its threads, of which some are idle."""
+
+    limit: int
+    jobs: deque[_Job] = field(default_factory=deque)
+    threads: int = 0
+    idle: int = 0
+
+
+class StageExecutor:
+    """Runs the work of an attempt, lane by lane."""
+
+    def __init__(self, scope: AttemptScope) -> None:
+        self._scope = scope
+        self._changed = Condition()
+        self._lines: Mapping[Lane, _Line] = {
+            Lane.STAGES: _Line(limit=STAGES_IN_FLIGHT),
+            Lane.BACKGROUND: _Line(limit=1),
+        }
+        self._closing = False
+        self._interrupts = _ThreadInterrupts()
+        self._at_work: dict[int, Work] = {}
+        self._entered = local()
+
+    def run(self, lane: Lane, number: int, what: str, pipe: Pipe[Any]) -> None:
+        """Run the work of `pipe` in its lane. Nothing is run when the attempt is closing."""
+        guarded = pipe.with_work(partial(self._guarded, lane, number, pipe.work))
+        match lane:
+            case Lane.AT_ONCE:
+                pipe.run()
+            case Lane.END:
+                Thread(target=pipe.run, name=f"{self._scope.attempt} end", daemon=True).start()
+            case _:
+                self._put(lane, _Job(number=number, what=what, run=guarded.run))
+
+    def run_in_background(
+        self, what: str, work: Callable[[], None], on_failure: Callable[[BaseException], object]
+    ) -> None:
+        """Run work of the engine itself in the background lane."""
+
+        def run() -> None:
+            try:
+                self._guarded(Lane.BACKGROUND, OWN_WORK, work)
+            except BaseException as raised:  # noqa: BLE001 - it is reported
+                if not self._scope.is_cancelled:
+                    on_failure(raised)
+
+        self._put(Lane.BACKGROUND, _Job(number=OWN_WORK, what=what, run=run))
+
+    def close(self, *, cancel: bool) -> None:
+        """Accept no more work; with `cancel` drop the waiting work. Returns at once."""
+        with self._changed:
+            self._closing = True
+            if cancel:
+                for line in self._lines.values():
+                    line.jobs.clear()
+            self._changed.notify_all()
+
+    def interrupt(self) -> None:
+        """Interrupt the stages of a cancelled attempt. Writing and publishing go on to their ends."""
+        if self._scope.is_cancelled and self._interrupts.interrupt():
+            logger.info("%s: interrupted, for it did not end: %s", self._scope.attempt, ", ".join(self._running()))
+
+    def wait_idle(self, seconds: float | None = None) -> tuple[str, ...]:
+        """Wait until no thread works any more; once the scope is cancelled, cancel its jobs again and again.
+
+        From then on it takes no longer than `seconds`; when half of them are over stages are interrupted. Returns the
+        names of work that still runs.
+        """
+        deadline: float | None = None
+        can_cancel = True
+        while self._is_busy:
+            if self._scope.is_cancelled:
+                if seconds is not None:
+                    deadline = monotonic() + seconds if deadline is None else deadline
+                    if monotonic() >= deadline:
+                        return self._running()
+                    if monotonic() >= deadline - seconds / 2:
+                        self.interrupt()
+                # At once: the next attempt must not share the cores with it.
+                can_cancel = can_cancel and self._cancel_jobs()
+            self._wait_for_change()
+        return ()
+
+    def at_work(self) -> tuple[Work, ...]:
+        """Return the running work."""
+        with self._changed:
+            return tuple(self._at_work.values())
+
+    def _put(self, lane: Lane, job: _Job) -> None:
+        line = self._lines[lane]
+        with self._changed:
+            if self._closing or self._scope.is_cancelled:
+                return
+            line.jobs.append(job)
+            if line.idle < len(line.jobs) and line.threads < line.limit:
+                line.threads += 1
+                name = f"{self._scope.attempt} {lane}"
+                Thread(target=self._serve, args=(line,), name=name, daemon=True).start()
+            self._changed.notify_all()
+
+    def _serve(self, line: _Line) -> None:
+        try:
+            while (job := self._next(line)) is not None:
+                job.run()
+        finally:
+            with self._changed:
+                line.threads -= 1
+                self._at_work.pop(get_ident(), None)
+                self._changed.notify_all()
+
+    def _next(self, line: _Line) -> _Job | None:
+        with self._changed:
+            self._at_work.pop(get_ident(), None)
+            line.idle += 1
+            while not line.jobs and not self._closing:
+                self._changed.wait()
+            line.idle -= 1
+            if not line.jobs:
+                return None
+            job = line.jobs.popleft()
+            self._at_work[get_ident()] = Work(piece=job.number, what=job.what, begun_ns=monotonic_ns())
+            return job
+
+    def _guarded(self, lane: Lane, number: int, work: Callable[[], T]) -> T:
+        """Do work on a thread of the attempt's Spark job group, unless the attempt is over."""
+        if not getattr(self._entered, "scope", False):
+            self._scope.enter()
+            self._entered.scope = True
+        self._scope.check()
+        self._scope.begin(number)
+        if lane is not Lane.STAGES:
+            return work()
+        with self._interrupts.allowed():
+            return work()
+
+    def _cancel_jobs(self) -> bool:
+        try:
+            self._scope.cancel_jobs()
+        except Exception:
+            # Where Spark is stopped, or its JVM gone, its jobs have ended, and the waiting threads end too.
+            if not self._scope.is_spark_lost:
+                logger.warning("%s: its Spark jobs cannot be cancelled", self._scope.attempt, exc_info=True)
+            return False
+        return True
+
+    def _running(self) -> tuple[str, ...]:
+        return tuple(work.what for work in self.at_work())
+
+    @property
+    def _is_busy(self) -> bool:
+        """Tells whether any thread still runs."""
+        with self._changed:
+            return any(line.threads for line in self._lines.values())
+
+    def _wait_for_change(self) -> None:
+        with self._changed:
+            if any(line.threads for line in self._lines.values()):
+                # Checked with the lock held: a cancelling thread acquires it afterwards, to wake this one.
+                self._changed.wait(_CANCEL_AGAIN_SECONDS if self._scope.is_cancelled else None)
+
+
+class _ThreadInterrupts:
+    """Threads in code of the user's, which may be interrupted, as by Flink's TaskInterrupter.
+
+    None of them holds one of our locks, or is about to acquire it. CPython raises an exception in another thread
+    between two of its instructions: code that computes, sleeps in short steps or waits for Spark is interrupted, and a
+    long call into native code only after it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside: set[int] = set()
+
+    @contextmanager
+    def allowed(self) -> Iterator[None]:
+        """Allow interrupts of the calling thread in this block: they raise `AttemptCancelledError`."""
+        me = get_ident()
+        with self._lock:
+            self._inside.add(me)
+        try:
+            yield
+        finally:
+            # A pending interrupt is raised before the end of this block: after it there is none.
+            with self._lock:
+                self._inside.discard(me)
+
+    def interrupt(self) -> int:
+        """Interrupt every thread that allows it, each once. Returns their number."""
+        with self._lock:
+            interrupted = [thread for thread in self._inside if _raise_in(thread)]
+            self._inside.clear()
+        return len(interrupted)
+
+
+def _raise_in(thread: int) -> bool:
+    raised = ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(AttemptCancelledError))
+    return bool(raised)

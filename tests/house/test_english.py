@@ -1,0 +1,58 @@
+"""Docstrings begin with a verb or with the name of the thing, in the packages that are clean; this list grows."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from tests.house.sources import Source, sources
+
+CLEAN = ("messages/", "runtime/", "spark_bridge/session/", "spark_bridge/diagnosis/")
+NOT_YET = ("runtime/trace/",)
+
+OPENING = re.compile(
+    r"(anew|how|one|that|those|what|whatever|when|where|wherever|whether|which|who|whoever|whom|whose|why)\b", re.I
+)
+ODD = re.compile(r"\b(anew|whoever|whomever|henceforth|front door)\b", re.I)
+
+
+def clean_sources() -> list[Source]:
+    paths = {str(source): source for source in sources()}
+    return [source for path, source in paths.items() if path.startswith(CLEAN) and not path.startswith(NOT_YET)]
+
+
+def docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
+    """Yield each string that stands by itself: of modules, classes, functions, and of the fields above them."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str()) as text):
+                yield text
+
+
+def test_no_docstring_begins_with_a_question_word() -> None:
+    wrong = [
+        f"{source}:{text.lineno} {str(text.value).splitlines()[0]}"
+        for source in clean_sources()
+        for text in docstrings(source.tree)
+        if OPENING.match(str(text.value).lstrip())
+    ]
+
+    assert wrong == []
+
+
+def test_no_word_is_used_that_nobody_says() -> None:
+    wrong = [
+        f"{source}:{number} {line.strip()}"
+        for source in clean_sources()
+        for number, line in enumerate(source.text.splitlines(), 1)
+        if ODD.search(line)
+    ]
+
+    assert wrong == []
+
+
+def test_every_package_of_the_list_is_there() -> None:
+    paths = [str(source) for source in sources()]
+
+    assert [name for name in (*CLEAN, *NOT_YET) if not any(path.startswith(name) for path in paths)] == []

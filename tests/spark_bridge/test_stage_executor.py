@@ -1,0 +1,190 @@
+"""Threads of an attempt: what runs side by side, what is in order, how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from queue import Queue
+from threading import Barrier, Event, get_ident
+from time import monotonic
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from flykka.actors.machines.attempt.effects import Lane
+from flykka.messages.wire.ids import ExecutionAttemptId
+from flykka.spark_bridge.attempt.scope import AttemptScope
+from flykka.spark_bridge.attempt.stage_executor import StageExecutor
+from flykka.spark_bridge.errors import AttemptCancelledError
+
+pytestmark = pytest.mark.spark
+
+SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Work that an actor has begun, as its pipe has it: what it comes to is put into a queue."""
+
+    work: Callable[[], object]
+    outcomes: Queue[object]
+
+    def with_work(self, work: Callable[[], object]) -> Piece:
+        return replace(self, work=work)
+
+    def run(self) -> None:
+        try:
+            self.outcomes.put(self.work())
+        except Exception as raised:  # noqa: BLE001 - it is an outcome
+            self.outcomes.put(raised)
+
+
+class Crew:
+    """A stage executor, with what it did."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.scope = AttemptScope(spark, ExecutionAttemptId("attempt"), pool="pool")
+        self.workers = StageExecutor(self.scope)
+        self.outcomes: Queue[object] = Queue()
+        self.numbers = count(1)
+
+    def run(self, work: Callable[[], object], lane: Lane = Lane.STAGES) -> None:
+        piece: Any = Piece(work, self.outcomes)
+        self.workers.run(lane, next(self.numbers), "work", piece)
+
+    def next(self) -> object:
+        return self.outcomes.get(timeout=SECONDS)
+
+    def end(self, *, cancel: bool) -> None:
+        self.workers.close(cancel=cancel)
+        if cancel:
+            self.scope.refuse()
+        self.workers.wait_idle()
+
+
+@pytest.fixture
+def crew(spark: SparkSession) -> Crew:
+    return Crew(spark)
+
+
+def test_the_rows_of_two_stages_are_moved_at_once(crew: Crew) -> None:
+    both = Barrier(2)
+
+    crew.run(lambda: both.wait(SECONDS) >= 0)
+    crew.run(lambda: both.wait(SECONDS) >= 0)
+
+    assert [crew.next(), crew.next()] == [True, True]
+    crew.end(cancel=False)
+
+
+def test_what_is_raised_is_the_outcome_of_that_work_alone(crew: Crew) -> None:
+    def broken() -> None:
+        raise ValueError("broken")
+
+    crew.run(broken)
+    raised = crew.next()
+    crew.run(lambda: 2)
+
+    assert (str(raised), crew.next()) == ("broken", 2)
+    crew.end(cancel=False)
+
+
+def test_background_work_runs_in_its_order_beside_the_stages(crew: Crew) -> None:
+    may_go_on = Event()
+
+    crew.run(lambda: may_go_on.wait(SECONDS), Lane.BACKGROUND)
+    crew.run(lambda: "behind it", Lane.BACKGROUND)
+    crew.run(lambda: "a stage")
+    beside = crew.next()
+    may_go_on.set()
+
+    assert [beside, crew.next(), crew.next()] == ["a stage", True, "behind it"]
+    crew.end(cancel=False)
+
+
+def test_what_must_not_wait_is_done_by_the_caller(crew: Crew) -> None:
+    crew.run(get_ident, Lane.AT_ONCE)
+
+    assert crew.outcomes.get_nowait() == get_ident()
+
+
+def test_what_is_in_line_is_done_where_nothing_is_cancelled(crew: Crew) -> None:
+    for number in range(5):
+        crew.run(lambda number=number: number, Lane.BACKGROUND)  # type: ignore[misc]
+
+    crew.end(cancel=False)
+
+    assert [crew.outcomes.get_nowait() for _ in range(5)] == [0, 1, 2, 3, 4]
+
+
+def test_nothing_begins_in_a_cancelled_attempt(crew: Crew) -> None:
+    crew.end(cancel=True)
+    crew.run(lambda: 1)
+    crew.run(lambda: 2, Lane.BACKGROUND)
+
+    crew.end(cancel=True)
+
+    assert crew.outcomes.empty()
+    with pytest.raises(AttemptCancelledError):
+        crew.scope.check()
+
+
+@pytest.mark.slow
+def test_a_sleeping_python_function_is_stopped_within_a_second(crew: Crew, tmp_path: Path) -> None:
+    begun, woken = tmp_path / "begun", tmp_path / "woken"
+
+    @F.udf("long")
+    def sleeping(number: int) -> int:
+        from pathlib import Path
+        from time import sleep
+
+        Path(begun).touch()
+        sleep(3)
+        Path(woken).touch()
+        return number
+
+    crew.run(lambda: crew.spark.range(0, 1, 1, 1).select(sleeping("id")).collect())
+    deadline = monotonic() + SECONDS
+    while not begun.exists() and monotonic() < deadline:
+        Event().wait(0.02)
+    cancelled = monotonic()
+    crew.end(cancel=True)
+    took = monotonic() - cancelled
+    Event().wait(3.5 - took)
+
+    assert begun.exists()
+    assert took < 1
+    assert not woken.exists(), "the driver has let go, but the function has run to its end"
+
+
+@pytest.mark.slow
+def test_a_materialisation_that_is_cancelled_halfway_leaves_no_block(crew: Crew, tmp_path: Path) -> None:
+    half_way = tmp_path / "half way"
+
+    @F.udf("long")
+    def first_quick_then_slow(number: int) -> int:
+        from pathlib import Path
+        from time import sleep
+
+        if number:
+            Path(half_way).touch()
+            sleep(20)
+        return number
+
+    before = len(crew.spark.sparkContext._jsc.getPersistentRDDs())
+    rows = crew.spark.range(0, 2, 1, 2).select(first_quick_then_slow("id"))
+    crew.run(lambda: rows.localCheckpoint())
+    deadline = monotonic() + SECONDS
+    while not half_way.exists() and monotonic() < deadline:
+        Event().wait(0.02)
+
+    crew.end(cancel=True)
+    swept = crew.scope.sweep(keep=frozenset())
+
+    assert swept == 1
+    assert len(crew.spark.sparkContext._jsc.getPersistentRDDs()) == before
