@@ -26,6 +26,8 @@ _CLASSES = {
     OperatorKind.SINK: "sink",
     OperatorKind.WINDOW_AGGREGATE: "window",
     OperatorKind.LOCAL_WINDOW_AGGREGATE: "window",
+    OperatorKind.GROUP_AGGREGATE: "window",
+    OperatorKind.LOCAL_GROUP_AGGREGATE: "window",
     OperatorKind.STATELESS: "stateless",
 }
 

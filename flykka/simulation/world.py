@@ -86,6 +86,11 @@ class World:
         """The batches of one job."""
         return self.batches.setdefault(job_id, Batches())
 
+    @property
+    def files(self) -> WorldFiles:
+        """The storage as savepoints see it."""
+        return WorldFiles(self)
+
     def path(self, address: str) -> str:
         """An address as the storage has it."""
         return address.removeprefix(f"{PROTOCOL}://")
@@ -121,6 +126,35 @@ class World:
         for snapshot in snapshots(checkpoint_of(path, data)):
             pieces = elements_of(snapshot.operators if snapshot else (), COMMITTABLES, Value)
             self._committable.update(piece.target for piece in pieces if isinstance(piece, PendingFile))
+
+
+@dataclass(frozen=True, slots=True)
+class WorldFiles:
+    """Implements `Files` of savepoints."""
+
+    world: World
+
+    def qualified(self, path: str) -> str:
+        """The path as it is: it has its scheme."""
+        return path
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or a folder."""
+        return bool(self.world.storage.below(self.world.path(path)))
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy a file. Raises `OSError`."""
+        self.world.storage.write(self.world.path(target), self.world.storage.read_rows(self.world.path(source)))
+
+    def delete(self, path: str) -> None:
+        """Delete what is there. Raises `OSError`."""
+        if self.exists(path):
+            self.world.discard([path])
+
+    def bytes_below(self, folder: str) -> int:
+        """The size of the files in a folder."""
+        storage = self.world.storage
+        return sum(storage.size(path) for path in storage.below(self.world.path(folder)))
 
 
 def checkpoint_of(path: str, data: File) -> CompletedCheckpoint:

@@ -19,6 +19,7 @@ from time import monotonic, monotonic_ns
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flykka.actors.machines.attempt.effects import Lane
+from flykka.spark_bridge.operators.operator_chain import STAGES_IN_FLIGHT
 from flykka.spark_bridge.session.thread_interrupts import ThreadInterrupts
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ T = TypeVar("T")
 
 logger = logging.getLogger("flykka.spark_bridge")
 
-STAGES_IN_FLIGHT = 2
 OWN_WORK = 0
 """The number of what the attempt's machine has not begun."""
 

@@ -7,7 +7,8 @@ from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, ClassVar
 
-from flykka.spark_bridge.connectors.sink import Sink, SinkContext, SinkWriter, Staged
+from flykka.spark_bridge.connectors.sink import Sink, SinkContext, SinkWriter
+from flykka.spark_bridge.operators.sink import Staged
 from flykka.spark_bridge.rows.materialise import materialise
 
 if TYPE_CHECKING:

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from flykka.spark_bridge.operators.sink import Staged
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -21,14 +23,6 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.attempt.scope import AttemptScope
     from flykka.spark_bridge.connectors.file.published_files import PublishedFiles
     from flykka.spark_bridge.rows.filesystem import FileSystem
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Staged:
-    """What became of one batch: how many rows it had, and names that mean something to the sink alone."""
-
-    rows: int
-    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from flykka.simulation.rows import Row
 from flykka.simulation.settings import FaultKind, SimulationSettings
 from flykka.simulation.simulation import simulate
 from flykka.simulation.sinks import SinkWriter
-from flykka.simulation.windows import SimulatedWindows
+from flykka.simulation.state import SimulatedPanes
 
 pytestmark = pytest.mark.slow
 
@@ -143,8 +143,8 @@ def test_an_actor_that_raises_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_windows_that_fire_twice_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    fire = SimulatedWindows.fire
-    monkeypatch.setattr(SimulatedWindows, "fire", lambda windows, watermark: fire(windows, watermark) * 2)
+    fired = SimulatedPanes.fired
+    monkeypatch.setattr(SimulatedPanes, "fired", lambda panes, readings, to_ms: fired(panes, readings, to_ms) * 2)
 
     violations = found(range(20))
 

@@ -15,6 +15,7 @@ from pyarrow import parquet as pq
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.actors.task.bridge import Bridge
 from flykka.messages.checkpointing.checkpoint import CheckpointOptions
 from flykka.messages.graph.job_graph import (
@@ -61,12 +62,11 @@ from flykka.spark_bridge.attempt.engine import SparkEngine
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.data_plane import SparkDataPlane
-from flykka.spark_bridge.event_time_windows import EventTimeWindows
 from flykka.spark_bridge.program.aggregates import analyze
 from flykka.spark_bridge.program.code import (
     KeyByCode,
     LateRowsCode,
-    LocalWindowCode,
+    LocalAggregateCode,
     OperatorCode,
     SinkCode,
     SourceCode,
@@ -298,7 +298,7 @@ class Laboratory:
                 subpartitions=readers,
                 ship_strategy=strategy,
                 max_parallelism=128,
-                key_by=key_by or self.registry.bind("keys", KeyByCode(columns=("key",))),
+                key_by=key_by or self._keys_of(vertex),
                 partition_type=partition_type,
             )
             for output in range(len(vertex.outputs))
@@ -317,6 +317,12 @@ class Laboratory:
         told = attempt_told(self.system, descriptor, lambda report: self.plane.engine(descriptor, report))
         self.attempts.append(told)
         return told
+
+    def _keys_of(self, vertex: JobVertex) -> OperatorRef:
+        code = self.registry.resolve(vertex.operators[-1].ref)
+        if isinstance(code, LocalAggregateCode):
+            return self.registry.bind("state-keys", KeyByCode(columns=code.of.plan.keys, of_state=True))
+        return self.registry.bind("keys", KeyByCode(columns=("key",)))
 
     def splits(self, vertex: JobVertex) -> list[SourceSplit]:
         """All splits of a source vertex."""
@@ -358,7 +364,7 @@ _KINDS: dict[type, OperatorKind] = {
     SourceCode: OperatorKind.SOURCE,
     TransformCode: OperatorKind.STATELESS,
     LateRowsCode: OperatorKind.STATELESS,
-    LocalWindowCode: OperatorKind.LOCAL_WINDOW_AGGREGATE,
+    LocalAggregateCode: OperatorKind.LOCAL_WINDOW_AGGREGATE,
     WindowCode: OperatorKind.WINDOW_AGGREGATE,
     SinkCode: OperatorKind.SINK,
 }

@@ -24,7 +24,7 @@ from flykka.messages.tasks.stage import (
     WriteChannelState,
 )
 from flykka.messages.wire.ids import OperatorId
-from flykka.spark_bridge.program.code import LocalWindowCode
+from flykka.spark_bridge.program.code import LocalAggregateCode
 from tests.spark_bridge.laboratory import Laboratory, Told, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -40,7 +40,7 @@ class Line:
         write_rows(laboratory.input / "0.parquet", ROWS)
         self.laboratory = laboratory
         windows = laboratory.windows()
-        self.source_vertex = laboratory.source(LocalWindowCode(window=windows))
+        self.source_vertex = laboratory.source(LocalAggregateCode(of=windows))
         self.windows_vertex = laboratory.vertex("windows", windows, laboratory.sink())
         self.source = laboratory.begin(self.source_vertex).open()
         self.windows = laboratory.begin(self.windows_vertex, reads=self.source).open()
