@@ -37,12 +37,13 @@ _EVERY_STREAM = _table(
     ("flat_map", "select(F.explode(...)) makes several rows of one, map_in_pandas(function, schema) calls Python"),
     ("project", "select(...)"),
     ("process", f"there is no process function with state and timers yet; {_WINDOWS} keeps state"),
-    ("group_by groupby", f"{_WINDOWS} groups by key and window of event time"),
+    ("group_by groupby", f"{_WINDOWS} groups by key and window of event time; key_by(...).count() counts per key"),
     (
-        "agg aggregate apply approx_quantile corr count cov crosstab cube freq_items grouping_sets max max_by min"
+        "agg aggregate apply approx_quantile corr cov crosstab cube freq_items grouping_sets max max_by min"
         " min_by reduce rollup sum",
         f"aggregates need windows: {_WINDOWS}",
     ),
+    ("count", f"it is said of keys: key_by(...).count() has a running count of each, {_WINDOWS} one per window"),
     (
         "distinct drop_duplicates drop_duplicates_within_watermark",
         f"{_WINDOWS} gives one row per key and window; docs/recipes.md keeps the first",
@@ -128,7 +129,8 @@ _KEYED_STREAM = _table(
     ("count_window", "there are no windows of a number of rows yet: window(...) cuts event time"),
     (
         "reduce sum min max min_by max_by",
-        f"there are no running aggregates yet; {_WINDOWS} gives one row per window, and docs/recipes.md has totals",
+        f"count() is the only running aggregate yet; {_WINDOWS} gives one row per window, and docs/recipes.md has"
+        " totals",
     ),
     ("window_all key_by union side_output get_side_output", "say it before key_by(...)"),
     ("forward rebalance rescale shuffle broadcast global_", "key_by(...) says already how rows travel"),

@@ -30,7 +30,7 @@ from flykka.simulation.flow import Flow
 from flykka.simulation.lanes import Lanes, OnLane
 from flykka.simulation.operators import Behaviour, Filter, Map, Sink, Source, Window
 from flykka.simulation.rows import Rows, event_times, size_of, within
-from flykka.simulation.sinks import SinkWriter
+from flykka.simulation.sinks import SimulatedSinkWriter
 from flykka.simulation.state import SimulatedPanes, SimulatedStateBackend
 from flykka.simulation.world import World
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator
@@ -68,7 +68,7 @@ def _operator(behaviour: Behaviour, operator_id: OperatorId, engine: SimulatedEn
             panes = SimulatedPanes(behaviour, backend, world, descriptor.vertex.max_parallelism)
             return WindowOperator(operator_id, windows, panes, backend)
         case Sink():
-            writer = SinkWriter(behaviour, descriptor, world)
+            writer = SimulatedSinkWriter(behaviour, descriptor, world)
             return SinkOperator(operator_id, writer, writer.stage, world.files, descriptor.attempt)
 
 

@@ -15,11 +15,11 @@ from flykka.messages.wire.message import Value
 from flykka.simulation.operators import Sink
 from flykka.simulation.rows import Rows
 from flykka.simulation.world import World
-from flykka.spark_bridge.operators.sink import Staged
+from flykka.spark_bridge.operators.sink import SinkWriter, Staged
 from flykka.spark_bridge.state.savepoint import out_of_savepoint
 
 
-class SinkWriter:
+class SimulatedSinkWriter(SinkWriter[Rows]):
     """What one attempt has staged and not yet published."""
 
     def __init__(self, behaviour: Sink, descriptor: TaskDeploymentDescriptor, world: World) -> None:

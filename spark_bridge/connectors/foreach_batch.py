@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from flykka.actors.machines.state.committables import Committables
 from flykka.messages.state.operator_state import StagedBatch
-from flykka.spark_bridge.connectors.sink import Sink, SinkContext, SinkWriter
+from flykka.spark_bridge.connectors.sink import Sink, SinkContext
 from flykka.spark_bridge.connectors.staging import StagedRows, Staging, read_staged, restored
 from flykka.spark_bridge.connectors.written_columns import check_written
 from flykka.spark_bridge.errors import OperatorFailedError, SinkError
-from flykka.spark_bridge.operators.sink import Staged
+from flykka.spark_bridge.operators.sink import SinkWriter, Staged
 from flykka.spark_bridge.rows.files import PARQUET
 from flykka.spark_bridge.state.savepoint import out_of_savepoint
 
@@ -86,7 +86,7 @@ class ForeachBatchSink(Sink):
         return f"{self.format} {_called(self.function)}"
 
 
-class ForeachBatchWriter(SinkWriter):
+class ForeachBatchWriter(SinkWriter["DataFrame"]):
     """The staged and pending rows of one sink in one attempt."""
 
     def __init__(self, function: Callable[[DataFrame, int], object], context: SinkContext) -> None:

@@ -6,8 +6,6 @@ every key that it has, the aggregates of all rows so far: those parts of the sta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
@@ -18,14 +16,13 @@ from flykka.actors.machines.state.segments import Reading, Segment, Segments
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator, KeyedStore
 from flykka.spark_bridge.operators.operator import Element, Output
 from flykka.spark_bridge.rows.materialise import Slices
-from flykka.spark_bridge.state.state_backend import gathered
+from flykka.spark_bridge.state.state_backend import SparkStateBackend, StateLayout, gathered
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
-    from flykka.messages.wire.ids import OperatorId
-    from flykka.spark_bridge.program.aggregates import PartialAggregates
-    from flykka.spark_bridge.state.state_backend import SparkStateBackend
+    from flykka.spark_bridge.operators.chain import OperatorContext
+    from flykka.spark_bridge.program.code import GroupAggregateCode
 
 ACCUMULATORS = "accumulators"
 """The name of the state."""
@@ -34,43 +31,16 @@ _BROADCAST_ROWS = 1_000_000
 """Up to so many keys of a batch are sent to every partition of the state; else both are shuffled."""
 
 
-@dataclass(frozen=True, slots=True)
-class UntimedLayout:
-    """The columns of state that is not cut by event time. Implements `StateLayout`."""
-
-    plan: PartialAggregates
-
-    @property
-    def keys(self) -> tuple[Column, ...]:
-        """The keys, as expressions over state."""
-        return self.plan.keys
-
-    def merge(self, state: DataFrame) -> DataFrame:
-        """Merge the parts of each key."""
-        return self.plan.merge(state)
-
-    def times(self) -> Mapping[str, Column]:
-        """There are none."""
-        return {}
-
-    def between(self, state: DataFrame, from_ms: int | None, until_ms: int | None) -> DataFrame:
-        """All of it."""
-        return state
-
-    def later(self, state: DataFrame, closed_to_ms: int | None) -> DataFrame:
-        """All of it."""
-        return state
-
-
 class GroupAggregateOperator(KeyedOperator[Slices, "DataFrame"]):
     """The running aggregates of one attempt. It reads state that was made before the exchange."""
 
-    def __init__(self, operator_id: OperatorId, plan: PartialAggregates, backend: SparkStateBackend) -> None:
-        self._plan = plan
-        self._backend = backend
-        self._store: KeyedStore[DataFrame] = KeyedStore(backend, Segments(), ACCUMULATORS)
+    def __init__(self, context: OperatorContext, code: GroupAggregateCode) -> None:
+        self._plan = code.plan
+        layout = StateLayout(code.plan)
+        self._backend = SparkStateBackend(layout, context.descriptor, context.scope, context.services)
+        self._store: KeyedStore[DataFrame] = KeyedStore(self._backend, Segments(), ACCUMULATORS)
         self._arrived: dict[int, Segment[DataFrame]] = {}
-        super().__init__(operator_id, {ACCUMULATORS: self._store})
+        super().__init__(context.operator_id, {ACCUMULATORS: self._store})
 
     @property
     def is_ordered(self) -> bool:

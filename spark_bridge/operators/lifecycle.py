@@ -12,7 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from flykka.spark_bridge.errors import OperatorFailedError
-from flykka.spark_bridge.operators.stateless import RichFunctionOperator
+from flykka.spark_bridge.operators.stateless import TransformOperator
 
 if TYPE_CHECKING:
     from flykka.messages.tasks.accumulator import AccumulatorSnapshot
@@ -38,7 +38,7 @@ class OperatorLifecycle:
     @property
     def runs_user_code(self) -> bool:
         """Whether closing calls code of the user's, which may block."""
-        return any(isinstance(operator, RichFunctionOperator) for operator in self._last_to_first)
+        return any(isinstance(each, TransformOperator) and each.is_ordered for each in self._last_to_first)
 
     def accumulators(self) -> tuple[AccumulatorSnapshot, ...]:
         """What they have counted so far."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Generic
 
 from flykka.actors.machines.state.operator_state import elements_of, list_state
 from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState
@@ -23,17 +24,31 @@ class Staged:
     names: tuple[str, ...] = ()
 
 
-class Committer(Protocol):
-    """As much of a sink's writer as its operator needs beside staging; see `connectors/sink.py`."""
+class SinkWriter(ABC, Generic[Rows]):
+    """Writes in one attempt.
+
+    `stage` is called by two stages at once; `restore`, before all else, and `prepare_commit` and `commit`, one at a
+    time, by other threads than that. All may block.
+    """
+
+    @abstractmethod
+    def stage(self, rows: Rows) -> Staged:
+        """Write one batch, with nothing to be seen of it before its checkpoint is complete, if the sink can."""
 
     def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
-        """What the checkpoint must hold."""
+        """What the checkpoint must hold, piece by piece; `names` were staged for it.
+
+        Where the parallelism changes, each piece may come to another subtask, and a subtask gets pieces of several.
+        """
+        return ()
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Publish what was prepared up to a checkpoint; the files."""
+        """Let everybody see what was prepared for this checkpoint and those before it; the files made visible."""
+        return ()
 
     def restore(self, prepared: Sequence[Value]) -> None:
-        """Commit what a checkpoint holds, discard the rest."""
+        """Commit what the checkpoint holds, and discard whatever else this subtask has staged."""
+        return
 
 
 class SinkOperator(Operator[Rows]):
@@ -44,7 +59,7 @@ class SinkOperator(Operator[Rows]):
     def __init__(
         self,
         operator_id: OperatorId,
-        writer: Committer,
+        writer: SinkWriter[Any],
         stage: Callable[[Rows], Staged],
         files: Files,
         attempt: str,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from flykka.spark_bridge.errors import OperatorFailedError
@@ -12,80 +13,70 @@ from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeConte
 from flykka.spark_bridge.rows.materialise import Slices
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from flykka.messages.wire.ids import OperatorId
     from flykka.spark_bridge.operators.chain import OperatorContext
-    from flykka.spark_bridge.program.code import AggregateCode
+    from flykka.spark_bridge.program.code import LateRowsCode, LocalAggregateCode, TransformCode
 
 
 class TransformOperator(Operator[Slices]):
-    """Applies a function to each slice."""
+    """Applies a function to each slice. A rich one is opened, closed, and called for one batch after the other."""
 
-    def __init__(self, context: OperatorContext, function: Callable[[DataFrame], DataFrame]) -> None:
+    def __init__(self, context: OperatorContext, code: TransformCode) -> None:
         super().__init__(context.operator_id)
-        self._function = function
-        self._registry = context.services.registry
-        self._uid = context.link.uid
-
-    def process(self, element: Element[Slices]) -> Output[Slices]:
-        """What the function makes of the rows. Raises `OperatorFailedError`."""
-        try:
-            return Output(rows=tuple(applied(self._function, rows) for rows in element.rows))
-        except (Exception, SystemExit) as raised:
-            raise self.failed("") from raised
-
-    def failed(self, doing: str) -> OperatorFailedError:
-        """The error that names the operator, and what it was `doing` (empty: processing)."""
-        what = f"{doing} operator {self._registry.describe(self._uid)}".lstrip()
-        return OperatorFailedError(what, self._registry.written(self._uid))
-
-
-class RichFunctionOperator(TransformOperator):
-    """A function that is opened and closed, and is called for one batch after the other."""
-
-    def __init__(self, context: OperatorContext, function: RichFunction) -> None:
-        super().__init__(context, function)
-        self._rich = function
-        vertex = context.descriptor.vertex
-        self._context = RuntimeContext(
-            uid=context.link.uid,
-            task_name=vertex.name,
-            session=context.scope.session,
-            job_id=context.descriptor.job_id,
-            index_of_this_subtask=context.descriptor.subtask,
-            number_of_parallel_subtasks=vertex.parallelism,
-            max_number_of_parallel_subtasks=vertex.max_parallelism,
-            attempt_number=context.descriptor.attempt_number,
-            _accumulators=context.accumulators,
-        )
+        self._context = context
+        self._function = code.function
 
     @property
     def is_ordered(self) -> bool:
         """A rich function may keep something from batch to batch."""
-        return True
+        return isinstance(self._function, RichFunction)
 
     def open(self) -> None:
-        """Open the function. Raises `OperatorFailedError`."""
-        try:
-            self._rich.open(self._context)
-        except (Exception, SystemExit) as raised:
-            raise self.failed("opening") from raised
+        """Open a rich function. Raises `OperatorFailedError`."""
+        if isinstance(self._function, RichFunction):
+            with self._named("opening operator"):
+                self._function.open(self._runtime_context())
+
+    def process(self, element: Element[Slices]) -> Output[Slices]:
+        """What the function makes of the rows. Raises `OperatorFailedError`."""
+        with self._named("operator"):
+            return Output(rows=tuple(applied(self._function, rows) for rows in element.rows))
 
     def close(self) -> None:
-        """Close the function. Raises `OperatorFailedError`."""
+        """Close a rich function. Raises `OperatorFailedError`."""
+        if isinstance(self._function, RichFunction):
+            with self._named("closing operator"):
+                self._function.close()
+
+    @contextmanager
+    def _named(self, what: str) -> Iterator[None]:
         try:
-            self._rich.close()
+            yield
         except (Exception, SystemExit) as raised:
-            raise self.failed("closing") from raised
+            registry, uid = self._context.services.registry, self._context.link.uid
+            raise OperatorFailedError(f"{what} {registry.describe(uid)}", registry.written(uid)) from raised
+
+    def _runtime_context(self) -> RuntimeContext:
+        descriptor = self._context.descriptor
+        vertex = descriptor.vertex
+        return RuntimeContext(
+            uid=self._context.link.uid,
+            task_name=vertex.name,
+            session=self._context.scope.session,
+            job_id=descriptor.job_id,
+            index_of_this_subtask=descriptor.subtask,
+            number_of_parallel_subtasks=vertex.parallelism,
+            max_number_of_parallel_subtasks=vertex.max_parallelism,
+            attempt_number=descriptor.attempt_number,
+            _accumulators=self._context.accumulators,
+        )
 
 
 class LocalAggregateOperator(Operator[Slices]):
     """Makes state of rows before the exchange, slice by slice."""
 
-    def __init__(self, operator_id: OperatorId, aggregates: AggregateCode) -> None:
-        super().__init__(operator_id)
-        self._aggregates = aggregates
+    def __init__(self, context: OperatorContext, code: LocalAggregateCode) -> None:
+        super().__init__(context.operator_id)
+        self._aggregates = code.of
 
     def process(self, element: Element[Slices]) -> Output[Slices]:
         """The state of each slice."""
@@ -94,6 +85,9 @@ class LocalAggregateOperator(Operator[Slices]):
 
 class LateRowsOperator(Operator[Slices]):
     """Passes on the rows of a side output."""
+
+    def __init__(self, context: OperatorContext, code: LateRowsCode) -> None:
+        super().__init__(context.operator_id)
 
     def process(self, element: Element[Slices]) -> Output[Slices]:
         """The rows as they are."""

@@ -6,44 +6,35 @@ What windows and panes are is said in `event_time_windows.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from flykka.spark_bridge.operators.window import Arrived
+from flykka.spark_bridge.operators.window import Arrived, WindowOperator
 from flykka.spark_bridge.program.aggregates import TIME
 from flykka.spark_bridge.rows.materialise import counted, numbers_of, together
-from flykka.spark_bridge.state.state_backend import gathered
+from flykka.spark_bridge.state.state_backend import SparkStateBackend, StateLayout, gathered
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from flykka.actors.machines.state.segments import Reading
     from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
+    from flykka.spark_bridge.operators.chain import OperatorContext
     from flykka.spark_bridge.operators.operator import Element
     from flykka.spark_bridge.program.code import WindowCode
     from flykka.spark_bridge.rows.materialise import Slices
-    from flykka.spark_bridge.state.state_backend import SparkStateBackend
 
 MICROS_PER_MS = 1000
 _LONG_MAX = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class WindowLayout:
-    """The columns of the state of windows: rows by pane. Implements `StateLayout`."""
+class WindowLayout(StateLayout):
+    """The columns of the state of windows: rows by pane."""
 
-    code: WindowCode
-
-    @property
-    def keys(self) -> tuple[Column, ...]:
-        """The keys, as expressions over state."""
-        return self.code.plan.keys
-
-    def merge(self, state: DataFrame) -> DataFrame:
-        """Merge the parts of each pane and key."""
-        return self.code.plan.merge(state)
+    def __init__(self, code: WindowCode) -> None:
+        super().__init__(code.plan)
+        self._windows = code.windows
 
     def times(self) -> Mapping[str, Column]:
         """The first and the last pane."""
@@ -59,7 +50,7 @@ class WindowLayout:
 
     def later(self, state: DataFrame, closed_to_ms: int | None) -> DataFrame:
         """The state of panes that a window needs which starts after `closed_to_ms`."""
-        return state if closed_to_ms is None else self.between(state, self.code.windows.next_start(closed_to_ms), None)
+        return state if closed_to_ms is None else self.between(state, self._windows.next_start(closed_to_ms), None)
 
 
 class SparkPanes:
@@ -109,6 +100,12 @@ class SparkPanes:
             for closed_to, some in alike.items()
         ]
         return (fired(self._code, gathered(together(rows), readings)),)
+
+
+def window_operator(context: OperatorContext, code: WindowCode) -> WindowOperator[Slices, DataFrame]:
+    """The windows of one attempt."""
+    backend = SparkStateBackend(WindowLayout(code), context.descriptor, context.scope, context.services)
+    return WindowOperator(context.operator_id, code.windows, SparkPanes(code, backend), backend)
 
 
 def local_state(code: WindowCode, rows: DataFrame) -> DataFrame:

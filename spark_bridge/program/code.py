@@ -16,28 +16,13 @@ from pyspark.sql import functions as F
 
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import StateSchema
-from flykka.spark_bridge.connectors.sink import SinkContext
-from flykka.spark_bridge.operators.group_aggregate import GroupAggregateOperator, UntimedLayout
-from flykka.spark_bridge.operators.sink import SinkOperator, Staged
+from flykka.spark_bridge.connectors.sink import sink_operator
+from flykka.spark_bridge.operators.group_aggregate import GroupAggregateOperator
 from flykka.spark_bridge.operators.source import SourceOperator
-from flykka.spark_bridge.operators.stateless import (
-    LateRowsOperator,
-    LocalAggregateOperator,
-    RichFunctionOperator,
-    TransformOperator,
-)
-from flykka.spark_bridge.operators.window import LATE_DATA, WindowOperator
-from flykka.spark_bridge.operators.window_columns import (
-    SparkPanes,
-    WindowLayout,
-    all_fired,
-    batch_times,
-    local_state,
-)
+from flykka.spark_bridge.operators.stateless import LateRowsOperator, LocalAggregateOperator, TransformOperator
+from flykka.spark_bridge.operators.window import LATE_DATA
+from flykka.spark_bridge.operators.window_columns import all_fired, batch_times, local_state, window_operator
 from flykka.spark_bridge.program.prototype import has_event_time
-from flykka.spark_bridge.program.rich_function import RichFunction
-from flykka.spark_bridge.rows.materialise import together
-from flykka.spark_bridge.state.state_backend import SparkStateBackend
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -67,14 +52,14 @@ class OperatorCode(ABC):
     """Whether it aggregates rows slice by slice."""
 
     @property
-    @abstractmethod
-    def fingerprint(self) -> str:
-        """A text of what stored state must fit."""
-
-    @property
     def state_schema(self) -> StateSchema | None:
         """What a checkpoint tells of keyed state to those who look into it; None where there is none."""
         return None
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A text of what stored state must fit."""
 
     @abstractmethod
     def operator(self, context: OperatorContext) -> Operator[Slices]:
@@ -111,7 +96,7 @@ class SourceCode(OperatorCode):
         return f"source({self.source.format})"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """What reads in one attempt."""
+        """The operator of one attempt."""
         return SourceOperator(context, self)
 
 
@@ -130,10 +115,8 @@ class TransformCode(OperatorCode):
         return "transform"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The function, with what it keeps as the attempt's own."""
-        if isinstance(self.function, RichFunction):
-            return RichFunctionOperator(context, self.function)
-        return TransformOperator(context, self.function)
+        """The operator of one attempt."""
+        return TransformOperator(context, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,17 +180,16 @@ class WindowCode(AggregateCode):
         cut = f"size={windows.size_ms}, slide={windows.slide_ms}, offset={windows.offset_ms}"
         return f"window({cut}, state={self.plan.structure})"
 
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return window_operator(context, self)
+
     @property
     def state_schema(self) -> StateSchema:
         """Keys, what is kept of each window, and the windows."""
         windows = self.windows
         cut = f"size={windows.size_ms}ms, slide={windows.slide_ms}ms, offset={windows.offset_ms}ms"
         return StateSchema(keys=self.plan.key_columns_ddl, columns=self.plan.kept_columns_ddl, windows=cut)
-
-    def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The windows of one attempt."""
-        backend = SparkStateBackend(WindowLayout(self), context.descriptor, context.scope, context.services)
-        return WindowOperator(context.operator_id, self.windows, SparkPanes(self, backend), backend)
 
     def local_state(self, rows: DataFrame) -> DataFrame:
         """State made of rows, by pane."""
@@ -236,16 +218,14 @@ class GroupAggregateCode(AggregateCode):
         """The columns that state is kept in."""
         return f"group_aggregate(state={self.plan.structure})"
 
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return GroupAggregateOperator(context, self)
+
     @property
     def state_schema(self) -> StateSchema:
         """Keys, and what is kept of each."""
         return StateSchema(keys=self.plan.key_columns_ddl, columns=self.plan.kept_columns_ddl)
-
-    def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The aggregates of one attempt."""
-        layout = UntimedLayout(self.plan)
-        backend = SparkStateBackend(layout, context.descriptor, context.scope, context.services)
-        return GroupAggregateOperator(context.operator_id, self.plan, backend)
 
     def local_state(self, rows: DataFrame) -> DataFrame:
         """State made of rows, all of one time."""
@@ -276,8 +256,8 @@ class LocalAggregateCode(OperatorCode):
         return f"local_{self.of.fingerprint}"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The part of one attempt."""
-        return LocalAggregateOperator(context.operator_id, self.of)
+        """The operator of one attempt."""
+        return LocalAggregateOperator(context, self)
 
     def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
         """Those of state."""
@@ -297,8 +277,8 @@ class LateRowsCode(OperatorCode):
         return "late_rows"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """What passes them on in one attempt."""
-        return LateRowsOperator(context.operator_id)
+        """The operator of one attempt."""
+        return LateRowsOperator(context, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,26 +295,5 @@ class SinkCode(OperatorCode):
         return f"sink({self.sink.format})"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The sink with what writes in one attempt."""
-        descriptor, services, uid = context.descriptor, context.services, context.link.uid
-        writer = self.sink.writer(
-            SinkContext(
-                filesystem=services.filesystem,
-                scope=context.scope,
-                user_session=services.user_session,
-                uid=uid,
-                name=context.link.operator.name,
-                operator=services.registry.describe(uid),
-                subtask=descriptor.subtask,
-                parallelism=descriptor.vertex.parallelism,
-                attempt_number=descriptor.attempt_number,
-                staging_folder=self.sink.staging_folder(descriptor.job_id, descriptor.checkpoint_directory),
-                job_name=services.job_name,
-            )
-        )
-
-        def stage(rows: Slices) -> Staged:
-            context.scope.check()
-            return writer.stage(together(rows))
-
-        return SinkOperator(context.operator_id, writer, stage, services.filesystem, descriptor.attempt)
+        """The operator of one attempt."""
+        return sink_operator(context, self)

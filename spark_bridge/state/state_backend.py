@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from flykka.actors.machines.state.key_groups import key_groups_of
 from flykka.actors.machines.state.segments import Reading, Segment, Unwritten
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from flykka.messages.tasks.task import TaskDeploymentDescriptor
     from flykka.spark_bridge.attempt.scope import AttemptScope
     from flykka.spark_bridge.attempt.services import Services
+    from flykka.spark_bridge.program.aggregates import AggregatePlan
 
 _ROWS_OF_ONE_CORE = 1_000_000
 """Up to so many rows of state are merged faster by one core than shuffled to several."""
@@ -37,24 +38,23 @@ _ROWS_OF_ONE_CORE = 1_000_000
 _ROWS_PER_FILE = 1_000_000
 
 
-class StateLayout(Protocol):
-    """The columns of one state: its keys, how its rows merge, and its times where it is cut by event time."""
+class StateLayout:
+    """The columns of one state, as a plan of aggregates keeps it. State that is cut by event time has times as well."""
 
-    @property
-    def keys(self) -> tuple[Column, ...]:
-        """The keys, as expressions over state."""
-
-    def merge(self, state: DataFrame) -> DataFrame:
-        """State with fewer rows, or the same."""
+    def __init__(self, plan: AggregatePlan) -> None:
+        self.plan = plan
 
     def times(self) -> Mapping[str, Column]:
         """The aggregates `first_micros` and `last_micros` over state; none where it is not cut by event time."""
+        return {}
 
     def between(self, state: DataFrame, from_ms: int | None, until_ms: int | None) -> DataFrame:
         """The rows of times from `from_ms` and before `until_ms`; None is no bound."""
+        return state
 
     def later(self, state: DataFrame, closed_to_ms: int | None) -> DataFrame:
         """The rows that some result later than `closed_to_ms` needs."""
+        return state
 
 
 class SparkStateBackend:
@@ -71,7 +71,7 @@ class SparkStateBackend:
         self._scope = scope
         self._services = services
         self._store = services.store
-        self._groups = KeyGroups(keys=layout.keys, max_parallelism=vertex.max_parallelism)
+        self._groups = KeyGroups(keys=layout.plan.keys, max_parallelism=vertex.max_parallelism)
         self._holder = f"{descriptor.attempt} state"
         self._lock = Lock()
         self._kept = 0
@@ -109,7 +109,7 @@ class SparkStateBackend:
 
     def merge(self, rows: DataFrame) -> DataFrame:
         """State with fewer rows, or the same."""
-        return self._layout.merge(rows)
+        return self._layout.plan.merge(rows)
 
     def load(self, part: StatePart) -> DataFrame:
         """The rows behind the handles of a checkpoint, of the key groups that they are read for."""

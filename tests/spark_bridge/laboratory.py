@@ -298,7 +298,7 @@ class Laboratory:
                 subpartitions=readers,
                 ship_strategy=strategy,
                 max_parallelism=128,
-                key_by=key_by or self._keys_of(vertex),
+                key_by=key_by or self.keys_of(vertex),
                 partition_type=partition_type,
             )
             for output in range(len(vertex.outputs))
@@ -318,7 +318,8 @@ class Laboratory:
         self.attempts.append(told)
         return told
 
-    def _keys_of(self, vertex: JobVertex) -> OperatorRef:
+    def keys_of(self, vertex: JobVertex) -> OperatorRef:
+        """By what the rows of a vertex are split: the columns `key` of rows, those of state where it makes some."""
         code = self.registry.resolve(vertex.operators[-1].ref)
         if isinstance(code, LocalAggregateCode):
             return self.registry.bind("state-keys", KeyByCode(columns=code.of.plan.keys, of_state=True))

@@ -7,7 +7,7 @@ from inspect import currentframe
 from flykka.api.streams.transformation import Transformation
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.program.call_site import CallSite, call_site
-from flykka.spark_bridge.program.code import LateRowsCode
+from flykka.spark_bridge.program.code import KeyByCode, LateRowsCode
 from flykka.spark_bridge.program.code_registry import CodeRegistry
 
 
@@ -39,9 +39,9 @@ def test_a_line_that_cannot_be_read_any_more_is_empty() -> None:
 def test_the_registry_says_where_an_operator_was_written() -> None:
     registry = CodeRegistry()
 
-    registry.bind("counts", LateRowsCode(columns=()), call_site=CallSite(file="app.py", line=12))
-    registry.bind("others", LateRowsCode(columns=()))
-    registry.bind("stateless-2", LateRowsCode(columns=()), call_site=CallSite(file="app.py", line=7), name="where(n > 1)")
+    registry.bind("counts", KeyByCode(columns=()), call_site=CallSite(file="app.py", line=12))
+    registry.bind("others", KeyByCode(columns=()))
+    registry.bind("stateless-2", KeyByCode(columns=()), call_site=CallSite(file="app.py", line=7), name="where(n > 1)")
 
     assert registry.call_site("counts") == CallSite(file="app.py", line=12)
     assert registry.describe("counts") == "'counts' (app.py:12)"

@@ -21,7 +21,9 @@ TRANSFORM = TransformCode(function=lambda rows: rows)
 SINK = SinkCode(sink=FileSink.parquet("out"))
 
 
-def vertex(registry: CodeRegistry, *operators: tuple[str, OperatorCode | KeyByCode, int | None], outputs: str = "") -> JobVertex:
+def vertex(
+    registry: CodeRegistry, *operators: tuple[str, OperatorCode | KeyByCode, int | None], outputs: str = ""
+) -> JobVertex:
     made = tuple(
         Operator(
             operator_id=OperatorId(uid),

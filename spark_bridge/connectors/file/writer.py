@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 from flykka.actors.machines.state.committables import Committables
 from flykka.messages.state.operator_state import PendingFile
 from flykka.spark_bridge.connectors.file.published_files import published_prefix
-from flykka.spark_bridge.connectors.sink import SinkContext, SinkWriter
+from flykka.spark_bridge.connectors.sink import SinkContext
 from flykka.spark_bridge.connectors.staging import StagedRows, Staging, read_staged, restored
 from flykka.spark_bridge.errors import SinkError
-from flykka.spark_bridge.operators.sink import Staged
+from flykka.spark_bridge.operators.sink import SinkWriter, Staged
 from flykka.spark_bridge.state.savepoint import out_of_savepoint
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ STAGING = ".flykka-staging"
 _NAME_OF_SPARK = re.compile(r"(?P<unique>[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})[-.]c\d+(?P<suffix>\..+)$")
 
 
-class FileWriter(SinkWriter):
+class FileWriter(SinkWriter["DataFrame"]):
     """The staged and pending files of one sink in one attempt."""
 
     def __init__(self, sink: FileSink, context: SinkContext) -> None:
