@@ -69,7 +69,7 @@ def _operator(behaviour: Behaviour, operator_id: OperatorId, engine: SimulatedEn
             return WindowOperator(operator_id, windows, panes, backend)
         case Sink():
             writer = SimulatedSinkWriter(behaviour, descriptor, world)
-            return SinkOperator(operator_id, writer, writer.stage, world.files, descriptor.attempt)
+            return SinkOperator(operator_id, writer, writer.stage, world, descriptor.attempt)
 
 
 class SimulatedEngine(OperatorChain[Rows]):

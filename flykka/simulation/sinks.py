@@ -65,7 +65,7 @@ class SimulatedSinkWriter(SinkWriter[Rows]):
     def restore(self, prepared: Sequence[Value]) -> None:
         """Publish what the checkpoint holds, discard all else that attempts before have staged. Raises `OSError`."""
         inherited: set[str] = set()
-        for piece in out_of_savepoint(self._world.files, prepared, self._folder):
+        for piece in out_of_savepoint(self._world, prepared, self._folder):
             match piece:
                 case PendingFile() as pending:
                     self._world.publish(pending)

@@ -54,7 +54,7 @@ class RunningAttempt(Protocol):
 
 @dataclass(slots=True)
 class World:
-    """One simulation's own. `violations` are what the data plane itself has seen."""
+    """One simulation's own; implements `Files`. `violations` are what the data plane itself has seen."""
 
     name: str
     storage: Storage
@@ -86,11 +86,6 @@ class World:
         """The batches of one job."""
         return self.batches.setdefault(job_id, Batches())
 
-    @property
-    def files(self) -> WorldFiles:
-        """The storage as savepoints see it."""
-        return WorldFiles(self)
-
     def path(self, address: str) -> str:
         """An address as the storage has it."""
         return address.removeprefix(f"{PROTOCOL}://")
@@ -116,6 +111,29 @@ class World:
         for path in paths:
             self.storage.delete(self.path(path))
 
+    # As savepoints see the storage
+
+    def qualified(self, path: str) -> str:
+        """The address as it is: it has its scheme."""
+        return path
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or a folder."""
+        return bool(self.storage.below(self.path(path)))
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy a file. Raises `OSError`."""
+        self.storage.write(self.path(target), self.storage.read_rows(self.path(source)))
+
+    def delete(self, path: str) -> None:
+        """Delete what is there. Raises `OSError`."""
+        if self.exists(path):
+            self.discard([path])
+
+    def bytes_below(self, folder: str) -> int:
+        """The size of the files in a folder."""
+        return sum(self.storage.size(path) for path in self.storage.below(self.path(folder)))
+
     def _on_deletion(self, path: str) -> None:
         if path.count("/") == 2 and path.startswith(f"{self.name}/checkpoints/"):
             self.deleted_jobs[path] = {each: self.storage.files[each] for each in self.storage.below(path)}
@@ -126,35 +144,6 @@ class World:
         for snapshot in snapshots(checkpoint_of(path, data)):
             pieces = elements_of(snapshot.operators if snapshot else (), COMMITTABLES, Value)
             self._committable.update(piece.target for piece in pieces if isinstance(piece, PendingFile))
-
-
-@dataclass(frozen=True, slots=True)
-class WorldFiles:
-    """Implements `Files` of savepoints."""
-
-    world: World
-
-    def qualified(self, path: str) -> str:
-        """The path as it is: it has its scheme."""
-        return path
-
-    def exists(self, path: str) -> bool:
-        """Whether there is a file or a folder."""
-        return bool(self.world.storage.below(self.world.path(path)))
-
-    def copy(self, source: str, target: str) -> None:
-        """Copy a file. Raises `OSError`."""
-        self.world.storage.write(self.world.path(target), self.world.storage.read_rows(self.world.path(source)))
-
-    def delete(self, path: str) -> None:
-        """Delete what is there. Raises `OSError`."""
-        if self.exists(path):
-            self.world.discard([path])
-
-    def bytes_below(self, folder: str) -> int:
-        """The size of the files in a folder."""
-        storage = self.world.storage
-        return sum(storage.size(path) for path in storage.below(self.world.path(folder)))
 
 
 def checkpoint_of(path: str, data: File) -> CompletedCheckpoint:

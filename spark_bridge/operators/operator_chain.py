@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic
+from typing import Any, Generic
 
 from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.tasks.batch import BatchRef
@@ -45,12 +45,8 @@ class Moved:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Deferred(Generic[Rows]):
-    """What fires with a checkpoint, and is emitted behind its barrier, as of the stage of that."""
-
-    stage: int
-    outputs: Sequence[tuple[Operator[Rows], Output[Rows]]]
+Emitted = Sequence[tuple[Operator[Rows], Output[Rows]]]
+"""What operators emit at once."""
 
 
 class OperatorChain(ABC, Generic[Rows]):
@@ -62,7 +58,7 @@ class OperatorChain(ABC, Generic[Rows]):
         self.operators = operators
         self._stateful = tuple(each for each in operators.values() if each.keeps_state)
         self._committing = tuple(each for each in operators.values() if each.commits)
-        self._deferred: dict[int, _Deferred[Rows]] = {}
+        self._deferred: dict[int, tuple[int, Emitted[Rows]]] = {}
 
     @property
     def head(self) -> Operator[Rows]:
@@ -134,32 +130,14 @@ class OperatorChain(ABC, Generic[Rows]):
         """Emit what the watermark completes."""
         return self.moved(self._emitted(self._completed(watermark_ms), stage))
 
-    def moved(
-        self,
-        moved: Moved,
-        *,
-        rows_in: int = 0,
-        event_time_max: int | None = None,
-        event_time_min: int | None = None,
-        late_rows: int = 0,
-        updates_state: bool = False,
-    ) -> RowsMoved:
-        """What is answered of rows that were moved."""
-        return RowsMoved(
-            outputs=moved.outputs,
-            staged=moved.staged,
-            rows_in=rows_in,
-            rows_out=moved.rows,
-            event_time_max=event_time_max,
-            event_time_min=event_time_min,
-            late_rows=late_rows,
-            updates_state=updates_state,
-        )
+    def moved(self, moved: Moved, **seen: Any) -> RowsMoved:
+        """What is answered of rows that were moved; `seen` are the other fields of the answer."""
+        return RowsMoved(outputs=moved.outputs, staged=moved.staged, rows_out=moved.rows, **seen)
 
-    def _completed(self, watermark_ms: int) -> Sequence[tuple[Operator[Rows], Output[Rows]]]:
+    def _completed(self, watermark_ms: int) -> Emitted[Rows]:
         return [(operator, operator.advance_watermark(watermark_ms)) for operator in self._stateful]
 
-    def _emitted(self, outputs: Sequence[tuple[Operator[Rows], Output[Rows]]], stage: int) -> Moved:
+    def _emitted(self, outputs: Emitted[Rows], stage: int) -> Moved:
         moved = Moved()
         for operator, output in outputs:
             moved += self.emit(operator, output, stage)
@@ -174,12 +152,12 @@ class OperatorChain(ABC, Generic[Rows]):
         outputs = () if watermark_ms is None else self._completed(watermark_ms)
         for operator in self._stateful:
             operator.snapshot(checkpoint_id, everything=is_savepoint)
-        self._deferred[checkpoint_id] = _Deferred(stage=stage, outputs=outputs)
+        self._deferred[checkpoint_id] = stage, outputs
 
     def prepare_commit(self, checkpoint_id: int, staged: tuple[StagedOutput, ...]) -> CommitPrepared:
         """Emit what fires with the checkpoint; if that fails the attempt does: it has left the state."""
-        deferred = self._deferred.pop(checkpoint_id, None)
-        moved = Moved() if deferred is None else self._emitted(deferred.outputs, deferred.stage)
+        stage, outputs = self._deferred.pop(checkpoint_id, (0, ()))
+        moved = self._emitted(outputs, stage)
         sinks = tuple(self._prepared(checkpoint_id, staged + moved.staged))
         rows_staged = sum(each.rows for each in moved.staged)
         return CommitPrepared(sinks=sinks, rows_out=moved.rows, rows_staged=rows_staged)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -32,38 +32,6 @@ The name is that of files in checkpoints, and was chosen when nothing but window
 
 ROWS = "__rows"
 """How many input rows stand behind a row of state."""
-
-
-class AggregatePlan(Protocol):
-    """How the state of one operator is made, merged and finished."""
-
-    @property
-    def structure(self) -> str:
-        """The columns of the state, as a text that changes with them."""
-
-    @property
-    def key_columns_ddl(self) -> str:
-        """The keys and their types, as users know them."""
-
-    @property
-    def kept_columns_ddl(self) -> str:
-        """What is kept for each key: the parts of the aggregates, or columns of the rows, and their types."""
-
-    @property
-    def keys(self) -> tuple[Column, ...]:
-        """The keys, as expressions over state."""
-
-    def local(self, rows: DataFrame, time: Column) -> DataFrame:
-        """State made of rows, `time` being that of a row."""
-
-    def merge(self, state: DataFrame) -> DataFrame:
-        """State with fewer rows, or the same."""
-
-    def finish(self, state: DataFrame) -> DataFrame:
-        """The results of state, one row for each time and key: the time, the keys, the aggregates."""
-
-    def rows_behind(self, counted: Column) -> Column:
-        """An aggregate over state that counts the input rows behind the rows for which `counted` is true."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,9 +127,11 @@ class RowsKept:
         return F.count_if(counted)
 
 
-def analyze(
-    prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]
-) -> PartialAggregates | RowsKept:
+AggregatePlan = PartialAggregates | RowsKept
+"""How the state of one operator is made, merged and finished."""
+
+
+def analyze(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]) -> AggregatePlan:
     """How state of rows like `prototype`, keyed by `keys`, is kept for these aggregates.
 
     Raises:

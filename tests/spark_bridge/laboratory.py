@@ -22,7 +22,6 @@ from flykka.messages.graph.job_graph import (
     FiringMode,
     JobVertex,
     Operator,
-    OperatorKind,
     OperatorRef,
     ResultPartitionType,
     ShipStrategy,
@@ -65,7 +64,6 @@ from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.program.aggregates import analyze
 from flykka.spark_bridge.program.code import (
     KeyByCode,
-    LateRowsCode,
     LocalAggregateCode,
     OperatorCode,
     SinkCode,
@@ -343,7 +341,7 @@ class Laboratory:
         self.system.terminate().wait(PATIENCE_SECONDS)
 
     def _operator(self, vertex: str, place: int, code: OperatorCode) -> Operator:
-        kind = _KINDS[type(code)]
+        kind = code.of.local_kind if isinstance(code, LocalAggregateCode) else code.kind
         uid = f"{vertex}-{kind.value.lower().replace('_', '-')}-{place}"
         return Operator(
             operator_id=OperatorId(f"{uid}-id"),
@@ -359,16 +357,6 @@ class Laboratory:
             partition_id=output.partition_id, subpartition=subtask, task_manager=Ref("/user/task-manager-1", 1)
         )
         return InputGateDescriptor(gate=0, channels=(channel,))
-
-
-_KINDS: dict[type, OperatorKind] = {
-    SourceCode: OperatorKind.SOURCE,
-    TransformCode: OperatorKind.STATELESS,
-    LateRowsCode: OperatorKind.STATELESS,
-    LocalAggregateCode: OperatorKind.LOCAL_WINDOW_AGGREGATE,
-    WindowCode: OperatorKind.WINDOW_AGGREGATE,
-    SinkCode: OperatorKind.SINK,
-}
 
 
 def transform(function: Callable[[DataFrame], DataFrame]) -> TransformCode:
