@@ -24,6 +24,8 @@ from flykka.spark_bridge.operators.window import Arrived
 class SimulatedStateBackend:
     """Implements `StateBackend`: a segment is rows, and what is written a file."""
 
+    merge_at = 4
+
     def __init__(self, behaviour: Window, descriptor: TaskDeploymentDescriptor, world: World) -> None:
         vertex = descriptor.vertex
         self.owned = key_groups_of(descriptor.subtask, vertex.max_parallelism, vertex.parallelism)

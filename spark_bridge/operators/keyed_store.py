@@ -25,7 +25,6 @@ from flykka.messages.state.handles import KeyGroupRange, OperatorSubtaskState, S
 from flykka.messages.wire.ids import BatchId, OperatorId
 from flykka.spark_bridge.operators.operator import Operator, OperatorSnapshot, Rows
 
-MERGE_AT = 16
 _LOOK_AGAIN_SECONDS = 0.05
 
 
@@ -37,6 +36,9 @@ class StateBackend(Protocol[Frame]):
 
     attempt: str
     """The attempt, in the names of what it writes and holds."""
+
+    merge_at: int
+    """So many segments of one level become one."""
 
     def keep(self, rows: Frame) -> Segment[Frame] | None:
         """Compute rows of state now and keep them; None, and nothing is kept, where there are none."""
@@ -83,7 +85,7 @@ class _AtBarrier(Generic[Frame]):
 
 
 class KeyedStore(Generic[Frame]):
-    """One state of an operator. `merge_at`: so many segments of one level become one."""
+    """One state of an operator."""
 
     def __init__(self, backend: StateBackend[Frame], segments: Segments[Frame], name: str = "") -> None:
         self.backend = backend
@@ -127,7 +129,7 @@ class KeyedStore(Generic[Frame]):
             return
         with self._lock:
             self.segments.add(segment)
-            merging = self.segments.mergeable(MERGE_AT)
+            merging = self.segments.mergeable(self.backend.merge_at)
             readings = [self.segments.reading(each) for each in merging]
         if not merging:
             return

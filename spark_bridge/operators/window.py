@@ -96,14 +96,12 @@ class WindowOperator(KeyedOperator[Rows, Frame]):
             return firing.readings
 
         readings, release = self._store.held(fire)
-        if not readings:
-            return Output(on_emitted=release)
 
         def on_emitted() -> None:
             release()
             self._store.backend.release(finished)
 
-        return Output(rows=self._panes.fired(readings, to_ms), on_emitted=on_emitted)
+        return Output(rows=self._panes.fired(readings, to_ms) if readings else None, on_emitted=on_emitted)
 
     def snapshot(self, checkpoint_id: int, *, everything: bool) -> None:
         """Note the state, and how far windows have fired."""

@@ -60,6 +60,8 @@ class StateLayout:
 class SparkStateBackend:
     """Implements `StateBackend` for one state of one attempt."""
 
+    merge_at = 16
+
     def __init__(
         self, layout: StateLayout, descriptor: TaskDeploymentDescriptor, scope: AttemptScope, services: Services
     ) -> None:

@@ -14,10 +14,10 @@ from flykka.messages.checkpointing.checkpoint import CheckpointOptions
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.tasks.stage import SnapshotState, StageFinished, StateSnapshotted
-from flykka.spark_bridge.operators import keyed_store
 from flykka.spark_bridge.operators.group_aggregate import ACCUMULATORS
 from flykka.spark_bridge.program.aggregates import PartialAggregates, analyze
 from flykka.spark_bridge.program.code import GroupAggregateCode, LocalAggregateCode
+from flykka.spark_bridge.state.state_backend import SparkStateBackend
 from tests.conformance.key_groups.checkpoints import completed
 from tests.spark_bridge.laboratory import Laboratory, Told, write_rows
 
@@ -160,7 +160,7 @@ def test_a_savepoint_holds_all_of_the_counts_under_their_name(laboratory: Labora
 
 
 def test_many_batches_are_merged_and_count_the_same(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keyed_store, "MERGE_AT", 2)
+    monkeypatch.setattr(SparkStateBackend, "merge_at", 2)
     counting = Counting(laboratory, files=[[(1, 1, 0.0)]] * 5)
     subtasks = counting.begin()
 

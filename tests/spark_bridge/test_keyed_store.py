@@ -13,7 +13,7 @@ from flykka.actors.machines.state.keyed_state import Handle, StatePart, restored
 from flykka.actors.machines.state.segments import Reading, Segment, Segments, Unwritten
 from flykka.messages.state.handles import KeyGroupRange, OperatorSubtaskState, SharedStateHandle
 from flykka.messages.wire.ids import BatchId, OperatorId
-from flykka.spark_bridge.operators.keyed_store import MERGE_AT, KeyedOperator, KeyedStore
+from flykka.spark_bridge.operators.keyed_store import KeyedOperator, KeyedStore
 
 Numbers = tuple[int, ...]
 
@@ -30,6 +30,8 @@ class Disk:
 
 class NumbersBackend:
     """Numbers, whose last digit is their key group."""
+
+    merge_at = 3
 
     def __init__(self, disk: Disk, owned: KeyGroupRange = ALL, attempt: str = "attempt") -> None:
         self.owned = owned
@@ -172,11 +174,11 @@ def test_a_snapshot_of_which_a_part_cannot_be_written_leaves_nothing_and_holds_n
 def test_many_segments_are_merged_and_hold_the_same() -> None:
     sums = Sums(NumbersBackend(Disk()))
 
-    for number in range(MERGE_AT + 1):
+    for number in range(4):
         sums.add("left", number)
 
     assert len(sums.stores["left"].segments.live) == 2
-    assert sums.numbers("left") == list(range(MERGE_AT + 1))
+    assert sums.numbers("left") == list(range(4))
 
 
 def test_state_whose_bounds_cannot_be_read_is_named() -> None:

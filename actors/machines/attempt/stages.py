@@ -19,7 +19,7 @@ StageCommand = ReadSplits | RunStage | AdvanceWatermark | SnapshotState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainTraits:
-    """What decides which work a stage is: what the chain keeps, and when event time completes it."""
+    """Traits of a chain that decide the work of its stages: the state that it keeps, and when its windows fire."""
 
     has_state: bool
     has_outputs: bool

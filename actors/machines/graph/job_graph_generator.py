@@ -1,7 +1,7 @@
 """From the program to what is submitted: chains become vertices (Flink's StreamingJobGraphGenerator).
 
 Decided here: names, how many key groups a vertex has, whether an output is read while it is written, and whether the
-results of a vertex may wait for a checkpoint. Ids are those of `operator_ids`.
+windows of a vertex may wait for a checkpoint. Ids are those of `operator_ids`.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _firing_mode(graph: StreamGraph, chain: Chain) -> FiringMode:
 
 
 def _may_fire_late(graph: StreamGraph, node: StreamNode) -> bool:
-    """Whether nobody can tell that results wait for the checkpoint: no event time behind, no sink shows rows."""
+    """Whether nobody can tell that windows wait for the checkpoint: no event time behind, no sink shows rows."""
     downstream = list(graph.downstream(node.uid))
     sinks = [reached for reached in downstream if reached.kind is OperatorKind.SINK]
     return (
