@@ -1,11 +1,10 @@
-"""WHO LIVES HERE: the cast of a job as thin shells, and the pure machines that they think with.
+"""The actors of a job as thin shells, and the pure machines that decide for them.
 
-A module beside this one is an actor, a part of one, or its I/O: actors hold refs, hand events to their machines and
-perform the effects. A folder holds machines: they import `messages` and the pure standard library, and know neither
-clocks nor actors.
+Each actor has a folder: actors hold refs, give events to their machines and perform the effects. The folders of
+`machines` import `messages` and the pure standard library, and know neither clocks nor actors.
 """
 
 if __name__ != "flykka.actors":
     raise ImportError(
-        f"import this room as flykka.actors, not as {__name__}: a second copy of every class would follow"
+        f"import this package as flykka.actors, not as {__name__}: a second copy of every class would follow"
     )

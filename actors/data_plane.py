@@ -41,7 +41,7 @@ class SplitDiscovery(Protocol):
     """Looks for the splits of one source. One object per source operator and job; used by one call at a time."""
 
     interval_ms: int | None
-    """How long to wait between two looks; None where one look finds everything."""
+    """Milliseconds between two discoveries; None where one finds everything."""
 
     def discover(self, position: bytes) -> SplitsDiscovered:
         """The splits behind `position` (empty: all), in the order in which they are to be read. May block.
@@ -52,7 +52,7 @@ class SplitDiscovery(Protocol):
 
 
 class DataPlane(Protocol):
-    """What a job runtime needs to move rows without seeing one."""
+    """The port of a job runtime to its rows, which it moves without seeing one."""
 
     def check(self, job_graph: JobGraph) -> None:
         """Look before a job runs whether it can. May block.
@@ -100,7 +100,7 @@ class Engine(Protocol):
     """True: an engine stands for the world outside, and is no part of what its bridge knows."""
 
     def lane(self, lane: Lane, number: int, what: str) -> Executor:
-        """Where piece of work `number` is done; `what` says what it is, for whoever asks what the attempt is at."""
+        """The lane of piece of work `number`; `what` describes it, for explanations of what the attempt is doing."""
 
     def open(self, restore: TaskStateSnapshot | None, recover: tuple[InFlightRead, ...]) -> ChainOpened:
         """Make the chain ready: restore its state, commit what the checkpoint holds, read what was in flight."""
@@ -144,10 +144,10 @@ class Engine(Protocol):
         """Wait until nothing of the attempt runs any more, and let go of the batches that it holds."""
 
     def progress(self) -> tuple[WorkProgress, ...]:
-        """How far the pieces of work are of which that is known."""
+        """The progress of the pieces of work of which it is known."""
 
     def failed(self, key: str, what: str, raised: BaseException, *, ends_attempt: bool) -> WorkFailed:
-        """What is told of work that has raised. It may find that the attempt cannot go on, where others could."""
+        """Describe work that has raised. It may find that the attempt cannot go on, where others could."""
 
     def release(self, batch_ids: tuple[BatchId, ...], holder: str) -> None:
         """Let go of batches that `holder` holds."""

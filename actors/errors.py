@@ -1,4 +1,4 @@
-"""What goes wrong around a job, named for whose fault it is. Shells and machines share these.
+"""Errors around a job, named for whose fault it is. Actors and machines share these.
 
 JobRuntimeError
 ├── GraphError                      the program: what its dataflow asks for cannot be built
@@ -34,7 +34,7 @@ class JobRuntimeError(Exception):
 
 
 def described(refusal: Exception) -> SerializedThrowable:
-    """What an actor refuses in its own turn, for others to read: without a stack, for that is told by no message.
+    """A refusal by an actor in its own turn, for others to read: without a stack, for no message has one.
 
     It leads through the actor and not through anything of the user's, and is another one in every version: the turn
     could not be repeated from its trace.
@@ -63,7 +63,7 @@ class RescaleNotSupportedError(RestoreError):
 
 
 class UnreadableStateError(RestoreError):
-    """What a checkpoint holds of an operator is damaged, or another operator has left it; the text names both."""
+    """The state of an operator in a checkpoint is damaged, or another operator's; the text names both."""
 
 
 class StateWithoutOperatorError(RestoreError):
@@ -101,11 +101,11 @@ class CheckpointDirectoryError(CheckpointStorageError):
 
 
 class HighAvailabilityError(JobRuntimeError):
-    """What has to outlive the driver cannot be kept, or not by this one."""
+    """Values that have to outlive the driver cannot be kept, or not by this one."""
 
 
 class LeadershipLostError(HighAvailabilityError):
-    """Whoever asked for this leads no more; what it is that it could not do is in the text."""
+    """The process that asked for this no longer leads; the text says what could not be done."""
 
 
 class StoreUnavailableError(HighAvailabilityError):

@@ -1,4 +1,4 @@
-"""How a TaskManager or a JobMaster is in touch with the ResourceManager (Flink's RegisteredRpcConnection).
+"""The connection of a TaskManager or JobMaster to the ResourceManager (Flink's RegisteredRpcConnection).
 
 It registers, and goes on registering until it is acknowledged. When the ResourceManager is lost, another one will live
 at the same path, so the path is where it is looked for. What the former one still says is dropped with its session.
@@ -16,7 +16,7 @@ from flykka.runtime.context import ActorContext
 from flykka.runtime.leader_session import Gateway
 
 RETRY_MS = 200
-"""How often a ResourceManager is looked for while there is none."""
+"""Milliseconds between two attempts to find a ResourceManager."""
 
 
 class ResourceManagerConnection:
@@ -30,22 +30,22 @@ class ResourceManagerConnection:
         self._registered_at: Gateway | None = None
 
     def is_to(self, ref: Ref | None) -> bool:
-        """Whether `ref` is the ResourceManager that has acknowledged the registration."""
+        """True if `ref` is the ResourceManager that has acknowledged the registration."""
         return self._registered_at is not None and self._registered_at.ref == ref
 
     def is_with(self, ref: Ref | None) -> bool:
-        """Whether `ref` is the ResourceManager that was asked last, or has acknowledged."""
+        """True if `ref` is the ResourceManager that was asked last, or has acknowledged."""
         return self._candidate == ref
 
     def has_changed_to(self, leader: Ref) -> bool:
-        """Whether `leader`, which says so of itself, has taken the place of the one that is known."""
+        """True if `leader`, which says so of itself, has taken the place of the known one."""
         if is_former(leader, self._candidate):
             self._context.reject("another ResourceManager leads")
             return False
         return not self.is_to(leader)
 
     def seek(self) -> None:
-        """Register at whoever leads now; what the former one says counts no more."""
+        """Register at the present leader; messages of the former one no longer count."""
         if self._registered_at is not None:
             self._context.unwatch(self._registered_at.ref)
             self._context.revoke_session(self._registered_at.leader_session_id)

@@ -14,12 +14,11 @@ from typing import Any
 
 from rich.console import Console as RichConsole
 
-from flykka.cli.app import App
+from flykka.api.launch import Launch, Look, launched
+from flykka.cli.run.app import App
 from flykka.client.job_client import JobClient
-from flykka.cluster.launch import Launch, launched
 from flykka.console.event_lines import Console
 from flykka.console.job_picture import JobPicture
-from flykka.console.long_work import Look
 from flykka.messages.control.job import CheckpointCompleted, JobRestored
 from flykka.messages.wire.message import Message
 

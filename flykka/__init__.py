@@ -1,4 +1,4 @@
-"""THE FRONT DOOR: Flink-style jobs as Pykka actors, with their data on Spark.
+"""The public API: Flink-style jobs as Pykka actors, with their data on Spark.
 
 The public names are found here and loaded when they are first used: `import flykka` loads neither actors nor pyspark.
 """
@@ -129,4 +129,4 @@ def __dir__() -> list[str]:
 
 # Objects of the rooms below are shown as well as our own: all of flykka is loaded through here.
 if "IPython" in sys.modules:
-    import_module(f"{__name__}.notebook.trace_displays").register_displays()
+    import_module(f"{__name__}.notebook.displays").register_displays()

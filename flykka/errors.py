@@ -29,14 +29,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from flykka.explanation.user_stack import told_whole
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
 from flykka.runtime.errors import DurationError as DurationError
+from flykka.views.text.user_stack import told_whole
 
 
 class FlykkaError(Exception):
-    """The root of what the front door raises."""
+    """The root of the errors that the API raises."""
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
         # IPython shows it by this: line by line, as in a traceback, and not as a literal of its text.

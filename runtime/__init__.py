@@ -1,10 +1,10 @@
-"""THE ACTOR KERNEL: Akka's ideas on Pykka.
+"""The actor kernel: Akka's model on Pykka.
 
-Paths, mailboxes, supervision, DeathWatch, timers, dispatchers and the recorder. The room has never heard of jobs; it
+Paths, mailboxes, supervision, DeathWatch, timers, dispatchers and the recorder. The package knows nothing of jobs; it
 imports `messages` and is the only one that imports pykka.
 
-Who writes actors finds what is needed here: `from flykka.runtime import Actor, ActorSystem, Props`. The names are
-loaded when they are first used. The house itself imports each from its own module.
+Its API for actors is found here: `from flykka.runtime import Actor, ActorSystem, Props`. The names are loaded when they
+are first used. flykka itself imports each from its own module.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if __name__ != "flykka.runtime":
     raise ImportError(
-        f"import this room as flykka.runtime, not as {__name__}: a second copy of every class would follow"
+        f"import this package as flykka.runtime, not as {__name__}: a second copy of every class would follow"
     )
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class SparkBridgeError(Exception):
-    """The root of this room's errors."""
+    """The root of the errors of this package."""
 
 
 class SessionError(SparkBridgeError):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from flykka.explanation.sockets import FOLDER_VARIABLE
+from flykka.diagnosis.sockets import FOLDER_VARIABLE
 from flykka.spark_bridge.session.cache_folder import FOLDER_VARIABLE as CACHE_VARIABLE
 from flykka.spark_bridge.session.cache_folder import cache_folder
 from tests.budget import FileBudget

@@ -146,7 +146,7 @@ class CheckpointCoordinator(Actor):
                 self.context.unhandled(message)
 
     def explain(self, now: int) -> CheckpointsExplained:
-        """Which checkpoints are pending, and for whom they wait."""
+        """Explain which checkpoints are pending, and for whom they wait."""
         return explain_checkpoints(self._job_id, self._machine.pending, self._machine.stats, now)
 
     def _handle_checkpoint_message(self, message: AbstractCheckpointMessage) -> None:

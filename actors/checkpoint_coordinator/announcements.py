@@ -1,4 +1,4 @@
-"""What a CheckpointCoordinator says to the tasks and to its JobMaster: the messages of its machine's effects."""
+"""Messages of a CheckpointCoordinator to the tasks and to its JobMaster, made of its machine's effects."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ JobMasterEffect = (
 
 
 def for_task(job_id: JobId, effect: TaskEffect) -> ForTask:
-    """What an attempt is told."""
+    """The message for an attempt."""
     match effect:
         case effects.TriggerTask():
             return TriggerCheckpoint(
@@ -73,7 +73,7 @@ def for_task(job_id: JobId, effect: TaskEffect) -> ForTask:
 
 
 def for_job_master(job_id: JobId, effect: JobMasterEffect, now: int) -> Message:
-    """What the JobMaster is told at `now`."""
+    """The message for the JobMaster at `now`."""
     match effect:
         case effects.SnapshotCoordinators(checkpoint_id=checkpoint_id):
             return SnapshotOperatorCoordinators(job_id=job_id, checkpoint_id=checkpoint_id)

@@ -1,6 +1,6 @@
 """A coordinator's way to what outlives it: files in the checkpoint storage, and pointers to them in the store.
 
-Every call may block. Files come before the pointers to them and go behind them, so that whoever takes the job over
+Every call may block. Files come before the pointers to them and go behind them, so that the next coordinator
 finds nothing in the store that is not there. What a call cannot do because somebody else leads raises
 `LeadershipLostError`, and nothing is deleted with it.
 """
@@ -35,7 +35,7 @@ class DurableCheckpoints:
         self._owner = owner
 
     def recover(self) -> CheckpointsRecovered:
-        """Take the checkpoints over from whoever coordinated them before. Raises `CheckpointStorageError`."""
+        """Take the checkpoints over from the coordinator before. Raises `CheckpointStorageError`."""
         recovered = self._checkpoints.recover(self._owner, DRAWN_AT_ONCE)
         completed = tuple(_read(pointer.path) for pointer in recovered.completed)
         adopted = None

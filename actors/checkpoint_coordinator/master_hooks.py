@@ -21,7 +21,7 @@ class MasterTriggerRestoreHook(ABC):
     @property
     @abstractmethod
     def identifier(self) -> str:
-        """What its state is stored under: the same whenever the job is submitted, and no other hook's."""
+        """The name under which its state is stored: the same at every submission of the job, and no other hook's."""
 
     @abstractmethod
     def trigger_checkpoint(self, checkpoint_id: int, timestamp_ms: int) -> bytes | None:
@@ -54,7 +54,7 @@ class MasterHooks:
 
     @property
     def identifiers(self) -> tuple[str, ...]:
-        """What they are called."""
+        """Their identifiers."""
         return tuple(self._hooks)
 
     def add(self, hook: MasterTriggerRestoreHook) -> bool:

@@ -40,7 +40,7 @@ from flykka.runtime.errors import serialized
 _log = logging.getLogger(__name__)
 
 STORE_RETRY_MS = 1_000
-"""How long to wait before the store is asked again that could not be used."""
+"""Milliseconds before an unavailable store is asked again."""
 
 CheckpointStoreMessage = (
     MetadataWritten
@@ -55,7 +55,7 @@ CheckpointStoreMessage = (
     | CheckpointStoreRetryDue
     | CheckpointLeadershipLost
 )
-"""What a CheckpointCoordinator hands to this part of it."""
+"""Messages that a CheckpointCoordinator forwards to this part of it."""
 
 
 class CheckpointStores:
@@ -75,7 +75,7 @@ class CheckpointStores:
         self._context.pipe_to_self(self._durable.recover, _said, _not_recovered)
 
     def take(self, message: CheckpointStoreMessage) -> CoordinatorEvent | None:
-        """What that means for the coordinator, if anything."""
+        """The event that a message means for the coordinator, if any."""
         match message:
             case MetadataWritten(ids=ids):
                 self._add_ids(ids)

@@ -1,4 +1,4 @@
-"""What a user has called something, in the name of a file."""
+"""Names that users give, as names of files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _DIGITS = 8
 
 
 def in_a_name(text: str) -> str:
-    """What may stand in a file name on every file system, and is another for another text.
+    """A form of the text that every file system allows in a name, different for different texts.
 
     `<readable>-<digest>`, of which the readable part has no hyphen: several of them in one name can be told apart.
     """

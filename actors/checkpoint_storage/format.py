@@ -19,7 +19,7 @@ def packed(body: bytes) -> bytes:
 
 
 def unpacked(path: str, data: bytes) -> bytes:
-    """What the file at `path` holds.
+    """The content of the file at `path`.
 
     Raises:
         CheckpointFormatError: the file is not one of ours, or not whole.

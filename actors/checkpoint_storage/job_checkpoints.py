@@ -1,4 +1,4 @@
-"""What is kept of one job's checkpoints for whoever coordinates it next: pointers, ids, and who coordinates it now.
+"""The checkpoints of one job in the store, for its next coordinator: pointers, ids, and the present owner.
 
 Of a completed checkpoint the store has a pointer to its metadata, and writing that pointer is the one moment at which
 the checkpoint becomes complete: a compare-and-set that only the job's present coordinator under the present leader
@@ -26,7 +26,7 @@ class Writes(Protocol):
         """The value at `path`."""
 
     def names(self, path: str) -> tuple[str, ...]:
-        """What is directly below `path`, sorted."""
+        """Names directly below `path`, sorted."""
 
     def write(self, path: str, value: Value, expected: Mapping[str, bytes | None] | None = None) -> str | None:
         """Set a value where everything `expected` is there; otherwise the first path that differs."""
@@ -37,7 +37,7 @@ class Writes(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredPointers:
-    """What a coordinator begins with: the completed checkpoints of its job, oldest first.
+    """The pointers that a coordinator begins with: the completed checkpoints of its job, oldest first.
 
     `adopted` is the checkpoint of an earlier job that this one began with; `first_id` the first of the ids drawn.
     """

@@ -1,4 +1,4 @@
-"""How the folder of a savepoint is called, as in Flink: `savepoint-<begin of the job's id>-<what no other has>`."""
+"""Names of savepoint folders, as in Flink: `savepoint-<first part of the job's id>-<unique part>`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _SHORT = 6
 
 
 def savepoint_prefix(job_id: JobId) -> str:
-    """How the names of a job's savepoints begin."""
+    """The prefix of the names of a job's savepoints."""
     return f"{SAVEPOINT}{job_id[:_SHORT]}"
 
 
 def is_savepoint(path: str) -> bool:
-    """Whether this is the folder of a savepoint, by its name; a checkpoint's is called after its number."""
+    """True if this is the folder of a savepoint, by its name; a checkpoint's is named after its number."""
     return path.rstrip("/").rsplit("/", 1)[-1].startswith(SAVEPOINT)

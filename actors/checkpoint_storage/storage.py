@@ -11,7 +11,7 @@ What lies in the folder of a savepoint is named in its metadata from there on: i
 moved (Flink's RelativeFileStateHandle).
 
 A file is one value of the codec behind a header (`checkpoint_format.py`). It is written under another name and renamed,
-so that whoever looks finds it whole or not at all. To delete what is gone is no error.
+so that a reader finds it whole or not at all. To delete what is gone is no error.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _JOB_GRAPH = "job-graph"
 _CHECKPOINT = "chk-"
 _RUNS = "runs"
 _HERE = "./"
-"""How paths begin that are meant from the folder of a checkpoint on."""
+"""The prefix of paths that are relative to the folder of a checkpoint."""
 
 V = TypeVar("V", bound=Value)
 
@@ -154,7 +154,7 @@ class CheckpointStorage:
         return sorted(self._address(path.rsplit("/", 1)[0]) for path in found)
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or a folder at `path`."""
+        """True if there is a file or a folder at `path`."""
         return bool(self._fs.exists(self._path(path)))
 
     def drop_checkpoint(self, path: str) -> None:
@@ -201,11 +201,11 @@ class CheckpointStorage:
             raise CheckpointDirectoryError(self._unwritable(refusal)) from refusal
 
     def read_job_graph(self, job_id: JobId) -> JobGraph:
-        """What was submitted under this id. Raises as `read_metadata` does."""
+        """The job graph submitted under this id. Raises as `read_metadata` does."""
         return self._read(f"{self._job(job_id)}/{_JOB_GRAPH}", JobGraph)
 
     def has_job(self, job_id: JobId) -> bool:
-        """Whether a job is there: it is, from when it is accepted until an end that keeps no checkpoint."""
+        """True if a job is there: from its acceptance until an end that keeps no checkpoint."""
         return bool(self._fs.exists(f"{self._job(job_id)}/{_JOB_GRAPH}"))
 
     def last_run(self, job_name: str) -> JobRun | None:
@@ -249,7 +249,7 @@ class CheckpointStorage:
         return address
 
     def _from(self, folder: str, address: str) -> str:
-        """What lies in a folder is named from there on, anything else by its address."""
+        """Make paths in a folder relative to it; all others stay addresses."""
         fs, path = _located(address)
         is_inside = fs == self._fs and path.startswith(f"{folder}/")
         return _HERE + path.removeprefix(f"{folder}/") if is_inside else address
@@ -340,7 +340,7 @@ def discard_savepoint(location: str) -> None:
 
 
 def _first_line(refusal: BaseException | None) -> str:
-    """What a library says, without the list of places where it has looked for one of its own."""
+    """The first line of a library's message, without the places where it has searched."""
     return str(refusal).partition("\n")[0]
 
 

@@ -1,4 +1,4 @@
-"""How the ClusterEntrypoint makes the parts of a cluster: values, which can be recorded, and made anew at a replay."""
+"""Props of the components of a cluster: values, which can be recorded, and made again at a replay."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flykka.runtime.props import Props
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredResourceManager:
-    """How many TaskManagers, each made by `task_manager_props`, and how soon silence is taken for death."""
+    """The TaskManagers, each made by `task_manager_props`, and the timeout after which silence is taken for death."""
 
     workers: Workers
     task_manager_props: TaskManagerProps

@@ -57,7 +57,7 @@ class ClusterEntrypoint(Actor):
         self._start(JOB_MANAGER)
 
     def handle_message(self, message: Message) -> None:
-        """Who has ended, and who is to be started."""
+        """Note ends of components, and start others."""
         match message:
             case RequestClusterComponents(reply_to=reply_to):
                 known = self._components

@@ -44,7 +44,7 @@ class EmbeddedStore:
             return self._values.get(path)
 
     def names(self, path: str) -> tuple[str, ...]:
-        """What is directly below `path`, sorted."""
+        """Names directly below `path`, sorted."""
         below = f"{path}/"
         with self._lock:
             there = {each.removeprefix(below).partition("/")[0] for each in self._values if each.startswith(below)}
@@ -85,7 +85,7 @@ class EmbeddedBackend:
         return self._store.read(path)
 
     def names(self, path: str) -> tuple[str, ...]:
-        """What is directly below `path`."""
+        """Names directly below `path`."""
         return self._store.names(path)
 
     def write(self, path: str, data: bytes | None, expected: Mapping[str, bytes | None]) -> str | None:

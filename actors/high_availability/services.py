@@ -1,4 +1,4 @@
-"""High availability: who leads, and what has to outlive whoever leads (Flink's HighAvailabilityServices).
+"""High availability: leadership, and values that have to outlive a leader (Flink's HighAvailabilityServices).
 
 Every call may block and belongs on the I/O pool (`context.pipe_to_self`), never in an actor's turn. What is kept is
 kept under a leader's session: with every write the store looks whether that session still leads. So one that does not
@@ -42,7 +42,7 @@ V = TypeVar("V", bound=Value)
 
 
 class LeaderContender(Protocol):
-    """Whoever wants to lead. It is told on threads that are not its own, one after the other: it makes messages of it.
+    """A contender for leadership. It is called on foreign threads, one call at a time, and makes messages of the calls.
 
     Flink's LeaderContender.
     """
@@ -58,7 +58,7 @@ class LeaderContender(Protocol):
 
 
 class LatchHolder(Protocol):
-    """Whoever waits for the latch of a backend; told on any thread, but never twice at a time."""
+    """A waiter for the latch of a backend; called on any thread, but never twice at a time."""
 
     def acquired(self) -> None:
         """The latch is held."""
@@ -83,7 +83,7 @@ class Backend(Protocol):
         """The value at `path`; anybody may look."""
 
     def names(self, path: str) -> tuple[str, ...]:
-        """What is directly below `path`, sorted."""
+        """Names directly below `path`, sorted."""
 
     def write(self, path: str, data: bytes | None, expected: Mapping[str, bytes | None]) -> str | None:
         """Compare and set, in one step: the value at `path` becomes `data`, or goes (None).
@@ -101,7 +101,7 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in an error."""
+        """Its name in errors."""
 
 
 def decoded(data: bytes, path: str, expected: type[V], store: str) -> V:
@@ -116,9 +116,9 @@ def decoded(data: bytes, path: str, expected: type[V], store: str) -> V:
 
 
 class HighAvailabilityServices:
-    """What one process has of a store: the election that it takes part in, and what is kept there.
+    """The store as one process sees it: the election that it takes part in, and the values kept there.
 
-    There is one contender at a time. Another one (the JobManager has died and was made anew) takes its place: the
+    There is one contender at a time. Another one (the JobManager has died and was replaced) takes its place: the
     process goes on leading, under a new session, and the former can write no more.
     """
 
@@ -136,7 +136,7 @@ class HighAvailabilityServices:
 
     @property
     def name(self) -> str:
-        """What the store is called in an error."""
+        """The name of the store in errors."""
         return self._backend.name
 
     # The election
@@ -156,7 +156,7 @@ class HighAvailabilityServices:
         self.store(session).write(_LEADER, LeaderInformation(address=address, leader_session_id=session))
 
     def leader(self) -> LeaderInformation | None:
-        """Who has confirmed its leadership last; anybody may ask. It may be gone, and nobody in its place yet."""
+        """The leader that has confirmed its leadership last. It may be gone, and its place not taken yet."""
         return self._read(_LEADER, LeaderInformation)
 
     @property
@@ -171,7 +171,7 @@ class HighAvailabilityServices:
 
     def close(self) -> None:
         """Take part no more; a leader gives its leadership up at once, and is not told."""
-        # Without the lock: whoever has it may be waiting for the store, and is to wait no more.
+        # Without the lock: its holder may be waiting for the store, and is to wait no more.
         self._contender = self._session = None
         self._backend.close()
 
@@ -214,7 +214,7 @@ class HighAvailabilityServices:
     # What is kept
 
     def store(self, session: LeaderSessionId) -> LeaderStore:
-        """What is kept, for the leader under this session."""
+        """The store, for the leader under this session."""
         return LeaderStore(self._backend, session, self._new_id)
 
     def last_run(self) -> ApplicationRun | None:
@@ -227,7 +227,7 @@ class HighAvailabilityServices:
 
 
 class LeaderStore:
-    """What is kept, as a leader sees it. Every write raises `LeadershipLostError` where its session leads no more."""
+    """The store of a leader. Every write raises `LeadershipLostError` where its session no longer leads."""
 
     def __init__(self, backend: Backend, session: LeaderSessionId, new_id: Callable[[], str]) -> None:
         self._backend = backend
@@ -237,7 +237,7 @@ class LeaderStore:
 
     @property
     def session(self) -> LeaderSessionId:
-        """Whose store it is."""
+        """The session of the leader."""
         return self._session
 
     # The application run
@@ -249,7 +249,7 @@ class LeaderStore:
         """
         last = self.read(_RUN, ApplicationRun)
         if last is not None and not last.is_concluded:
-            # Whoever goes on with it must lead.
+            # Its next owner must lead.
             self.write(_RUN, last)
             return last.run_id
         for job_id in self._job_ids(_JOBS):
@@ -269,7 +269,7 @@ class LeaderStore:
     # Jobs
 
     def put_job(self, job: SubmittedJobGraph) -> None:
-        """Keep a job for whoever leads next."""
+        """Keep a job for the next leader."""
         self.write(f"{_job(job.job_graph.job_id)}/{_GRAPH}", job)
 
     def jobs(self) -> tuple[SubmittedJobGraph, ...]:
@@ -290,7 +290,7 @@ class LeaderStore:
         self.remove(f"{_job(job_id)}/{_GRAPH}")
 
     def checkpoints(self, job_id: JobId) -> JobCheckpoints:
-        """What is kept of the checkpoints of a job."""
+        """The stored checkpoints of a job."""
         return JobCheckpoints(self, _job(job_id))
 
     # Results
@@ -300,7 +300,7 @@ class LeaderStore:
         self.write(f"{_RESULTS}/{_name(end.job_id)}", end)
 
     def result(self, job_id: JobId) -> JobEnded | None:
-        """How a job of the run, or of the last one, has ended; None where it has not, or is not known."""
+        """The result of a job of the run, or of the last one; None where it has not ended, or is not known."""
         return self.read(f"{_RESULTS}/{_name(job_id)}", JobEnded)
 
     # What the parts of it are made of
@@ -311,7 +311,7 @@ class LeaderStore:
         return None if data is None else decoded(data, path, expected, self._backend.name)
 
     def names(self, path: str) -> tuple[str, ...]:
-        """What is directly below `path`, sorted."""
+        """Names directly below `path`, sorted."""
         return self._backend.names(path)
 
     def write(self, path: str, value: Value, expected: Mapping[str, bytes | None] | None = None) -> str | None:

@@ -2,7 +2,7 @@
 
 What it must not lose is in the store of the leader (`high_availability`): a job from before it is accepted until it is
 put away, and how it has ended from before anything is put away. So it may die at any moment, and so may a JobMaster:
-who comes next goes on with what is there. A JobMaster that has died is spawned anew, unless it fails by itself again
+who comes next goes on with what is there. A JobMaster that has died is spawned again, unless it fails by itself again
 and again. Who does not lead keeps its clients' requests until it does.
 """
 
@@ -78,13 +78,13 @@ from flykka.runtime.supervision import STOPPING_STRATEGY
 _log = logging.getLogger(__name__)
 
 STORE_RETRY_MS = 1_000
-"""How long what the store could not do waits, until it is tried again."""
+"""Milliseconds until a failed call of the store is tried again."""
 
 _LOST = "LeadershipLostError"
-"""The type of the failures that say nothing of a job: whoever leads now goes on with it."""
+"""The type of failures that concern no job: the present leader goes on with it."""
 
 ClientRequest = SubmitJob | RegisterJobClient | RequestApplicationRun | JobRequest
-"""What waits until somebody leads here."""
+"""Requests that wait until this JobManager leads."""
 
 PuttingAway = JobMasterReleased | JobPutAway | JobNotPutAway
 
@@ -112,11 +112,11 @@ class JobManager(Actor):
         self._leadership.start()
 
     def post_restart(self, cause: BaseException | None) -> None:
-        """What the failed instance knew is lost: end, so that a new JobManager recovers it."""
+        """End: the state of the failed instance is lost, and a new JobManager recovers it."""
         self.context.stop()
 
     def handle_message(self, message: Message) -> None:
-        """What clients ask, what the election and the store say, and how jobs end."""
+        """Handle requests of clients, the election, answers of the store, and ends of jobs."""
         match message:
             case _ if isinstance(message, ClientRequest):
                 self._on_request(message)
@@ -148,7 +148,7 @@ class JobManager(Actor):
                 self.context.unhandled(message)
 
     def explain(self, job_id: JobId, now: int) -> LeadershipExplained:
-        """Whether this JobManager leads, and what it does with the job."""
+        """Explain whether this JobManager leads, and what it does with the job."""
         return self._leadership.explain(now, self._jobs[job_id].phase.value if job_id in self._jobs else None)
 
     def post_stop(self) -> None:
@@ -290,7 +290,7 @@ class JobManager(Actor):
     def _on_not_begun(self, job: ManagedJob, cause: SerializedThrowable) -> None:
         job.is_busy = False
         if cause.type_name == _LOST or (job.is_bound and job.is_kept):
-            # Whoever leads next finds it in the store, or it is accepted then.
+            # The next leader finds it in the store, or accepts it then.
             self._try_again(job, cause)
         else:
             job.refuse(cause)

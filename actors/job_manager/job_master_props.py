@@ -1,4 +1,4 @@
-"""How the JobMaster of a job is made, the first one and those that go on with it."""
+"""Props of the JobMaster of a job, the first one and its successors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flykka.messages.wire.ref import Ref
 from flykka.runtime.props import Props
 
 ATTEMPTS_PER_START = 1_000_000
-"""How many attempts of a subtask one JobMaster may have made: the next one numbers its own from there on."""
+"""Attempts of a subtask that one JobMaster may have made: the next one numbers its own from there on."""
 
 
 def job_master_props(

@@ -35,7 +35,7 @@ from flykka.runtime.errors import serialized
 _log = logging.getLogger(__name__)
 
 RECOVERY_RETRY_MS = 1_000
-"""How long a leader that could not read its store waits, until it tries again."""
+"""Milliseconds until a leader that could not read its store tries again."""
 
 LeadershipMessage = (
     GrantLeadership
@@ -46,10 +46,10 @@ LeadershipMessage = (
     | JobRecoveryFailed
     | RecoveryRetryDue
 )
-"""What a JobManager hands to this part of it."""
+"""Messages that a JobManager forwards to this part of it."""
 
 LeadershipNews = JobsRecovered | RevokeLeadership | LeaderElectionFailed
-"""What a JobManager has to act on."""
+"""Events that a JobManager has to act on."""
 
 
 class Leadership:
@@ -62,9 +62,9 @@ class Leadership:
         self._waited_for: str | None = None
         self._run: ApplicationRun | None = None
         self._led: str | None = None
-        """The run that was led here last: whoever leads it meanwhile may conclude it."""
+        """The run that was led here last: its present leader may conclude it."""
         self.failure: SerializedThrowable | None = None
-        """Why nobody will ever lead here."""
+        """The reason why this JobManager will never lead."""
         self.since_ms: int | None = None
 
     @property
@@ -74,12 +74,12 @@ class Leadership:
 
     @property
     def store(self) -> LeaderStore:
-        """The store, for whoever acts under the session."""
+        """The store, for actions under the session."""
         assert self.session is not None, "only a leader writes"
         return self._services.store(self.session)
 
     def explain(self, now: int, job: str | None) -> LeadershipExplained:
-        """Whether the JobManager leads, for whoever asks why this is what becomes of a job."""
+        """Explain whether the JobManager leads."""
         return LeadershipExplained(now_ms=now, is_leader=self.session is not None, job=job, since_ms=self.since_ms)
 
     def start(self) -> None:
@@ -91,7 +91,7 @@ class Leadership:
         )
 
     def take(self, message: LeadershipMessage, known: Iterable[JobId]) -> LeadershipNews | None:
-        """What the election and the store say; `known` are the jobs whose clients wait here."""
+        """Handle a message of the election or the store; `known` are the jobs whose clients wait here."""
         match message:
             case GrantLeadership(leader_session_id=session, waited_for=waited_for):
                 self._granted, self._waited_for, self._run, self.since_ms = session, self._led or waited_for, None, None

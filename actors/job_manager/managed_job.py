@@ -35,11 +35,11 @@ MAX_FAILURES = 3
 """So often a JobMaster may fail by itself, until its job has failed."""
 
 FAILURES_RESET_MS = 600_000
-"""A JobMaster that has worked for so long before it failed begins to count anew."""
+"""Uptime of a JobMaster, in milliseconds, after which its failures are counted from the beginning."""
 
 
 class JobPhase(Enum):
-    """How far a job is; in words for whoever asks why it does not go on."""
+    """The phase of a job; in words for explanations."""
 
     ACCEPTING = "is being accepted: its graph is checked and stored"
     STARTING = "waits for a new JobMaster: the store is told of it first"
@@ -58,19 +58,19 @@ class ManagedJob:
         self.phase = JobPhase.ACCEPTING
         self.job_master: Ref | None = None
         self.is_busy = False
-        """Whether something is being done for it outside the JobManager's turns."""
+        """True while something is being done for it outside the JobManager's turns."""
         self.is_kept = False
-        """Whether the store has it."""
+        """True if the store has it."""
         self.is_bound = True
-        """Whether its code is in this process."""
+        """True if its code is in this process."""
         self.is_cancelled = False
         self.end: JobEnded | None = None
         self.is_cleaned_up = False
-        """Whether its JobMaster has put away everything."""
+        """True if its JobMaster has cleaned up everything."""
         self.is_asked_again = False
-        """Whether it was submitted again when it had ended."""
+        """True if it was submitted again when it had ended."""
         self.failure: SerializedThrowable | None = None
-        """What its last JobMaster has failed with."""
+        """The failure of its last JobMaster."""
         self._failures = 0
         self._began_ms = 0
         self._clients: dict[Ref, ListeningBehaviour] = {}
@@ -84,12 +84,12 @@ class ManagedJob:
 
     @property
     def may_begin(self) -> bool:
-        """Whether there is nothing that it waits for."""
+        """True if it waits for nothing."""
         return self.phase is not JobPhase.AWAITING_CODE
 
     @property
     def has_failed_too_often(self) -> bool:
-        """Whether another JobMaster would fail as well."""
+        """True if another JobMaster would fail as well."""
         return self._failures >= MAX_FAILURES
 
     # Its life
@@ -150,13 +150,13 @@ class ManagedJob:
             self.end = JobEnded(job_id=self.job_id, status=status, cause=self.failure, checkpoint_path=checkpoint_path)
 
     def answer_with_end(self, client: Ref, behaviour: ListeningBehaviour) -> None:
-        """It has ended, and is being put away: whoever submits it again hears of that end."""
+        """It has ended, and is being cleaned up: another submission is answered with that end."""
         self.is_asked_again = True
         self.register(client, behaviour)
         client.tell(JobSubmitSuccess(job_id=self.job_id))
 
     def suspend(self, now: int) -> None:
-        """Who leads now goes on with it."""
+        """Suspend it: the present leader goes on with it."""
         if self.phase is JobPhase.RUNNING:
             self._tell_status(JobStatus.SUSPENDED, now)
         self.phase = JobPhase.SUSPENDED
@@ -172,7 +172,7 @@ class ManagedJob:
 
     @property
     def listeners(self) -> tuple[Ref, ...]:
-        """Who hears of every change."""
+        """The listeners to every change."""
         wanted = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
         return tuple(client for client, behaviour in self._clients.items() if behaviour is wanted)
 
@@ -187,7 +187,7 @@ class ManagedJob:
             client.tell(message)
 
     def tell_result(self, end: JobEnded, *, is_earlier: bool = False) -> None:
-        """Tell whoever waits for it how the job has ended."""
+        """Tell waiting clients how the job has ended."""
         self.answer_stops(outcome_of_stop(end))
         self.refuse_savepoints(f"it has ended {end.status}")
         for client, behaviour in self._clients.items():
@@ -228,7 +228,7 @@ class ManagedJob:
             self.job_master.tell(message)
 
     def answer_stops(self, answer: StoppingSuccess | StoppingFailure) -> None:
-        """Tell whoever wants it stopped what came of that."""
+        """Answer clients that want it stopped."""
         for stop in self._stopped_by:
             stop.client.tell(answer)
         self._stopped_by.clear()
@@ -252,19 +252,19 @@ class ManagedJob:
             answer.client.tell(answer)
 
     def refuse_savepoints(self, why: str) -> None:
-        """Tell whoever waits for one that there will be none."""
+        """Tell waiting clients that there will be none."""
         for client in self._savepoints_for:
             client.tell(no_savepoint(self.job_id, client, why))
         self._savepoints_for.clear()
 
     def give_up_requests(self, why: str) -> None:
-        """Whoever was to stop the job, or to take a savepoint, is gone."""
+        """Answer requests for a stop or a savepoint whose JobMaster is gone."""
         self.answer_stops(not_stopped(self.job_id, why))
         self.refuse_savepoints(why)
 
 
 def submitted(submission: SubmitJob) -> SubmittedJobGraph:
-    """What is kept of a submission."""
+    """The stored form of a submission."""
     return SubmittedJobGraph(
         job_graph=submission.job_graph,
         listening_behaviour=submission.listening_behaviour,
@@ -274,7 +274,7 @@ def submitted(submission: SubmitJob) -> SubmittedJobGraph:
 
 
 def result(end: JobEnded, *, is_earlier: bool = False) -> JobResultSuccess | JobResultFailure:
-    """How a job has ended, as its clients are told."""
+    """The result of a job, as its clients are told."""
     job_id, path = end.job_id, end.checkpoint_path
     match end.status:
         case JobStatus.FINISHED:
@@ -290,24 +290,24 @@ def result(end: JobEnded, *, is_earlier: bool = False) -> JobResultSuccess | Job
 
 
 def refusal(job_id: JobId, cause: SerializedThrowable) -> JobResultFailure:
-    """What is told of a job that was not accepted."""
+    """The refusal of a job that was not accepted."""
     return JobResultFailure(job_id=job_id, cause=cause)
 
 
 def duplicate(job_id: JobId) -> SerializedThrowable:
-    """Why a job is not accepted that runs already (Flink's DuplicateJobSubmissionException)."""
+    """The refusal of a job that runs already (Flink's DuplicateJobSubmissionException)."""
     return SerializedThrowable(type_name="DuplicateJobSubmissionError", message=f"there is a job {job_id} already")
 
 
 def removed(job_id: JobId) -> JobEnded:
-    """What clients hear of a job that nobody keeps any more, and of which no result is known."""
+    """The answer about a job that is no longer kept, and of which no result is known."""
     text = f"job {job_id} was removed: nobody goes on with it"
     cause = SerializedThrowable(type_name="JobNotFoundError", message=text)
     return JobEnded(job_id=job_id, status=JobStatus.FAILED, cause=cause)
 
 
 def outcome_of_stop(end: JobEnded) -> StoppingSuccess | StoppingFailure:
-    """What the end of a job is to whoever wanted it stopped."""
+    """The answer to a stop by the end of its job."""
     if end.status is JobStatus.FINISHED and end.checkpoint_path is not None:
         return StoppingSuccess(job_id=end.job_id, checkpoint_path=end.checkpoint_path)
     return not_stopped(end.job_id, f"it has ended {end.status}")

@@ -14,7 +14,7 @@ from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.ref import Ref
 
 JobRequest = RequestJob | CancelJob | StopJob | TriggerSavepoint
-"""What is asked of a job that has been submitted."""
+"""Requests to a job that has been submitted."""
 
 
 def job_run_by(jobs: Mapping[JobId, ManagedJob], job_master: Ref) -> ManagedJob | None:

@@ -1,4 +1,4 @@
-"""What a JobManager has done outside its turns: in the store of the leader, in the checkpoints and in the data plane.
+"""Work of a JobManager outside its turns: in the store of the leader, in the checkpoints and in the data plane.
 
 All of it blocks, and is run by `context.pipe_to_self`. Every function raises `LeadershipLostError` where the session
 leads no more, and `StoreUnavailableError` where the store cannot be used; then nothing was changed that another leader
@@ -39,7 +39,7 @@ def recover_jobs(
 ) -> JobsRecovered:
     """Begin to lead: what there is to go on with, and how jobs have ended that are `known` or still to be put away.
 
-    Where the run that was waited for was concluded meanwhile, it stays: its results are answers to whoever has waited.
+    Where the run that was waited for was concluded meanwhile, it stays: its results answer those who have waited.
     """
     store = services.store(session)
     last = services.last_run()
@@ -168,5 +168,5 @@ def _keeps_latest(status: JobStatus, job_graph: JobGraph) -> bool:
 
 
 def look_for_result(store: LeaderStore, job_id: JobId, client: Ref) -> JobResultLookedFor:
-    """How a job has ended that is known no more, for a client that comes back."""
+    """Look up the result of a job that is no longer known, for a client that comes back."""
     return JobResultLookedFor(job_id=job_id, client=client, end=store.result(job_id))

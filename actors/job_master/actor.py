@@ -98,7 +98,7 @@ TaskMessage = UpdateTaskExecutionState | NotifyEndOfData | ReportTaskMetrics | R
 
 
 class JobMaster(Actor):
-    """One per job, `/user/job-manager/job-<id>`. What its children remember cannot be made anew: it ends with them."""
+    """One per job, `/user/job-manager/job-<id>`. The state of its children cannot be made again: it ends with them."""
 
     supervisor_strategy = ESCALATING_STRATEGY
     mailbox = ControlAwareMailbox()
@@ -209,7 +209,7 @@ class JobMaster(Actor):
         return self._sources.unanswered()
 
     def explain(self, now: int) -> JobExplained:
-        """How far the job is, and what it waits for."""
+        """Explain how far the job is, and what it waits for."""
         return self._waits.explain(self._job_id, self._graph, self._exceptions.entries, now)
 
     def _end_with(self, child: Ref) -> None:
@@ -279,7 +279,7 @@ class JobMaster(Actor):
                 self._hear(effect)
 
     def _hear(self, effect: effects.Effect) -> None:
-        """Keep what is to be told of it to whoever asks, and to whoever listens."""
+        """Keep it for explanations and for listeners."""
         now = self.context.now()
         self._waits.hear(effect, now)
         for entry in self._exceptions.hear(effect, now):

@@ -1,4 +1,4 @@
-"""Who hears what becomes of a job: those it was begun with, and those that come later."""
+"""The listeners of a job: those it was begun with, and those that come later."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ SourceMessage = (
     | CheckpointAborted
     | CheckpointCompleted
 )
-"""What a JobMaster hands to this part of it, some of it among others."""
+"""Messages that a JobMaster forwards to this part of it, some of them to other parts too."""
 
 _READING = (ExecutionState.DEPLOYING, ExecutionState.RUNNING)
 _ENDING = (ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAILED, ExecutionState.FINISHED)
@@ -114,7 +114,7 @@ class OperatorCoordinatorHandler:
         """The position from which the splits of a source are being looked for."""
 
     def reset(self, version: int, states: Iterable[OperatorCoordinatorState]) -> None:
-        """Begin anew from the states of a checkpoint, or without any from the beginning; once per version of the job.
+        """Restart from the states of a checkpoint, or without any from the beginning; once per version of the job.
 
         Raises:
             RestoreError: the state of a source is not one that this version can read.
@@ -129,7 +129,7 @@ class OperatorCoordinatorHandler:
             raise RestoreError(f"the checkpoint's state of a source cannot be read: {unreadable}") from unreadable
 
     def reset_tasks(self, tasks: Iterable[Subtask], checkpoint_id: int | None) -> None:
-        """These subtasks begin anew from a checkpoint, or from the beginning: take back what they got beyond it."""
+        """These subtasks restart from a checkpoint, or from the beginning: take back the splits they got beyond it."""
         for vertex_id, subtask in tasks:
             # Most subtasks of a job read from others: those without a source are not worth an event.
             if vertex_id in self._vertices:
@@ -165,7 +165,7 @@ class OperatorCoordinatorHandler:
                 assert_never(message)
 
     def files_unassigned(self, vertex_id: JobVertexId) -> int:
-        """How many files of the source of a vertex wait for a reader."""
+        """The number of files of a vertex's source that wait for a reader."""
         return self._coordinator.files_unassigned(vertex_id)
 
     def attempt_moved(self, attempt: ExecutionAttemptId, state: ExecutionState) -> None:
@@ -272,7 +272,7 @@ class _Lookout:
         return self._begin()
 
     def look(self, position: bytes) -> SplitsDiscovered:
-        """What there is behind `position`, and when to look again. May block, and raise what the source raises."""
+        """Discover the splits behind `position`, and when to look again. May block, and raise the source's errors."""
         found = self._discovery.discover(position)
         return replace(found, interval_ms=self._discovery.interval_ms)
 

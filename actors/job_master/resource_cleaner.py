@@ -1,6 +1,6 @@
 """The part of a JobMaster that puts away what its job leaves behind (Flink's ResourceCleaner and JobResultStore).
 
-One thing after the other: first the end of the job is noted where whoever leads next finds it, so that nobody runs
+One thing after the other: first the end of the job is noted where the next leader finds it, so that nobody runs
 again what has ended. Behind the last attempt the checkpoints go, and behind them the data.
 """
 
@@ -32,14 +32,14 @@ from flykka.runtime.errors import serialized
 _log = logging.getLogger(__name__)
 
 NOTE_RETRY_MS = 1_000
-"""How long an end that could not be noted waits, until that is tried again."""
+"""Milliseconds until noting a job's end is tried again."""
 
 CleanupMessage = JobResultNoted | NoteResultDue | JobAttemptsEnded | CheckpointingStopped | JobDataReleased
-"""What a JobMaster hands to this part of it."""
+"""Messages that a JobMaster forwards to this part of it."""
 
 
 class ResourceCleaner:
-    """What is left of one job; used in the turns of its JobMaster only."""
+    """Cleans up behind one job; used in the turns of its JobMaster only."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class ResourceCleaner:
 
     @property
     def end(self) -> JobEnded:
-        """How the job has ended; when all is put away, with the newest checkpoint that has stayed."""
+        """The end of the job; when all is cleaned up, with the newest checkpoint that has stayed."""
         assert self._end is not None, f"job {self._job_id} has not ended"
         return self._end
 

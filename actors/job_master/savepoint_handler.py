@@ -64,7 +64,7 @@ SavepointMessage = (
     | SavepointFailed
     | StopCheckpointFailed
 )
-"""What a JobMaster hands to this part of it."""
+"""Messages that a JobMaster forwards to this part of it."""
 
 
 class SavepointHandler:
@@ -97,7 +97,7 @@ class SavepointHandler:
                 return self._decide(StopWanted(request_id=self._new_id(), directory=directory, drain=drain))
             case SavepointDiscarded(cause=cause):
                 if cause is not None:
-                    # Whoever wanted the savepoint is answered; who looks after the cluster hears what may be left.
+                    # The client is answered; the log tells operators of the cluster what may be left.
                     self._context.publish(message)
                 return []
             case _:

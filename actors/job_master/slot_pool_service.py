@@ -97,10 +97,10 @@ SlotMessage = (
     | SlotRequestTimedOut
     | IdleSlotsDue
 )
-"""What a JobMaster hands to this part of it."""
+"""Messages that a JobMaster forwards to this part of it."""
 
 _RESOURCE_MANAGER = "resource-manager"
-"""What the ResourceManager is called among the targets of the heartbeats; the others are TaskManagers."""
+"""The name of the ResourceManager among the targets of the heartbeats; the others are TaskManagers."""
 
 
 class SlotPoolService:

@@ -2,7 +2,7 @@
 
 With all of the job its sources go back to the checkpoint as well, also where the tasks that had asked failed before
 they were answered: those ask again, each for itself, and sources that had never begun would have nothing for them. With
-a part of the job only those readers do that start anew: what they had read beyond the checkpoint is handed out again
+a part of the job only those readers do that restart: what they had read beyond the checkpoint is handed out again
 (Flink's SourceCoordinator.subtaskReset).
 """
 
@@ -34,7 +34,7 @@ class StateRestorer:
         self._allow_non_restored_state = allow_non_restored_state
 
     def take(self, message: RestoreState | RestoreStateFailed) -> Sequence[RestoreStateReady | GlobalFailureReported]:
-        """What the ExecutionGraph has to know; nothing where those who asked are over, for others have asked again."""
+        """The event for the ExecutionGraph; None where the requesters are over, for others have asked again."""
         tasks = self._graph.restoring(message.version)
         if tasks is None:
             return ()

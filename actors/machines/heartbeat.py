@@ -1,4 +1,4 @@
-"""Who still breathes: the deadlines behind the heartbeats (Flink's HeartbeatManager, in both its forms).
+"""Heartbeat deadlines: reports targets that timed out (Flink's HeartbeatManager, in both its forms).
 
 Whom one asks gets a request once per interval and is given up when it has not answered within its timeout: a
 TaskManager by the ResourceManager and by JobMasters, a JobMaster by the ResourceManager. By whom one is asked is given
@@ -103,7 +103,7 @@ class HeartbeatMonitor:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Who is watched."""
+        """The monitored targets."""
         return tuple(self._targets)
 
     def check(self) -> None:

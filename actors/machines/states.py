@@ -65,17 +65,17 @@ EXECUTION_TERMINAL = frozenset({E.FINISHED, E.CANCELED, E.FAILED})
 
 
 def job_may_move(from_status: JobStatus, to_status: JobStatus) -> bool:
-    """Whether the table of jobs knows the move."""
+    """True if the table of jobs has the move."""
     return to_status in JOB_MOVES[from_status]
 
 
 def execution_may_move(from_state: ExecutionState, to_state: ExecutionState) -> bool:
-    """Whether the table of execution attempts knows the move."""
+    """True if the table of execution attempts has the move."""
     return to_state in EXECUTION_MOVES[from_state]
 
 
 def task_may_move(from_state: ExecutionState, to_state: ExecutionState) -> bool:
-    """Whether the table of tasks knows the move."""
+    """True if the table of tasks has the move."""
     return to_state in TASK_MOVES[from_state]
 
 
@@ -95,7 +95,7 @@ def task_state_diagram() -> str:
 
 
 def terminal_table() -> str:
-    """Which states end what, as a table of Markdown."""
+    """The terminal states as a table of Markdown."""
     lines = ["| | ends it | for everybody |", "| --- | --- | --- |"]
     for status in JOB_MOVES:
         lines.append(_terminal(f"job {status}", status in JOB_TERMINAL, status in JOB_GLOBALLY_TERMINAL))

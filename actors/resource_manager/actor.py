@@ -4,7 +4,7 @@ It holds the refs and the sessions; which slot goes to whom and how many TaskMan
 `SlotManager`, who is silent for too long by the `HeartbeatMonitor`. Every registration has a session of its own, which
 ends with it: what somebody says who was given up, or whose place another one has taken, comes no further.
 
-What it knows it can be told anew. When it ends, the ClusterEntrypoint starts another one, which finds the TaskManagers
+Its state can be told again. When it ends, the ClusterEntrypoint starts another one, which finds the TaskManagers
 that live; they register with a report of their slots, and JobMasters ask again for what they wait for.
 """
 
@@ -91,7 +91,7 @@ from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 
 TaskManagerProps = Callable[[TaskManagerId, Ref], Props]
-"""How a TaskManager of this id is made; the ref is the ResourceManager's, at which it is to register."""
+"""Props of a TaskManager of this id; the ref is the ResourceManager's, at which it is to register."""
 
 
 class ResourceManager(Actor):
@@ -126,7 +126,7 @@ class ResourceManager(Actor):
         self._decide(ResourceManagerStarted(task_managers=self._survivors()))
 
     def post_restart(self, cause: BaseException | None) -> None:
-        """What the failed instance knew is lost, and nobody would tell this one: end, and be started anew."""
+        """End, to be started again: the state of the failed instance is lost, and would not be told again."""
         self.context.stop()
 
     def handle_message(self, message: Message) -> None:
@@ -163,7 +163,7 @@ class ResourceManager(Actor):
                 self._on_slot_message(message)
 
     def explain(self, now: int) -> SlotsExplained:
-        """Which slots are there, and how many requests wait for one."""
+        """Explain which slots are there, and how many requests wait for one."""
         states = self._slots.slot_states.values()
         return SlotsExplained(
             now_ms=now,
@@ -176,7 +176,7 @@ class ResourceManager(Actor):
     # TaskManagers
 
     def _survivors(self) -> tuple[TaskManagerId, ...]:
-        """Those whom an earlier ResourceManager has started: they learn where to register."""
+        """The TaskManagers of an earlier ResourceManager: they learn where to register."""
         found = self.context.actor_selection(f"../{NAME}*").resolve()
         for ref in found:
             self._know(TaskManagerId(ref.path.rpartition("/")[2]), ref)

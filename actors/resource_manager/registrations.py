@@ -1,7 +1,7 @@
 """The registrations at a ResourceManager, each with a leader session of its own.
 
-What comes under the session of one that has ended is a dead letter: whoever was given up, or has a successor, changes
-nothing any more, however late it speaks.
+What comes under the session of one that has ended is a dead letter: late messages of a target that was given up,
+or has a successor, change nothing.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class Task(Actor):
                 self.context.unhandled(message)
 
     def explain(self, now: int) -> TaskExplained:
-        """What the attempt is at, and what it waits for."""
+        """Explain what the attempt does, and what it waits for."""
         return self._machine.explain(now)
 
     def _take(self, event: TaskEvent) -> None:

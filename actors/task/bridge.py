@@ -57,7 +57,7 @@ class Engines(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OwnedEngine:
-    """What a bridge owns, under one name in every trace: an engine of any class."""
+    """The engine of a bridge, under one name in every trace, whatever its class."""
 
     engine: Engine
 

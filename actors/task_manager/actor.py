@@ -23,16 +23,9 @@ from flykka.actors.machines.heartbeat import (
     UnmonitorTarget,
 )
 from flykka.actors.machines.ignore import Ignore
-from flykka.actors.machines.slots import slot_table_events
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
 from flykka.actors.machines.slots.slot_table import SlotTable
-from flykka.actors.machines.slots.slot_table_events import (
-    AllocationRequested,
-    JobConnected,
-    JobDisconnected,
-    SlotFreeRequested,
-    TaskSubmitted,
-)
+from flykka.actors.machines.slots.slot_table_events import AllocationsKnown, JobConnected, JobDisconnected, JobLost
 from flykka.actors.resource_manager_connection import ResourceManagerConnection
 from flykka.actors.task_manager.running_tasks import RunningTasks
 from flykka.actors.task_manager.task_slots import TaskSlots
@@ -88,7 +81,7 @@ from flykka.runtime.supervision import STOPPING_STRATEGY
 _log = logging.getLogger(__name__)
 
 _RESOURCE_MANAGER = "resource-manager"
-"""What the ResourceManager is called among the targets of the heartbeats; the others are job ids."""
+"""The name of the ResourceManager among the targets of the heartbeats; the others are job ids."""
 
 
 class TaskManager(Actor):
@@ -158,25 +151,17 @@ class TaskManager(Actor):
                 self._tasks.hand_on(attempt, message)
             case FatalErrorOccurred():
                 self._on_fatal_error(message)
-            case SubmitTask(descriptor=descriptor):
-                self._slots.decide(TaskSubmitted(descriptor=descriptor))
             case AllocateSlot():
                 self._on_allocate_slot(message)
-            case AcceptSlots(job_id=job_id, accepted=accepted, offer=offer):
-                self._slots.decide(slot_table_events.OfferAnswered(job_id=job_id, accepted=accepted, offer=offer))
-            case OfferTimedOut(job_id=job_id, offer=offer):
-                self._slots.decide(slot_table_events.OfferTimedOut(job_id=job_id, offer=offer))
-            case SlotTimedOut(allocation_id=allocation_id):
-                self._slots.decide(slot_table_events.SlotTimedOut(allocation_id=allocation_id))
-            case FreeSlot(allocation_id=allocation_id):
-                self._slots.decide(SlotFreeRequested(allocation_id=allocation_id))
+            case SubmitTask() | AcceptSlots() | OfferTimedOut() | SlotTimedOut() | FreeSlot() | ReleaseTaskManager():
+                self._slots.handle(message)
             case Terminated(ref=ref):
                 self._on_terminated(ref)
             case _:
                 self._on_presence(message)
 
     def _on_presence(self, message: Message) -> None:
-        """Who is there, and who is not."""
+        """Handle arrivals and departures."""
         match message:
             case HeartbeatRequest(origin=origin, allocations=allocations):
                 self._on_heartbeat_request(origin, allocations)
@@ -184,8 +169,6 @@ class TaskManager(Actor):
                 may_go = not self._tasks.keeps_results
                 answer = ReleaseAnswer(task_manager_id=self._id, idle_period=idle_period, can_be_released=may_go)
                 self._resource_manager.tell(answer)
-            case ReleaseTaskManager():
-                self._slots.decide(slot_table_events.TableClosed())
             case HeartbeatDue():
                 self._watch_over(HeartbeatTick())
             case AcknowledgeRegistration(job_id=None):
@@ -259,9 +242,7 @@ class TaskManager(Actor):
         session = message.job_leader_session_id
         if self._leaders.get(job_id, session) != session:
             self._leave_former_leader(job_id)
-        self._slots.decide(
-            AllocationRequested(slot_id=message.slot_id, job_id=job_id, allocation_id=message.allocation_id)
-        )
+        self._slots.handle(message)
         if job_id not in self._job_masters:
             self._job_masters[job_id] = Gateway(message.job_master, session)
             self._leaders[job_id] = session
@@ -276,7 +257,7 @@ class TaskManager(Actor):
         job_master = self._job_masters[job_id].ref
         self._job_masters[job_id] = Gateway(job_master, message.registration_session or message.leader_session_id)
         self._expect_heartbeats(job_id, message)
-        self._slots.decide(JobConnected(job_id=job_id))
+        self._slots.handle(JobConnected(job_id=job_id))
 
     def _disconnect(self, job_id: JobId) -> None:
         """The JobMaster has left or is lost, and its claims with it."""
@@ -287,14 +268,14 @@ class TaskManager(Actor):
         self.context.unwatch(gateway.ref)
         self._watch_over(UnmonitorTarget(target=job_id))
         self._tasks.release_job(job_id)
-        self._slots.decide(JobDisconnected(job_id=job_id))
+        self._slots.handle(JobDisconnected(job_id=job_id))
 
     def _leave(self, job_id: JobId, silent_ms: int) -> None:
         """Its JobMaster was silent for too long; it may hear us all the same, and is to know that its tasks end."""
         job_master = self._job_masters[job_id]
         job_master.tell(self._farewell_after_silence(f"the JobMaster of {job_id}", silent_ms))
         self._tasks.release_job(job_id)
-        self._slots.decide(slot_table_events.JobLost(job_id=job_id))
+        self._slots.handle(JobLost(job_id=job_id))
         if self._table.holds_slots(job_id):
             # Should it live, it can have its slots again.
             self._job_masters[job_id] = Gateway(job_master.ref, self._leaders[job_id])
@@ -337,7 +318,7 @@ class TaskManager(Actor):
         for job_id in self._jobs_of(origin):
             self._watch_over(HeartbeatReceived(target=job_id))
             self._job_masters[job_id].tell(answer)
-            self._slots.decide(slot_table_events.AllocationsKnown(job_id=job_id, allocations=allocations))
+            self._slots.handle(AllocationsKnown(job_id=job_id, allocations=allocations))
 
     def _expect_heartbeats(self, target: str, message: AcknowledgeRegistration) -> None:
         watch = MonitorTarget(target=target, timeout_ms=message.heartbeat_timeout_ms, is_asked=False)

@@ -1,4 +1,4 @@
-"""How the ResourceManager makes TaskManagers: a value, which can be recorded, and made anew at a replay."""
+"""Props of TaskManagers: a value, which can be recorded, and made again at a replay."""
 
 from __future__ import annotations
 

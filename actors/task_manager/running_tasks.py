@@ -35,7 +35,7 @@ from flykka.runtime.leader_session import Gateway
 from flykka.runtime.props import Props
 
 PartitionMessage = KeepPartitions | ReleasePartitions | PartitionsReleased
-"""What a TaskManager hears of results that outlive their Tasks."""
+"""Messages to a TaskManager about results that outlive their Tasks."""
 
 _NAME_LENGTH = 40
 

@@ -1,4 +1,4 @@
-"""The part of a TaskManager that deals with its slots: what its SlotTable decides is done here."""
+"""The part of a TaskManager that deals with its slots: it performs the effects of its SlotTable."""
 
 from __future__ import annotations
 
@@ -7,35 +7,24 @@ from typing import assert_never
 
 from flykka.actors.errors import InsufficientNetworkBuffersError
 from flykka.actors.machines.ignore import Ignore
-from flykka.actors.machines.slots import slot_table_events as events
-from flykka.actors.machines.slots.slot_table import SlotTable
+from flykka.actors.machines.slots.slot_table import SlotTable, task_failed
+from flykka.actors.machines.slots.slot_table_events import (
+    End,
+    RunTask,
+    SlotTableEffect,
+    SlotTableEvent,
+    TaskEnded,
+    TellJobMaster,
+    TellResourceManager,
+    TellTask,
+)
+from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.actors.task_manager.running_tasks import RunningTask, RunningTasks
-from flykka.messages.control.slots import (
-    AllocateSlotConfirmed,
-    AllocateSlotRefused,
-    FailSlot,
-    OfferSlots,
-    OfferTimedOut,
-    SlotAvailable,
-    SlotTimedOut,
-)
-from flykka.messages.tasks.task import (
-    ExecutionState,
-    FailTask,
-    TaskDeploymentDescriptor,
-    TaskExecutionState,
-    UpdateTaskExecutionState,
-)
-from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.ids import ExecutionAttemptId, JobId, TaskManagerId
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.ids import JobId, TaskManagerId
 from flykka.messages.wire.message import Message
 from flykka.runtime.context import ActorContext
 from flykka.runtime.leader_session import Gateway
-
-OFFER_TIMEOUT_MS = 10_000
-"""After which a JobMaster that has not answered is offered its slots again (Flink's akka.ask.timeout)."""
-SLOT_TIMEOUT_MS = 60_000
-"""After which a slot that nobody has taken is free again: some offers later (Flink's taskmanager.slot.timeout)."""
 
 
 class TaskSlots:
@@ -57,54 +46,33 @@ class TaskSlots:
         self._job_masters = job_masters
         self._tell_resource_manager = tell_resource_manager
 
-    def decide(self, event: events.SlotTableEvent) -> None:
-        """Let the table take the event, and do what follows."""
+    def handle(self, event: SlotTableEvent) -> None:
+        """Let the table handle the event, and perform its effects."""
         for effect in self._table.handle(event, self._context.now()):
             self._perform(effect)
 
     def task_ended(self, ended: RunningTask) -> None:
-        """Nothing of the task runs any more."""
+        """Free the place of a Task that has ended, and report one that died without a word."""
         if not ended.reported_its_end:
-            self._report_failure(
-                ended.job_id, ended.attempt, "TaskLostError", "the actor of the task died without a word"
-            )
-        self.decide(events.TaskEnded(attempt=ended.attempt))
+            died = task_failed(ended.attempt, "TaskLostError", "the actor of the task died without a word")
+            self._tell_job_master(ended.job_id, died)
+        self.handle(TaskEnded(attempt=ended.attempt))
 
-    def _perform(self, effect: events.SlotTableEffect) -> None:
-        timers = self._context.timers
+    def _perform(self, effect: SlotTableEffect) -> None:
         match effect:
-            case events.ConfirmAllocation(slot_id=slot, job_id=job_id, allocation_id=allocation_id):
-                confirmation = AllocateSlotConfirmed(slot_id=slot, job_id=job_id, allocation_id=allocation_id)
-                self._tell_resource_manager(confirmation)
-            case events.RefuseAllocation(slot_id=slot, allocation_id=allocation_id, occupied_by=holder):
-                refusal = AllocateSlotRefused(slot_id=slot, allocation_id=allocation_id, occupied_by=holder)
-                self._tell_resource_manager(refusal)
-            case events.AnnounceFreeSlot(slot_id=slot, allocation_id=allocation_id):
-                self._tell_resource_manager(SlotAvailable(slot_id=slot, allocation_id=allocation_id))
-            case events.OfferToJobMaster(job_id=job_id, offers=offers, offer=offer):
-                self._job_masters[job_id].tell(OfferSlots(task_manager_id=self._id, offers=offers, offer=offer))
-                timed_out = OfferTimedOut(job_id=job_id, offer=offer)
-                timers.start_once(f"slot-offer/{job_id}", OFFER_TIMEOUT_MS, timed_out)
-            case events.CancelOfferTimer(job_id=job_id):
-                timers.cancel(f"slot-offer/{job_id}")
-            case events.StartSlotTimer(allocation_id=allocation_id):
-                timers.start_once(f"slot/{allocation_id}", SLOT_TIMEOUT_MS, SlotTimedOut(allocation_id=allocation_id))
-            case events.CancelSlotTimer(allocation_id=allocation_id):
-                timers.cancel(f"slot/{allocation_id}")
-            case events.FailAtJobMaster(job_id=job_id, allocation_id=allocation_id):
-                reason = f"{self._id} knows nothing of it"
-                failed = FailSlot(task_manager_id=self._id, allocation_id=allocation_id, reason=reason)
-                self._job_masters[job_id].tell(failed)
-            case events.RunTask(descriptor=descriptor):
+            case TellResourceManager(message=message):
+                self._tell_resource_manager(message)
+            case TellJobMaster(job_id=job_id, message=message):
+                self._tell_job_master(job_id, message)
+            case TellTask(message=message):
+                self._tasks.hand_on(message.attempt, message)
+            case RunTask(descriptor=descriptor):
                 self._run(descriptor)
-            case events.RejectTask(job_id=job_id, attempt=attempt, reason=reason):
-                self._report_failure(job_id, attempt, "TaskSubmissionError", reason)
-            case events.StopTask(attempt=attempt):
-                # Not a cancellation: nobody asked for one, and the JobMaster, where it still lives, has to act on it.
-                text = f"{self._id} has given up the slot of {attempt}"
-                cause = SerializedThrowable(type_name="SlotGivenUpError", message=text)
-                self._tasks.hand_on(attempt, FailTask(attempt=attempt, cause=cause))
-            case events.End():
+            case StartTimer(key=key, delay_ms=delay_ms, message=message):
+                self._context.timers.start_once(key, delay_ms, message)
+            case CancelTimer(key=key):
+                self._context.timers.cancel(key)
+            case End():
                 self._context.stop()
             case Ignore():
                 pass
@@ -113,17 +81,16 @@ class TaskSlots:
 
     def _run(self, descriptor: TaskDeploymentDescriptor) -> None:
         """Run the attempt with its share of the buffers; refuse it where there is no share for it."""
-        attempt = descriptor.attempt
         try:
             self._tasks.run(descriptor, self._job_masters[descriptor.job_id])
         except InsufficientNetworkBuffersError as refused:
             text = f"{descriptor.vertex.name} ({descriptor.subtask + 1}) cannot run on {self._id}: {refused}"
-            self._report_failure(descriptor.job_id, attempt, "InsufficientNetworkBuffersError", text)
-            self.decide(events.TaskEnded(attempt=attempt))
+            self._tell_job_master(
+                descriptor.job_id, task_failed(descriptor.attempt, "InsufficientNetworkBuffersError", text)
+            )
+            self.handle(TaskEnded(attempt=descriptor.attempt))
 
-    def _report_failure(self, job_id: JobId, attempt: ExecutionAttemptId, type_name: str, text: str) -> None:
-        failure = SerializedThrowable(type_name=type_name, message=text)
-        reached = TaskExecutionState(attempt=attempt, state=ExecutionState.FAILED, failure=failure)
+    def _tell_job_master(self, job_id: JobId, message: Message) -> None:
         # Without a JobMaster there is nobody left to whom the attempt means anything.
         if job_id in self._job_masters:
-            self._job_masters[job_id].tell(UpdateTaskExecutionState(state=reached))
+            self._job_masters[job_id].tell(message)

@@ -16,24 +16,25 @@ from flykka.actors.machines.exchange.shuffle_environment import (
 )
 from flykka.actors.machines.graph.job_graph_generator import job_graph
 from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
+from flykka.api.cells import end_earlier_job, follow_cells, keep_checkpoints, remember_job
 from flykka.api.checkpoint_folder import CheckpointFolder
 from flykka.api.end_of_script import EndOfScript
 from flykka.api.environment_display import EnvironmentDisplay
 from flykka.api.job_settings import JobSettings, default_restart_strategy_of, failover_strategy_of
 from flykka.api.job_start import JobStarts
-from flykka.api.names_elsewhere import ENVIRONMENT, NamesElsewhere
+from flykka.api.launch import current_launch
+from flykka.api.names_elsewhere import NamesElsewhere
 from flykka.api.network_options import network_settings
 from flykka.api.streams.program import Program, at_least_one, not_negative
 from flykka.api.streams.sources import ComputedFrames, source_stream
 from flykka.api.streams.stream_graph_generator import stream_graph
 from flykka.client.environment_jobs import EnvironmentJobs
+from flykka.client.flight_record import surviving_flight_record_path
 from flykka.client.job_execution_result import JobExecutionResult
 from flykka.client.job_id import new_job_id
 from flykka.client.start_settings import AUTO
-from flykka.cluster.flight_record import surviving_flight_record_path
 from flykka.cluster.high_availability.settings import ZooKeeperSettings
 from flykka.cluster.high_availability.stores import store_settings
-from flykka.cluster.launch import current_launch
 from flykka.cluster.local_cluster import (
     HEARTBEAT_INTERVAL_MS,
     HEARTBEAT_TIMEOUT_MS,
@@ -47,8 +48,6 @@ from flykka.messages.graph.job_graph import (
     JobGraph,
     RestartStrategyConfiguration,
 )
-from flykka.notebook.cells import follow_cells
-from flykka.notebook.earlier_jobs import end_earlier_job, keep_checkpoints, remember_job
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.runtime.trace.flight_recorder import DEFAULT_TURNS
 from flykka.runtime.trace.recorder import TraceRecorder
@@ -74,7 +73,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
     environment, as Flink's do.
     """
 
-    _names_elsewhere = ENVIRONMENT
+    _names_elsewhere = ("environment",)
 
     def __init__(self, session: SparkSession, settings: ClusterSettings, *, owns_session: bool = False) -> None:
         super().__init__()

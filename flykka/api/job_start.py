@@ -18,17 +18,17 @@ from flykka.actors.checkpoint_storage.file_names import in_a_name
 from flykka.actors.checkpoint_storage.savepoint_name import is_savepoint
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.errors import CheckpointStorageError
+from flykka.api.launch import current_launch
 from flykka.client.checkpoints import check_restorable, find_checkpoint, newest_of_job
 from flykka.client.continuation import FolderContents, Found, LastRunState, Refusal, Start, decide, last_run_state
 from flykka.client.start_commands import COMMAND_LINE, PYTHON
 from flykka.client.start_settings import StartMode, start_mode
-from flykka.cluster.launch import current_launch
+from flykka.diagnosis.sockets import RunningJob, running_jobs
 from flykka.errors import CheckpointError, ClusterError, DuplicateJobSubmissionError
-from flykka.explanation.running_jobs import RunningJob, running_jobs
+from flykka.ipython import running_cell
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRun
 from flykka.messages.graph.job_graph import JobGraph, JobType
-from flykka.notebook.shell import running_cell
 from flykka.spark_bridge.connectors.job_sinks import SinkFolders, delete_published, sink_folders
 from flykka.spark_bridge.rows.filesystem import FileSystem
 
@@ -140,7 +140,11 @@ class JobStarts:
         """The job in the store of high availability: under the id that it has there."""
         begins = start_mode(said) in (StartMode.FRESH, StartMode.OVERWRITE)
         identified = cluster.identify(
-            job_graph, named, allow_non_restored_state=said.allow_non_restored_state, repeats=begins
+            job_graph,
+            named,
+            allow_non_restored_state=said.allow_non_restored_state,
+            repeats=begins,
+            say=current_launch().say,
         )
         if identified.goes_on and begins and not identified.has_ended:
             raise ClusterError(

@@ -1,1 +1,1 @@
-"""The command line: `flykka run`, `flykka trace`."""
+"""The command line: one module for each command, loaded when the command was typed."""

@@ -1,8 +1,54 @@
-"""What several commands take on their command lines, read from its text."""
+"""What several commands share on their command lines: how a command is found, and arguments that are read from text."""
 
 from __future__ import annotations
 
 import argparse
+import difflib
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+TRACE_FILE = "a trace; an address such as s3://bucket/run.trace too"
+
+
+class CommandParser(argparse.ArgumentParser):
+    """The parser of one command. Its module is loaded when the command was typed: `flykka --help` waits for none.
+
+    The module's `configure(parser)` describes the command and adds its arguments. Their `run` is called with what was
+    given, and returns the exit code.
+    """
+
+    module: str | None = None
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does, with the arguments that the module adds first."""
+        if self.module is not None:
+            module, self.module = import_module(self.module), None
+            module.configure(self)
+        return super().parse_known_args(args, namespace)
+
+
+def add_commands(parser: argparse.ArgumentParser, commands: Mapping[str, tuple[str, str]]) -> None:
+    """Add commands by their names: of each the module, and its line in the help."""
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=CommandParser)
+    for name, (module, line) in commands.items():
+        command = subparsers.add_parser(name, help=line, formatter_class=argparse.RawDescriptionHelpFormatter)
+        command.module = module
+
+
+def describe(parser: argparse.ArgumentParser, description: str, epilog: str = "", **more: Any) -> None:
+    """Set what the help of a command says before its arguments and behind them, and `more` of the parser's settings."""
+    parser.description, parser.epilog = description, epilog
+    for setting, value in more.items():
+        setattr(parser, setting, value)
+
+
+def unknown_option(option: str, parser: argparse.ArgumentParser) -> str:
+    """What to say of an option that there is not."""
+    known = [text for action in parser._actions for text in action.option_strings]
+    close = difflib.get_close_matches(option.partition("=")[0], known, n=1)
+    meant = f" (did you mean {close[0]}?)" if close else ""
+    return f"unknown option {option}{meant}; options for the app itself go behind --"
 
 
 def add_import(parser: argparse.ArgumentParser) -> None:

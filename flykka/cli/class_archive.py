@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 
+from flykka.cli.arguments import describe
 from flykka.cli.exit_codes import FAILED, OK
 
 _DESCRIPTION = """\
@@ -23,15 +24,9 @@ not use it where it does not fit.
 _TRAINING = "flykka.cli.class_archive_training"
 
 
-def add_class_archive_command(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `class-archive`. The function to call with the arguments is their `run`."""
-    parser = subparsers.add_parser(
-        "class-archive",
-        help="let Spark start in half the time on this machine",
-        description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Describe `flykka class-archive`."""
+    describe(parser, _DESCRIPTION, allow_abbrev=False)
     parser.set_defaults(run=_record)
 
 

@@ -1,10 +1,17 @@
-"""`flykka debug`: the arguments. No Spark is needed for it, and none is loaded."""
+"""`flykka debug`: a prompt in a recorded run. No Spark is needed for it, and none is loaded."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 
-from flykka.cli.arguments import add_import
+from flykka.cli.arguments import TRACE_FILE, add_import, describe
+from flykka.cli.debugger import Debugger
+from flykka.cli.exit_codes import DIFFERENT, OK, UNREADABLE
+from flykka.cli.trace.trace_file import import_modules, run_on_trace
+from flykka.runtime.errors import ReplaySessionError
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.replay.breakpoint import Breakpoint
 
 _DESCRIPTION = """\
 Walk through a recorded run: every turn is taken again by the actors' own code,
@@ -29,27 +36,38 @@ exit codes:
 """
 
 
-def add_debug_command(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `debug`. The function to call with the arguments is their `run`."""
-    debug = subparsers.add_parser(
-        "debug",
-        help="walk through a recorded run, turn by turn",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    debug.add_argument("file", metavar="FILE", help="a trace; an address such as s3://bucket/run.trace too")
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Describe `flykka debug`."""
+    describe(parser, _DESCRIPTION, _EPILOG)
+    parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
     stop = "stop behind turns of this actor with this message; either may be left out, may be given several times"
-    debug.add_argument(
+    parser.add_argument(
         "--break", dest="breakpoints", metavar="ACTOR <- MESSAGE", action="append", default=[], help=stop
     )
-    debug.add_argument("--until", metavar="N", type=int, help="begin behind turn N")
-    add_import(debug)
-    debug.set_defaults(run=_debug)
+    parser.add_argument("--until", metavar="N", type=int, help="begin behind turn N")
+    add_import(parser)
+    parser.set_defaults(run=debug)
 
 
-def _debug(arguments: argparse.Namespace) -> int:
-    # Imported when it is wanted: `flykka --help` is to be there at once.
-    from flykka.cli.debug_command import debug
+def debug(arguments: argparse.Namespace) -> int:
+    """`flykka debug`; returns the exit code."""
+    return run_on_trace("flykka debug", arguments.file, lambda trace: _debug(trace, arguments))
 
-    return debug(arguments)
+
+def _debug(trace: Trace, arguments: argparse.Namespace) -> int:
+    # The actors take a second to load, which `--help` should not have to wait for.
+    from flykka.replay.replayer import Replayer
+
+    import_modules(arguments.modules)
+    session = Replayer().session(trace)
+    try:
+        breakpoints = [Breakpoint.parse(text) for text in arguments.breakpoints]
+        if arguments.until is not None:
+            session.at(arguments.until)
+    except ReplaySessionError as refusal:
+        print(f"flykka debug: {refusal}", file=sys.stderr)
+        return UNREADABLE
+    debugger = Debugger(session, breakpoints)
+    debugger.begin()
+    debugger.run()
+    return DIFFERENT if debugger.has_diverged else OK

@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING
 
-from flykka.cli.turn_text import cause_lines, change_lines, effect_lines, turn_line
 from flykka.runtime.errors import ReplaySessionError
 from flykka.runtime.trace.replay.breakpoint import Breakpoint
 from flykka.runtime.trace.state import Absent
 from flykka.runtime.trace.state_text import lines_of, part_of
-from flykka.traces.drawing import begin_of
-from flykka.traces.origin import origin, shortcomings
+from flykka.traces.origin import begin_of, origin, shortcomings
+from flykka.views.text.turns import cause_lines, change_lines, effect_lines, turn_line
 
 if TYPE_CHECKING:
     from flykka.runtime.trace.replay.session import ReplaySession
@@ -218,7 +217,7 @@ class Debugger(cmd.Cmd):
         self._say_all(cause_lines(self._session.why(), self._began_ms), "it was sent from outside the recorded run")
 
     def do_actors(self, _words: str) -> None:
-        """Who there is."""
+        """List the actors."""
         for path in self._session.actors():
             self.say(f"  {path}")
         for path, why in self._session.boundary.items():

@@ -8,18 +8,8 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from flykka.cli.class_archive import add_class_archive_command
-from flykka.cli.debug import add_debug_command
+from flykka.cli.arguments import add_commands, unknown_option
 from flykka.cli.exit_codes import CANCELLED, EXIT_CODES
-from flykka.cli.plan_command import add_plan_command
-from flykka.cli.replay import add_replay_command
-from flykka.cli.run_command import add_run_command, unknown_option
-from flykka.cli.savepoint import add_savepoint_commands
-from flykka.cli.shrink import add_shrink_command
-from flykka.cli.simulate import add_simulate_command
-from flykka.cli.trace import add_trace_commands
-from flykka.cli.whatif import add_whatif_command
-from flykka.cli.why import add_why_command
 
 _DESCRIPTION = """\
 Flink-style jobs as Pykka actors, with their data on Spark.
@@ -46,6 +36,20 @@ examples:
   flykka class-archive                         once: Spark starts in half the time
 
 {EXIT_CODES}"""
+
+_COMMANDS = {
+    "run": ("flykka.cli.run.command", "run an app, and show what its jobs do"),
+    "plan": ("flykka.cli.plan", "draw the graphs of an app's job, without running it"),
+    "why": ("flykka.cli.why", "why a job does not go on: who waits for whom"),
+    "savepoint": ("flykka.cli.savepoint.command", "look into savepoints and checkpoints, and hold them against an app"),
+    "trace": ("flykka.cli.trace.command", "read traces: what every actor was told, and what it did"),
+    "simulate": ("flykka.cli.simulate", "run whole clusters in virtual time, with faults drawn from seeds"),
+    "shrink": ("flykka.cli.shrink", "make a simulation that fails smaller, and a test of it"),
+    "replay": ("flykka.cli.replay", "take a recorded run again, and compare"),
+    "debug": ("flykka.cli.debug", "walk through a recorded run, turn by turn"),
+    "whatif": ("flykka.cli.whatif", "let a recorded run go on from a turn, with a fault"),
+    "class-archive": ("flykka.cli.class_archive", "let Spark start in half the time on this machine"),
+}
 
 _NEGATIVE = re.compile(r"-\d.*")
 
@@ -74,18 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"flykka {_version()}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    add_run_command(commands)
-    add_plan_command(commands)
-    add_why_command(commands)
-    add_savepoint_commands(commands)
-    add_trace_commands(commands)
-    add_simulate_command(commands)
-    add_shrink_command(commands)
-    add_replay_command(commands)
-    add_debug_command(commands)
-    add_whatif_command(commands)
-    add_class_archive_command(commands)
+    add_commands(parser, _COMMANDS)
     return parser
 
 
@@ -109,7 +102,7 @@ def _with_negatives_joined(words: list[str]) -> list[str]:
 
 
 def _hand_on(options: argparse.Namespace, rest: list[str], theirs: list[str], parser: argparse.ArgumentParser) -> None:
-    """What is no option of ours is for the app, where there is one."""
+    """Hand unknown arguments to the app, where there is one."""
     wrong = [word for word in rest if word.startswith("-")]
     if not hasattr(options, "app"):
         if rest or theirs:

@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import json
+import logging
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
-from flykka.cli.arguments import add_import, at_least_one
+from flykka.cli.arguments import TRACE_FILE, add_import, at_least_one, describe
+from flykka.cli.exit_codes import BROKEN, DIFFERENT, OK, UNREADABLE, print_no_more
+from flykka.cli.replay_report import Replayed, junit_xml, lines_of, report_json
+from flykka.cli.trace.trace_file import damaged, import_modules, is_the_same_file, opened, output_problem, reason
+from flykka.errors import TraceSelectionError
+from flykka.runtime.errors import TraceError
+from flykka.runtime.trace.replay.comparison import DivergenceKind
+from flykka.traces.origin import beforehand
 
 _DESCRIPTION = """\
 Take every turn of a recorded run again, in the recorded order, and compare what
@@ -30,29 +45,106 @@ exit codes:
 """
 
 
-def add_replay_command(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `replay`. The function to call with the arguments is their `run`."""
-    replay = subparsers.add_parser(
-        "replay",
-        help="take a recorded run again, and compare",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    replay.add_argument(
-        "files", metavar="FILE", nargs="+", help="a trace; an address such as s3://bucket/run.trace too"
-    )
-    replay.add_argument("--actor", metavar="PATH", help="only this actor; * and ? stand for any text")
-    replay.add_argument("--until", metavar="N", type=at_least_one, help="only turns up to number N")
-    add_import(replay)
-    form = replay.add_mutually_exclusive_group()
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Describe `flykka replay`."""
+    describe(parser, _DESCRIPTION, _EPILOG)
+    parser.add_argument("files", metavar="FILE", nargs="+", help=TRACE_FILE)
+    parser.add_argument("--actor", metavar="PATH", help="only this actor; * and ? stand for any text")
+    parser.add_argument("--until", metavar="N", type=at_least_one, help="only turns up to number N")
+    add_import(parser)
+    form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="everything, as one JSON object")
     form.add_argument("--junit", metavar="FILE", help="write the results to this file too, as JUnit's XML")
-    replay.set_defaults(run=_replay)
+    parser.set_defaults(run=replay)
+
+
+def replay(arguments: argparse.Namespace) -> int:
+    """`flykka replay`; returns the exit code, which is that of the file that went worst."""
+    with _actors_silenced():
+        try:
+            import_modules(arguments.modules)
+        except TraceSelectionError as missing:
+            print(f"flykka replay: {missing}", file=sys.stderr)
+            return UNREADABLE
+        if arguments.junit is not None and is_the_same_file(arguments.junit, *arguments.files):
+            text = f"{arguments.junit} is a trace itself: name another file with --junit"
+            print(f"flykka replay: {text}", file=sys.stderr)
+            return UNREADABLE
+        return _replay(arguments)
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    # Imported when it is wanted: `flykka --help` is to be there at once.
-    from flykka.cli.replay_command import replay
+    done = []
+    try:
+        for address in arguments.files:
+            replayed = _replayed(address, arguments)
+            done.append(replayed)
+            if not arguments.json:
+                _show(replayed)
+        if arguments.json:
+            print(json.dumps(report_json(done), indent=2))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        print_no_more()
+    worst = max((each.code for each in done), default=OK)
+    if arguments.junit is not None:
+        worst = max(worst, _written(arguments.junit, junit_xml(done)))
+    return worst
 
-    return replay(arguments)
+
+def _replayed(address: str, arguments: argparse.Namespace) -> Replayed:
+    # The actors take a second to load, which `--help` should not have to wait for.
+    from flykka.replay.replayer import Replayer
+
+    began = time.perf_counter()
+    try:
+        with opened(address) as trace:
+            result = Replayer().replay(trace, actor=arguments.actor, until=arguments.until)
+            notes = tuple(beforehand(trace))
+            damage = trace.damage
+    except (TraceError, OSError, ImportError) as unreadable:
+        return Replayed(address=address, code=UNREADABLE, error=reason(address, unreadable))
+    except Exception:  # noqa: BLE001 - the exit code tells it from a run that is not as recorded.
+        traceback.print_exc()
+        error = f"{address} could not be replayed: this is an error of flykka's own"
+        return Replayed(address=address, code=BROKEN, error=error)
+    code = UNREADABLE if result.is_empty else OK
+    divergence = result.divergence
+    if divergence is not None:
+        code = UNREADABLE if divergence.kind is DivergenceKind.UNKNOWN_TYPE else DIFFERENT
+        # A trace from elsewhere was replayed from a copy, which is gone.
+        result = replace(result, divergence=replace(divergence, trace=address))
+    problem = None
+    if damage is not None:
+        code, problem = UNREADABLE, damaged(address, damage)
+    seconds = time.perf_counter() - began
+    return Replayed(address=address, code=code, result=result, error=problem, seconds=seconds, notes=notes)
+
+
+def _show(replayed: Replayed) -> None:
+    if replayed.error is not None:
+        print(f"flykka replay: {replayed.error}", file=sys.stderr)
+    for line in lines_of(replayed):
+        print(line)
+
+
+def _written(path: str, text: str) -> int:
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as refusal:
+        print(f"flykka replay: {output_problem(path, refusal)}", file=sys.stderr)
+        return UNREADABLE
+    return OK
+
+
+@contextmanager
+def _actors_silenced() -> Iterator[None]:
+    """What the actors have to say was said when they were recorded."""
+    logger = logging.getLogger("flykka")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)

@@ -1,17 +1,18 @@
-"""How replays went, in words and as JSON."""
+"""How replays went: in words, as JSON, and as JUnit's XML, which every CI server shows."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
 
+from flykka.cli.exit_codes import OK
 from flykka.runtime.trace.replay.comparison import DivergenceKind
-from flykka.runtime.trace.replay.replayer import ReplayResult
+from flykka.traces.replays import boundary_lines
 
-_SHOWN = 3
-"""So many actors that are not replayed are named, for each reason."""
+if TYPE_CHECKING:
+    from flykka.runtime.trace.replay.replayer import ReplayResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,17 +40,6 @@ def lines_of(replayed: Replayed) -> Iterator[str]:
     yield from (f"  {line}" for line in boundary_lines(result))
     if result.truncated is not None:
         yield f"  replayed up to byte {result.truncated.offset:,}: {result.truncated.reason}"
-
-
-def boundary_lines(result: ReplayResult) -> Iterator[str]:
-    """One line for each reason for which actors are not replayed."""
-    by_reason: defaultdict[str, list[str]] = defaultdict(list)
-    for actor in result.boundary:
-        path, _, why = actor.partition(": ")
-        by_reason[why].append(path)
-    for why, paths in by_reason.items():
-        more = f" and {len(paths) - _SHOWN:,} more" if len(paths) > _SHOWN else ""
-        yield f"not replayed: {', '.join(paths[:_SHOWN])}{more}: {why}"
 
 
 def summary(address: str, result: ReplayResult, seconds: float) -> str:
@@ -84,3 +74,37 @@ def _json_of(replayed: Replayed) -> dict[str, Any]:
         "notes": list(replayed.notes),
         "truncated": None if truncated is None else asdict(truncated),
     }
+
+
+def junit_xml(done: Sequence[Replayed]) -> str:
+    """A document with a test case for each file."""
+    failures = [each for each in done if each.result is not None and each.result.divergence is not None]
+    errors = [each for each in done if each.code != OK and each not in failures]
+    suite = ElementTree.Element(
+        "testsuite",
+        name="flykka replay",
+        tests=str(len(done)),
+        failures=str(len(failures)),
+        errors=str(len(errors)),
+        time=f"{sum(each.seconds for each in done):.3f}",
+    )
+    for each in done:
+        case = ElementTree.SubElement(suite, "testcase", classname="flykka.replay", name=each.address)
+        case.set("time", f"{each.seconds:.3f}")
+        if each.error is not None:
+            ElementTree.SubElement(case, "error", message=each.error)
+        elif each.result is not None and each.result.divergence is not None:
+            text = each.result.divergence.text()
+            failure = ElementTree.SubElement(case, "failure", message=text.splitlines()[0])
+            failure.set("type", str(each.result.divergence.kind))
+            failure.text = _printable(text)
+        elif each.result is not None and each.result.is_empty:
+            empty = ElementTree.SubElement(case, "error", message="none of its actors could be replayed")
+            empty.text = _printable("\n".join(each.result.boundary))
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _printable(text: str) -> str:
+    """Without what XML has no form for."""
+    return "".join(char if char.isprintable() or char == "\n" else " " for char in text)

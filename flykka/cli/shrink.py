@@ -1,13 +1,26 @@
-"""`flykka shrink`: its options, and what its help says."""
+"""`flykka shrink`: simulates, takes away what it can, and tells what is left."""
 
 from __future__ import annotations
 
 import argparse
+import errno
+import os
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from flykka.cli.arguments import at_least_one
-from flykka.cli.simulate import faults_of
-from flykka.simulation.settings import ALL_FAULTS
+from flykka.cli.arguments import at_least_one, describe
+from flykka.cli.exit_codes import DIFFERENT, OK, UNREADABLE, broken, print_no_more
+from flykka.cli.simulate import add_faults
+from flykka.cli.trace.trace_file import output_problem, reason
+from flykka.runtime.errors import TraceError
+from flykka.simulation.operators import Source
+from flykka.simulation.scenario import Scenario
+from flykka.simulation.scenario_form import PythonSource
+from flykka.simulation.settings import SimulationSettings
+
+if TYPE_CHECKING:
+    from flykka.simulation.shrink import Shrunk
 
 _DESCRIPTION = """\
 Makes a simulation that fails smaller: jobs, faults, vertices, rows and settings are
@@ -32,33 +45,105 @@ exit codes:
 DEFAULT_RUNS = 600
 
 
-def add_shrink_command(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `shrink`. The function to call with the arguments is their `run`."""
-    parser = subparsers.add_parser(
-        "shrink",
-        help="make a simulation that fails smaller, and a test of it",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Describe `flykka shrink`."""
+    describe(parser, _DESCRIPTION, _EPILOG, allow_abbrev=False)
     parser.add_argument("what", metavar="SEED|FILE", help="a seed, or the trace of a simulation")
-    parser.add_argument(
-        "--faults",
-        type=faults_of,
-        default=ALL_FAULTS,
-        metavar="KIND[,KIND...]",
-        help="what the seed was simulated with: kinds of faults, 'all' (default) or 'none'",
-    )
+    add_faults(parser, "what the seed was simulated with")
     parser.add_argument("--emit-test", type=Path, metavar="DIR", help="write a test into this folder")
     parser.add_argument(
         "--runs", type=at_least_one, default=DEFAULT_RUNS, metavar="N", help=f"at most N runs (default: {DEFAULT_RUNS})"
     )
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=run)
 
 
-def _run(arguments: argparse.Namespace) -> int:
-    # Imported when it is wanted: `flykka --help` is to be there at once.
-    from flykka.cli.shrink_command import run
+def run(arguments: argparse.Namespace) -> int:
+    """`flykka shrink`; returns the exit code."""
+    code = OK
+    try:
+        code = _shrink(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        print_no_more()
+    except (TraceError, OSError) as unusable:
+        print(f"flykka shrink: {_reason(arguments, unusable)}", file=sys.stderr)
+        return UNREADABLE
+    except Exception:  # noqa: BLE001 - the exit code tells it from a simulation that fails.
+        return broken("flykka shrink")
+    return code
 
-    return run(arguments)
+
+def _shrink(arguments: argparse.Namespace) -> int:
+    # The actors take a second to load, which `--help` should not have to wait for.
+    from flykka.simulation.campaign import quietly
+    from flykka.simulation.shrink import shrink
+    from flykka.simulation.shrink_test import write_test
+
+    folder = arguments.emit_test
+    if folder is not None and folder.exists() and not folder.is_dir():
+        # Said ahead of a search that may take minutes.
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
+    origin = _scenario(arguments)
+    with quietly():
+        shrunk = shrink(origin, runs=arguments.runs, told=_show_progress)
+    _show_progress(None, 0)
+    if shrunk is None:
+        print(f"seed {origin.seed}: nothing is wrong, so that there is nothing to make smaller")
+        return OK
+    _tell(origin, shrunk)
+    if folder is not None:
+        path = write_test(folder, origin, shrunk)
+        print(f"\nwritten: {path}\nrun it:  python -m pytest {path}")
+    return DIFFERENT
+
+
+def _scenario(arguments: argparse.Namespace) -> Scenario:
+    from flykka.simulation.drawing import draw_scenario
+    from flykka.simulation.shrink_trace import scenario_of
+
+    what: str = arguments.what
+    if what.isdecimal():
+        return draw_scenario(int(what), SimulationSettings(faults=arguments.faults))
+    return scenario_of(what)
+
+
+def _show_progress(scenario: Scenario | None, runs: int) -> None:
+    """On a terminal, one line that is written again and again; nothing is left of it in the end."""
+    if sys.stderr.isatty():
+        text = "" if scenario is None else f"{runs} runs, by now {_size(scenario)}"
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def _tell(origin: Scenario, shrunk: Shrunk) -> None:
+    end = "nothing more can be taken away" if shrunk.is_smallest else "there may be more to take away: see --runs"
+    print(f"seed {origin.seed}: {shrunk.violation}\n")
+    print(PythonSource().of(shrunk.scenario))
+    print(f"\nbefore: {_size(origin)}\nafter:  {_size(shrunk.scenario)}\n{shrunk.runs} runs; {end}")
+
+
+def _size(scenario: Scenario) -> str:
+    behaviours = scenario.topology.program.behaviours.values()
+    figures = {
+        "job": len(scenario.jobs),
+        "fault": sum(len(plan.faults) for plan in scenario.jobs),
+        "vertex": len(scenario.topology.vertices),
+        "subtask": sum(vertex.parallelism for vertex in scenario.topology.vertices),
+        "row": sum(behaviour.rows for behaviour in behaviours if isinstance(behaviour, Source)),
+        "TaskManager": scenario.task_managers,
+    }
+    return ", ".join(f"{count} {_plural(what) if count != 1 else what}" for what, count in figures.items())
+
+
+def _plural(what: str) -> str:
+    return "vertices" if what == "vertex" else f"{what}s"
+
+
+def _reason(arguments: argparse.Namespace, unusable: Exception) -> str:
+    what: str = arguments.what
+    match unusable:
+        case FileNotFoundError() if unusable.filename == what:
+            return f"{what} is no seed, which is a whole number, and there is no such file"
+        case OSError(filename=str(name)) if name != what:
+            return output_problem(name, unusable)
+        case _:
+            return reason(what, unusable)

@@ -1,12 +1,24 @@
-"""`flykka simulate`: its options, and what its help says."""
+"""`flykka simulate`: runs seeds, shows how far it is, and says what was found."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
 
-from flykka.cli.arguments import at_least_one
-from flykka.simulation.settings import ALL_FAULTS, FaultKind
+from flykka.cli.arguments import at_least_one, describe
+from flykka.cli.exit_codes import DIFFERENT, OK, UNREADABLE, broken, print_no_more
+from flykka.cli.trace.trace_file import output_problem
+from flykka.simulation.settings import ALL_FAULTS, FaultKind, SimulationSettings
+from flykka.views.text.formats import counted
+
+if TYPE_CHECKING:
+    from flykka.simulation.campaign import Summary
+    from flykka.simulation.outcome import SimulationOutcome
 
 _DESCRIPTION = """\
 Runs whole clusters in virtual time, on one thread each and without Spark: the actors
@@ -47,36 +59,31 @@ exit codes:
   2  the command line is wrong, or a trace cannot be written
   3  an error of this command itself
 """
+_VIOLATIONS_SHOWN = 5
+_LOOK_SECONDS = 0.2
 
 
-def add_simulate_command(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `simulate`. The function to call with the arguments is their `run`."""
-    parser = subparsers.add_parser(
-        "simulate",
-        help="run whole clusters in virtual time, with faults drawn from seeds",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Describe `flykka simulate`."""
+    describe(parser, _DESCRIPTION, _EPILOG, allow_abbrev=False)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--seeds", type=at_least_one, default=1_000, metavar="N", help="how many (default: 1000)")
     which.add_argument("--seed", type=_seed, metavar="N", help="this one only")
     parser.add_argument("--from-seed", type=_seed, metavar="N", help="the first one (default: 0)")
-    parser.add_argument(
-        "--faults",
-        type=faults_of,
-        default=ALL_FAULTS,
-        metavar="KIND[,KIND...]",
-        help="what may go wrong: kinds of faults, 'all' (default) or 'none'",
-    )
+    add_faults(parser, "what may go wrong")
     parser.add_argument("--record", type=Path, metavar="DIR", help="keep the traces of failing seeds in this folder")
     parser.add_argument(
         "-j", "--jobs", type=at_least_one, default=1, metavar="N", help="run so many seeds at a time (default: 1)"
     )
     parser.add_argument("--digest", action="store_true", help="print a digest of all turns of each seed")
     parser.add_argument("--json", action="store_true", help="print the summary, and each failing seed, as JSON")
-    parser.set_defaults(run=_run, parser=parser)
+    parser.set_defaults(run=run, parser=parser)
+
+
+def add_faults(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add `--faults`, of which `what` says what the kinds are for."""
+    kinds = f"{what}: kinds of faults, 'all' (default) or 'none'"
+    parser.add_argument("--faults", type=faults_of, default=ALL_FAULTS, metavar="KIND[,KIND...]", help=kinds)
 
 
 def faults_of(text: str) -> frozenset[FaultKind]:
@@ -99,9 +106,124 @@ def _seed(text: str) -> int:
     return int(text)
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
+    """`flykka simulate`; returns the exit code."""
     if arguments.seed is not None and arguments.from_seed is not None:
         arguments.parser.error("--from-seed says where many begin: give --seed N, or --from-seed N with --seeds N")
-    from flykka.cli.simulate_command import run
+    # The actors take a second to load, which `--help` should not have to wait for.
+    from flykka.simulation.campaign import Summary
 
-    return run(arguments)
+    summary = Summary()
+    try:
+        _simulate(summary, arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        print_no_more()
+    except OSError as refused:
+        print(f"flykka simulate: {output_problem(str(refused.filename), refused)}", file=sys.stderr)
+        return UNREADABLE
+    except Exception:  # noqa: BLE001 - the exit code tells it from a simulation that fails.
+        return broken("flykka simulate")
+    return DIFFERENT if summary.failed else OK
+
+
+def _simulate(summary: Summary, arguments: argparse.Namespace) -> None:
+    from flykka.simulation.campaign import run_seeds
+
+    first: int = arguments.from_seed or 0
+    seeds = (
+        range(first, first + arguments.seeds) if arguments.seed is None else range(arguments.seed, arguments.seed + 1)
+    )
+    settings = SimulationSettings(faults=arguments.faults, digest=arguments.digest)
+    begun = monotonic()
+    if arguments.record is not None:
+        arguments.record.mkdir(parents=True, exist_ok=True)
+    outcomes = run_seeds(seeds, settings, processes=arguments.jobs, record=arguments.record)
+    digests: dict[str, str] = {}
+    for outcome in _watched(outcomes, len(seeds)):
+        summary.add(outcome)
+        if outcome.digest is not None and arguments.json:
+            digests[str(outcome.seed)] = outcome.digest
+        elif outcome.digest is not None:
+            print(f"{outcome.seed} {outcome.digest}", flush=True)
+        if not outcome.passed and not arguments.json:
+            _print_failure(outcome, arguments)
+    if arguments.json:
+        print(json.dumps(_as_json(summary, arguments) | ({"digests": digests} if arguments.digest else {})))
+    elif not arguments.digest:
+        _print_summary(summary, monotonic() - begun, sorted(kind.value for kind in settings.faults))
+
+
+def _watched(outcomes: Iterable[SimulationOutcome], seeds: int) -> Iterator[SimulationOutcome]:
+    """The outcomes, with a line on a terminal that says how far they are."""
+    is_shown, shown_at, failed = sys.stderr.isatty(), 0.0, 0
+    for number, outcome in enumerate(outcomes, 1):
+        failed += not outcome.passed
+        if is_shown and monotonic() - shown_at > _LOOK_SECONDS:
+            shown_at = monotonic()
+            print(f"\r{number} of {seeds} seeds, {failed} failed", end="", file=sys.stderr, flush=True)
+        if is_shown and (not outcome.passed or number == seeds):
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        yield outcome
+
+
+def _print_failure(outcome: SimulationOutcome, arguments: argparse.Namespace) -> None:
+    print(f"FAILED seed {outcome.seed}: {outcome.topology}")
+    for violation in outcome.violations[:_VIOLATIONS_SHOWN]:
+        print(f"  {violation}")
+    if len(outcome.violations) > _VIOLATIONS_SHOWN:
+        print(f"  and {len(outcome.violations) - _VIOLATIONS_SHOWN} more")
+    happened = ", ".join(f"{count} {kind}" for kind, count in sorted(outcome.faults.items())) or "no fault"
+    print(f"  with {happened}; jobs: {', '.join(outcome.jobs) or 'none has ended'}")
+    print(f"  again: {_command(outcome.seed, arguments)}")
+    if outcome.trace_path is not None:
+        print(f"  trace: {outcome.trace_path}")
+    sys.stdout.flush()
+
+
+def _command(seed: int, arguments: argparse.Namespace) -> str:
+    if arguments.faults == ALL_FAULTS:
+        return f"flykka simulate --seed {seed}"
+    return f"flykka simulate --seed {seed} --faults {','.join(sorted(arguments.faults)) or 'none'}"
+
+
+def _print_summary(summary: Summary, seconds: float, faults: list[str]) -> None:
+    checkpoints = summary.checkpoints
+    print(f"{counted(summary.seeds, 'seed')}, {summary.turns:,} turns in {seconds:.1f} s", end="")
+    print(f" ({summary.turns / max(seconds, 0.001):,.0f} per second)")
+    print(f"  checkpoints  {checkpoints.completed:,} completed, {checkpoints.aborted:,} given up", end="")
+    print(f", {checkpoints.savepoints:,} savepoints that clients asked for")
+    if checkpoints.reasons:
+        reasons = {reason.lower().replace("_", " "): count for reason, count in checkpoints.reasons.items()}
+        print(f"  given up     {_counted(reasons)}")
+    print(f"  jobs         {_counted(summary.jobs)}; {counted(summary.restarts, 'restart')}")
+    print(f"  output       {counted(summary.rows, 'row')}, of which {summary.late_rows:,} came late")
+    print(f"  faults       {_counted(summary.faults) if faults else 'none were drawn'}")
+    print(f"  {'violations   in ' + counted(len(summary.failed), 'seed') if summary.failed else 'no violations'}")
+
+
+def _counted(counter: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {what}" for what, count in sorted(counter.items())) or "none"
+
+
+def _as_json(summary: Summary, arguments: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "seeds": summary.seeds,
+        "turns": summary.turns,
+        "checkpoints_completed": summary.checkpoints.completed,
+        "checkpoints_aborted": summary.checkpoints.aborted,
+        "reasons": dict(sorted(summary.checkpoints.reasons.items())),
+        "savepoints": summary.checkpoints.savepoints,
+        "restarts": summary.restarts,
+        "jobs": dict(sorted(summary.jobs.items())),
+        "faults": dict(sorted(summary.faults.items())),
+        "failed": [
+            {
+                "seed": outcome.seed,
+                "violations": [str(violation) for violation in outcome.violations],
+                "command": _command(outcome.seed, arguments),
+                "trace": None if outcome.trace_path is None else str(outcome.trace_path),
+            }
+            for outcome in summary.failed
+        ],
+    }

@@ -42,7 +42,7 @@ from flykka.runtime.future import Future
 from flykka.runtime.signals import Terminated
 
 if TYPE_CHECKING:
-    from flykka.cluster.flight_record import WriteFlightRecord
+    from flykka.client.flight_record import WriteFlightRecord
 
 logger = logging.getLogger("flykka")
 

@@ -12,21 +12,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from flykka.client.checkpoint_frame import checkpoint_frame, vertex_checkpoint_frame
 from flykka.client.client_actor import JobClientActor, JobListenerActor, JobView
+from flykka.client.flight_record import WriteFlightRecord
 from flykka.client.job_details import JobDetails
 from flykka.client.job_execution_result import AccumulatorValue, JobExecutionResult, accumulator_values
 from flykka.client.job_manager_gateway import JobManagerGateway
 from flykka.client.job_requests import JobRequests
 from flykka.client.shared_overview import SharedJobOverview
-from flykka.cluster.flight_record import WriteFlightRecord
+from flykka.diagnosis.collection import TIME_LIMIT, collect_reports
+from flykka.diagnosis.exception_history import JobExceptionHistory
+from flykka.diagnosis.job_diagnosis import JobDiagnosis, diagnose
+from flykka.diagnosis.reports import ClientSnapshot
 from flykka.errors import ClusterError, JobCancellationError, JobStoppingError, SavepointError
-from flykka.explanation.conclusion import JobWhy
-from flykka.explanation.inquiry import TIME_LIMIT, Inquiry, Known
-from flykka.explanation.job_exceptions import JobExceptionHistory
+from flykka.ipython import interruptible, waking_loop
 from flykka.messages.control.job import JobStatus, ListeningBehaviour, RegisterJobClient
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
-from flykka.notebook.interrupts import interruptible, waking_loop
 from flykka.runtime.errors import AskTimeoutError, SpawnRefusedError
 from flykka.runtime.future import Future
 from flykka.runtime.props import Props
@@ -36,7 +37,7 @@ from flykka.runtime.system import ActorSystem
 if TYPE_CHECKING:
     import pandas as pd
 
-    from flykka.notebook.live_display import LiveDisplay
+    from flykka.views.live_display import LiveDisplay
 
 T = TypeVar("T")
 
@@ -173,20 +174,20 @@ class JobClient:
         """What the job has failed of so far, and how it went on each time: the last failures, the oldest first."""
         return JobExceptionHistory.of(self.details)
 
-    def why(self, timeout: float = TIME_LIMIT) -> JobWhy:
-        """Why the job does not go on, or what it is at: who waits for whom. Its text is one screen, its HTML a table.
+    def why(self, timeout: float = TIME_LIMIT) -> JobDiagnosis:
+        """Why the job does not go on, or what it is at: which task waits for which. Its text is one screen.
 
-        Every actor of the job is asked and has `timeout` seconds for the answer; who is stuck is told as such. The
+        Every actor of the job is asked and has `timeout` seconds for the answer; one that is stuck is told as such. The
         answer is there after twice that time at the latest.
         """
-        known = Known(
+        snapshot = ClientSnapshot(
             job_id=self.job_id,
             job_name=self.job_name,
             status=self.status,
             failure=self.details.last_failure if self.done() else None,
             kept_checkpoint=self.details.kept_checkpoint,
         )
-        return Inquiry(self._system, known, timeout).conclude()
+        return diagnose(collect_reports(self._system, snapshot, timeout))
 
     def done(self) -> bool:
         """Whether the job has ended, in whatever way."""
@@ -306,9 +307,9 @@ class JobClient:
 
     def _ipython_display_(self) -> None:
         """Called by IPython to show the job: in a notebook live, until its end."""
-        from flykka.notebook.job_text import job_text
-        from flykka.notebook.live_display import LiveDisplay
-        from flykka.notebook.shell import in_kernel
+        from flykka.ipython import in_kernel
+        from flykka.views.job_text import job_text
+        from flykka.views.live_display import LiveDisplay
 
         if not in_kernel():
             print(job_text(self.details))
@@ -321,7 +322,7 @@ class JobClient:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """The job as it stands now, for whoever shows objects without IPython."""
-        from flykka.notebook.live_display import job_bundle
+        from flykka.views.live_display import job_bundle
 
         return job_bundle(self.details)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -16,13 +17,13 @@ from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
 from flykka.actors.machines.slots.task_manager_tracker import Workers
 from flykka.actors.task_manager.actor import TaskManager
 from flykka.actors.task_manager.props import ConfiguredTaskManagers
+from flykka.client.flight_record import flight_record_path, flight_record_writer
 from flykka.client.job_client import JobClient
 from flykka.client.job_manager_gateway import JobManagerGateway
 from flykka.cluster.application_jobs import ApplicationJobs, IdentifiedJob
-from flykka.cluster.flight_record import flight_record_path, flight_record_writer
 from flykka.cluster.garbage_collection import raise_gc_threshold, restore_gc_threshold
 from flykka.cluster.high_availability.stores import StoreSettings, services_of
-from flykka.cluster.launch import current_launch
+from flykka.diagnosis.server import DIAGNOSTICS
 from flykka.errors import (
     ClusterError,
     InsufficientNetworkBuffersError,
@@ -30,7 +31,6 @@ from flykka.errors import (
     UnknownJobError,
     UnknownTaskManagerError,
 )
-from flykka.explanation.reception import RECEPTION
 from flykka.messages.control.cluster import ClusterComponents, ClusterFailed, RequestClusterComponents
 from flykka.messages.control.job import JobFound, RequestJob
 from flykka.messages.graph.job_graph import (
@@ -173,7 +173,7 @@ class LocalCluster:
         )
         # Who has ended holds nothing any more, and a cluster may run any number of jobs.
         self._clients = [*self._running(), client]
-        RECEPTION.announce(self, client)
+        DIAGNOSTICS.register(self, client)
         return client
 
     def identify(
@@ -183,10 +183,12 @@ class LocalCluster:
         *,
         allow_non_restored_state: bool = False,
         repeats: bool = False,
+        say: Callable[[str], object],
     ) -> IdentifiedJob:
         """The job that this is in the store of high availability. Waits until this driver leads.
 
-        `restore_path` is where the user wants it to start; one that `repeats` is not the same that has finished.
+        `restore_path` is where the user wants it to start; one that `repeats` is not the same that has finished. `say`
+        is told what it waits for.
 
         Raises:
             CheckpointError: it was kept in the store, and does not fit its own latest checkpoint any more.
@@ -197,7 +199,7 @@ class LocalCluster:
             job_graph,
             restore_path,
             allow_non_restored_state=allow_non_restored_state,
-            say=current_launch().say,
+            say=say,
             repeats=repeats,
         )
 
@@ -259,7 +261,7 @@ class LocalCluster:
         try:
             self._system.terminate().wait(SHUTDOWN_TIMEOUT)
         finally:
-            RECEPTION.dismiss(self)
+            DIAGNOSTICS.unregister(self)
             self._services.close()
         for client in running:
             # Its checkpoints are left as they are, and with them what they will publish.

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from statistics import median
 
 from flykka.actors.checkpoint_storage.savepoint_name import is_savepoint
-from flykka.console.formats import format_bytes
 from flykka.messages.control.job import CheckpointCompleted
 from flykka.runtime.durations import format_ms
+from flykka.views.text.formats import format_bytes
 
 FIRST_PAUSE_MS = 60_000
 LONGEST_PAUSE_MS = 3_600_000

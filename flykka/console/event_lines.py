@@ -6,11 +6,9 @@ from rich.console import Console as RichConsole
 from rich.text import Text
 
 from flykka.actors.checkpoint_storage.savepoint_name import is_savepoint
-from flykka.cluster.launch import current_launch
+from flykka.api.launch import current_launch
 from flykka.console.checkpoint_lines import CheckpointLine, CheckpointLines, completed_text
-from flykka.console.formats import STOPPED, format_cause
 from flykka.console.same_failures import SameFailures
-from flykka.explanation.user_stack import told_whole
 from flykka.messages.control.job import (
     CheckpointAborted,
     CheckpointCompleted,
@@ -25,6 +23,8 @@ from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import TaskManagerId
 from flykka.messages.wire.message import Message
+from flykka.views.text.formats import STOPPED, format_cause
+from flykka.views.text.user_stack import told_whole
 
 PLAIN = ""
 COMPLETED = "green"

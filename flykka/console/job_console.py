@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 
 from rich.console import Console as RichConsole
 
+from flykka.api.launch import Look
 from flykka.client.job_client import JobClient
 from flykka.client.job_details import JobDetails
 from flykka.console.event_lines import Console
-from flykka.console.live import LiveScreen, can_be_live
-from flykka.console.long_work import LongWork, Look
+from flykka.console.live import LiveScreen, LongWork, can_be_live
 from flykka.console.summary import print_summary
 from flykka.messages.control.job import JobResultFailure, JobResultSuccess
 from flykka.messages.wire.message import Message

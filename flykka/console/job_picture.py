@@ -17,7 +17,12 @@ from flykka.client.job_details import (
     JobVertexDetails,
     TimeShares,
 )
-from flykka.console.formats import (
+from flykka.messages.control.job import JobStatus
+from flykka.messages.tasks.bridge import WorkProgress
+from flykka.messages.tasks.task import ExecutionState
+from flykka.runtime.durations import format_ms
+from flykka.views.text.failures import times
+from flykka.views.text.formats import (
     NOTHING,
     displayed_status,
     format_bytes,
@@ -28,11 +33,6 @@ from flykka.console.formats import (
     format_lag,
     format_long_work,
 )
-from flykka.explanation.job_exceptions import times
-from flykka.messages.control.job import JobStatus
-from flykka.messages.tasks.bridge import WorkProgress
-from flykka.messages.tasks.task import ExecutionState
-from flykka.runtime.durations import format_ms
 
 QUIET = "dim"
 _STATUS_STYLES = {

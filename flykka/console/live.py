@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 
@@ -9,17 +10,19 @@ from rich.console import Console as RichConsole
 from rich.console import Group, RenderableType
 from rich.live import Live
 
+from flykka.api.launch import Look
 from flykka.client.job_details import JobDetails
 from flykka.console.job_picture import JobPicture
 from flykka.messages.tasks.bridge import WorkProgress
 
 REFRESHES_PER_SECOND = 4
+LOOK_SECONDS = 0.5
+"""Between two looks at what takes long in Spark."""
+
+logger = logging.getLogger("flykka.console")
 
 Details = Callable[[], JobDetails]
 """What is known of one job now."""
-
-Seen = Callable[[], tuple[WorkProgress, ...]]
-"""What was seen last of that which takes long in Spark, the oldest first."""
 
 
 def can_be_live(output: RichConsole) -> bool:
@@ -32,11 +35,11 @@ class LiveScreen:
 
     def __init__(self, output: RichConsole) -> None:
         self._output = output
-        self._jobs: tuple[tuple[Details, Seen], ...] = ()
+        self._jobs: tuple[tuple[Details, Look], ...] = ()
         self._live: Live | None = None
         self._lock = threading.Lock()
 
-    def show(self, job: Details, long_work: Seen = tuple) -> None:
+    def show(self, job: Details, long_work: Look = tuple) -> None:
         """Draw a job from now on."""
         with self._lock:
             self._jobs = (*self._jobs, (job, long_work))
@@ -71,6 +74,44 @@ class LiveScreen:
         self._live, self._jobs = None, ()
 
     def _pictures(self) -> RenderableType:
-        # Without the lock: whoever holds it may be waiting for the thread that draws.
+        # Without the lock: its holder may be waiting for the thread that draws.
         jobs = self._jobs
         return Group(*(JobPicture(job(), jobs=len(jobs), long_work=long_work()) for job, long_work in jobs))
+
+
+class LongWork:
+    """What was seen last of the work of one job that takes long in Spark, the oldest first.
+
+    A thread looks, for Spark may take its time to answer.
+    """
+
+    def __init__(self, look: Look, interval_seconds: float = LOOK_SECONDS) -> None:
+        self._look = look
+        self._interval_seconds = interval_seconds
+        self._seen: tuple[WorkProgress, ...] = ()
+        self._closed = threading.Event()
+
+    def start(self) -> None:
+        """Look from now on, again and again."""
+        threading.Thread(target=self._run, name="flykka looks at Spark", daemon=True).start()
+
+    def seen(self) -> tuple[WorkProgress, ...]:
+        """What was seen last. Does not block."""
+        return self._seen
+
+    def close(self) -> None:
+        """Look no more. Does not wait for Spark."""
+        self._closed.set()
+
+    def look(self) -> None:
+        """Look once: where Spark does not answer, there is nothing to be seen."""
+        try:
+            works = self._look()
+        except Exception:
+            logger.debug("how far Spark is cannot be seen", exc_info=True)
+            works = ()
+        self._seen = tuple(sorted(works, key=lambda work: -work.age_ms))
+
+    def _run(self) -> None:
+        while not self._closed.wait(self._interval_seconds):
+            self.look()

@@ -1,4 +1,4 @@
-"""Standard output and standard error of a run whose jobs matter more than who reads about them."""
+"""Standard output and standard error of a run whose jobs go on when their readers have left."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _own_terminal(descriptor: int) -> int:
 def lasting_output(hurry: Event | None = None) -> Iterator[None]:
     """Have nothing that is printed in this process fail, by whomever, until the end of the `with`.
 
-    When the reader of a pipe has left, or the terminal has gone, it goes nowhere; and when nobody has read for some
+    When the reader of a pipe has left, or the terminal has gone, it goes nowhere; and when nothing was read for some
     seconds after `hurry` was set. A character that the encoding does not know, in the name of a job say, is written as
     its number.
     """

@@ -8,10 +8,10 @@ from rich.console import Console as RichConsole
 from rich.text import Text
 
 from flykka.client.job_details import JobDetails, JobVertexDetails
-from flykka.console.formats import displayed_status, format_bytes
-from flykka.explanation.job_exceptions import failure_lines
 from flykka.messages.control.job import JobStatus
 from flykka.runtime.durations import format_ms
+from flykka.views.text.failures import failure_lines
+from flykka.views.text.formats import displayed_status, format_bytes
 
 _LABEL = 13
 _FAILURES = 5

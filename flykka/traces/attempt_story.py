@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
-from flykka.errors import TraceSelectionError
 from flykka.runtime.trace.order import exactly_in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_name
-from flykka.traces.cast import Attempt, Cast, Role, role_of
-from flykka.traces.drawing import begin_of
+from flykka.traces.actor_index import ActorIndex, Attempt, Role, role_of
 from flykka.traces.facts import Facts, facts_of
-from flykka.traces.origin import shortcomings
-from flykka.traces.story import Step, Story
+from flykka.traces.story import NAMED, Step, Story, Tale, not_one, step_of
 
 _WORK: Final = "work"
 
@@ -51,19 +47,8 @@ CHECKPOINTS: Final = {
     "checkpoint.notify_aborted": (Role.TASK, "given up"),
     "stage.checkpoint_committed": (Role.TASK, "committed"),
 }
-_NAMED: Final = 8
-"""So many attempts are named where one was meant."""
 _BAD: Final = ("stage.failed", "task.fail", "task.fatal_error", "exchange.error_response", "task.cancellation_due")
 _ENDED: Final = ("FINISHED", "CANCELED", "FAILED")
-
-
-@dataclass(slots=True)
-class _Heard:
-    """One attempt that fits what was asked for."""
-
-    attempt: Attempt
-    outcome: str = "the trace ends before it does"
-    steps: list[Step] = field(default_factory=list)
 
 
 def attempt_story(trace: Trace, attempt: str) -> Story:
@@ -72,47 +57,32 @@ def attempt_story(trace: Trace, attempt: str) -> Story:
     Raises:
         TraceSelectionError: there is no such attempt in the trace, or several.
     """
-    cast, heard = Cast(), dict[str, _Heard]()
+    actors, tales = ActorIndex(), dict[str, Tale]()
     for record in exactly_in_order(trace):
-        cast.learn(record)
-        whose = _whose(record, cast)
+        actors.learn(record)
+        whose = _whose(record, actors)
         if whose is None or not _fits(whose, attempt):
             continue
-        story = heard.setdefault(whose.attempt, _Heard(whose))
-        story.attempt = whose
-        if len(heard) <= _NAMED or whose.attempt == attempt:
-            _listen(story, record, cast)
-    if attempt in heard:
-        heard = {attempt: heard[attempt]}
-    if len(heard) != 1:
-        raise TraceSelectionError(_not_one(trace, attempt, list(heard) or list(cast.attempts), found=bool(heard)))
-    (story,) = heard.values()
-    return Story(
-        subject=f"attempt {story.attempt.attempt}, {story.attempt.name}",
-        outcome=story.outcome,
-        steps=tuple(story.steps),
-        trace_begin_ms=begin_of(trace),
-        has_phases=False,
-        notes=tuple(shortcomings(trace)),
-    )
-
-
-def _not_one(trace: Trace, attempt: str, names: list[str], *, found: bool) -> str:
-    shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
-    if found:
-        return f"{trace.path}: {attempt!r} fits {len(names):,} attempts; choose one: {shown}"
-    return f"{trace.path}: there is no attempt {attempt!r}; there are: {shown or 'none at all'}"
+        tale = tales.setdefault(whose.attempt, Tale())
+        # Of those that a wide text fits, only some are named: the steps of the others are not kept.
+        if len(tales) <= NAMED or whose.attempt == attempt:
+            _tell(tale, record, actors)
+    fitting = [attempt] if attempt in tales else list(tales)
+    if len(fitting) != 1:
+        raise not_one(trace, "attempt", attempt, fitting, list(actors.attempts))
+    (known,) = fitting
+    return tales[known].story(f"attempt {known}, {actors.attempts[known].name}", trace)
 
 
 def _fits(known: Attempt, text: str) -> bool:
     return text in known.attempt or text in known.name or (known.path is not None and text in known.path)
 
 
-def _whose(record: Record, cast: Cast) -> Attempt | None:
+def _whose(record: Record, actors: ActorIndex) -> Attempt | None:
     """The attempt that a record is about."""
     if isinstance(record, Killed | Spawned):
-        return cast.attempt_at(record.ref.path)
-    known = cast.attempt_at(record.recipient.path)
+        return actors.attempt_at(record.ref.path)
+    known = actors.attempt_at(record.recipient.path)
     if known is not None:
         return known
     said = facts_of(record.message)
@@ -120,34 +90,34 @@ def _whose(record: Record, cast: Cast) -> Attempt | None:
         return None
     holders = (said, said.part("descriptor"), said.part("state"))
     named = (None if holder is None else holder.get("attempt") for holder in holders)
-    return next((cast.attempts[each] for each in named if isinstance(each, str) and each in cast.attempts), None)
+    return next((actors.attempts[each] for each in named if isinstance(each, str) and each in actors.attempts), None)
 
 
-def _listen(story: _Heard, record: Record, cast: Cast) -> None:
+def _tell(story: Tale, record: Record, actors: ActorIndex) -> None:
     match record:
         case Killed():
             if role_of(record.ref.path) is Role.TASK:
                 story.outcome = "KILLED with its TaskManager"
-                story.steps.append(_step(record, cast, "is killed", failed=True))
+                story.steps.append(_step(record, actors, "is killed", failed=True))
         case Spawned():
             pass
         case DeadLetterRecord():
             text = f"does not get it: {message_name(record.message)} is a dead letter, {record.reason}"
-            story.steps.append(_step(record, cast, text, failed=True))
+            story.steps.append(_step(record, actors, text, failed=True))
         case Turn():
             said = facts_of(record.message)
             if said is not None:
-                story.steps.append(_told(story, record, said, cast))
+                story.steps.append(_told(story, record, said, actors))
 
 
-def _told(story: _Heard, turn: Turn, said: Facts, cast: Cast) -> Step:
+def _told(story: Tale, turn: Turn, said: Facts, actors: ActorIndex) -> Step:
     role, inner = role_of(turn.recipient.path), said.part("buffer") or said
     failure = failure_of(turn)
     why = "" if failure is None else failure_text(failure)
     if inner.tag in CHECKPOINTS:
         heard_by, text = CHECKPOINTS[inner.tag]
         group = f"checkpoint {inner.get('checkpoint_id')}"
-        return _step(turn, cast, text, why, group=group, failed=bool(why), hop=role is not heard_by)
+        return _step(turn, actors, text, why, group=group, failed=bool(why), hop=role is not heard_by)
     unknown = (None, f"is told {inner.name}", None)
     at, text, kind = STEPS.get(inner.tag, unknown)
     detail = _detail(inner)
@@ -156,7 +126,7 @@ def _told(story: _Heard, turn: Turn, said: Facts, cast: Cast) -> Step:
         text, detail = f"is notified that it is {detail}", ""
     failed = bool(why) or (inner.tag in _BAD and role is at)
     details = ", ".join(filter(None, (detail, why)))
-    return _step(turn, cast, text, details, group=kind, failed=failed, hop=role is not at and turn.failure is None)
+    return _step(turn, actors, text, details, group=kind, failed=failed, hop=role is not at and turn.failure is None)
 
 
 def _detail(said: Facts) -> str:
@@ -174,25 +144,8 @@ def _detail(said: Facts) -> str:
 
 
 def _step(
-    record: Turn | Killed | DeadLetterRecord,
-    cast: Cast,
-    text: str,
-    detail: str = "",
-    *,
-    group: str | None = None,
-    failed: bool = False,
-    hop: bool = False,
+    record: Turn | Killed | DeadLetterRecord, actors: ActorIndex, text: str, detail: str = "", **more: Any
 ) -> Step:
     path = record.ref.path if isinstance(record, Killed) else record.recipient.path
-    actor = cast.name_of(path) if cast.attempt_at(path) is None else role_of(path)
-    return Step(
-        turn=record.sequence,
-        now_ms=record.now_ms,
-        phase=group or "life",
-        actor=actor,
-        text=text,
-        detail=detail,
-        group=group,
-        failed=failed,
-        hop=hop,
-    )
+    actor = actors.name_of(path) if actors.attempt_at(path) is None else role_of(path)
+    return step_of(record, actor, text, detail, **more)

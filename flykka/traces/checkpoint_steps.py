@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from flykka.console.formats import format_bytes
 from flykka.runtime.durations import format_ms
-from flykka.traces.cast import Role
+from flykka.traces.actor_index import Role
 from flykka.traces.facts import Facts
+from flykka.views.text.formats import format_bytes
 
 TRIGGER: Final = "trigger"
 BARRIERS: Final = "barriers"
@@ -49,7 +49,7 @@ STEPS: Final = {
     "stage.abort_checkpoint": (Role.BRIDGE, COMMITS, "discards its part of it"),
     "stage.checkpoint_committed": (Role.TASK, COMMITS, "has committed"),
 }
-"""Who takes a step, when, and what it is; the same message told to somebody else is a hop on its way."""
+"""The actor that takes a step, its phase, and its words; the same message told to another actor is a hop on its way."""
 
 FAILURES: Final = (
     "checkpoint.decline",

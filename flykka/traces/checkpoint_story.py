@@ -1,4 +1,4 @@
-"""The story of a checkpoint: trigger, barriers, snapshots, acknowledgements, how it ended, and who was told."""
+"""The story of a checkpoint: trigger, barriers, snapshots, acknowledgements, how it ended, and the notifications."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from flykka.runtime.trace.order import exactly_in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_name
-from flykka.traces.cast import Cast, Role, job_of, role_of
+from flykka.traces.actor_index import ActorIndex, Role, job_of, role_of
 from flykka.traces.checkpoint_steps import ACKNOWLEDGEMENTS, FAILURES, detail_of, outcome_of, step_of, step_of_sent
-from flykka.traces.drawing import begin_of
 from flykka.traces.facts import Facts, facts_of
-from flykka.traces.origin import shortcomings
+from flykka.traces.origin import begin_of, shortcomings
 from flykka.traces.story import Step, Story
 
-_WHO_BEGIN_AND_END = (Role.COORDINATOR, Role.JOB_MASTER)
-"""They do something about a checkpoint when they are told something else. Others only pass on what they are told."""
+_DECIDERS = (Role.COORDINATOR, Role.JOB_MASTER)
+"""They act on a checkpoint by messages that do not name it. Other actors only pass on what they are told."""
 
 
 def checkpoint_story(trace: Trace, checkpoint: int, job: str | None = None) -> Story:
@@ -80,7 +79,7 @@ class _Teller:
 
     def __init__(self, checkpoint: int) -> None:
         self._checkpoint = checkpoint
-        self._cast = Cast()
+        self._actors = ActorIndex()
         self.steps: dict[str, list[Step]] = {}
         self.unclear: list[Step] = []
         self.outcomes: dict[str, str] = {}
@@ -88,7 +87,7 @@ class _Teller:
 
     def listen(self, records: Iterable[Record]) -> None:
         for record in records:
-            self._cast.learn(record)
+            self._actors.learn(record)
             fact = self.fact_in(record)
             if fact is None:
                 continue
@@ -111,7 +110,7 @@ class _Teller:
         meant = next(filter(self._is_meant, _within(said)), None)
         if meant is not None:
             return _Fact(meant)
-        if role_of(record.recipient.path) not in _WHO_BEGIN_AND_END:
+        if role_of(record.recipient.path) not in _DECIDERS:
             return None
         sent = (facts_of(effect.message) for effect in _sends(record))
         found = next(
@@ -126,7 +125,7 @@ class _Teller:
         return bool(found == self._checkpoint)
 
     def _job_of(self, record: Turn | DeadLetterRecord, said: Facts) -> str | None:
-        job: str | None = said.get("job_id") or self._cast.job_at(record.recipient.path)
+        job: str | None = said.get("job_id") or self._actors.job_at(record.recipient.path)
         if job is None and isinstance(attempt := said.get("attempt"), str):
             job = job_of(attempt)
         return job
@@ -138,8 +137,8 @@ class _Teller:
         else:
             phase, text, hop = step_of(said, role_of(path))
         attempt, failure = said.get("attempt"), failure_of(record)
-        # An answer is told of who gave it, not of who collects the answers.
-        told_of = self._cast.name_of_attempt(attempt) if phase == ACKNOWLEDGEMENTS and attempt else None
+        # An answer is told of the task that gave it, not of the actor that collects the answers.
+        told_of = self._actors.name_of_attempt(attempt) if phase == ACKNOWLEDGEMENTS and attempt else None
         details = [detail_of(said), "" if failure is None else failure_text(failure)]
         if isinstance(record, DeadLetterRecord):
             text, hop = f"does not get it: {said.name} is a dead letter, {record.reason}", False
@@ -147,7 +146,7 @@ class _Teller:
             turn=record.sequence,
             now_ms=record.now_ms,
             phase=phase,
-            actor=told_of or self._cast.name_of(path),
+            actor=told_of or self._actors.name_of(path),
             text=text,
             detail=", ".join(filter(None, details)),
             group=text,

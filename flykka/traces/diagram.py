@@ -1,22 +1,22 @@
 """A trace as a sequence diagram: lifelines, and what passed between them, for whatever draws it.
 
-A line of a diagram is one turn: an arrow from who sent its message to who took it. Turns nobody wants to see one by one
-are collapsed: a run of them is one line that says how many there were.
+A line of a diagram is one turn: an arrow from the sender of its message to the recipient. Turns not to be seen one by
+one are collapsed: a run of them is one line that says how many there were.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.trace.order import recipient_of
 from flykka.runtime.trace.records import DeadLetterRecord, Record, Turn
 from flykka.runtime.trace.text import message_name
+from flykka.traces.checkpoint_story import concerns_checkpoint
 from flykka.traces.selection import is_at, is_called, patterns_of
-
-Concerns = Callable[[Record], bool]
+from flykka.views.text.turns import ids_cut_short
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,18 +24,19 @@ class View:
     """What of a trace is drawn.
 
     `actors` are patterns of paths: drawn is what these actors were told and what they told others; all, where there are
-    none. `collapse` are names of `KINDS` or patterns of message types.
+    none. `collapse` are names of `KINDS` or patterns of message types. Of a `checkpoint` is drawn what concerns it.
     """
 
     actors: tuple[str, ...] = ()
     collapse: tuple[str, ...] = ()
     first: int | None = None
     last: int | None = None
+    checkpoint: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrow:
-    """One record. Without a `sender` it came from outside, from a timer, or nobody knows."""
+    """One record. Without a `sender` it came from outside, from a timer, or from an unknown actor."""
 
     record: Record
     sender: str | None
@@ -88,7 +89,7 @@ class Diagram:
     hidden: int = 0
 
 
-def lines_of(records: Iterable[Record], view: View, concerns: Concerns | None = None) -> Iterator[Line]:
+def lines_of(records: Iterable[Record], view: View) -> Iterator[Line]:
     """The lines of what is to be seen, of records in the order in which they began."""
     patterns = patterns_of(view.collapse)
     run: _Run | None = None
@@ -97,11 +98,11 @@ def lines_of(records: Iterable[Record], view: View, concerns: Concerns | None = 
             break
         if view.first is not None and record.sequence < view.first:
             continue
-        if not _is_seen(record, view.actors) or (concerns is not None and not concerns(record)):
+        if not _is_seen(record, view):
             continue
         if any(is_called(record, pattern) for pattern in patterns):
             run = run or _Run(record)
-            run.take(record)
+            run.add(record)
             continue
         if run is not None:
             yield run.collapsed()
@@ -150,16 +151,35 @@ def arrow_of(record: Record) -> Arrow:
             return Arrow(record=record, sender=path, recipient=recipient, kind=name.lower(), name=name.upper())
 
 
-def _is_seen(record: Record, actors: tuple[str, ...]) -> bool:
-    if not actors:
+def _is_seen(record: Record, view: View) -> bool:
+    if view.checkpoint is not None and not concerns_checkpoint(record, view.checkpoint):
+        return False
+    if not view.actors:
         return True
     sender = _sender(record)
     refs = [recipient_of(record)] if sender is None else [recipient_of(record), sender]
-    return any(is_at(ref, pattern) for ref in refs for pattern in actors)
+    return any(is_at(ref, pattern) for ref in refs for pattern in view.actors)
 
 
 def _sender(record: Record) -> Ref | None:
     return record.sender if isinstance(record, Turn | DeadLetterRecord) else None
+
+
+def short_names(paths: Iterable[str]) -> dict[str, str]:
+    """For each path the fewest of its last parts that no other path ends with; long ids are cut short, if they may."""
+    known = list(paths)
+    cut = {path: ids_cut_short(path) for path in known}
+    if len(set(cut.values())) < len(known):
+        cut = {path: path for path in known}
+    parts = {path: each.strip("/").split("/") for path, each in cut.items()}
+    tails = Counter("/".join(each[-length:]) for each in parts.values() for length in range(1, len(each) + 1))
+    return {path: _tail(each, tails) or path for path, each in parts.items()}
+
+
+def _tail(parts: Sequence[str], tails: Counter[str]) -> str:
+    # A bridge is the bridge of something: its own name alone would say nothing.
+    candidates = ("/".join(parts[-length:]) for length in range(1, len(parts) + 1))
+    return next((each for each in candidates if tails[each] == 1), "/".join(parts))
 
 
 class _Run:
@@ -171,7 +191,7 @@ class _Run:
         self._names: Counter[str] = Counter()
         self._actors: dict[str, None] = {}
 
-    def take(self, record: Record) -> None:
+    def add(self, record: Record) -> None:
         """The next of the run."""
         self._last = record.sequence
         self._names[arrow_of(record).name] += 1

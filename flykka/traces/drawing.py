@@ -7,23 +7,23 @@ from collections.abc import Iterator
 from flykka.errors import TraceSelectionError
 from flykka.runtime.trace.order import exactly_in_order
 from flykka.runtime.trace.reader import Trace
-from flykka.traces.diagram import Concerns, Diagram, Line, View, diagram, lines_of
-from flykka.traces.origin import origin, shortcomings
+from flykka.traces.diagram import Diagram, Line, View, diagram, lines_of
+from flykka.traces.origin import begin_of, origin, shortcomings
 from flykka.traces.selection import KINDS
 
 MERMAID_LINES = 300
-"""More of them no renderer takes, and nobody reads."""
+"""More of them no renderer takes."""
 HTML_LINES = 50_000
 """So many a browser has no trouble with; the page has some 20 MB then."""
 
 
-def drawn(trace: Trace, view: View, *, most: int, concerns: Concerns | None = None) -> Diagram:
+def drawn(trace: Trace, view: View, *, most: int) -> Diagram:
     """A diagram of at most `most` lines.
 
     Raises:
         TraceSelectionError: there is nothing to be seen, or more than that.
     """
-    lines = lines_of(exactly_in_order(trace), view, concerns)
+    lines = lines_of(exactly_in_order(trace), view)
     found = diagram(origin(trace), tuple(shortcomings(trace)), begin_of(trace), lines, most)
     if found.hidden:
         names = ", ".join(f"'{name}'" for name in KINDS)
@@ -36,11 +36,6 @@ def drawn(trace: Trace, view: View, *, most: int, concerns: Concerns | None = No
     return found
 
 
-def streamed(trace: Trace, view: View, concerns: Concerns | None = None) -> Iterator[Line]:
+def streamed(trace: Trace, view: View) -> Iterator[Line]:
     """The lines of any number of turns, one by one."""
-    return lines_of(exactly_in_order(trace), view, concerns)
-
-
-def begin_of(trace: Trace) -> int:
-    """When the trace begins, in ms since 1970."""
-    return next((record.now_ms for record in trace.records()), 0)
+    return lines_of(exactly_in_order(trace), view)

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
-from flykka.errors import TraceSelectionError
 from flykka.runtime.durations import format_ms
 from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.order import exactly_in_order
 from flykka.runtime.trace.reader import Trace
 from flykka.runtime.trace.records import Killed, Turn
 from flykka.runtime.trace.text import failure_of, failure_text
-from flykka.traces.cast import Cast, Role, role_of
-from flykka.traces.drawing import begin_of
+from flykka.traces.actor_index import ActorIndex, Role, role_of
 from flykka.traces.facts import Facts, facts_of
-from flykka.traces.origin import shortcomings
-from flykka.traces.story import Step, Story
+from flykka.traces.story import Step, Story, Tale, not_one, step_of
 
 TOLD: Final = {
     "job.submit": (Role.JOB_MANAGER, "is asked to run it"),
@@ -38,68 +34,45 @@ _TASKS: Final = "tasks"
 _CHECKPOINTS: Final = "checkpoints"
 
 
-@dataclass(slots=True)
-class _Heard:
-    outcome: str = "the trace ends before it does"
-    steps: list[Step] = field(default_factory=list)
-
-
 def job_story(trace: Trace, job: str = "") -> Story:
     """The story of the job whose id begins with this text; of the only one where the text is empty.
 
     Raises:
         TraceSelectionError: there is no such job in the trace, or several.
     """
-    cast, heard, kills = Cast(), dict[str, _Heard](), list[Step]()
+    actors, tales, kills = ActorIndex(), dict[str, Tale](), list[Step]()
     for record in exactly_in_order(trace):
-        cast.learn(record)
+        actors.learn(record)
         if isinstance(record, Killed) and role_of(record.ref.path) is Role.OTHER:
-            kills.append(_step(record, cast, "is killed", failed=True))
+            kills.append(_step(record, actors, "is killed", failed=True))
         elif isinstance(record, Turn):
-            _listen(heard, record, cast)
-    fitting = {each: story for each, story in heard.items() if each.startswith(job)}
+            _tell(tales, record, actors)
+    fitting = sorted(each for each in tales if each.startswith(job))
     if len(fitting) != 1:
-        raise TraceSelectionError(_not_one(trace, job, sorted(fitting) or sorted(heard), found=bool(fitting)))
-    ((known, story),) = fitting.items()
-    last = story.steps[-1].turn
-    during = [kill for kill in kills if story.steps[0].turn <= kill.turn <= last]
-    return Story(
-        subject=f"job {known}",
-        outcome=story.outcome,
-        steps=tuple(sorted([*story.steps, *during], key=lambda step: step.turn)),
-        trace_begin_ms=begin_of(trace),
-        has_phases=False,
-        notes=tuple(shortcomings(trace)),
-    )
+        raise not_one(trace, "job", job, fitting, sorted(tales))
+    tale = tales[fitting[0]]
+    first, last = tale.steps[0].turn, tale.steps[-1].turn
+    during = [kill for kill in kills if first <= kill.turn <= last]
+    tale.steps = sorted([*tale.steps, *during], key=lambda step: step.turn)
+    return tale.story(f"job {fitting[0]}", trace)
 
 
-def _not_one(trace: Trace, job: str, names: list[str], *, found: bool) -> str:
-    shown = ", ".join(names[:8]) + (f" and {len(names) - 8:,} more" if len(names) > 8 else "")
-    if not names:
-        return f"{trace.path}: the trace tells of no job at all"
-    if not job:
-        return f"{trace.path}: it has {len(names):,} jobs; choose one: {shown}"
-    if found:
-        return f"{trace.path}: {job!r} fits {len(names):,} jobs; choose one: {shown}"
-    return f"{trace.path}: there is no job {job!r}; there are: {shown}"
-
-
-def _listen(heard: dict[str, _Heard], turn: Turn, cast: Cast) -> None:
+def _tell(tales: dict[str, Tale], turn: Turn, actors: ActorIndex) -> None:
     role, said = role_of(turn.recipient.path), facts_of(turn.message)
     if said is not None and said.tag in TOLD and TOLD[said.tag][0] is role:
-        job = _job_in(said) or cast.job_at(turn.recipient.path)
+        job = _job_in(said) or actors.job_at(turn.recipient.path)
         if job is not None:
-            story = heard.setdefault(job, _Heard())
+            story = tales.setdefault(job, Tale())
             failure = failure_of(turn)
             why = "" if failure is None else failure_text(failure)
             detail = ", ".join(filter(None, (_detail(said), why)))
-            story.steps.append(_step(turn, cast, TOLD[said.tag][1], detail, failed=bool(why)))
+            story.steps.append(_step(turn, actors, TOLD[said.tag][1], detail, failed=bool(why)))
     if role is Role.JOB_MASTER:
         for announced in _announced(turn):
-            story = heard.setdefault(str(announced.get("job_id")), _Heard())
+            story = tales.setdefault(str(announced.get("job_id")), Tale())
             if announced.tag == "job.status_changed":
                 story.outcome = str(announced.get("status"))
-            story.steps.append(_announcement(turn, announced, cast))
+            story.steps.append(_announcement(turn, announced, actors))
 
 
 def _job_in(said: Facts) -> str | None:
@@ -137,27 +110,27 @@ ANNOUNCEMENTS: Final = (
 )
 
 
-def _announcement(turn: Turn, said: Facts, cast: Cast) -> Step:
+def _announcement(turn: Turn, said: Facts, actors: ActorIndex) -> Step:
     match said.tag:
         case "job.status_changed":
             why = _failure(said, "cause")
-            return _step(turn, cast, f"the job is {said.get('status')}", why, failed=bool(why))
+            return _step(turn, actors, f"the job is {said.get('status')}", why, failed=bool(why))
         case "job.execution_state_changed":
             why, state = _failure(said, "failure"), str(said.get("state"))
             if why:
-                return _step(turn, cast, f"{said.get('task_name')} is {state}", why, failed=True)
-            return _step(turn, cast, state, str(said.get("task_name")), group=_TASKS)
+                return _step(turn, actors, f"{said.get('task_name')} is {state}", why, failed=True)
+            return _step(turn, actors, state, str(said.get("task_name")), group=_TASKS)
         case "job.checkpoint_completed":
             which = f"{said.get('checkpoint_id')} in {format_ms(said.get('duration_ms'))}"
-            return _step(turn, cast, "completed", which, group=_CHECKPOINTS)
+            return _step(turn, actors, "completed", which, group=_CHECKPOINTS)
         case "job.checkpoint_aborted":
-            return _step(turn, cast, f"checkpoint {said.get('checkpoint_id')} is given up", str(said.get("reason")))
+            return _step(turn, actors, f"checkpoint {said.get('checkpoint_id')} is given up", str(said.get("reason")))
         case "job.restored":
             checkpoint = said.get("checkpoint_id")
             whence = "the beginning" if checkpoint is None else f"checkpoint {checkpoint}"
-            return _step(turn, cast, f"starts from {whence}")
+            return _step(turn, actors, f"starts from {whence}")
         case _:
-            return _step(turn, cast, f"has lost {said.get('task_manager')}", str(said.get("reason")), failed=True)
+            return _step(turn, actors, f"has lost {said.get('task_manager')}", str(said.get("reason")), failed=True)
 
 
 def _failure(said: Facts, name: str) -> str:
@@ -165,17 +138,6 @@ def _failure(said: Facts, name: str) -> str:
     return "" if failure is None else " ".join(f"{failure.get('type_name')}: {failure.get('message')}".split())
 
 
-def _step(
-    record: Turn | Killed, cast: Cast, text: str, detail: str = "", *, group: str | None = None, failed: bool = False
-) -> Step:
+def _step(record: Turn | Killed, actors: ActorIndex, text: str, detail: str = "", **more: Any) -> Step:
     path = record.ref.path if isinstance(record, Killed) else record.recipient.path
-    return Step(
-        turn=record.sequence,
-        now_ms=record.now_ms,
-        phase=group or "life",
-        actor=cast.name_of(path),
-        text=text,
-        detail=detail,
-        group=group,
-        failed=failed,
-    )
+    return step_of(record, actors.name_of(path), text, detail, **more)

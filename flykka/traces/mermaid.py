@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from flykka.runtime.trace.records import Killed, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_text
-from flykka.traces.diagram import Arrow, Collapsed, Diagram
-from flykka.traces.names import short_names, with_short_ids
+from flykka.traces.diagram import Arrow, Collapsed, Diagram, short_names
+from flykka.views.text.turns import ids_cut_short
 
 _TEXT_LENGTH = 100
 # What Mermaid's grammar takes for its own within a text, among them the word that ends its blocks.
@@ -17,7 +17,7 @@ _END = re.compile(r"\bend\b", re.IGNORECASE)
 
 
 def mermaid(drawn: Diagram) -> str:
-    """The text of a `sequenceDiagram`. Who is outside, such as a client's thread, is `outside`."""
+    """The text of a `sequenceDiagram`. A sender outside of the system, such as a client's thread, is `outside`."""
     return "\n".join(_lines(drawn)) + "\n"
 
 
@@ -63,7 +63,7 @@ def _is_from_outside(arrow: Arrow) -> bool:
 
 
 def _escaped(text: str) -> str:
-    short = with_short_ids(_one_line(text))
+    short = ids_cut_short(_one_line(text))
     cut = short if len(short) <= _TEXT_LENGTH else f"{short[: _TEXT_LENGTH - 3]}..."
     escaped = "".join(_ENTITIES.get(character, character) for character in cut)
     return _END.sub(lambda found: f"{found[0][0]}#8203;{found[0][1:]}", escaped)

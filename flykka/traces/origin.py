@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flykka.console.formats import format_bytes
 from flykka.runtime.trace.reader import Damage, Trace
+from flykka.views.text.formats import format_bytes
 
 
 def origin(trace: Trace) -> str:
@@ -39,3 +39,8 @@ def shortcomings(trace: Trace) -> Iterator[str]:
     yield from beforehand(trace)
     if (damage := trace.truncated) is not None:
         yield cut_off(damage)
+
+
+def begin_of(trace: Trace) -> int:
+    """When the trace begins, in ms since 1970."""
+    return next((record.now_ms for record in trace.records()), 0)

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from html import escape
-from importlib.resources import files
 from typing import Any
 
 from flykka.runtime.trace.effect_text import effect_text
 from flykka.runtime.trace.records import Spawned, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_text
-from flykka.traces.diagram import Arrow, Collapsed, Diagram, Line
-from flykka.traces.names import short_names, with_short_ids
+from flykka.traces.diagram import Arrow, Collapsed, Diagram, Line, short_names
 from flykka.traces.record_json import plain
+from flykka.views.html.markup import Html, asset, element, page
+from flykka.views.text.turns import ids_cut_short
 
+HEIGHT = 560
+"""Pixels of a diagram in the output of a cell."""
+
+_FRAME = "display: block; box-sizing: border-box; width: 100%; border: 1px solid rgba(128, 128, 128, .3)"
 _SCRIPTS = ("model.js", "canvas.js", "controls.js")
 _NOBODY = -1
 _COLLAPSED = -1
@@ -27,50 +30,54 @@ _ITEMS = 30
 _TEXT_LENGTH = 1_000
 
 
-def page(drawn: Diagram, name: str) -> str:
+def diagram_page(drawn: Diagram, name: str) -> str:
     """The whole page; `name` is what the trace is called."""
-    notes = " ".join(f'<span class="note">{escape(note)}</span>' for note in drawn.notes)
+    notes = [element("span", note, class_="note") for note in drawn.notes]
+    toolbar = Html(_asset("toolbar.html"))
+    counted = element("span", class_="count", id="counted")
     # Within a script no text can end it, or begin a comment.
-    data = json.dumps(_data(drawn), separators=(",", ":")).replace("<", "\\u003c")
-    script = "\n".join(_asset(each) for each in _SCRIPTS)
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{escape(name)} - flykka trace</title>
-<style>
-{_asset("page.css")}</style>
-</head>
-<body>
-<header>
-<h1>{escape(name)}</h1><span class="faint">{escape(drawn.title)}</span> {notes}<span class="count" id="counted"></span>
-<form>
-<input type="search" placeholder="search: words, #turn" aria-label="search">
-<button type="button" id="only" aria-pressed="false" title="show only what is found">only</button>
-<button value="back" title="previous (Shift+Enter)">&uarr;</button><button title="next (Enter)">&darr;</button>
-<button type="button" id="larger" title="larger rows (+)">+</button>
-<button type="button" id="smaller" title="smaller rows (-)">&minus;</button>
-<button type="button" id="wider" title="more room between actors">&harr;</button>
-<button type="button" id="narrower" title="less room between actors">&rarr;&larr;</button>
-<button type="button" id="fit" title="all of it (0)">all</button>
-<button type="button" id="theme" title="light or dark">&#9680;</button>
-</form>
-</header>
-<noscript>The diagram is drawn by a script, and scripts are off here.</noscript>
-<main><canvas tabindex="0" role="img" aria-label="sequence diagram"></canvas><div id="tip" hidden></div></main>
-<aside></aside>
-<script type="application/json" id="trace">{data}</script>
-<script>
-{script}</script>
-</body>
-</html>
-"""
+    data = Html(json.dumps(_data(drawn), separators=(",", ":")).replace("<", "\\u003c"))
+    return page(
+        f"{name} - flykka trace",
+        element("header", element("h1", name), element("span", drawn.title, class_="faint"), *notes, counted, toolbar),
+        element("noscript", "The diagram is drawn by a script, and scripts are off here."),
+        element(
+            "main",
+            element("canvas", tabindex="0", role="img", aria_label="sequence diagram"),
+            Html('<div id="tip" hidden></div>'),
+        ),
+        element("aside"),
+        element("script", data, type="application/json", id="trace"),
+        element("script", Html("\n".join(map(_asset, _SCRIPTS)))),
+        style=_asset("page.css"),
+    )
+
+
+class SequenceDiagram:
+    """Made by `Trace.sequence_diagram`. `html` is the page: to be written to a file, or to be shown elsewhere."""
+
+    def __init__(self, html: str, text: str, *, height: int = HEIGHT) -> None:
+        self.html = html
+        self.height = height
+        self._text = text
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """Called by IPython. The page's script runs, and can reach nothing but the page."""
+        frame = element(
+            "iframe",
+            srcdoc=self.html,
+            sandbox="allow-scripts",
+            title=self._text,
+            style=f"{_FRAME}; height: {self.height}px",
+        )
+        return {"text/html": frame, "text/plain": self._text}
+
+    def __repr__(self) -> str:
+        return f"<SequenceDiagram: {self._text}>"
 
 
 def _asset(name: str) -> str:
-    return (files(__package__) / "diagram_page" / name).read_text(encoding="utf-8")
+    return asset("flykka.traces", f"diagram_page/{name}")
 
 
 def _data(drawn: Diagram) -> dict[str, Any]:
@@ -110,7 +117,7 @@ def _row(line: Line, begin_ms: int, actors: dict[str, int], types: dict[str, int
 
 def _text(arrow: Arrow) -> str:
     message = getattr(arrow.record, "message", None)
-    return arrow.name if message is None else with_short_ids(message_text(message))
+    return arrow.name if message is None else ids_cut_short(message_text(message))
 
 
 def _failure(arrow: Arrow) -> str | None:

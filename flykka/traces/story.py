@@ -1,27 +1,34 @@
 """A story: what concerns one checkpoint, attempt or job, step by step, in the order in which it came about.
 
 A step is told in a line. Steps of one kind, such as the acknowledgements of a thousand tasks, are collapsed into one
-line that says how many there were, from when to when, and who was the last.
+line that says how many there were, from when to when, and which was the last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from html import escape
+from dataclasses import dataclass, field
 from typing import Any
+
+from flykka.errors import TraceSelectionError
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.records import Record
+from flykka.traces.origin import begin_of, shortcomings
+from flykka.views.html.markup import element
 
 _SHORT = 100
 """So many characters of details are told of steps that are collapsed."""
 _FEW = 3
 """So many steps of one kind are still told one by one."""
+NAMED = 8
+"""So many subjects are named where one was meant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One turn, as far as it concerns the story. Steps with the same `group` may be collapsed.
 
-    A `hop` is a message on its way, or told to somebody who only listens: it is told where everything is. `detail` is
+    A `hop` is a message on its way, or told to an actor that only listens: it is told where everything is. `detail` is
     what makes this step different from others that do the same.
     """
 
@@ -118,7 +125,7 @@ class Story:
         return f"<Story of {self.subject}: {self.outcome}; {len(self.steps)} steps>"
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+        return element("pre", str(self))
 
     def _told(self, everything: bool) -> Iterator[str]:
         yield f"{self.subject}: {self.outcome}"
@@ -135,6 +142,64 @@ class Story:
                 yield ""
             mark = "!" if any(step.failed for step in line.steps) else " "
             yield f"{mark} {_seconds(line.first.now_ms - self.begin_ms):>9}  {line.first.turn:>7}  {line.text}"
+
+
+@dataclass(slots=True)
+class Tale:
+    """A story that is still being told: the steps so far, and what has become of its subject."""
+
+    outcome: str = "the trace ends before it does"
+    steps: list[Step] = field(default_factory=list)
+
+    def story(self, subject: str, trace: Trace) -> Story:
+        """The story without phases, when all of the trace was read."""
+        return Story(
+            subject=subject,
+            outcome=self.outcome,
+            steps=tuple(self.steps),
+            trace_begin_ms=begin_of(trace),
+            has_phases=False,
+            notes=tuple(shortcomings(trace)),
+        )
+
+
+def step_of(
+    record: Record,
+    actor: str,
+    text: str,
+    detail: str = "",
+    *,
+    group: str | None = None,
+    failed: bool = False,
+    hop: bool = False,
+) -> Step:
+    """A step of a story without phases: what a record tells of an actor."""
+    return Step(
+        turn=record.sequence,
+        now_ms=record.now_ms,
+        phase=group or "life",
+        actor=actor,
+        text=text,
+        detail=detail,
+        group=group,
+        failed=failed,
+        hop=hop,
+    )
+
+
+def not_one(trace: Trace, kind: str, wanted: str, fitting: Sequence[str], there: Sequence[str]) -> TraceSelectionError:
+    """The error where a text fits none, or several, of the subjects of which a trace has stories."""
+    names = fitting or there
+    shown = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")
+    if not names:
+        told = f"the trace tells of no {kind} at all"
+    elif not wanted:
+        told = f"it has {len(names):,} {kind}s; choose one: {shown}"
+    elif fitting:
+        told = f"{wanted!r} fits {len(names):,} {kind}s; choose one: {shown}"
+    else:
+        told = f"there is no {kind} {wanted!r}; there are: {shown}"
+    return TraceSelectionError(f"{trace.path}: {told}")
 
 
 def _sentence(step: Step) -> str:

@@ -1,26 +1,26 @@
-"""The recorded run as the front door knows it: told as stories, drawn as diagrams."""
+"""The recorded run of the public API: told as stories, drawn as diagrams."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from flykka.notebook.sequence_diagram import HEIGHT, SequenceDiagram
-from flykka.replay.job_fork import JobSession
-from flykka.replay.replayer import Replayer
 from flykka.runtime.trace import reader
 from flykka.traces.attempt_story import attempt_story
-from flykka.traces.checkpoint_story import checkpoint_story, concerns_checkpoint
-from flykka.traces.diagram import Concerns, Diagram, View
+from flykka.traces.checkpoint_story import checkpoint_story
+from flykka.traces.diagram import Diagram, View
 from flykka.traces.drawing import HTML_LINES, MERMAID_LINES, drawn
 from flykka.traces.job_story import job_story
 from flykka.traces.mermaid import mermaid
-from flykka.traces.page import page
+from flykka.traces.page import HEIGHT, SequenceDiagram, diagram_page
 from flykka.traces.story import Story
+
+if TYPE_CHECKING:
+    from flykka.replay.job_fork import JobSession
 
 
 class Trace(reader.Trace):
-    """A recorded run. Nothing but the header is kept in memory; every iteration reads the file anew."""
+    """A recorded run. Nothing but the header is kept in memory; every iteration reads the file from its beginning."""
 
     def at(self, number: int) -> JobSession:
         """The run, replayed up to behind turn `number`: `trace.at(142).state("/user/job-manager")`.
@@ -28,6 +28,9 @@ class Trace(reader.Trace):
         Raises:
             ReplaySessionError: there is no such turn.
         """
+        # The actors take a second to load, and what is told and drawn needs none of them.
+        from flykka.replay.replayer import Replayer
+
         session = Replayer().session(self)
         session.at(number)
         return session
@@ -46,13 +49,7 @@ class Trace(reader.Trace):
             TraceSelectionError: the trace has nothing of the kind, or more than one.
             ValueError: more than one was asked for.
         """
-        if checkpoint is not None and attempt is None:
-            return checkpoint_story(self, checkpoint, job)
-        if attempt is not None and checkpoint is None and job is None:
-            return attempt_story(self, attempt)
-        if attempt is None:
-            return job_story(self, job or "")
-        raise ValueError("a story is of one checkpoint, one attempt or one job: say checkpoint=, attempt= or job=")
+        return story_of(self, checkpoint=checkpoint, attempt=attempt, job=job)
 
     def to_mermaid(
         self,
@@ -80,7 +77,7 @@ class Trace(reader.Trace):
         checkpoint: int | None = None,
     ) -> str:
         """One page with a sequence diagram of at most 50,000 lines, to zoom and to search. Raises as `to_mermaid`."""
-        return page(self._drawn(HTML_LINES, actors, collapse, first, last, checkpoint), self.path.name)
+        return diagram_page(self._drawn(HTML_LINES, actors, collapse, first, last, checkpoint), self.path.name)
 
     def sequence_diagram(
         self,
@@ -95,7 +92,7 @@ class Trace(reader.Trace):
         """The page of `to_html`, to be shown in a notebook's cell, `height` pixels high. Raises as `to_mermaid`."""
         diagram = self._drawn(HTML_LINES, actors, collapse, first, last, checkpoint)
         text = f"sequence diagram of {self.path.name}: {len(diagram.lines):,} lines, {len(diagram.lifelines):,} actors"
-        return SequenceDiagram(page(diagram, self.path.name), text, height=height)
+        return SequenceDiagram(diagram_page(diagram, self.path.name), text, height=height)
 
     def _drawn(
         self,
@@ -106,11 +103,18 @@ class Trace(reader.Trace):
         last: int | None,
         checkpoint: int | None,
     ) -> Diagram:
-        view = View(actors=tuple(actors), collapse=tuple(collapse), first=first, last=last)
-        return drawn(self, view, most=most, concerns=None if checkpoint is None else of_checkpoint(checkpoint))
+        view = View(actors=tuple(actors), collapse=tuple(collapse), first=first, last=last, checkpoint=checkpoint)
+        return drawn(self, view, most=most)
 
 
-def of_checkpoint(checkpoint: int) -> Concerns:
-    """Whether a record tells of this checkpoint."""
-    concerns: Callable[..., bool] = partial(concerns_checkpoint, checkpoint=checkpoint)
-    return concerns
+def story_of(
+    trace: reader.Trace, *, checkpoint: int | None = None, attempt: str | None = None, job: str | None = None
+) -> Story:
+    """The story of what is named of a trace. Raises as `Trace.story` does."""
+    if checkpoint is not None and attempt is None:
+        return checkpoint_story(trace, checkpoint, job)
+    if attempt is not None and checkpoint is None and job is None:
+        return attempt_story(trace, attempt)
+    if attempt is None:
+        return job_story(trace, job or "")
+    raise ValueError("a story is of one checkpoint, one attempt or one job: say checkpoint=, attempt= or job=")

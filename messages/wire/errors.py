@@ -12,7 +12,7 @@ from __future__ import annotations
 
 
 class MessageError(Exception):
-    """Any failure of this room."""
+    """The root of the errors of this package."""
 
 
 class CodecError(MessageError, ValueError):

@@ -153,9 +153,9 @@ class Trace:
 
 @cache
 def _declare_messages() -> None:
-    """Have the codec know all that flykka's actors say: whoever reads a trace need not import it."""
-    rooms = [f"flykka.messages.{module.name}" for module in pkgutil.iter_modules(flykka.messages.__path__)]
-    for name in (*rooms, "flykka.runtime.events", "flykka.runtime.signals"):
+    """Declare all messages of flykka's actors, so that readers of a trace need not import them."""
+    modules = [module.name for module in pkgutil.walk_packages(flykka.messages.__path__, "flykka.messages.")]
+    for name in (*modules, "flykka.runtime.events", "flykka.runtime.signals"):
         import_module(name)
 
 

@@ -23,6 +23,9 @@ spark.driver.extraJavaOptions {SHORT_LIVED}
 spark.executor.extraJavaOptions {SHORT_LIVED}
 spark.executor.memory 512m
 spark.sql.shuffle.partitions 2
+# Both workers are to hold batches before one is killed: the first job waits for their executors.
+spark.cores.max 2
+spark.scheduler.minRegisteredResourcesRatio 1.0
 """
 
 

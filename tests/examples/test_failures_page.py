@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from flykka.explanation.sockets import FOLDER_VARIABLE
+from flykka.diagnosis.sockets import FOLDER_VARIABLE
 from tests.examples.walk import Walk, steps
 from tests.house.sources import HOUSE
 

@@ -18,11 +18,12 @@ from flykka.errors import DurationError
 from flykka.runtime.durations import duration_ms
 from flykka.spark_bridge.connectors.sink import Sink
 from flykka.spark_bridge.connectors.source import Source
-from tests.house.sources import HOUSE
+from tests.house.sources import HOUSE, ROOMS
 
 DOCS = sorted((HOUSE / "docs").glob("*.md"))
 PAGES = [HOUSE / "README.md", HOUSE / "CONTRIBUTING.md", *DOCS]
 
+PRODUCT = (*ROOMS, "flykka")
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -188,3 +189,19 @@ def test_the_job_of_the_tutorial_is_that_of_the_example() -> None:
     (job, *_) = (code for language, code in FENCED.findall(tutorial) if language == "python")
 
     assert [line for line in job.splitlines() if line.strip() not in example] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_file_of_the_product_that_is_named_is_there(page: Path) -> None:
+    named = {name for name in re.findall(r"`([\w./]+/[\w.]+\.py)`", page.read_text()) if name.split("/")[0] in PRODUCT}
+
+    assert sorted(name for name in named if not (HOUSE / name).exists()) == []
+
+
+@pytest.mark.parametrize("walk", ["A batch", "A checkpoint", "The death of a TaskManager"])
+def test_a_walk_through_the_product_passes_few_files(walk: str) -> None:
+    text = (HOUSE / "docs" / "architecture.md").read_text()
+
+    section = text.split(f"## {walk}, file by file")[1].split("\n## ")[0]
+
+    assert 10 < len(set(re.findall(r"`([\w/]+\.py)`", section))) <= 30

@@ -28,7 +28,7 @@ def test_a_room_refuses_to_be_imported_under_a_name_of_its_own(room: str) -> Non
     assert spec is not None
     assert spec.loader is not None
 
-    with pytest.raises(ImportError, match=f"import this room as flykka.{room}"):
+    with pytest.raises(ImportError, match=f"import this package as flykka.{room}"):
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
@@ -94,11 +94,14 @@ COMMANDS_ON_TRACES = (
     "replay",
     "shrink",
     "simulate",
-    "trace",
-    "trace_check",
-    "trace_diff",
-    "trace_views",
+    "trace.check",
+    "trace.diagram",
+    "trace.diff",
+    "trace.show",
+    "trace.stats",
+    "trace.story",
     "whatif",
+    "why",
 )
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from flykka.api.cells import Cells
 from flykka.api.streams.program import Program
 from flykka.api.streams.transformation import Input, Transformation
 from flykka.errors import DuplicateUidError
 from flykka.messages.graph.job_graph import OperatorKind
-from flykka.notebook.cells import Cells
 from flykka.spark_bridge.program.code import SourceCode
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from flykka.api.cells import end_job
 from flykka.client.job_client import JobClient
 from flykka.messages.control.job import CancelJob, StopJob, StoppingFailure, StoppingSuccess
 from flykka.messages.graph.job_graph import JobType
-from flykka.notebook.earlier_jobs import end_job
 from tests.flykka.client.job_desk import BOOM, GRAPH, JOB, Answers, Cluster
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flykka import Replayer
-from flykka.notebook.replay_fork_html import fork_bundle, fork_run_bundle
+from flykka.notebook.runs import fork_bundle, fork_run_bundle
 from flykka.replay.job_fork import JobFork
 from flykka.runtime.trace.replay.fork import ForkRun
 from tests.house.sources import HOUSE

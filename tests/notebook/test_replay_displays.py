@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from flykka.notebook.replay_html import divergence_bundle, result_bundle
-from flykka.notebook.replay_session_html import cause_text, session_bundle, state_bundle, step_bundle
-from flykka.notebook.shell import Bundle
+from flykka.ipython import Bundle
+from flykka.notebook.runs import divergence_bundle, result_bundle
+from flykka.notebook.turns import cause_text, session_bundle, state_bundle, step_bundle
 from flykka.runtime.trace.replay.replayer import Replayer
 from flykka.runtime.trace.replay.session import ReplaySession
 from flykka.runtime.trace.state import Fields

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 from flykka.monitors.monitor import Violation
-from flykka.notebook.simulation_html import simulation_bundle
+from flykka.notebook.runs import simulation_bundle
 from flykka.simulation.outcome import CheckpointTally, SimulationOutcome
 from tests.notebook.html_reader import Reader
 

@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 from flykka import FileSink, FileSource, StreamExecutionEnvironment, WatermarkStrategy
 from flykka.api.streams.data_stream import DataStream
 from flykka.api.streams.summary import Summary
-from flykka.notebook.summary_html import summary_html
 from tests.notebook.html_reader import Reader
 
 BIDS = "price long, at timestamp"
@@ -69,7 +68,7 @@ def test_an_environment_that_is_closed_says_so_and_asks_no_spark(env: StreamExec
 def test_a_summary_is_a_table_in_which_names_are_text() -> None:
     summary = Summary(title="<script>", facts=(("next", "<b>"),), columns=(("<i>", "bigint"),))
 
-    picture = Reader(summary_html(summary))
+    picture = Reader(summary.html())
 
     assert picture.rows == [["columns", "<i> bigint"], ["next", "<b>"]]
     assert "<script>" in picture.text

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from IPython.core.formatters import DisplayFormatter
 
-from flykka.notebook import trace_displays
-from flykka.notebook.shell import Bundle
-from flykka.notebook.trace_html import SHOWN_RECORDS, trace_bundle, turn_bundle
-from flykka.notebook.trace_markup import table
+from flykka.ipython import Bundle
+from flykka.notebook import displays
+from flykka.notebook.turns import SHOWN_RECORDS, records, trace_bundle, turn_bundle
 from flykka.runtime.trace.reader import Trace
 from tests.bad_input.recorded import Note, record
 from tests.notebook.html_reader import Reader
@@ -96,9 +95,9 @@ def test_ipython_finds_the_display_of_a_trace_by_the_name_of_its_class(
     trace: Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shell = Shell()
-    monkeypatch.setattr(trace_displays, "interactive_shell", lambda: shell)
+    monkeypatch.setattr(displays, "interactive_shell", lambda: shell)
 
-    trace_displays.register_displays()
+    displays.register_displays()
     data, _ = shell.display_formatter.format(trace)
 
     assert data == trace_bundle(trace)
@@ -106,21 +105,21 @@ def test_ipython_finds_the_display_of_a_trace_by_the_name_of_its_class(
 
 @pytest.mark.parametrize(
     ("address", "display"),
-    [*trace_displays.DISPLAYS.items(), *trace_displays.LINES.items()],
+    [*displays.DISPLAYS.items(), *displays.LINES.items()],
     ids=lambda address: address.rpartition(":")[2],
 )
 def test_every_display_is_of_a_class_that_is_there(address: str, display: str) -> None:
-    shown = trace_displays.load(address)
+    shown = displays.load(address)
 
     assert isinstance(shown, type)
     # IPython compares these: by another name of the same class it would not be found.
     assert f"{shown.__module__}:{shown.__qualname__}" == address
-    assert callable(trace_displays.load(display))
+    assert callable(displays.load(display))
 
 
 def test_a_long_id_leaves_room_for_the_rest_of_the_row_and_is_whole_where_the_mouse_rests() -> None:
     identifier = "0123456789abcdef" * 2
 
-    shown = table((("actor", ""),), [(f"/user/job-{identifier}",)])
+    shown = records((("actor", ""),), [(f"/user/job-{identifier}",)])
 
-    assert f'<td class="text" title="/user/job-{identifier}">/user/job-012345</td>' in shown
+    assert f'<td><span title="/user/job-{identifier}">/user/job-012345</span></td>' in shown

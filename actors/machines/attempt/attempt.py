@@ -82,7 +82,7 @@ AttemptEvent = BridgeCommand | WorkDone | WorkFailed | EngineFailed
 
 
 class Life(StrEnum):
-    """How far the attempt is. What has failed is still to be closed; what closes ends what it has begun."""
+    """The phase of an attempt. A failed one has still to be closed; a closing one ends the work it has begun."""
 
     NEW = "new"
     OPEN = "open"
@@ -109,7 +109,7 @@ class Attempt:
         self._in_hand = WorkInHand(descriptor.vertex.name)
 
     def handle(self, event: AttemptEvent, now: int) -> list[AttemptEffect]:
-        """What follows from a command or an answer at `now` (ms)."""
+        """Handle a command or an answer at `now` (ms)."""
         match event:
             case WorkDone(work=key, answer=answer):
                 return self._on_done(key, answer, now)
@@ -140,7 +140,7 @@ class Attempt:
                 assert_never(event)
 
     def at_work(self, now: int) -> tuple[WorkProgress, ...]:
-        """What the engine has been given and has not answered."""
+        """Work that the engine has been given and has not answered."""
         return self._in_hand.progress(now)
 
     @property
@@ -359,7 +359,7 @@ class Attempt:
 
     @property
     def _has_snapshots(self) -> bool:
-        """Whether there can be anything to write for a snapshot, or to commit."""
+        """True if there can be anything to write for a snapshot, or to commit."""
         return self._chain.has_state or self._chain.has_sinks
 
     def _traits_of(self, chain: ChainOpened) -> ChainTraits:

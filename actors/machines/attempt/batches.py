@@ -1,4 +1,4 @@
-"""Who still needs which batch: the rules by which every data plane keeps and frees rows.
+"""Holders of batches: the rules by which every data plane keeps and frees rows.
 
 Every batch has holders. One that was put is held for its reader, the subpartition it is addressed to; a reader takes it
 over and lets go of it when its stage is done; state holds what it keeps; a snapshot that is being written holds what it
@@ -25,7 +25,7 @@ KEPT = "kept in its partition"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where a batch is read: a subpartition."""
+    """The place where a batch is read: a subpartition."""
 
     partition: ResultPartitionId
     subpartition: int
@@ -131,11 +131,11 @@ class BatchHolders(Generic[Content]):
         return self._release(list(self._entries), lambda entry: set(entry.holders))
 
     def contents(self) -> list[tuple[Address | None, Content]]:
-        """What is held, and where it is read."""
+        """The batches that are held, and the places where they are read."""
         return [(entry.address, entry.content) for entry in self._entries.values()]
 
     def holders(self) -> Mapping[BatchId, frozenset[str]]:
-        """What holds what, for messages and tests."""
+        """The holders of each batch, for messages and tests."""
         return {batch_id: frozenset(entry.holders) for batch_id, entry in self._entries.items()}
 
     def _entry(self, batch_id: BatchId) -> _Entry[Content]:

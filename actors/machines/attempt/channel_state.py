@@ -27,7 +27,7 @@ from flykka.messages.wire.ids import BatchId
 
 
 def parts_to_write(descriptor: TaskDeploymentDescriptor, command: WriteChannelState) -> tuple[InFlightPart, ...]:
-    """What is to be written, a folder for each gate, and behind these for each subpartition."""
+    """The parts to write, a folder for each gate, and behind these for each subpartition."""
     below = f"{descriptor.checkpoint_directory}/{descriptor.job_id}/in-flight"
     folder = f"{below}/{descriptor.attempt}-{command.checkpoint_id}"
     inputs = [InFlightPart(path=f"{folder}-in-{gate}", batches=batches) for gate, batches in _by_gate(command)]
@@ -41,7 +41,7 @@ def parts_to_write(descriptor: TaskDeploymentDescriptor, command: WriteChannelSt
 def channel_state(
     descriptor: TaskDeploymentDescriptor, command: WriteChannelState, folders: Sequence[ExclusiveStateHandle]
 ) -> OperatorSubtaskState:
-    """What was written as state of the chain's head; `folders` are those of `parts_to_write`, in its order."""
+    """The written parts as state of the chain's head; `folders` are those of `parts_to_write`, in its order."""
     gates, places = _by_gate(command), _by_subpartition(command)
     subpartitions = {output.output: output.subpartitions for output in descriptor.outputs}
     return OperatorSubtaskState(
@@ -104,7 +104,7 @@ def recovered_batch(read: InFlightRead, rows: int, size_bytes: int) -> BatchRef:
 
 
 def bridge_opened(reads: Iterable[InFlightRead], recovered: Iterable[BatchRef | None]) -> BridgeOpened:
-    """What the Task is told is in flight again; of what was for several subtasks there may be nothing for this one."""
+    """The batches in flight again, for the Task; of a part for several subtasks there may be nothing for this one."""
     made = [(read, batch) for read, batch in zip(reads, recovered, strict=True) if batch is not None]
     return BridgeOpened(
         recovered_inputs=tuple(

@@ -1,4 +1,4 @@
-"""What the machine of an attempt has done: work of the engine, and what the Task is told.
+"""Effects of an attempt's machine: work of the engine, and messages to the Task.
 
 Work of one lane is done in the order in which it was begun; the lanes do not wait for each other.
 """
@@ -17,7 +17,7 @@ from flykka.messages.wire.message import Message
 
 
 class Lane(StrEnum):
-    """Where work is done: stages, snapshots and commits, what must not wait for anything, and the end."""
+    """Lanes of work: stages, snapshots and commits, work that must not wait, and the end."""
 
     STAGES = "stages"
     BACKGROUND = "background"
@@ -148,11 +148,11 @@ Work = (
 """Work that the engine answers."""
 
 Survivable = WriteSnapshot | WriteInFlight | HoldBatches
-"""Where this fails only its checkpoint does, unless the engine says that the attempt cannot go on."""
+"""Work whose failure fails only its checkpoint, unless the engine says that the attempt cannot go on."""
 
 
 def lane_of(work: Work) -> Lane:
-    """Where a piece of work is done."""
+    """The lane of a piece of work."""
     match work:
         case HoldBatches():
             return Lane.AT_ONCE
@@ -165,7 +165,7 @@ def lane_of(work: Work) -> Lane:
 
 
 def key_of(work: Work) -> str:
-    """What an answer to this piece of work is told by: the same in every run, in whatever order work is begun."""
+    """The key by which an answer finds its piece of work: the same in every run, in any order of work."""
     kind = type(work).__name__
     match work:
         case Open() | CloseChain():

@@ -1,4 +1,4 @@
-"""Where the batches of an attempt go: how they are called, which subpartitions get them, and what holds them first."""
+"""Routes of an attempt's batches: their ids, the subpartitions that get them, and their first holders."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ class OutputRoutes:
         return self._selectors[output.output].select_channels()
 
     def batch_id(self, stage: int, output: ResultPartitionDescriptor, subpartition: int) -> BatchId:
-        """How the batch is called that a stage makes for a subpartition."""
+        """The id of the batch that a stage makes for a subpartition."""
         return BatchId(f"{self._attempt}/{stage}/{output.output}.{subpartition}")
 
 
 def is_split(output: ResultPartitionDescriptor) -> bool:
-    """Whether the rows of each batch are split among the subpartitions, by key group."""
+    """True if the rows of each batch are split among the subpartitions, by key group."""
     return output.ship_strategy is ShipStrategy.HASH and output.subpartitions > 1
 
 
 def first_holder(output: ResultPartitionDescriptor) -> str:
-    """What holds a batch of this output before it is read."""
+    """The holder of a batch of this output before it is read."""
     return KEPT if output.partition_type is ResultPartitionType.BLOCKING else IN_TRANSIT
 
 
 def address(output: ResultPartitionDescriptor, subpartition: int) -> Address:
-    """Where a batch of this output is read."""
+    """The place where a batch of this output is read."""
     return Address(partition=output.partition_id, subpartition=subpartition)
 
 
 def input_addresses(descriptor: TaskDeploymentDescriptor) -> frozenset[Address]:
-    """What an attempt reads."""
+    """The places that an attempt reads."""
     return frozenset(
         Address(partition=channel.partition_id, subpartition=channel.subpartition)
         for gate in descriptor.inputs

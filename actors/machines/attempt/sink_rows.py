@@ -34,7 +34,7 @@ class SinkRowCounter:
             self._pending[checkpoint_id] = self._pending.get(checkpoint_id, 0) + rows
 
     def at_barrier(self, checkpoint_id: int) -> None:
-        """What was staged before is published when this checkpoint, or a later one, is complete."""
+        """Note a barrier: rows staged before are published when this checkpoint, or a later one, is complete."""
         if self._since_barrier:
             self._pending[checkpoint_id] = self._since_barrier
             self._since_barrier = 0
@@ -45,7 +45,7 @@ class SinkRowCounter:
             self._published += self._pending.pop(pending)
 
     def news(self) -> SinkRows | None:
-        """What has not been told yet, which is taken for told with this; None where there is nothing."""
+        """Counts that have not been told yet, and count as told with this call; None where there are none."""
         if not self._written and not self._published:
             return None
         told = SinkRows(written=self._written, published=self._published)

@@ -27,11 +27,11 @@ class Snapshot:
     rows_out: int = 0
 
     def prepare(self) -> Work:
-        """What is done whatever becomes of the checkpoint."""
+        """The work of a snapshot that is done even if the checkpoint is aborted."""
         return PrepareCommit(checkpoint_id=self.command.checkpoint_id, staged=self.staged)
 
     def written(self, written: SnapshotWritten, sink_rows: SinkRows | None, now: int) -> StateSnapshotted:
-        """What is told of a snapshot that is durable."""
+        """The report of a snapshot that is durable."""
         return StateSnapshotted(
             checkpoint_id=self.command.checkpoint_id,
             state=TaskStateSnapshot(operators=written.operators),
@@ -45,7 +45,7 @@ class Snapshot:
 
 
 class Snapshots:
-    """What was staged since the last barrier, how many rows that were, and which checkpoints were aborted."""
+    """The snapshots of an attempt: output staged since the last barrier, its rows, and the aborted checkpoints."""
 
     def __init__(self) -> None:
         self.sink_rows = SinkRowCounter()
@@ -77,7 +77,7 @@ class Snapshots:
         self._aborted.add(checkpoint_id)
 
     def on_prepared(self, snapshot: Snapshot, prepared: CommitPrepared, *, has_state: bool) -> Work | None:
-        """What is to be done next: the state is written, or let go where the checkpoint was aborted."""
+        """The next work: write the state, or release it where the checkpoint was aborted."""
         command = snapshot.command
         snapshot.rows_out = prepared.rows_out
         self.sink_rows.stage_for(command.checkpoint_id, prepared.rows_staged)
@@ -91,7 +91,7 @@ class Snapshots:
 
 
 def nothing_written(checkpoint_id: int) -> StateSnapshotted:
-    """What is told of the snapshot of a chain without state and sinks."""
+    """The report of the snapshot of a chain without state and sinks."""
     return StateSnapshotted(
         checkpoint_id=checkpoint_id,
         state=TaskStateSnapshot(),

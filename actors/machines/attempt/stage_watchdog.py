@@ -28,7 +28,7 @@ class _Seen:
 
 
 class StageWatchdog:
-    """What the pieces of work of one attempt have come to."""
+    """Watches the progress of the work of one attempt."""
 
     def __init__(self, timeout_ms: int | None) -> None:
         """Nothing is failed where `timeout_ms` is None: then it only remembers."""
@@ -37,7 +37,7 @@ class StageWatchdog:
 
     @property
     def look_interval_ms(self) -> int | None:
-        """How often to look; None where nobody is to be failed."""
+        """Milliseconds between two looks; None where no attempt is to be failed."""
         if self._timeout_ms is None:
             return None
         return min(max(self._timeout_ms // _LOOKS_PER_TIMEOUT, _LOOK_AT_LEAST_MS), _LOOK_AT_MOST_MS)

@@ -72,11 +72,11 @@ class Stage:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it is left."""
+        """True if no work of it is left."""
         return not self.at_work and not self.to_do
 
     def may_go_on(self, *, is_first: bool) -> bool:
-        """Whether the next of its work may begin: beside others only rows are moved."""
+        """True if the next of its work may begin: beside other stages only rows are moved."""
         return not self.at_work and bool(self.to_do) and (is_first or isinstance(self.to_do[0], Read | Process))
 
 

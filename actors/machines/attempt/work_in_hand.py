@@ -12,7 +12,7 @@ from flykka.messages.tasks.bridge import WorkProgress
 from flykka.messages.tasks.stage import CommitCheckpoint, WriteChannelState
 
 Job = Snapshot | WriteChannelState | CommitCheckpoint
-"""What is done in the background, one after the other."""
+"""Work done in the background, one piece after the other."""
 Subject = Stage | Job | Open | CloseChain | HoldBatches
 
 
@@ -28,7 +28,7 @@ class AtWork:
 
 
 class WorkInHand:
-    """What is at work. `chain_name` is how the user calls the chain, for messages."""
+    """The work that has begun. `chain_name` is the user's name of the chain, for messages."""
 
     def __init__(self, chain_name: str) -> None:
         self.chain_name = chain_name
@@ -40,12 +40,12 @@ class WorkInHand:
 
     @property
     def jobs(self) -> list[Job]:
-        """What of the background is at work."""
+        """The background work that has begun."""
         return [each.subject for each in self._at_work.values() if isinstance(each.subject, Job)]
 
     @property
     def works(self) -> dict[str, Work]:
-        """What is at work, by key."""
+        """The work that has begun, by key."""
         return {key: each.work for key, each in self._at_work.items()}
 
     def begin(self, work: Work, subject: Subject, now: int) -> Begin:
@@ -64,7 +64,7 @@ class WorkInHand:
         self._at_work.clear()
 
     def progress(self, now: int) -> tuple[WorkProgress, ...]:
-        """What is at work, and for how long."""
+        """The work that has begun, and for how long."""
         return tuple(
             WorkProgress(piece=each.number, what=each.what, age_ms=now - each.begun_ms)
             for each in self._at_work.values()

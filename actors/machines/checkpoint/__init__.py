@@ -1,1 +1,1 @@
-"""How a checkpoint comes to be complete: the coordinator, pending and completed checkpoints, what is retained."""
+"""The machine of checkpoints: the coordinator, pending and completed checkpoints, retention."""

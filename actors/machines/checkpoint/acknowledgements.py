@@ -1,4 +1,4 @@
-"""What the tasks answer: each acknowledgement counts once, what nobody waits for is discarded.
+"""Acknowledgements of tasks: each counts once, and state that no checkpoint waits for is discarded.
 
 Mirrors receiveAcknowledgeMessage and receiveDeclineMessage of Flink's CheckpointCoordinator.
 """
@@ -58,7 +58,7 @@ class Acknowledgements:
         yield from self._completion.abort(pending, failure, now, by_task=True)
 
     def finish(self, pending: PendingCheckpoint, now: int) -> Effects:
-        """Where nobody is awaited any more, the metadata is written."""
+        """Write the metadata where no acknowledgement is missing."""
         if pending.is_fully_acknowledged:
             yield from self._state.stored.write(
                 pending.finalize(now),

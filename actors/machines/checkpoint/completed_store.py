@@ -50,7 +50,7 @@ class CompletedCheckpointStore:
         return subsumed
 
     def is_discarded_when_subsumed(self, checkpoint: CompletedCheckpoint) -> bool:
-        """Whether one that is subsumed is deleted."""
+        """True if the checkpoint is deleted when it is subsumed."""
         return self._properties_of(checkpoint).discard_subsumed
 
     def shutdown(self, status: JobStatus) -> list[CompletedCheckpoint]:
@@ -71,5 +71,5 @@ class CompletedCheckpointStore:
 
 
 def is_savepoint(checkpoint: CompletedCheckpoint) -> bool:
-    """Whether it is the user's: it is never discarded."""
+    """True if it is the user's: it is never discarded."""
     return checkpoint.snapshot_type is SnapshotType.SAVEPOINT

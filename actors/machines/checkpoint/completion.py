@@ -1,7 +1,7 @@
-"""How a pending checkpoint ends: it completes, subsumes those before it, or is given up.
+"""Ends of pending checkpoints: completed, with those before subsumed, or given up.
 
 Mirrors completePendingCheckpoint and abortPendingCheckpoint of Flink's CheckpointCoordinator. Whatever the end is, it
-is told to the tasks, to whoever asked for the checkpoint, and to those who listen, once.
+is told to the tasks, to the requester of the checkpoint, and to listeners, once.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class CheckpointCompletion:
     ) -> Effects:
         """It is given up, because a task said so (`by_task`) or for a reason of the coordinator's own.
 
-        One that is on its way into the store is not: whether it gets there is decided in the store alone, and whoever
-        takes the job over goes by that.
+        One that is on its way into the store is not: whether it gets there is decided in the store alone, and the next
+        coordinator goes by that.
         """
         if self._state.stored.is_being_added(pending.checkpoint_id):
             yield Ignore(reason=f"checkpoint {pending.checkpoint_id} is being added to the store")
@@ -123,7 +123,7 @@ class CheckpointCompletion:
         yield from self._state.stored.dispose(checkpoints=folder, state=pending.exclusive_state())
 
     def _is_tried_again(self, pending: PendingCheckpoint) -> bool:
-        """Whether it was to stop attempts that are over: the stop waits for those that follow, and is answered then."""
+        """True if it was to stop attempts that are over: the stop waits for their successors, and is answered then."""
         final = self._trigger.final
         is_wanted = final.stop is not None and final.stop.request_id == pending.request_id
         return is_wanted and final.begun != pending.checkpoint_id
@@ -132,7 +132,7 @@ class CheckpointCompletion:
         properties = pending.properties
         is_aborted_stop = self._trigger.final.begun == pending.checkpoint_id
         if is_aborted_stop and self._trigger.final.stop is not None:
-            # It is told to whoever stops the job. Sources that were drained will read nothing any more.
+            # The requester of the stop is told. Sources that were drained will read nothing any more.
             return properties.options.drain and pending.has_reached_tasks
         if properties.is_savepoint and not by_task:
             # Nobody is helped by a failover where a savepoint could not be written.

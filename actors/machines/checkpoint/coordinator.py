@@ -94,7 +94,7 @@ class CheckpointCoordinatorMachine:
 
     @property
     def stats(self) -> CheckpointStatsTracker:
-        """What happened to the checkpoints so far."""
+        """The statistics of the checkpoints so far."""
         return self._state.stats
 
     @property
@@ -103,12 +103,12 @@ class CheckpointCoordinatorMachine:
         return self._state.stored.store
 
     def registrations(self, state_id: str) -> int:
-        """How many retained checkpoints refer to this shared state."""
+        """The number of retained checkpoints that refer to this shared state."""
         return self._state.stored.registry.references(state_id)
 
     @property
     def is_scheduler_armed(self) -> bool:
-        """Whether a next periodic trigger is scheduled."""
+        """True if a next periodic trigger is scheduled."""
         return self._trigger.periodic.is_armed
 
     def check(self) -> None:
@@ -125,7 +125,7 @@ class CheckpointCoordinatorMachine:
         final.check()
 
     def handle(self, event: CoordinatorEvent, now: int) -> list[CoordinatorEffect]:
-        """What follows from `event` at `now`. Nothing any more, but for its end, for one that is fenced."""
+        """Handle `event` at `now`. A fenced coordinator only ends."""
         if self._is_fenced and not isinstance(event, events.Shutdown):
             return [Ignore(reason="somebody else coordinates the job")]
         return [*self._handle(event, now), *self._settle()]

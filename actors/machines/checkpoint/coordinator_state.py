@@ -1,4 +1,4 @@
-"""What the parts of a coordinator share: the job, its attempts, and its checkpoints."""
+"""The state that the parts of a coordinator share: the job, its attempts, and its checkpoints."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class CoordinatorState:
         self.stats = CheckpointStatsTracker()
 
     def retains(self, properties: CheckpointProperties) -> bool:
-        """Whether a checkpoint is the job's, which it goes back to, and not a savepoint that it goes on without."""
+        """True if the job goes back to such a checkpoint: not to a savepoint that it goes on without."""
         return not properties.is_savepoint or properties.is_final
 
     @property
     def load(self) -> CheckpointLoad:
-        """What is under way beside a request that is just being triggered."""
+        """The load beside a request that is just being triggered."""
         return CheckpointLoad(pending=len(self.pendings), cleaning=self.stored.disposals)

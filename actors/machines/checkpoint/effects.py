@@ -1,4 +1,4 @@
-"""What the CheckpointCoordinator asks its shell to do."""
+"""Effects that the CheckpointCoordinator asks its shell to perform."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class TriggerTask:
 class WriteMetadata:
     """Make the checkpoint durable and come back with `MetadataWritten` or `MetadataWriteFailed`.
 
-    One that `is_retained` is added to the store with that: whoever takes the job over begins with it.
+    One that `is_retained` is added to the store with that: the next coordinator begins with it.
     """
 
     checkpoint: CompletedCheckpoint
@@ -134,7 +134,7 @@ class FailJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointFailure:
-    """Why a checkpoint was given up, and what was behind that where it is known."""
+    """The reason for giving a checkpoint up, and its cause where it is known."""
 
     reason: CheckpointDeclineReason
     cause: SerializedThrowable | None = None
@@ -142,7 +142,7 @@ class CheckpointFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportStopFailed:
-    """Tell whoever stops the job that its last checkpoint was given up, and that the job goes on.
+    """Tell the requester of a stop that its checkpoint was given up, and that the job goes on.
 
     Without a `checkpoint_id` it had not begun.
     """
@@ -154,7 +154,7 @@ class ReportStopFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportSavepointCompleted:
-    """Tell whoever asked for the savepoint where it is."""
+    """Tell the requester of the savepoint where it is."""
 
     request_id: str
     checkpoint_id: int
@@ -163,7 +163,7 @@ class ReportSavepointCompleted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportSavepointFailed:
-    """Tell whoever asked for the savepoint that there will be none."""
+    """Tell the requester of the savepoint that there will be none."""
 
     request_id: str
     failure: CheckpointFailure
@@ -188,7 +188,7 @@ class ReportAborted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerDeclined:
-    """A request was declined: the answer to whoever asked, with the cause where something has gone wrong."""
+    """A request was declined: the answer to its requester, with the cause where something has gone wrong."""
 
     reason: CheckpointDeclineReason
     cause: SerializedThrowable | None = None

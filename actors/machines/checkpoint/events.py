@@ -1,4 +1,4 @@
-"""What can happen to the CheckpointCoordinator, beside the messages of the checkpoint conversation themselves."""
+"""Events of the CheckpointCoordinator, beside the messages of the checkpoint conversation themselves."""
 
 from __future__ import annotations
 

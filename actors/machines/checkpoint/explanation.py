@@ -1,4 +1,4 @@
-"""What a coordinator tells of its checkpoints when it is asked why a job does not go on."""
+"""Explains the checkpoints of a coordinator when it is asked why a job does not go on."""
 
 from __future__ import annotations
 

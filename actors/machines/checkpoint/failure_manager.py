@@ -1,7 +1,7 @@
-"""When failed checkpoints fail the job.
+"""Decides when failed checkpoints fail the job.
 
 Mirrors Flink's CheckpointFailureManager: what the cluster or the coordinator itself gave up is not counted, one
-checkpoint counts once, a success begins anew, and the job fails when more fail in a row than are tolerable.
+checkpoint counts once, a success resets the count, and the job fails when more fail in a row than are tolerable.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class CheckpointFailureManager:
         self._last_succeeded: int | None = None
 
     def fail(self, checkpoint_id: int, reason: CheckpointDeclineReason) -> bool:
-        """Take note of a failure; whether it is one too many. Counting then begins anew.
+        """Take note of a failure; whether it is one too many. The count is then reset.
 
         One that fails after a newer one has succeeded says nothing about how things are now.
         """

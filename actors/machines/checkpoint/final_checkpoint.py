@@ -1,6 +1,6 @@
 """The checkpoint with which a job ends: how far it is, and who wants it.
 
-The end of the input wants it, and whoever stops the job (Flink's stop-with-savepoint). For the first it is tried again
+The end of the input wants it, and the stop of a job (Flink's stop-with-savepoint). For the first it is tried again
 until it succeeds, for without it the job never ends; a stop that fails is over, and the job goes on.
 
 Flink fails the job where a task declines that savepoint: its tasks wait behind the barrier for the savepoint to
@@ -17,7 +17,7 @@ from flykka.actors.machines.checkpoint.properties import CheckpointProperties, f
 
 
 class FinalPhase(Enum):
-    """How far the final checkpoint is."""
+    """The phase of the final checkpoint."""
 
     NOT_REQUESTED = auto()
     WANTED = auto()
@@ -29,7 +29,7 @@ class FinalPhase(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """How a job is to be stopped: with a savepoint at `target_location` or with a checkpoint, drained or not."""
+    """A stop of a job: with a savepoint at `target_location` or with a checkpoint, drained or not."""
 
     target_location: str | None = None
     drain: bool = False
@@ -47,12 +47,12 @@ class FinalCheckpoint:
 
     @property
     def stop(self) -> Stop | None:
-        """Whoever stops the job with it."""
+        """The stop that wants it."""
         return self._stop
 
     @property
     def is_wanted(self) -> bool:
-        """Whether anybody wants it."""
+        """True if it is wanted."""
         return self._at_end_of_data or self._stop is not None
 
     @property
@@ -62,21 +62,21 @@ class FinalCheckpoint:
 
     @property
     def keeps_checkpoint(self) -> bool:
-        """Whether a stop has got a checkpoint that is to be kept. A savepoint is kept by itself."""
+        """True if a stop has got a checkpoint that is to be kept. A savepoint is kept by itself."""
         return self.phase is FinalPhase.COMPLETED and self._stop is not None and self._stop.target_location is None
 
     @property
     def is_next(self) -> bool:
-        """Whether it has begun, or begins as soon as it can."""
+        """True if it has begun, or begins as soon as it can."""
         return self.phase in (FinalPhase.WANTED, FinalPhase.REQUESTED, FinalPhase.PENDING)
 
     @property
     def is_to_be_retried(self) -> bool:
-        """Whether it has failed and is wanted all the same."""
+        """True if it has failed and is wanted all the same."""
         return self.phase is FinalPhase.WAITING_TO_RETRY
 
     def properties(self) -> CheckpointProperties:
-        """What it is to be, for those who want it now."""
+        """Its properties, for those who want it now."""
         if self._stop is not None and self._stop.target_location is not None:
             return for_sync_savepoint(self._stop.target_location, drain=self._stop.drain)
         return for_final_checkpoint(drain=self._stop is not None and self._stop.drain)
@@ -101,7 +101,7 @@ class FinalCheckpoint:
         self.phase = FinalPhase.COMPLETED
 
     def decline(self) -> None:
-        """It was not its turn: it is still wanted, by whoever has not given up meanwhile."""
+        """It was not its turn: it is still wanted, by requesters that have not given up meanwhile."""
         if self.phase is FinalPhase.REQUESTED:
             self.phase = FinalPhase.WANTED if self.is_wanted else FinalPhase.NOT_REQUESTED
 

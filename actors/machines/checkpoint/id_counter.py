@@ -1,6 +1,6 @@
-"""Where checkpoint ids come from: a counter in the store, of which some are drawn ahead of their use.
+"""Checkpoint ids: a counter in the store, of which some are drawn ahead of their use.
 
-A job whose coordinator is made anew goes on behind those that were drawn (Flink's ZooKeeperCheckpointIDCounter, which
+A job with a new coordinator goes on behind those that were drawn (Flink's ZooKeeperCheckpointIDCounter, which
 draws one at a time).
 """
 
@@ -11,7 +11,7 @@ from collections import deque
 from flykka.messages.control.checkpoint_coordination import CheckpointIds
 
 DRAWN_AT_ONCE = 8
-"""How many ids are drawn together: so many are skipped at most when somebody else goes on."""
+"""The number of ids drawn together: so many are skipped at most by the next coordinator."""
 
 
 class DrawnCheckpointIds:
@@ -23,12 +23,12 @@ class DrawnCheckpointIds:
 
     @property
     def next_drawn(self) -> int:
-        """Those that are drawn next are none below this one."""
+        """The least id that may be drawn next."""
         return self._last + 1
 
     @property
     def are_few(self) -> bool:
-        """Whether more had better be drawn with the next call to the store."""
+        """True if more should be drawn with the next call to the store."""
         return len(self._ids) <= DRAWN_AT_ONCE // 2
 
     def add(self, drawn: CheckpointIds) -> None:

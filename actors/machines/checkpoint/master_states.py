@@ -1,4 +1,4 @@
-"""What the master hooks get back when a job starts from a checkpoint. Mirrors Flink's MasterHooks.
+"""States that master hooks get back when a job starts from a checkpoint. Mirrors Flink's MasterHooks.
 
 The hooks run outside: before they have, nobody learns what the job starts from.
 """
@@ -39,7 +39,7 @@ class MasterHookRestores:
             return
         self._waiting[answer.version] = answer
         by_name = {state.identifier: state for state in states}
-        # Whoever has state comes first, in the order of the checkpoint; the others get nothing.
+        # Hooks with state come first, in the order of the checkpoint; the others get nothing.
         known = [name for name in by_name if name in self.identifiers]
         names = (*known, *(name for name in self.identifiers if name not in by_name))
         yield RestoreMasterHooks(

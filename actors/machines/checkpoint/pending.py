@@ -15,7 +15,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId, JobId
 
 
 class TaskAcknowledgeResult(Enum):
-    """What an acknowledgement means: it is awaited, came already, is for another checkpoint, or comes too late."""
+    """The result of an acknowledgement: awaited, a duplicate, for another checkpoint, or too late."""
 
     SUCCESS = auto()
     DUPLICATE = auto()
@@ -24,7 +24,7 @@ class TaskAcknowledgeResult(Enum):
 
 
 class PendingPhase(Enum):
-    """What a pending checkpoint waits for, in this order."""
+    """The phases of a pending checkpoint, in this order."""
 
     COORDINATORS = auto()
     MASTER_HOOKS = auto()
@@ -34,7 +34,7 @@ class PendingPhase(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatedJob:
-    """What its checkpoints tell of a job: whoever reads one, another program perhaps, knows the job from it alone."""
+    """The description of a job in its checkpoints: another program may know the job from it alone."""
 
     job_id: JobId
     name: str = ""
@@ -42,7 +42,7 @@ class CoordinatedJob:
 
 
 class PendingCheckpoint:
-    """Who has acknowledged, and with what.
+    """A pending checkpoint: the tasks that have acknowledged, and their states.
 
     `built_on` is the latest checkpoint that was complete when this one began, 0 where none was: its tasks may refer to
     what that one holds.
@@ -84,12 +84,12 @@ class PendingCheckpoint:
 
     @property
     def has_reached_tasks(self) -> bool:
-        """Whether tasks may have heard of it."""
+        """True if tasks may have heard of it."""
         return self.phase in (PendingPhase.TASKS, PendingPhase.METADATA)
 
     @property
     def is_fully_acknowledged(self) -> bool:
-        """Whether nothing is missing but the metadata."""
+        """True if nothing is missing but the metadata."""
         return self.phase is PendingPhase.TASKS and not self._awaited
 
     def set_coordinators(self, states: tuple[OperatorCoordinatorState, ...]) -> None:
@@ -105,7 +105,7 @@ class PendingCheckpoint:
         self.phase = PendingPhase.TASKS
 
     def expects(self, attempt: ExecutionAttemptId) -> TaskAcknowledgeResult:
-        """What an acknowledgement of this attempt would mean."""
+        """The result that an acknowledgement of this attempt would have."""
         if attempt in self._awaited:
             return TaskAcknowledgeResult.SUCCESS
         return TaskAcknowledgeResult.DUPLICATE if attempt in self._states else TaskAcknowledgeResult.UNKNOWN
@@ -135,7 +135,7 @@ class PendingCheckpoint:
         )
 
     def exclusive_state(self) -> tuple[ExclusiveStateHandle, ...]:
-        """What goes when the checkpoint is given up."""
+        """The state that is deleted when the checkpoint is given up."""
         return tuple(handle for entry in self._states.values() for handle in exclusive_state(entry.state))
 
     def check(self) -> None:

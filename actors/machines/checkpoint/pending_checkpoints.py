@@ -14,12 +14,12 @@ from flykka.messages.state.handles import ExclusiveStateHandle
 from flykka.messages.wire.ids import ExecutionAttemptId
 
 RECENT_CHECKPOINTS = 16
-"""How many checkpoints that are over are remembered."""
+"""The number of ended checkpoints that are remembered."""
 
 
 @dataclass(slots=True)
 class _Recent:
-    """Who acknowledged it while it was pending, and which state came later and was discarded."""
+    """An ended checkpoint: its acknowledgements, and late state that was discarded."""
 
     acknowledged: frozenset[ExecutionAttemptId]
     discarded: set[str] = field(default_factory=set)
@@ -37,14 +37,14 @@ class PendingCheckpoints:
         return len(self._pending)
 
     def __iter__(self) -> Iterator[PendingCheckpoint]:
-        """Those that are pending now, whatever becomes of them meanwhile."""
+        """Iterate over those that are pending now, even if some end meanwhile."""
         return iter(tuple(self._pending.values()))
 
     def needed_from(self, completed_id: int) -> int:
         """Since which checkpoint state is needed when this one is complete: for those that stay pending, too.
 
         One that began before may refer to what the latest one held then, and this one does not: state that was being
-        written anew when the word came that it was complete already.
+        written again when the word came that it was complete already.
         """
         staying = (
             each.built_on
@@ -56,7 +56,7 @@ class PendingCheckpoints:
         return min((completed_id, *staying))
 
     def get(self, checkpoint_id: int) -> PendingCheckpoint | None:
-        """One that is pending."""
+        """The pending checkpoint of this id."""
         return self._pending.get(checkpoint_id)
 
     def use_id(self, checkpoint_id: int) -> None:
@@ -85,7 +85,7 @@ class PendingCheckpoints:
         self._pending.clear()
 
     def expects(self, checkpoint_id: int, attempt: ExecutionAttemptId) -> TaskAcknowledgeResult:
-        """What an acknowledgement would mean."""
+        """The result that an acknowledgement would have."""
         pending = self._pending.get(checkpoint_id)
         if pending is not None:
             return pending.expects(attempt)
@@ -96,7 +96,7 @@ class PendingCheckpoints:
         return TaskAcknowledgeResult.DUPLICATE if is_known else TaskAcknowledgeResult.DISCARDED
 
     def discard(self, checkpoint_id: int, handles: Iterable[ExclusiveStateHandle]) -> tuple[ExclusiveStateHandle, ...]:
-        """What of this state has not been discarded before: it may come in parts, and each part twice."""
+        """The part of this state that has not been discarded before: it may come in parts, and each part twice."""
         recent = self._recent.get(checkpoint_id)
         if recent is None:
             return tuple(handles)

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from flykka.actors.machines.checkpoint.effects import CancelTimer, StartTimer, TimerKind
 
 FIRST_DELAY_MS = 1_000
-"""How long the first checkpoint waits at least: the first batches are under way by then. Never past the interval."""
+"""The least delay of the first checkpoint: the first batches are under way by then. Never past the interval."""
 
 
 class PeriodicTrigger:
-    """Whether the scheduler is on, and when it is due."""
+    """The scheduler of periodic checkpoints: on or off, and when it is due."""
 
     def __init__(self, interval_ms: int | None, min_pause_ms: int = 0) -> None:
         if interval_ms is not None and interval_ms < 1:
@@ -32,7 +32,7 @@ class PeriodicTrigger:
 
     @property
     def is_armed(self) -> bool:
-        """Whether a next trigger is scheduled."""
+        """True if a next trigger is scheduled."""
         return self._due is not None
 
     def start(self, now: int) -> Iterator[StartTimer]:

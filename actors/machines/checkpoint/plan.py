@@ -1,4 +1,4 @@
-"""Which tasks a checkpoint triggers, waits for and commits to.
+"""Plans checkpoints: the tasks that one triggers, waits for and commits to.
 
 Mirrors Flink's DefaultCheckpointPlanCalculator: a task that has FINISHED counts as acknowledged, every other one has
 to be RUNNING. States come one by one, and whether a checkpoint can begin is known without looking at all tasks.
@@ -51,7 +51,7 @@ class CheckpointPlanCalculator:
 
     @property
     def can_trigger(self) -> bool:
-        """Whether there are tasks, each one runs or has finished, and at least one runs."""
+        """True if there are tasks, each one runs or has finished, and at least one runs."""
         return not self._not_ready and self._finished < len(self._tasks)
 
     def task(self, attempt: ExecutionAttemptId) -> PlannedTask | None:
@@ -74,7 +74,7 @@ class CheckpointPlanCalculator:
         self._enter(replace(former, state=state))
 
     def alive(self, attempts: Iterable[ExecutionAttemptId]) -> tuple[ExecutionAttemptId, ...]:
-        """Those that still run: the others are over or belong to a former life of the job."""
+        """The tasks that still run: the others are over or belong to former attempts of the job."""
         return tuple(
             attempt
             for attempt in attempts

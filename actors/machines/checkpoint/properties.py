@@ -1,4 +1,4 @@
-"""What kind of checkpoint a request asks for, and what becomes of a completed one.
+"""Properties of checkpoints: their kind, and when a completed one is discarded.
 
 Mirrors Flink's CheckpointProperties and CheckpointRetentionPolicy.
 """
@@ -25,7 +25,7 @@ DISCARDED_WHEN: dict[ExternalizedCheckpointRetention, frozenset[JobStatus]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointProperties:
-    """What is to be taken, and when it is deleted once it is complete.
+    """The kind of a checkpoint, and when it is deleted once it is complete.
 
     A `forced` one ignores the limit of concurrent checkpoints and the pause between them.
     """
@@ -37,17 +37,17 @@ class CheckpointProperties:
 
     @property
     def is_savepoint(self) -> bool:
-        """Whether it belongs to the user, and nobody else deletes it."""
+        """True if it belongs to the user, and is never deleted here."""
         return self.options.snapshot_type is SnapshotType.SAVEPOINT
 
     @property
     def is_final(self) -> bool:
-        """Whether the job ends with it (Flink's synchronous savepoint, and the last checkpoint of a finished input)."""
+        """True if the job ends with it (Flink's synchronous savepoint, and the last checkpoint of a finished input)."""
         return self.options.is_final
 
     @property
     def can_be_subsumed(self) -> bool:
-        """Whether a newer checkpoint that completes makes it superfluous while it is pending."""
+        """True if a newer checkpoint that completes makes it superfluous while it is pending."""
         return not self.forced and not self.is_savepoint
 
 
@@ -61,7 +61,7 @@ def for_checkpoint(
 
 
 def for_savepoint(target_location: str | None = None, *, forced: bool = True) -> CheckpointProperties:
-    """A savepoint, taken while the job goes on. Whoever asked for it deletes it."""
+    """A savepoint, taken while the job goes on. Its requester deletes it."""
     options = CheckpointOptions(snapshot_type=SnapshotType.SAVEPOINT, target_location=target_location)
     return _kept(options, forced=forced)
 

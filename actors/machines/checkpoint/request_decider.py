@@ -1,4 +1,4 @@
-"""Which requested checkpoint may begin now, which one waits for its turn, and which one is dropped.
+"""Decides which requested checkpoint begins now, which one waits, and which one is dropped.
 
 Mirrors Flink's CheckpointRequestDecider (since 1.11). Nothing is triggered here, and no clock is read.
 """
@@ -17,7 +17,7 @@ MAX_QUEUED_REQUESTS = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointTriggerRequest:
-    """Somebody wants a checkpoint: the clockwork (`is_periodic`), or whoever waits for the answer to `request_id`.
+    """A request for a checkpoint, by the scheduler (`is_periodic`) or by the client that waits for `request_id`.
 
     `number` grows with every request and tells those of one millisecond apart.
     """
@@ -43,7 +43,7 @@ class CheckpointTriggerRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointLoad:
-    """What is under way: begun and not complete, being deleted, and whether one is just on its way to the tasks."""
+    """Checkpoints under way: pending, being deleted, and whether one is just on its way to the tasks."""
 
     pending: int
     cleaning: int = 0
@@ -52,7 +52,7 @@ class CheckpointLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestDecision:
-    """What follows: the request that begins, those that are dropped and why, and when the clockwork asks again."""
+    """The decision: the request that begins, those that are dropped and why, and when the scheduler asks again."""
 
     chosen: CheckpointTriggerRequest | None = None
     dropped: tuple[tuple[CheckpointTriggerRequest, CheckpointDeclineReason], ...] = ()
@@ -71,14 +71,14 @@ class MinimumPause:
         self._last_completion_ms = now
 
     def remaining_ms(self, now: int) -> int:
-        """How long it still lasts."""
+        """The milliseconds that it still lasts."""
         if self._last_completion_ms is None:
             return 0
         return max(0, self._last_completion_ms + self._min_pause_ms - now)
 
 
 class CheckpointRequestDecider:
-    """A queue by precedence. It is bounded: whoever is last in it makes room, unless only users' requests are there."""
+    """A queue by precedence. It is bounded: the last request makes room, unless only users' requests are there."""
 
     def __init__(self, *, max_concurrent: int, min_pause_ms: int, max_queued: int = MAX_QUEUED_REQUESTS) -> None:
         if max_concurrent < 1:
@@ -92,7 +92,7 @@ class CheckpointRequestDecider:
 
     @property
     def queued(self) -> Sequence[CheckpointTriggerRequest]:
-        """Who waits, the next one first."""
+        """The waiting requests, the next one first."""
         return tuple(self._queued)
 
     def offer(self, request: CheckpointTriggerRequest, load: CheckpointLoad, now: int) -> RequestDecision:
@@ -109,7 +109,7 @@ class CheckpointRequestDecider:
         )
 
     def poll(self, load: CheckpointLoad, now: int) -> RequestDecision:
-        """Who is next, if anybody may begin now."""
+        """The next request, if any may begin now."""
         if load.is_triggering or not self._queued or load.cleaning > self._max_concurrent:
             return RequestDecision()
         first = self._queued[0]

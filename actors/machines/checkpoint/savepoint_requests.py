@@ -1,7 +1,7 @@
-"""Who waits for a savepoint of a job, and for its stop: what is asked of the coordinator, and what is answered.
+"""Requests for savepoints of a job, and for its stop: asked of the coordinator, and answered.
 
 A savepoint, and the last one of a job that is stopped with it, goes through the same steps: a folder is made, the
-coordinator is asked, and says what came of it. Whoever asked is answered once, whatever becomes of the job meanwhile,
+coordinator is asked, and says what came of it. Each requester is answered once, whatever becomes of the job meanwhile,
 and of a savepoint that failed nothing is left (Flink's StopWithSavepointTerminationHandler). From the moment it is
 asked only the coordinator knows whether there is a savepoint: it may complete while the job fails, and then it is what
 the job restarts from. So a folder is deleted, and a stop is refused, on the coordinator's word.
@@ -92,7 +92,7 @@ class TakeLastCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerSavepoint:
-    """Tell whoever wanted it where the savepoint is."""
+    """Tell the requester where the savepoint is."""
 
     request_id: str
     path: str
@@ -100,7 +100,7 @@ class AnswerSavepoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefuseSavepoint:
-    """Tell whoever wanted it that there is no savepoint."""
+    """Tell the requester that there is no savepoint."""
 
     request_id: str
     cause: SerializedThrowable
@@ -158,7 +158,7 @@ class SavepointRequests:
         return frozenset(self._savepoints | ({self._stop.request_id} if self._stop else set()))
 
     def handle(self, event: SavepointEvent) -> list[SavepointEffect]:
-        """What follows."""
+        """Handle the event."""
         match event:
             case SavepointWanted():
                 return self._on_savepoint_wanted(event)
@@ -216,7 +216,7 @@ class SavepointRequests:
             self._savepoints.remove(request_id)
             return [AnswerSavepoint(request_id=request_id, path=path)]
         if self._stop is not None and request_id == self._stop.request_id:
-            # Whoever wants it is answered when the job has FINISHED.
+            # The requester is answered when the job has FINISHED.
             self._stopped_with = path
             return [] if self._left is None else self._refuse_stop(self._why_not_stopped(self._left))
         return []

@@ -1,4 +1,4 @@
-"""Which files of shared state are still needed.
+"""Counts references to shared state, and finds files that are no longer needed.
 
 A file is written once and acknowledged by many checkpoints. It is registered for each completed checkpoint that refers
 to it, and goes when no retained one does and a checkpoint newer than its last acknowledgement has completed: until
@@ -34,7 +34,7 @@ class SharedStateRegistry:
         return handle.state_id in self._entries
 
     def references(self, state_id: str) -> int:
-        """How many retained checkpoints refer to it."""
+        """The number of retained checkpoints that refer to it."""
         return self._entries[state_id].references if state_id in self._entries else 0
 
     def acknowledge(self, checkpoint_id: int, handle: SharedStateHandle) -> SharedStateHandle:
@@ -78,7 +78,7 @@ class SharedStateRegistry:
     ) -> tuple[SharedStateHandle, ...]:
         """Forget what nobody needs once `completed_id` is complete (None: no checkpoint will follow); discard it.
 
-        Whoever knows which states have changed since the last time names them (`among`); each id once.
+        A caller that knows which states have changed since the last time names them (`among`); each id once.
         """
         unused = [
             state_id

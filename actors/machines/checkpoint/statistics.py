@@ -1,4 +1,4 @@
-"""What happened to the checkpoints of a job, for those who watch. Mirrors Flink's CheckpointStatsTracker."""
+"""Statistics of a job's checkpoints. Mirrors Flink's CheckpointStatsTracker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flykka.messages.wire.ids import JobVertexId
 
 
 class CheckpointStatsStatus(StrEnum):
-    """Where a checkpoint is in its life."""
+    """The status of a checkpoint."""
 
     IN_PROGRESS = "IN_PROGRESS"
     COMPLETED = "COMPLETED"
@@ -48,7 +48,7 @@ class CheckpointStats:
 
     @property
     def acknowledged(self) -> int:
-        """How many subtasks have acknowledged."""
+        """The number of subtasks that have acknowledged."""
         return sum(task.acknowledged for task in self.tasks.values())
 
     def with_totals(self) -> CheckpointStats:
@@ -65,7 +65,7 @@ class CheckpointStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointStatsCounts:
-    """How many checkpoints came to what; as a value, a snapshot is the counts themselves."""
+    """Counts of checkpoints by status; as a value, a snapshot is the counts themselves."""
 
     restored: int = 0
     total: int = 0
@@ -82,11 +82,11 @@ class CheckpointStatsCounts:
         return replace(self, total=self.total + 1, in_progress=self.in_progress + 1)
 
     def with_completed(self) -> CheckpointStatsCounts:
-        """One that was in progress has completed."""
+        """The counts after one in progress has completed."""
         return replace(self, in_progress=max(0, self.in_progress - 1), completed=self.completed + 1)
 
     def with_failed(self) -> CheckpointStatsCounts:
-        """One that was in progress has failed."""
+        """The counts after one in progress has failed."""
         return replace(self, in_progress=max(0, self.in_progress - 1), failed=self.failed + 1)
 
 
@@ -130,7 +130,7 @@ class CheckpointStatsHistory:
             self._stats.popitem(last=False)
 
     def get(self, checkpoint_id: int) -> CheckpointStats | None:
-        """One that is still listed."""
+        """The statistics of a checkpoint that is still listed."""
         return self._stats.get(checkpoint_id)
 
     def replace(self, stats: CheckpointStats) -> bool:

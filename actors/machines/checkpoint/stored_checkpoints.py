@@ -84,7 +84,7 @@ class StoredCheckpoints:
 
     @property
     def disposals(self) -> int:
-        """How many deletions are under way."""
+        """The number of deletions under way."""
         return self._disposals
 
     def check(self) -> None:
@@ -111,7 +111,7 @@ class StoredCheckpoints:
         return with_shared_state(state, self.registry.kept), redundant
 
     def is_being_added(self, checkpoint_id: int) -> bool:
-        """Whether it is on its way into the store."""
+        """True if it is on its way into the store."""
         write = self._writing.get(checkpoint_id)
         return write is not None and write.is_retained
 
@@ -139,7 +139,7 @@ class StoredCheckpoints:
     def recover(
         self, completed: Iterable[CompletedCheckpoint], adopted: CompletedCheckpoint | None
     ) -> Iterator[Dispose]:
-        """What the job has had before it was taken over, oldest first, and what it began with."""
+        """Take over the job's former checkpoints, oldest first, and the one that it began with."""
         self._is_recovered = True
         if adopted is not None:
             self.adopt(adopted)
@@ -150,7 +150,7 @@ class StoredCheckpoints:
             yield from self.retain(checkpoint, needed_from=checkpoint.checkpoint_id)
 
     def fail_recovery(self, cause: SerializedThrowable) -> None:
-        """What the job has had cannot be read: it starts from nothing, and all stays where it is."""
+        """The job's former checkpoints cannot be read: it starts from nothing, and all files stay."""
         self._is_recovered = True
         self._unreadable = cause
 
@@ -252,7 +252,7 @@ class StoredCheckpoints:
         assert self._status is not None
         checkpoints, continued = tuple(self.store), self._continued()
         if self._is_foreign or self._unreadable is not None:
-            # Whoever goes on with the job begins with what is there.
+            # The next coordinator begins with what is there.
             self._kept = tuple(checkpoint.path for checkpoint in checkpoints)
             return
         kept = self.store.shutdown(self._status)

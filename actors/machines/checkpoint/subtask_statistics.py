@@ -1,4 +1,4 @@
-"""What the subtasks measured while they took part in a checkpoint. Mirrors Flink's TaskStateStats."""
+"""Measurements of the subtasks in a checkpoint. Mirrors Flink's TaskStateStats."""
 
 from __future__ import annotations
 
@@ -79,21 +79,21 @@ class TaskStateStats:
 
     @property
     def subtasks(self) -> Mapping[int, SubtaskStateStats]:
-        """Those that have acknowledged, by their number."""
+        """The subtasks that have acknowledged, by their number."""
         return self._subtasks
 
     @property
     def acknowledged(self) -> int:
-        """How many have acknowledged."""
+        """The number that have acknowledged."""
         return len(self._subtasks)
 
     @property
     def metrics(self) -> Iterator[CheckpointMetrics]:
-        """What those that have acknowledged have measured."""
+        """The metrics of those that have acknowledged."""
         return (stats.metrics for stats in self._subtasks.values())
 
     def summary(self) -> TaskStateStatsSummary:
-        """Over those that have acknowledged. It looks at each of them: whoever counts what happens needs none."""
+        """Over those that have acknowledged. It looks at each of them: counters need none."""
         return TaskStateStatsSummary(
             size_bytes=MinMaxAvg.of(measured.size_bytes for measured in self.metrics),
             incremental_bytes=MinMaxAvg.of(measured.incremental_bytes for measured in self.metrics),

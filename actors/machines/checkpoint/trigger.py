@@ -1,4 +1,4 @@
-"""When a checkpoint begins: the scheduler's ticks, requests and their preconditions, the final checkpoint.
+"""Triggers checkpoints: the scheduler's ticks, requests and their preconditions, the final checkpoint.
 
 Mirrors the triggering half of Flink's CheckpointCoordinator. A request is checked, an id is drawn outside, and when it
 comes everything is checked a second time, because the world went on meanwhile.
@@ -35,7 +35,7 @@ from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.wire.failure import SerializedThrowable
 
 FINAL_RETRY_MS = 1_000
-"""How long to wait after a failed final checkpoint: it may fail at once, and nothing else slows it down."""
+"""Milliseconds after a failed final checkpoint: it may fail at once, and nothing else slows it down."""
 
 
 class CheckpointTrigger:
@@ -130,7 +130,7 @@ class CheckpointTrigger:
         self._missed_tick = False
         if not request.properties.is_final:
             return request
-        # Whoever wants it may have changed while the id was on its way.
+        # Its requesters may have changed while the id was on its way.
         return replace(request, properties=self.final.properties(), request_id=_asks(self.final.stop))
 
     def on_id_not_drawn(self, cause: SerializedThrowable, now: int) -> Iterator[CoordinatorEffect]:
@@ -156,11 +156,11 @@ class CheckpointTrigger:
         return request
 
     def give_way(self) -> None:
-        """What began last has come to the tasks, or was given up before: when it resumes, the next may follow."""
+        """Let the next checkpoint follow: the last one has come to the tasks, or was given up before."""
         self._is_triggering = False
 
     def on_tasks_changed(self, now: int) -> Iterator[CoordinatorEffect]:
-        """Where a checkpoint was due before all tasks ran, it is taken as soon as they do."""
+        """Take the checkpoint that was due before all tasks ran, as soon as they do."""
         if not self._state.tasks.can_trigger:
             return
         yield from self.resume(now)
@@ -168,7 +168,7 @@ class CheckpointTrigger:
             yield from self._tick(now)
 
     def resume(self, now: int) -> Iterator[CoordinatorEffect]:
-        """The load has changed: whoever waited for that goes on."""
+        """The load has changed: requests that waited for that go on."""
         yield from self._take_final(now)
         yield from self._follow(self._requests.poll(self._load(), now), now)
 
@@ -217,7 +217,7 @@ class CheckpointTrigger:
         yield from self._take_final(now)
 
     def give_up_stop(self, reason: CheckpointDeclineReason) -> Iterator[CoordinatorEffect]:
-        """The job has gone another way. Whoever stops it with a savepoint hears that there is none, unless there is."""
+        """The job has gone another way. A stop with a savepoint hears that there is none, unless there is."""
         stop = self.final.forget_stop()
         if stop is None or stop.target_location is None or stop.request_id is None:
             return
@@ -240,7 +240,7 @@ class CheckpointTrigger:
 
     def _take_final(self, now: int) -> Iterator[CoordinatorEffect]:
         load = self._load()
-        # Whoever stops the job does not wait; at its end there is nothing to be gained by two checkpoints at a time.
+        # A stop does not wait; at the end nothing is gained by two checkpoints at a time.
         has_turn = self.final.stop is not None or not load.pending
         if self.final.phase is FinalPhase.WANTED and has_turn and not load.is_triggering:
             self.final.phase = FinalPhase.REQUESTED

@@ -1,1 +1,1 @@
-"""How batches and barriers pass between tasks: result partitions, input gates, credits, watermarks."""
+"""The exchange between tasks: result partitions, input gates, credits, barriers, watermarks."""

@@ -1,4 +1,4 @@
-"""How a barrier wants to be put together with those of the other channels: what Flink asks its CheckpointOptions."""
+"""The alignment of a barrier with those of the other channels: the questions to Flink's CheckpointOptions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from flykka.messages.tasks.exchange import Buffer, CheckpointBarrier
 
 
 def is_unaligned(buffer: Buffer) -> bool:
-    """Whether it overtakes data: an unaligned barrier does, and nothing else."""
+    """True if it overtakes data: only an unaligned barrier does."""
     return isinstance(buffer, CheckpointBarrier) and buffer.options.alignment is AlignmentType.UNALIGNED
 
 
 def may_time_out(buffer: Buffer) -> bool:
-    """Whether it is a barrier that is aligned, but not for ever."""
+    """True if the barrier is aligned until a timeout."""
     return (
         isinstance(buffer, CheckpointBarrier)
         and buffer.options.alignment is AlignmentType.ALIGNED
@@ -23,7 +23,7 @@ def may_time_out(buffer: Buffer) -> bool:
 
 
 def remaining_ms(barrier: CheckpointBarrier, now_ms: int) -> int:
-    """How long a barrier that may time out stays aligned, counted from when its checkpoint was triggered."""
+    """Milliseconds that a barrier with a timeout stays aligned, counted from the trigger of its checkpoint."""
     assert barrier.options.aligned_timeout_ms is not None, f"barrier {barrier.checkpoint_id} stays aligned"
     return max(0, barrier.timestamp_ms + barrier.options.aligned_timeout_ms + 1 - now_ms)
 

@@ -1,4 +1,4 @@
-"""What the barriers of a task's channels make it do: the words that both handlers speak.
+"""Effects of the barriers of a task's channels, and the base of both barrier handlers.
 
 Barriers, cancel markers, announcements and ends of channels go in; what comes out says that the task is to snapshot,
 that a checkpoint is not going to happen, which channels are not to be read meanwhile, and from when to when what
@@ -21,7 +21,7 @@ from flykka.messages.tasks.exchange import CancelCheckpointMarker, CheckpointBar
 
 
 class EndOfPartitionMode(Enum):
-    """What the end of a channel means to a checkpoint that waits for its barrier."""
+    """The meaning of a channel's end to a checkpoint that waits for its barrier."""
 
     COUNTS_AS_BARRIER = "counts as barrier"
     ABORTS = "aborts"
@@ -64,7 +64,7 @@ class UnblockAllChannels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartPersisting:
-    """What lies in the channels before the barrier is state of the checkpoint, and what comes before it still."""
+    """Persist the batches that are, or still come, before the barrier in the channels: state of the checkpoint."""
 
     checkpoint_id: int
 
@@ -107,7 +107,7 @@ BarrierEvent = CheckpointBarrier | CancelCheckpointMarker | EndOfPartition | Bar
 
 
 class CheckpointBarrierHandler(ABC):
-    """What both handlers share: which channels are open, and the newest checkpoint heard of."""
+    """The base of both handlers: the open channels, and the newest checkpoint heard of."""
 
     __slots__ = ("_end_of_partition", "_open", "latest_checkpoint_id")
 

@@ -16,7 +16,7 @@ from flykka.actors.errors import BufferPoolDestroyedError
 
 
 class NotificationResult(Enum):
-    """What a listener makes of a buffer that it is offered (Flink's BufferListener.NotificationResult)."""
+    """The answer of a listener that is offered a buffer (Flink's BufferListener.NotificationResult)."""
 
     BUFFER_NOT_USED = "not used"
     BUFFER_USED_NO_NEED_FOR_MORE = "used, and it was the last one needed"
@@ -34,7 +34,7 @@ class BufferListener(Protocol):
 
 
 class BufferProvider(Protocol):
-    """Where the buffers of a pool come from."""
+    """The source of a pool's buffers."""
 
     def settle(self) -> None:
         """See to it that the sizes of its pools are right."""
@@ -55,11 +55,11 @@ class GrantedBuffers:
         """Sizes are told, not computed."""
 
     def take_buffer(self) -> bool:
-        """What is within the size of the pool is there."""
+        """Take a buffer: those within the size of the pool are there."""
         return True
 
     def give_back_buffers(self, count: int) -> None:
-        """Nothing to do: whoever granted them counts sizes only."""
+        """Nothing to do: the provider counts sizes only."""
 
 
 Listener = TypeVar("Listener", bound=BufferListener)
@@ -102,13 +102,13 @@ class LocalBufferPool(Generic[Listener]):
 
     @property
     def size(self) -> int:
-        """How many buffers it may hold now."""
+        """The number of buffers that it may hold now."""
         self._provider.settle()
         return self._size
 
     @property
     def last_size(self) -> int:
-        """What its size was when sizes were worked out last."""
+        """Its size at the last calculation of sizes."""
         return self._size
 
     @property

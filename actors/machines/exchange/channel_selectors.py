@@ -92,7 +92,7 @@ class BroadcastPartitioner(ChannelSelector):
 def channel_selector(
     ship_strategy: ShipStrategy, channels: int, *, first: int, draw: Callable[[int], int]
 ) -> ChannelSelector:
-    """What selects for one output. `first` is where a rebalance begins, `draw` the chance of a shuffle."""
+    """The selector of one output. `first` is where a rebalance begins, `draw` the chance of a shuffle."""
     match ship_strategy:
         case ShipStrategy.FORWARD:
             return ForwardPartitioner(channels)

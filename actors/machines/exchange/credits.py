@@ -1,4 +1,4 @@
-"""How many batches the sender of a channel may send: the receiver's side of credit-based flow control.
+"""The receiver's side of credit-based flow control: the number of batches that a channel's sender may send.
 
 A credit is room for one batch. Every channel has `exclusive` credits of its own, which travel with its request, and
 shares a pool of floating ones with the other channels of its gate: a channel behind which data waits (the sender's

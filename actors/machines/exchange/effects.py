@@ -1,4 +1,4 @@
-"""What the machines of the exchange ask of the Task that holds them."""
+"""Effects that the machines of the exchange ask of their Task."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class PersistInFlight:
 
 
 class ChannelFailureKind(StrEnum):
-    """Whose fault it is that a channel cannot be read."""
+    """The party at fault when a channel cannot be read."""
 
     SEQUENCE_MISMATCH = "SEQUENCE_MISMATCH"
     CREDIT_OVERRUN = "CREDIT_OVERRUN"

@@ -58,7 +58,7 @@ class Queued:
 
 
 class InputChannel:
-    """What has arrived on one channel and is not yet read. `channel` is its number among all channels of the task.
+    """The elements of one channel that are not yet read. `channel` is its number among all channels of the task.
 
     What is in `priority` is read before what is in `queue`: unaligned barriers, and announcements of aligned ones.
     """
@@ -189,7 +189,7 @@ class InputChannel:
         return self.in_flight(checkpoint_id)
 
     def stop_persisting(self) -> None:
-        """What arrives is nobody's state."""
+        """Stop persisting: elements that arrive are state of no checkpoint."""
         self._persisting = None
 
     def in_flight(self, checkpoint_id: int) -> tuple[BatchRef, ...]:

@@ -43,7 +43,7 @@ FLOATING_CREDIT = 2
 
 
 class EndOfDataStatus(Enum):
-    """Whether all data has been read, and whether the job is to drain (one channel that stops decides)."""
+    """The end of the data: not reached, drained or stopped (one channel that stops decides)."""
 
     NOT_END_OF_DATA = "not end of data"
     DRAINED = "drained"
@@ -151,7 +151,7 @@ class InputGate:
 
     @property
     def end_of_data_status(self) -> EndOfDataStatus:
-        """What the channels read so far say about the end of the data."""
+        """The end of the data by the channels read so far."""
         if self._with_data:
             return EndOfDataStatus.NOT_END_OF_DATA
         return EndOfDataStatus.DRAINED if self._drain else EndOfDataStatus.STOPPED

@@ -15,7 +15,7 @@ from flykka.messages.wire.ref import Ref
 
 
 class KeptPartition:
-    """What was written, and the readers, each with a place of its own."""
+    """A written partition and its readers, each at its own position."""
 
     def __init__(self, finished: FinishedPartition) -> None:
         self._finished = finished

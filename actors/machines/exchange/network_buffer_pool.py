@@ -1,7 +1,7 @@
 """All network buffers of one TaskManager, divided among the pools of its tasks.
 
 Every pool is sure of its minimum. What is not promised to anybody is spread over the pools in proportion to what each
-could use beyond its minimum, anew whenever a pool comes or goes. Sizes are worked out when somebody asks for one, so
+could use beyond its minimum, again whenever a pool comes or goes. Sizes are worked out when somebody asks for one, so
 that pools may come and go by the thousand. Bytes are counted where the batches are, at the tasks. Follows Flink's
 NetworkBufferPool.
 """
@@ -169,5 +169,5 @@ class NetworkBufferPool:
 
 
 def _room(pool: LocalBufferPool[BufferListener], spare: int) -> int:
-    """How many of the `spare` buffers the pool could use."""
+    """The number of the `spare` buffers that the pool could use."""
     return spare if pool.maximum is None else min(spare, pool.maximum - pool.minimum)

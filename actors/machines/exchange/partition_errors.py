@@ -1,4 +1,4 @@
-"""What a consumer is answered whose subpartition cannot be had."""
+"""Answers to a consumer whose subpartition cannot be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often a partition that is not there yet is asked for again.
+"""Retries the request of a partition that is not there yet.
 
 Tasks of a job are deployed at the same time, and a consumer may ask before its producer runs. Follows the back-off of
 Flink's InputChannel: at once, then after `initial_ms`, doubled each time, `max_ms` at most; the request after that is
@@ -23,7 +23,7 @@ class PartitionRequestBackoff:
         self._next_ms: int | None = initial_ms or None
 
     def next_delay_ms(self) -> int | None:
-        """How long to wait before asking again; None when there is nothing more to hope for."""
+        """Milliseconds to wait before the next request; None when there is to be none."""
         delay = self._next_ms
         if delay is not None:
             self._next_ms = min(2 * delay, self._max_ms) if delay < self._max_ms else None

@@ -74,7 +74,7 @@ class ResultPartition:
         self._unconsumed = dict.fromkeys(numbers)
 
     def finished(self) -> FinishedPartition:
-        """What a blocking partition is kept by, which must be written wholly."""
+        """The kept partition of a blocking result, which must be written wholly."""
         assert self.is_blocking, f"{self.descriptor.partition_id} does not outlive its task"
         assert self.is_finished, f"{self.descriptor.partition_id} is not written wholly"
         return FinishedPartition(
@@ -88,7 +88,7 @@ class ResultPartition:
 
     @property
     def unread_subpartitions(self) -> tuple[int, ...]:
-        """Those whose reader has not had everything and has not left."""
+        """Subpartitions whose reader has not had everything and has not left."""
         return tuple(self._unconsumed)
 
     @property
@@ -139,7 +139,7 @@ class ResultPartition:
         return effects, tuple(overtaken)
 
     def holds_barrier(self, subpartition: int, checkpoint_id: int) -> bool:
-        """Whether the barrier of the checkpoint waits in this subpartition."""
+        """True if the barrier of the checkpoint waits in this subpartition."""
         return not self.is_blocking and self.subpartitions[subpartition].holds_barrier(checkpoint_id)
 
     def prioritize_barrier(
@@ -197,7 +197,7 @@ class ResultPartition:
         return self._served(index)
 
     def _served(self, index: int) -> list[PartitionEffect]:
-        """What the reader is sent now, if it is here."""
+        """The elements that the reader is sent now, if it is here."""
         holder = self.subpartitions[index]
         sent = holder.serve()
         responses = (effect.response for effect in sent)
@@ -227,7 +227,7 @@ class ResultPartition:
         return index in self._unconsumed and self.subpartitions[index].consumer is not None
 
     def _refusal(self, index: int) -> ErrorResponse | None:
-        """Why the subpartition cannot be read by somebody new."""
+        """The reason why a new reader cannot read the subpartition."""
         partition_id = self.descriptor.partition_id
         if not 0 <= index < len(self.subpartitions):
             return unknown_subpartition(self.descriptor, index)

@@ -24,7 +24,7 @@ ENOUGH = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSettings:
-    """What a TaskManager may hold of batches on their way. None: whatever its tasks need.
+    """Network memory of a TaskManager. None: as much as its tasks need.
 
     Flink's `taskmanager.network.numberOfBuffers`, `taskmanager.memory.network`,
     `taskmanager.network.memory.buffers-per-channel` and `floating-buffers-per-gate`.
@@ -37,7 +37,7 @@ class NetworkSettings:
 
     @property
     def bytes_per_buffer(self) -> int | None:
-        """How many bytes one buffer stands for, where bytes are bounded."""
+        """The bytes that one buffer stands for, where bytes are bounded."""
         if self.network_memory_bytes is None or self.network_buffers is None:
             return None
         return max(self.network_memory_bytes // max(self.network_buffers, 1), 1)
@@ -54,7 +54,7 @@ class _Registered:
 
 
 class ShuffleEnvironment:
-    """Who has which buffers."""
+    """Shares the network buffers of a TaskManager among its tasks."""
 
     def __init__(self, settings: NetworkSettings | None = None) -> None:
         self.settings = settings or NetworkSettings()

@@ -65,7 +65,7 @@ class Subpartition:
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        """What waits, in order."""
+        """The waiting elements, in order."""
         return tuple(self._queue)
 
     @property
@@ -88,7 +88,7 @@ class Subpartition:
         return self._batches()
 
     def holds_barrier(self, checkpoint_id: int) -> bool:
-        """Whether the barrier of the checkpoint waits here."""
+        """True if the barrier of the checkpoint waits here."""
         return self._place_of_barrier(checkpoint_id) is not None
 
     def prioritize_barrier(self, checkpoint_id: int) -> tuple[BatchRef, ...]:

@@ -1,4 +1,4 @@
-"""What a source may say of event time, from the event times that it has read.
+"""Generates a source's watermarks from the event times that it has read.
 
 The generators are Flink's: BoundedOutOfOrdernessWatermarks, AscendingTimestampsWatermarks with its handlers of
 violations, punctuated ones, and none. They are told of rows in batches, by the earliest and the latest event time of

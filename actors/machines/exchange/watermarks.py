@@ -1,4 +1,4 @@
-"""How far event time has come at a task's inputs.
+"""The progress of event time at a task's inputs.
 
 `WatermarkValve` decides what a task may say from what its channels say (Flink's StatusWatermarkValve): the minimum
 over the channels that are active and aligned. A channel that was idle is aligned again when it has caught up with what

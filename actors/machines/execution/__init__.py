@@ -1,1 +1,1 @@
-"""What a Task thinks with: the life of one execution attempt, its stages in flight, its reader and its snapshots."""
+"""The machines of a Task: the life of one execution attempt, its stages in flight, its reader and its snapshots."""

@@ -53,7 +53,7 @@ class AttemptLife:
 
     @property
     def attempt(self) -> ExecutionAttemptId:
-        """Whose life it is."""
+        """The execution attempt."""
         return self._attempt
 
     @property
@@ -76,7 +76,7 @@ class AttemptLife:
         return self._end is not None and self._end.state is not ExecutionState.FINISHED
 
     def pass_time(self, now: int) -> None:
-        """What happens next, happens at this time."""
+        """Set the time of the events that follow."""
         self._now = now
 
     def deploy(self, job: TaskCancellationSettings) -> None:
@@ -110,7 +110,7 @@ class AttemptLife:
         return self.cancellation.on_due(self._now)
 
     def follow(self, consequence: Consequence) -> list[TaskEffect]:
-        """What the state of a producer means for the attempt that reads it."""
+        """Act on the state of a producer that the attempt reads."""
         match consequence:
             case Wait():
                 return [Ignore(reason="the producer is there or comes: its partition is asked for again")]

@@ -1,4 +1,4 @@
-"""What the barriers of unaligned checkpoints have overtaken, per checkpoint, until all of it is known.
+"""Collects the batches that barriers of unaligned checkpoints have overtaken, until all of them are known.
 
 Inputs are complete when the barriers of all channels are here, outputs when the own barrier went down. Until then, and
 until it is written, the bridge holds each batch; then it is told to write them. Follows Flink's ChannelStateWriter.

@@ -1,4 +1,4 @@
-"""How a task says that it will not take part in a checkpoint."""
+"""Declines of checkpoints by a task."""
 
 from __future__ import annotations
 

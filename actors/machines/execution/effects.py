@@ -1,4 +1,4 @@
-"""What the machine of a Task asks its shell to do."""
+"""Effects that the machine of a Task asks its shell to perform."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class TellPeer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TellProducer:
-    """Tell whoever has sent elements of `message.partition_id`: its Task, or the TaskManager that keeps it."""
+    """Tell the sender of elements of `message.partition_id`: its Task, or the TaskManager that keeps it."""
 
     message: AddCredit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TellSender:
-    """Answer whoever has sent the message at hand."""
+    """Answer the sender of the message at hand."""
 
     message: Message
 

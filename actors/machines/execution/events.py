@@ -1,4 +1,4 @@
-"""What happens to a Task: the messages it is told, and two things that only its shell knows."""
+"""Events of a Task: the messages it is told, and two that only its shell knows."""
 
 from __future__ import annotations
 

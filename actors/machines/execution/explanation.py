@@ -1,4 +1,4 @@
-"""What an attempt tells of itself when it is asked why it does not go on: read from its parts, decided nowhere here."""
+"""Explains why an attempt waits: read from its parts, without decisions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""When a source has been silent for so long that it must not hold event time back (Flink's WatermarksWithIdleness).
+"""Detects sources silent for so long that they must not hold event time back (Flink's WatermarksWithIdleness).
 
-One timer runs while the source is active: where something was read meanwhile it is set anew for what is left of the
+One timer runs while the source is active: where something was read meanwhile it is set again for what is left of the
 timeout. A source that is idle has no timer; the next split wakes it.
 """
 

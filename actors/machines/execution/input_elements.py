@@ -1,4 +1,4 @@
-"""What a Task reads, in the order in which it is to deal with it."""
+"""Elements that a Task reads, in the order in which it is to handle them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class InFlightComplete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InFlightGivenUp:
-    """What the barriers of a checkpoint have overtaken will never be known."""
+    """The batches that the barriers of a checkpoint have overtaken will never be known."""
 
     checkpoint_id: int
 

@@ -1,4 +1,4 @@
-"""How long latency markers take from their source to here (Flink's LatencyStats).
+"""Times of latency markers from their source to the task (Flink's LatencyStats).
 
 A marker waits where rows wait, behind the stages and batches before it, but not for other channels: what it took is
 about what rows took that were read when it was sent, without the time that they spend in state.
@@ -31,7 +31,7 @@ class LatencyStats:
         self._statistics.pop(source, None)
 
     def statistics(self) -> tuple[LatencyStatistics, ...]:
-        """What came from each source subtask; only what is new since the last time is computed."""
+        """Statistics per source subtask; only those with new markers are computed again."""
         for source, latencies in self._latencies.items():
             if source not in self._statistics:
                 self._statistics[source] = _statistics(*source, sorted(latencies))

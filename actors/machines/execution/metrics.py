@@ -1,4 +1,4 @@
-"""What an attempt counts: rows, batches, how it spends its time, its watermark (Flink's TaskIOMetricGroup)."""
+"""Metrics of an attempt: rows, batches, its time by activity, its watermark (Flink's TaskIOMetricGroup)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId
 
 
 class Activity(Enum):
-    """How an attempt spends its time between two events. Flink's busyTime, backPressuredTime and idleTime."""
+    """The activity of an attempt between two events. Flink's busyTime, backPressuredTime and idleTime."""
 
     NOT_RUNNING = "not running"
     BUSY = "busy"
@@ -63,7 +63,7 @@ class TaskMeter:
 
     @property
     def activity(self) -> Activity:
-        """What the attempt is at, since `activity_since_ms`."""
+        """The activity of the attempt since `activity_since_ms`."""
         return self._activity
 
     @activity.setter

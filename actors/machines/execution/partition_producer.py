@@ -1,4 +1,4 @@
-"""What an attempt does when a partition that it reads is not there: Flink's RemoteChannelStateChecker.
+"""Decides what an attempt does when a partition that it reads is not there: Flink's RemoteChannelStateChecker.
 
 It asks what has become of the producer, and meanwhile waits to ask for the partition again. A producer that is there,
 or comes, is waited for. One that has failed or was cancelled, or whose place another attempt has taken, is no fault of
@@ -36,7 +36,7 @@ def ask(attempt: ExecutionAttemptId, partition_id: ResultPartitionId) -> list[Ta
 
 
 def consequence(answer: PartitionProducerState) -> Consequence:
-    """What follows from the state of the producer."""
+    """Decide by the state of the producer."""
     match answer.state:
         case None if answer.failure is not None and answer.failure.type_name != PRODUCER_DISPOSED_ERROR:
             return answer.failure

@@ -1,4 +1,4 @@
-"""How many of the splits that wait go into the next batch of a source's reader.
+"""Bounds the next batch of a source's reader: the number of waiting splits that it takes.
 
 As Spark's ReadLimit, but measured while it runs, as Flink's BufferDebloater sizes buffers: a batch takes what waits, up
 to a limit that keeps its stage near a second, so that a barrier behind it waits no longer. Splits are weighed by their
@@ -43,12 +43,12 @@ class ReadLimit:
         self._overhead_ms: int | None = None
 
     def cost(self, split: SourceSplit) -> int:
-        """What a split weighs in a batch; one without a size fills it."""
+        """The weight of a split in a batch; a split without a size fills it."""
         size_bytes = size_of(split)
         return self.bytes if size_bytes is None else max(size_bytes, ROW_BYTES * split.rows) + OPEN_BYTES
 
     def next_batch(self, splits: Iterable[SourceSplit]) -> int:
-        """How many of these splits, from the first on, are the next batch; at least one, where there is one."""
+        """The number of these splits, from the first on, that are the next batch; at least one, where there is one."""
         count = total = 0
         for split in splits:
             total += self.cost(split)

@@ -17,7 +17,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId, JobId
 
 
 class Begin(Enum):
-    """What becomes of a snapshot whose barrier is here."""
+    """The decision on a snapshot whose barrier is here."""
 
     TAKEN = "taken"
     SKIPPED = "skipped: the checkpoint was aborted before its barrier came"
@@ -26,7 +26,7 @@ class Begin(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alignment:
-    """What it took to have the barriers of all channels: time, and the bytes that were processed meanwhile."""
+    """The cost of an alignment: its time, and the bytes that were processed meanwhile."""
 
     duration_ms: int = 0
     processed_bytes: int = 0

@@ -1,4 +1,4 @@
-"""What the head of a source's chain reads: splits, a batch of them per stage, until there are no more.
+"""The reading of a source: splits, a batch of them per stage, until there are no more.
 
 Composes the reader of the splits with the idleness of the source; stages and events go down the line of the task.
 """
@@ -52,7 +52,7 @@ class SourceReading:
 
     @property
     def files_unread(self) -> int:
-        """How many files are there to be read."""
+        """The number of files to be read."""
         return self._reader.files_unread
 
     def open(self) -> None:
@@ -73,7 +73,7 @@ class SourceReading:
         self._reader.no_more()
 
     def snapshot(self) -> OperatorSubtaskState:
-        """What is unread now."""
+        """The splits that are unread now."""
         return self._reader.snapshot()
 
     def request_splits(self) -> list[TaskEffect]:

@@ -1,4 +1,4 @@
-"""Which splits a source's reader holds and when it asks for more (Flink's SourceReader, without the reading).
+"""The splits that a source's reader holds, and when it asks for more (Flink's SourceReader, without the reading).
 
 Splits are asked for ahead of need, so that a stage never waits for the JobMaster: a fixed number, or as many small
 ones as two batches take. What the reader holds unread is its state: it goes into the checkpoint, and comes back with
@@ -46,7 +46,7 @@ class SplitReader:
 
     @property
     def files_unread(self) -> int:
-        """How many files are there to be read."""
+        """The number of files to be read."""
         return files_in(unread.split for unread in self._unread)
 
     @property
@@ -64,14 +64,14 @@ class SplitReader:
         self._unread.extend(sorted(elements_of(own, _STATE, UnreadSplit), key=lambda split: split.number))
 
     def snapshot(self) -> OperatorSubtaskState:
-        """What is unread now."""
+        """The splits that are unread now."""
         return self._holding(self._unread) if self._unread else self._nothing
 
     def _holding(self, splits: Iterable[UnreadSplit]) -> OperatorSubtaskState:
         return OperatorSubtaskState(operator_id=self.operator_id, operator_state=(list_state(_STATE, splits),))
 
     def splits_to_request(self) -> int:
-        """How many splits to ask for now; they count as asked for."""
+        """The number of splits to ask for now; they count as asked for."""
         if self._no_more:
             return 0
         two_batches = 0 if self._typical_cost is None else 2 * self.limit.bytes // self._typical_cost

@@ -134,7 +134,7 @@ class StageLine:
         self._meter.pass_time(now)
 
     def spend_time(self, *, is_running: bool, has_input: Callable[[], bool]) -> None:
-        """What the attempt does until the next event; whether it has input is asked where nothing else decides."""
+        """Account for the time until the next event; `has_input` is asked where nothing else decides the activity."""
         if not is_running:
             self._meter.activity = Activity.NOT_RUNNING
         elif self._pipeline.in_flight > 0:
@@ -195,11 +195,11 @@ class StageLine:
         return [self.report()]
 
     def committed(self, committed: CheckpointCommitted) -> None:
-        """What was staged up to a checkpoint is published."""
+        """Note that the output staged up to a checkpoint is published."""
         self._meter.count_sink_rows(committed.sink_rows)
 
     def resize(self, buffers: TaskBuffers) -> None:
-        """The TaskManager has shared its buffers out anew."""
+        """The TaskManager has shared its buffers out again."""
         self._outputs.resize(buffers)
 
     def serve(self, event: PartitionRequest | AddCredit | CancelPartitionRequest) -> list[TaskEffect]:
@@ -216,17 +216,17 @@ class StageLine:
 
     @property
     def activity(self) -> tuple[Activity, int]:
-        """How the attempt spends its time, and since when."""
+        """The activity of the attempt, and its start."""
         return self._meter.activity, self._meter.activity_since_ms
 
     @property
     def begun(self) -> list[tuple[Purpose, int]]:
-        """What the stages in flight were begun for, and when, the oldest first."""
+        """The purposes of the stages in flight, and their starts, the oldest first."""
         return self._pipeline.begun
 
     @property
     def outputs(self) -> TaskOutputs:
-        """Where the rows go."""
+        """The outputs of the task."""
         return self._outputs
 
     def check(self) -> None:

@@ -40,7 +40,7 @@ class StagePipeline(Generic[Purpose, Follower]):
 
     @property
     def purposes(self) -> list[Purpose]:
-        """What the stages in flight were started for, the oldest first."""
+        """The purposes of the stages in flight, the oldest first."""
         return [entry.purpose for entry in self._line if isinstance(entry, _Stage)]
 
     @property
@@ -50,7 +50,7 @@ class StagePipeline(Generic[Purpose, Follower]):
 
     @property
     def has_room(self) -> bool:
-        """Whether another stage may start."""
+        """True if another stage may start."""
         return self._in_flight < self._limit
 
     def start(self, purpose: Purpose, now: int = 0) -> int:

@@ -1,4 +1,4 @@
-"""What a Task decides while it runs: which stage is next, what goes down its outputs, and when it has finished.
+"""The machine of a Task: which stage is next, what its outputs emit, and when it has finished.
 
 Mirrors Flink's StreamTask with its mailbox: one event at a time. Elements of the inputs become stages of the bridge or
 followers behind them, in the order in which they were read; what a stage made goes out when it has finished. The task
@@ -185,7 +185,7 @@ class StreamTask:
                 return self._on_running(event, now) + self._read_on(now)
 
     def explain(self, now: int) -> TaskExplained:
-        """What the attempt is at, and what it waits for."""
+        """Explain what the attempt does, and what it waits for."""
         source = self._source
         explained = explain_task(self._life, self._line, self._inputs, self._checkpoints, now)
         return explained if source is None else explain_source(explained, source)

@@ -162,7 +162,7 @@ class SubtaskCheckpointCoordinator:
         return _acknowledged(self._snapshots.end())
 
     def is_end(self, committed: int) -> bool:
-        """Whether the commit of this checkpoint is the end of the task."""
+        """True if the commit of this checkpoint is the end of the task."""
         return self.final_checkpoint is not None and committed >= self.final_checkpoint
 
     def decline(

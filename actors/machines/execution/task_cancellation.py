@@ -1,4 +1,4 @@
-"""What follows when an attempt that was told to end does not: Flink's TaskInterrupter and TaskCancelerWatchDog.
+"""Escalates the end of an attempt that does not come: Flink's TaskInterrupter and TaskCancelerWatchDog.
 
 First it is cancelled. Every interval behind that it is cancelled again, for what runs in Spark may have begun after it
 was told before, and its threads are interrupted. After the timeout nobody knows what still runs here, and the
@@ -15,7 +15,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId
 
 INTERVAL_MS = 30_000
 TIMEOUT_MS = 180_000
-"""What holds where neither the job nor the cluster says: Flink's defaults."""
+"""Defaults of the cluster: Flink's."""
 
 
 class TaskCancellation:

@@ -1,4 +1,4 @@
-"""What a task does for a checkpoint: a stage that snapshots its chain, the barrier behind it, and what both overtake.
+"""The part of a task in checkpoints: a stage that snapshots its chain, the barrier behind it, and batches overtaken.
 
 Between the inputs or the trigger of a source, which say that a snapshot is due, and the `SubtaskCheckpointCoordinator`,
 which keeps the books and tells the bridge and the JobMaster.

@@ -85,7 +85,7 @@ ExchangeEvent = BufferResponse | BacklogAnnouncement | ErrorResponse | Partition
 
 
 InputEvent = Watermark | WatermarkStatus | LatencyMarker | EndOfData
-"""What is no matter of checkpoints."""
+"""Elements that do not concern checkpoints."""
 
 
 class TaskInputs:
@@ -143,7 +143,7 @@ class TaskInputs:
 
     @property
     def watermark_ms(self) -> int:
-        """How far event time has come at what was read last."""
+        """The watermark at the element read last."""
         return self._valve.watermark_ms
 
     @property
@@ -158,7 +158,7 @@ class TaskInputs:
 
     @property
     def failure(self) -> ChannelFailed | None:
-        """Why nothing can be read on, if so."""
+        """The reason why no more can be read, if there is one."""
         return self._gate.failure
 
     def request_partitions(self, recovered: Iterable[InputInFlight] = ()) -> list[TaskEffect]:
@@ -167,7 +167,7 @@ class TaskInputs:
         return self._effects(self._gate.request_partitions())
 
     def resize(self, buffers: TaskBuffers) -> list[TaskEffect]:
-        """The TaskManager has shared its buffers out anew."""
+        """The TaskManager has shared its buffers out again."""
         return self._effects(self._gate.resize(buffers.floating))
 
     @property

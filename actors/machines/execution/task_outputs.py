@@ -92,7 +92,7 @@ class TaskOutputs:
         return _effects(effects)
 
     def resize(self, buffers: TaskBuffers) -> None:
-        """The TaskManager has shared its buffers out anew."""
+        """The TaskManager has shared its buffers out again."""
         for partition, size in zip(self._by_output.values(), buffers.outputs, strict=True):
             partition.resize(size)
 

@@ -1,4 +1,4 @@
-"""What the accumulators of many attempts come to (Flink's AccumulatorHelper)."""
+"""Merges the accumulators of many attempts (Flink's AccumulatorHelper)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which operators run as one task: Flink's chaining rules and the inheritance of slot sharing groups.
+"""Chains operators into tasks: Flink's chaining rules and the inheritance of slot sharing groups.
 
 An edge is fused when its target has that one input and lets itself be chained, its source lets others be chained to
 it, rows are forwarded while they are made, and both ends agree in parallelism and sharing group. A keyed edge is never
@@ -58,7 +58,7 @@ def sharing_groups(graph: StreamGraph) -> dict[str, str]:
 
 
 def is_chainable(graph: StreamGraph, edge: StreamEdge, groups: dict[str, str]) -> bool:
-    """Whether the two ends of an edge run in one task."""
+    """True if the two ends of an edge run in one task."""
     if edge.is_side_output:
         return True
     source, target = graph.node(edge.source_uid), graph.node(edge.target_uid)

@@ -34,7 +34,7 @@ class CurrentAttempts:
 
     @property
     def live(self) -> int:
-        """How many have not come to an end."""
+        """The number that have not ended."""
         return len(self._by_id) - sum(self._in_state[state] for state in EXECUTION_TERMINAL)
 
     @property

@@ -1,4 +1,4 @@
-"""What a TaskManager is told about an attempt: its partitions, its gates, its state."""
+"""Deployment descriptors of attempts: their partitions, their gates, their state."""
 
 from __future__ import annotations
 

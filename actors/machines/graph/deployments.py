@@ -67,7 +67,7 @@ class Deployments:
             self._ready.append(group)
 
     def readable(self, producer: Subtask) -> None:
-        """What this task makes can be read: whoever waited for that looks at what it reads next."""
+        """The output of this task can be read: deploy consumers that waited for it."""
         for group, unreadable in self._parked.pop(producer, ()):
             self._park(group, unreadable)
 

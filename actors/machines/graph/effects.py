@@ -1,4 +1,4 @@
-"""What the ExecutionGraph asks for, in the order in which it is to be done."""
+"""Effects of the ExecutionGraph, in the order in which they are to be performed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to an ExecutionGraph."""
+"""Events of an ExecutionGraph."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SlotAllocationFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreStateReady:
-    """What the attempts of this `version` start from, by vertex and subtask; who is not named starts empty.
+    """The states that attempts of this `version` start from, by vertex and subtask; others start empty.
 
     `max_parallelism` are the vertices that take over the number of key groups from the checkpoint.
     """
@@ -101,7 +101,7 @@ class RestartDue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartDelayDrawn:
-    """What was drawn for the pause before the restart of this `version`: from 0 to below 1."""
+    """The random number for the delay before the restart of this `version`: from 0 to below 1."""
 
     version: int
     chance: float
@@ -122,7 +122,7 @@ class CheckpointCompleted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerticesFinalized:
-    """What was to be done once for the vertices of this `version` is done, or has failed."""
+    """The work done once for the vertices of this `version` is done, or has failed."""
 
     version: int
     cause: SerializedThrowable | None = None

@@ -1,4 +1,4 @@
-"""What a job has failed of, and how it went on: heard from the effects of its ExecutionGraph, in their order.
+"""The exception history of a job, from the effects of its ExecutionGraph, in their order.
 
 Decides nothing about the job. The first failure since the last decision is a root; what fails before something is
 decided about it is concurrent to it. A restart comes about when the first of its tasks is deployed. The same failure
@@ -48,12 +48,12 @@ class ExceptionHistory:
 
     @property
     def entries(self) -> tuple[RootExceptionHistoryEntry, ...]:
-        """Those that are kept, the oldest first."""
+        """The entries that are kept, the oldest first."""
         return tuple(self._entries.values())
 
     @property
     def suppressed(self) -> int:
-        """How many there were before them."""
+        """The number of entries before them."""
         return self._last_number - len(self._entries)
 
     def check(self) -> None:

@@ -66,7 +66,7 @@ class Execution:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether nothing more happens to it."""
+        """True if its state is terminal."""
         return self.state in EXECUTION_TERMINAL
 
     def schedule(self, now: int) -> list[AttemptEffect]:
@@ -76,14 +76,14 @@ class Execution:
         return [self._move(ExecutionState.SCHEDULED, now)]
 
     def assign(self, slot: AssignedSlot) -> bool:
-        """Take the slot; False where none is wanted, and whoever brought it gives it back."""
+        """Take the slot; False where none is wanted, and the caller gives it back."""
         if self.slot is not None or self.state not in (ExecutionState.CREATED, ExecutionState.SCHEDULED):
             return False
         self.slot = slot
         return True
 
     def start_from(self, checkpoint_id: int | None, state: TaskStateSnapshot | None) -> None:
-        """What the attempt starts from: its part of a checkpoint, or nothing."""
+        """Set the state that the attempt starts from: its part of a checkpoint, or nothing."""
         self.restored_checkpoint_id, self.restore = checkpoint_id, state
         self.waits_for_state = False
 
@@ -156,7 +156,7 @@ class Execution:
         return [ProtocolViolated(attempt=self.attempt, cause=self._impossible("CANCELED"))]
 
     def _end(self, state: ExecutionState, now: int) -> list[AttemptEffect]:
-        """Give the slot back first: whoever hears of the end may want it again at once."""
+        """Give the slot back first: a listener to the end may want it again at once."""
         is_scheduled = self.state is not ExecutionState.CREATED
         moved = self._move(state, now)
         if not is_scheduled:

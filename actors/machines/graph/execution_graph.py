@@ -2,7 +2,7 @@
 
 Mirrors Flink's ExecutionGraph with its DefaultScheduler. The scheduling strategy says who begins when, and groups of
 tasks are deployed when they have their slots and know what they start from (`task_scheduling`). When tasks fail, the
-failover strategy says which tasks start anew: with all of the job the job is FAILING and RESTARTING, with a part of it
+failover strategy says which tasks restart: with all of the job the job is FAILING and RESTARTING, with a part of it
 the job stays RUNNING and the rest goes on (`failovers`).
 
 Each failover, the cancellation and the suspension make a new version; what belongs to one that is over (a restart, a
@@ -58,7 +58,7 @@ class ExecutionGraph:
         self.version = 1
         self.failure_cause: SerializedThrowable | None = None
         self.number_of_restarts = 0
-        """How often tasks have failed and were to begin again, the refused last time included (as in Flink 1.9)."""
+        """The number of failures with a restart, the refused last one included (as in Flink 1.9)."""
         self._tasks = TaskScheduling(job_graph, now)
         self._attempts = self._tasks.attempts
         availability = self._tasks.results.availability
@@ -116,7 +116,7 @@ class ExecutionGraph:
 
     @property
     def live_attempts(self) -> int:
-        """How many attempts have not come to an end."""
+        """The number of attempts that have not ended."""
         return self._attempts.live
 
     @property
@@ -125,7 +125,7 @@ class ExecutionGraph:
         return (subtask.execution for subtask in self._tasks.subtasks())
 
     def accumulators(self) -> AccumulatorResults:
-        """What the job has counted: the accumulators of the attempts that have FINISHED, of no former ones."""
+        """The accumulators of the attempts that have FINISHED, of no former ones."""
         finished = (execution for execution in self.executions if execution.state is ExecutionState.FINISHED)
         return merged(snapshot for execution in finished for snapshot in execution.accumulators)
 
@@ -142,7 +142,7 @@ class ExecutionGraph:
         return self._tasks.restoring(version)
 
     def restores_all(self, version: int) -> bool:
-        """Whether this version, which waits for its state, is one of the whole job and not of a part of it."""
+        """True if this version, which waits for its state, is one of the whole job and not of a part of it."""
         return self._tasks.is_whole(version)
 
     def check(self) -> None:
@@ -152,7 +152,7 @@ class ExecutionGraph:
         if self.status in JOB_TERMINAL or self.status is JobStatus.RESTARTING:
             assert self.live_attempts == 0, f"the job is {self.status} with live attempts"
         if self.status not in (JobStatus.RUNNING, JobStatus.RESTARTING):
-            assert not self._failovers, f"the job is {self.status}, and tasks are to start anew"
+            assert not self._failovers, f"the job is {self.status}, and tasks are to restart"
         if self.status is JobStatus.FINISHED:
             assert self._attempts.have_finished
 
@@ -202,10 +202,10 @@ class ExecutionGraph:
         answer = producer_state(self.job_graph.job_id, self._tasks.vertices, event.attempt, event.partition_id)
         return [AnswerProducerState(answer=answer, task_manager=asking.slot.task_manager)]
 
-    # What starts anew
+    # What restarts
 
     def _follow_failures(self, now: int) -> list[Effect]:
-        """What follows when tasks have failed, all that have failed together being one failure."""
+        """Act on failed tasks; all that have failed together are one failure."""
         failed, self._failed = self._failed, {}
         if not failed:
             return []
@@ -304,7 +304,7 @@ class ExecutionGraph:
         return [self._move(JobStatus.FINISHED)] if event.cause is None else self._fail(event.cause, now)
 
     def _settle(self, now: int) -> list[Effect]:
-        """What follows when the last attempt of a failover, or of the job, has come to an end."""
+        """Act on the end of the last attempt of a failover, or of the job."""
         effects: list[Effect] = []
         if self.status is JobStatus.RUNNING:
             for starting, tasks in self._failovers.take_ready():

@@ -12,7 +12,7 @@ from flykka.messages.wire.ids import JobId, JobVertexId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumer:
-    """Who reads an output of a vertex, and through which edge."""
+    """A consumer of a vertex's output, and the edge through which it reads."""
 
     reader: ExecutionJobVertex
     edge: JobEdge

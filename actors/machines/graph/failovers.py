@@ -1,7 +1,7 @@
-"""Failovers of a part of the job that are under way: their tasks end, the pause passes, and then they start anew.
+"""Failovers of a part of the job that are under way: their tasks end, the delay passes, and then they restart.
 
 A task belongs to the last failover that it is part of: an older one leaves it alone (`ExecutionVertexVersioner`), so
-that it starts anew once. A failover of the job as a whole ends all others.
+that it restarts once. A failover of the job as a whole ends all others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartingAnew:
-    """Tasks are to start anew: those of these `names`, or all of the job, because of `cause`."""
+    """Tasks are to restart: those of these `names`, or all of the job, because of `cause`."""
 
     version: int
     backoff: Backoff
@@ -35,7 +35,7 @@ class _Failover:
 
 
 class Failovers:
-    """Those of one job, by the version of the graph that each has made."""
+    """The failovers of one job, by the version of the graph that each has made."""
 
     def __init__(self) -> None:
         self._versioner: ExecutionVertexVersioner[Subtask] = ExecutionVertexVersioner()
@@ -53,7 +53,7 @@ class Failovers:
     def begin(
         self, starting: StartingAnew, tasks: Iterable[Subtask], living: Iterable[Subtask]
     ) -> DrawRestartDelay | StartRestartTimer:
-        """These tasks are to start anew, when those of them that are `living` have ended: begin with the pause."""
+        """Begin the delay: these tasks restart when those of them that are `living` have ended."""
         versions = self._versioner.record_modifications(tuple(tasks))
         failover = _Failover(starting=starting, versions=versions, living=set(living))
         self._under_way[starting.version] = failover
@@ -77,7 +77,7 @@ class Failovers:
         self._under_way[version].is_due = True
 
     def take_ready(self) -> list[tuple[StartingAnew, tuple[Subtask, ...]]]:
-        """Those that start anew now, the oldest first, with their tasks: without those that newer ones have."""
+        """The failovers that restart now, the oldest first, with their tasks: without those that newer ones have."""
         ready = [version for version, each in self._under_way.items() if each.is_due and not each.living]
         taken = [self._under_way.pop(version) for version in ready]
         unmodified = [(each.starting, self._versioner.unmodified(each.versions)) for each in taken]

@@ -83,7 +83,7 @@ def job_graph(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wiring:
-    """What vertices call each other and their operators: by uid, and by edge for the outputs."""
+    """Names of vertices and operators for each other: by uid, and by edge for the outputs."""
 
     operator_ids: dict[str, OperatorId]
     vertex_ids: dict[str, JobVertexId]
@@ -193,7 +193,7 @@ def _firing_mode(graph: StreamGraph, chain: Chain) -> FiringMode:
 
 
 def _may_fire_late(graph: StreamGraph, node: StreamNode) -> bool:
-    """Whether nobody can tell that windows wait for the checkpoint: no event time behind, no sink shows rows."""
+    """True if nobody can tell that windows wait for the checkpoint: no event time behind, no sink shows rows."""
     downstream = list(graph.downstream(node.uid))
     sinks = [reached for reached in downstream if reached.kind is OperatorKind.SINK]
     return (

@@ -1,7 +1,7 @@
-"""What a job itself waits for, and since when: heard from the effects of its ExecutionGraph, in their order.
+"""The waits of a job itself, and their starts, from the effects of its ExecutionGraph, in their order.
 
-Decides nothing. The graph acts when what it waits for comes, and has no use for the time; whoever asks why the job does
-not go on has. `explain` puts it together with what the graph knows of its attempts.
+Decides nothing. The graph acts when what it waits for comes, and has no use for the time; an
+explanation has. `explain` puts it together with what the graph knows of its attempts.
 """
 
 from __future__ import annotations

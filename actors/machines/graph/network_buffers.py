@@ -1,4 +1,4 @@
-"""How many network buffers each task of a job cannot do without, known before it runs.
+"""Calculates the least network buffers of each task of a job, before it runs.
 
 The same rule as at its TaskManager (`exchange.shuffle_environment`): one for each subpartition and one more for each
 output, and the exclusive ones of its channels.
@@ -15,7 +15,7 @@ from flykka.messages.graph.job_graph import JobEdge, JobGraph, JobVertex
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskMinimum:
-    """What one task needs."""
+    """The least buffers of one task."""
 
     task: str
     buffers: int

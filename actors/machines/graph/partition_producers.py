@@ -1,4 +1,4 @@
-"""What a consumer is told of the producer of a partition that it did not find (Flink's requestPartitionState)."""
+"""Answers to a consumer about the producer of a partition that it did not find (Flink's requestPartitionState)."""
 
 from __future__ import annotations
 

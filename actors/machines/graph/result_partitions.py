@@ -1,7 +1,7 @@
 """The results of a job that outlive their producers: where they are kept, which are gone, and which may go.
 
 Flink's JobMasterPartitionTracker together with its PartitionReleaseStrategy. A result is kept by the TaskManager of the
-attempt that has made it. It is given up there when nobody will read it any more, and when its producer starts anew.
+attempt that has made it. It is given up there when nobody will read it any more, and when its producer restarts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Kept:
 
 
 class ResultPartitions:
-    """Those of one job. A job whose tasks all exchange rows while these are made has none, and does nothing here."""
+    """The result partitions of one job. A job whose exchanges are all pipelined has none, and does nothing here."""
 
     def __init__(
         self, topology: SchedulingTopology[Subtask], vertices: Mapping[JobVertexId, ExecutionJobVertex]
@@ -77,7 +77,7 @@ class ResultPartitions:
         return tuple(dict.fromkeys(partition.producer for partition in gone))
 
     def lose(self, lost: ResultPartitionId) -> None:
-        """A reader has found this partition gone. Where that was one of a former attempt, its task has begun anew."""
+        """A reader has found this partition gone. Where that was one of a former attempt, its task has restarted."""
         kept = self._kept.get(lost)
         if kept is not None:
             self.availability.lose([kept.partition])

@@ -1,4 +1,4 @@
-"""What an attempt wants of its slot: derived from its vertex and from what it reads."""
+"""The slot profile of an attempt: derived from its vertex and from its inputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flykka.actors.machines.slots.slot_requests import CoLocationConstraint, Slo
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
 
 MAX_PRODUCERS_TO_BE_NEAR = 8
-"""Who reads from more is near to none of them (Flink's MAX_DISTINCT_LOCATIONS_TO_CONSIDER)."""
+"""A reader of more locations prefers none of them (Flink's MAX_DISTINCT_LOCATIONS_TO_CONSIDER)."""
 
 
 def slot_request(vertices: Mapping[JobVertexId, ExecutionJobVertex], subtask: ExecutionVertex) -> SlotRequest:

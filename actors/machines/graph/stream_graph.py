@@ -26,7 +26,7 @@ from flykka.messages.state.handles import StateSchema
 
 
 class ChainingStrategy(StrEnum):
-    """Whether an operator lets itself be fused: with its input too, only with what follows, or not at all."""
+    """The chaining of an operator: with its input too, only with its consumers, or not at all."""
 
     ALWAYS = "ALWAYS"
     HEAD = "HEAD"
@@ -34,7 +34,7 @@ class ChainingStrategy(StrEnum):
 
 
 class ExchangeMode(StrEnum):
-    """How an edge wants its rows to be exchanged: while they are made, after that, or as the graph says."""
+    """The exchange of an edge's rows: while they are made, after that, or as the graph says."""
 
     UNDEFINED = "UNDEFINED"
     PIPELINED = "PIPELINED"

@@ -1,7 +1,7 @@
 """The subtasks of a job on their way into their slots: who begins, what each starts from, when it is deployed.
 
-The mechanics behind the ExecutionGraph's decisions (Flink's DefaultScheduler.allocateSlotsAndDeploy). Whoever is to
-begin waits for a slot and for what it starts from; a group is deployed when nobody in it waits any more.
+The mechanics behind the ExecutionGraph's decisions (Flink's DefaultScheduler.allocateSlotsAndDeploy). An attempt
+waits for a slot and for what it starts from; a group is deployed when nobody in it waits any more.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class TaskScheduling:
         return self._begin(version, self.topology.tasks, self._strategy.start(), now, is_whole=True)
 
     def restart(self, version: int, tasks: tuple[Subtask, ...], now: int, *, is_whole: bool) -> list[Effect]:
-        """These tasks, whose attempts have ended, start anew; `is_whole` where all of the job does."""
+        """Restart these tasks, whose attempts have ended; `is_whole` where all of the job restarts."""
         effects: list[Effect] = []
         for task in tasks:
             subtask = self.subtask(task)
@@ -132,14 +132,14 @@ class TaskScheduling:
         return [*moved, *requested, *self.results.finished(task), *self.deploy_when_ready(now)]
 
     def _not_begun(self, groups: Groups[Subtask]) -> Groups[Subtask]:
-        """Those that may begin. The others were given up with a result they read, and begin when it is made anew."""
+        """The tasks that may begin. The others lost a result they read, and begin when it is made again."""
         created = ExecutionState.CREATED
         return [group for group in groups if all(self.execution_of(task).state is created for task in group)]
 
     # What they wait for
 
     def waits_for_slot(self, attempt: ExecutionAttemptId) -> bool:
-        """Whether the attempt is the current one of its subtask, has asked for a slot and has none."""
+        """True if the attempt is the current one of its subtask, has asked for a slot and has none."""
         execution = self.attempts.get(attempt)
         return execution is not None and execution.state is ExecutionState.SCHEDULED and execution.slot is None
 
@@ -158,7 +158,7 @@ class TaskScheduling:
         return tuple(restore.tasks) if restore is not None else None
 
     def is_whole(self, version: int) -> bool:
-        """Whether this version that waits for its state is that of all of the job."""
+        """True if this version that waits for its state is that of all of the job."""
         return self._restores[version].is_whole
 
     def restored(self, event: RestoreStateReady, now: int) -> list[Effect]:

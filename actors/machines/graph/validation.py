@@ -1,4 +1,4 @@
-"""Whether a job graph that came as a message can be executed at all.
+"""Validates job graphs that came as messages.
 
 The generator only makes graphs that can; one that was submitted or persisted may have been made by anybody.
 """

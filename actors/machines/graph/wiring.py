@@ -1,4 +1,4 @@
-"""Which subtask reads which: the channels between two vertices (Flink's EdgeManagerBuildUtil).
+"""Wires subtasks: the channels between two vertices (Flink's EdgeManagerBuildUtil).
 
 A FORWARD or RESCALE edge is point-wise, every other one all-to-all. A subpartition belongs to one consuming subtask, so
 the partition of a producer has as many as it has consumers.
@@ -32,7 +32,7 @@ def channels(ship_strategy: ShipStrategy, upstream: int, downstream: int, consum
 
 
 def subpartitions(ship_strategy: ShipStrategy, upstream: int, downstream: int, producer: int) -> int:
-    """How many subtasks read the partition of the producing subtask `producer`."""
+    """The number of subtasks that read the partition of the producing subtask `producer`."""
     if ship_strategy not in POINTWISE:
         return downstream
     return len(pointwise_consumers(upstream, downstream, producer))

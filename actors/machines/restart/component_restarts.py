@@ -1,7 +1,7 @@
-"""Whether and when a component of the cluster that has ended is started anew.
+"""Decides whether and when a component of the cluster that has ended is restarted.
 
 At once when it has lived for a while, with a growing pause when it ends again soon, and not at all when that has
-happened too often: what cannot live is not to be tried for ever, and whoever waits for it is to hear of it.
+happened too often: a broken component is not to be tried for ever, and those who wait for it are to hear of it.
 
 Not here: what the components are, and how one is started.
 """
@@ -14,9 +14,9 @@ from typing import assert_never
 PAUSE_MS_MIN = 100
 PAUSE_MS_MAX = 10_000
 FORGIVEN_AFTER_MS = 60_000
-"""Who has lived for so long has begun anew: what was before does not count."""
+"""Uptime after which the restart count is reset."""
 MAX_ENDS = 10
-"""Which end in a row, each soon behind its start, is the last one."""
+"""The number of ends in a row, each soon behind its start, after which there is no restart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ ComponentEvent = ComponentStarted | ComponentEnded
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartComponent:
-    """Start it anew, after so long."""
+    """Restart it, after this delay."""
 
     component: str
     delay_ms: int

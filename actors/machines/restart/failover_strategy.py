@@ -1,6 +1,6 @@
-"""Which tasks start anew when some have failed (Flink's FailoverStrategy).
+"""Decides which tasks restart when some have failed (Flink's FailoverStrategy).
 
-The region of a task that has failed starts anew as a whole: nobody can go on with half of what was exchanged. With it
+The region of a task that has failed restarts as a whole: nobody can go on with half of what was exchanged. With it
 start the regions that made what it reads, where that is lost, and the regions that read what it makes, for it may not
 make the same again; and with each of these again those that it reads from and that read it.
 """
@@ -25,17 +25,17 @@ class FailoverStrategy(Protocol[T]):
         """Every task of the job."""
 
     def tasks_to_restart(self, failed: Collection[T]) -> frozenset[T]:
-        """The tasks that start anew when these have failed, themselves included."""
+        """The tasks that restart when these have failed, themselves included."""
 
 
 class PartitionAvailability(Generic[T]):
-    """Which results that outlive their producers are gone: lost with their TaskManager, or released."""
+    """Availability of results that outlive their producers: some are lost with their TaskManager, or released."""
 
     def __init__(self) -> None:
         self._gone: set[Partition[T]] = set()
 
     def is_available(self, partition: Partition[T]) -> bool:
-        """Whether the partition can be read, or will be when its producer has finished."""
+        """True if the partition can be read, or will be when its producer has finished."""
         return partition not in self._gone
 
     def lose(self, partitions: Iterable[Partition[T]]) -> None:
@@ -43,7 +43,7 @@ class PartitionAvailability(Generic[T]):
         self._gone.update(partitions)
 
     def made_anew(self, partitions: Iterable[Partition[T]]) -> None:
-        """The producers of these start anew."""
+        """The producers of these restart."""
         self._gone.difference_update(partitions)
 
 
@@ -67,7 +67,7 @@ class RestartPipelinedRegionFailoverStrategy(Generic[T]):
         self._availability = availability
 
     def tasks_to_restart(self, failed: Collection[T]) -> frozenset[T]:
-        """The tasks of all regions that start anew."""
+        """The tasks of all regions that restart."""
         regions = dict.fromkeys(self._topology.regions_of(failed))
         ahead = deque(regions)
         # What many read, or many write, is looked at once from either side.

@@ -1,4 +1,4 @@
-"""Whether a failure is mended by a restart, when, and with which of the tasks (Flink's ExecutionFailureHandler).
+"""Decides whether, when and with which tasks a job restarts after a failure (Flink's ExecutionFailureHandler).
 
 `handle` is asked for a failure of tasks, `handle_global` for one of the job as a whole. A failure that no restart can
 mend does not use up a restart. One that comes back again and again, with no checkpoint completed in between, is
@@ -21,14 +21,14 @@ T = TypeVar("T", bound=Hashable)
 
 
 class ThrowableType(Enum):
-    """What a failure says about a restart (Flink's ThrowableType)."""
+    """The type of a failure, by which it restarts or not (Flink's ThrowableType)."""
 
     NON_RECOVERABLE = auto()
     """The next attempt would fail of the same."""
     PARTITION_DATA_MISSING = auto()
     """A result that was made is gone: its producer has to run again as well."""
     ENVIRONMENT = auto()
-    """What the task ran on has failed, and not the task."""
+    """The environment of the task has failed, and not the task."""
     RECOVERABLE = auto()
     """Anything else: it may have been an accident."""
 
@@ -66,11 +66,11 @@ class ExecutionFailureHandler(Generic[T]):
     def handle(
         self, failed: Collection[T], cause: SerializedThrowable, now: int, vertex: str | None = None
     ) -> Restart[T] | GiveUp:
-        """What follows from the failure of these tasks of `vertex`, which have failed together and of one cause."""
+        """Handle the failure of these tasks of `vertex`, which have failed together and of one cause."""
         return self._decide(self._failover.tasks_to_restart(failed), cause, now, vertex)
 
     def handle_global(self, cause: SerializedThrowable, now: int, vertex: str | None = None) -> Restart[T] | GiveUp:
-        """What follows from a failure of the job as a whole, which may have begun with a task of `vertex`."""
+        """Handle a failure of the job as a whole, which may have begun with a task of `vertex`."""
         return self._decide(self._failover.all_tasks, cause, now, vertex)
 
     def checkpoint_completed(self) -> None:
@@ -94,7 +94,7 @@ class ExecutionFailureHandler(Generic[T]):
 
 
 def classify(cause: SerializedThrowable) -> ThrowableType:
-    """What a failure says about a restart (Flink's ThrowableClassifier).
+    """Classify a failure (Flink's ThrowableClassifier).
 
     Where an exception in its chain of causes asks for no restart, the whole failure does: it is looked for where the
     exception is written down (`runtime.errors.serialized`).

@@ -1,4 +1,4 @@
-"""When two failures are the same one, and how often a job has failed with it since its last checkpoint.
+"""Recognises repeated failures, and counts those since the last checkpoint.
 
 An error that lies in the program or in its rows comes back after each restart: without a checkpoint in between the
 next attempt reads the same rows with the same code. What lies in the environment, a TaskManager that is lost, a storage
@@ -68,7 +68,7 @@ _VOLATILE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureSignature:
-    """What the same failures have in common; the `message` is without what differs each time."""
+    """The signature of equal failures; the `message` is without the parts that differ each time."""
 
     vertex: str | None
     type_name: str
@@ -84,7 +84,7 @@ def failure_signature(vertex: str | None, cause: SerializedThrowable) -> Failure
 
 
 def is_of_environment(type_name: str) -> bool:
-    """Whether a failure of this type is one of what the job ran on, and not of the job."""
+    """True if a failure of this type is one of the job's environment, and not of the job."""
     return type_name in _ENVIRONMENT
 
 

@@ -1,4 +1,4 @@
-"""Whether a failed job is started again, and after how long (Flink's RestartBackoffTimeStrategy).
+"""Decides whether a failed job restarts, and after which delay (Flink's RestartBackoffTimeStrategy).
 
 A strategy only counts. What suppresses restarts whatever the strategy says is decided in `failure_handler`. Times are
 ms of the clock that the caller has; chance stays outside: a `Backoff` says between which bounds the delay is drawn.
@@ -38,18 +38,18 @@ class RestartStrategy(Protocol):
 
     @property
     def backoff(self) -> Backoff:
-        """How long to wait before the restart that was counted last."""
+        """The delay before the restart that was counted last."""
 
     @property
     def max_same_failures(self) -> int | None:
-        """How often a job may fail with the same failure between two checkpoints; the last time ends it."""
+        """The number of equal failures between two checkpoints after which the job fails."""
 
     @property
     def allowance(self) -> str:
-        """What it allows at most, in words that fit behind "it allows"."""
+        """The restarts that it allows, in words that fit behind "it allows"."""
 
     def can_restart(self, now: int) -> bool:
-        """Whether one more restart is allowed; asking changes nothing."""
+        """True if one more restart is allowed; asking changes nothing."""
 
     def restart(self, now: int) -> None:
         """Count a restart, which is allowed."""
@@ -93,7 +93,7 @@ class FixedDelayRestartStrategy:
         return "restarts without end" if self._attempts is None else _restarts(self._attempts)
 
     def can_restart(self, now: int) -> bool:
-        """Whether one more restart is allowed."""
+        """True if one more restart is allowed."""
         return self._attempts is None or self.attempts_used < self._attempts
 
     def restart(self, now: int) -> None:
@@ -122,7 +122,7 @@ class FailureRateRestartStrategy:
         return f"{_restarts(self._restarts.maxlen or 0)} within {self._interval_ms / 1_000:g} s"
 
     def can_restart(self, now: int) -> bool:
-        """Whether one more restart is allowed."""
+        """True if one more restart is allowed."""
         return len(self._restarts) < (self._restarts.maxlen or 0) or now - self._restarts[0] > self._interval_ms
 
     def restart(self, now: int) -> None:
@@ -221,7 +221,7 @@ def _restarts(number: int) -> str:
 
 
 def restarts_without_end(configuration: RestartStrategyConfiguration) -> bool:
-    """Whether a job that fails again and again, with the same failure, is restarted for ever."""
+    """True if a job that fails again and again, with the same failure, is restarted for ever."""
     match configuration:
         case NoRestartStrategyConfiguration():
             return False

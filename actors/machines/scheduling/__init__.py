@@ -1,1 +1,1 @@
-"""Where an attempt runs and what follows when it fails: slots, restart strategies, failover regions."""
+"""Scheduling strategies: which tasks begin when, and which results are released."""

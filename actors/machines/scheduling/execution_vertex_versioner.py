@@ -1,4 +1,4 @@
-"""Who has the last word on a task (Flink's ExecutionVertexVersioner).
+"""Versions of tasks: only the newest decision on a task holds (Flink's ExecutionVertexVersioner).
 
 Each failover that a task is part of gives it a new version. When the time of a failover has come, it only touches those
 tasks whose version is still the one it gave them: the others belong to a newer one.
@@ -29,9 +29,9 @@ class ExecutionVertexVersioner(Generic[T]):
         return self._versions.get(task, 0)
 
     def is_modified(self, task: T, version: int) -> bool:
-        """Whether the task has got a newer version since."""
+        """True if the task has got a newer version since."""
         return self.version(task) != version
 
     def unmodified(self, versions: Mapping[T, int]) -> tuple[T, ...]:
-        """Those of the tasks that still have the version given."""
+        """The tasks that still have the version given."""
         return tuple(task for task, version in versions.items() if not self.is_modified(task, version))

@@ -43,7 +43,7 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
         return self._schedule(self._topology.tasks)
 
     def data_produced(self, task: T) -> Groups[T]:
-        """Those who can read what the task makes, and could read too little before."""
+        """The consumers of the task that can read enough now, and could not before."""
         if task in self._producing:
             return []
         self._producing.add(task)
@@ -55,7 +55,7 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
         return self._schedule(first)
 
     def finished(self, task: T) -> Groups[T]:
-        """Those who can read what the task has made, now that all of it is whole."""
+        """The tasks that can read what this task has made, now that all of it is whole."""
         if task in self._finished:
             return []
         self._finished.add(task)
@@ -68,7 +68,7 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
         return self._schedule(ready)
 
     def reset(self, tasks: Collection[T]) -> None:
-        """Those who read what these have made wait for it again."""
+        """Consumers of these tasks wait for their results again."""
         for task in tasks:
             self._scheduled.discard(task)
             for exchange in self._topology.produced(task):
@@ -79,7 +79,7 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
             self._finished.discard(task)
 
     def restart(self, tasks: Collection[T]) -> Groups[T]:
-        """Those of them that can read enough; the others when they can."""
+        """The tasks that can read enough; the others follow when they can."""
         self.reset(tasks)
         return self._schedule(in_order(self._topology, tasks))
 
@@ -88,7 +88,7 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
         return tuple(map(self._is_consumable, self._topology.consumed(task)))
 
     def is_satisfied(self, task: T) -> bool:
-        """Whether the task has enough to read to begin; a source reads nothing."""
+        """True if the task has enough to read to begin; a source reads nothing."""
         inputs = self.consumable(task)
         return not inputs or self._enough(inputs)
 

@@ -1,6 +1,6 @@
-"""When a result that outlives its producer is needed no more (Flink's RegionPartitionReleaseStrategy).
+"""Decides when a result that outlives its producer is released (Flink's RegionPartitionReleaseStrategy).
 
-It may go when all regions that read it have finished as a whole: a task of one that has finished may start anew with
+It may go when all regions that read it have finished as a whole: a task of one that has finished may restart with
 its region, and reads it again then.
 """
 
@@ -42,7 +42,7 @@ class RegionPartitionReleaseStrategy(Generic[T]):
         return tuple(partition for exchange in self._reads[region] for partition in self._read(exchange))
 
     def unfinished(self, task: T) -> None:
-        """The task starts anew."""
+        """The task restarts."""
         if task not in self._finished:
             return
         self._finished.remove(task)

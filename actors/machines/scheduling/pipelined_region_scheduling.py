@@ -33,7 +33,7 @@ class PipelinedRegionSchedulingStrategy(Generic[T]):
         return self._schedule(range(len(self._topology.regions)))
 
     def data_produced(self, task: T) -> Groups[T]:
-        """Who reads while rows are made is in the region of whoever makes them."""
+        """Nothing begins: pipelined consumers are in the region of their producer."""
         return []
 
     def finished(self, task: T) -> Groups[T]:
@@ -58,7 +58,7 @@ class PipelinedRegionSchedulingStrategy(Generic[T]):
                 self._unfinish(task)
 
     def restart(self, tasks: Collection[T]) -> Groups[T]:
-        """Those of the regions whose inputs are whole; the others when they are."""
+        """The regions whose inputs are whole; the others follow when they are."""
         self.reset(tasks)
         return self._schedule(sorted(self._topology.regions_of(tasks)))
 

@@ -1,6 +1,6 @@
-"""Which tasks begin when (Flink's SchedulingStrategy).
+"""Decides which tasks begin when (Flink's SchedulingStrategy).
 
-Asked when the job begins, when a task can be read from or has finished, and when tasks start anew. It answers with
+Asked when the job begins, when a task can be read from or has finished, and when tasks restart. It answers with
 groups: each is deployed as a whole, as soon as all of its tasks have their slots.
 """
 
@@ -20,7 +20,7 @@ class SchedulingStrategy(Protocol[T]):
     """One per job."""
 
     def start(self) -> Groups[T]:
-        """Who begins with the job."""
+        """The tasks that begin with the job."""
 
     def data_produced(self, task: T) -> Groups[T]:
         """The task runs: who reads rows while they are made has something to read."""
@@ -36,7 +36,7 @@ class SchedulingStrategy(Protocol[T]):
 
 
 class EagerSchedulingStrategy(Generic[T]):
-    """Everything begins at once, and what starts anew does so together (Flink's EagerSchedulingStrategy)."""
+    """Everything begins at once, and restarts together (Flink's EagerSchedulingStrategy)."""
 
     def __init__(self, topology: SchedulingTopology[T]) -> None:
         self._topology = topology

@@ -1,4 +1,4 @@
-"""Which tasks exchange what, and which of them can only run together (Flink's SchedulingTopology).
+"""The topology of tasks and their exchanges, with pipelined regions (Flink's SchedulingTopology).
 
 Tasks that exchange rows while these are made are one pipelined region, however far they are connected: what is deployed
 together, and what fails together. Regions that depend on each other in a circle are one as well, and so is a whole job
@@ -18,7 +18,7 @@ T = TypeVar("T", bound=Hashable)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition(Generic[T]):
-    """What one task makes for the readers of one result."""
+    """The partition that one task makes for the readers of one result."""
 
     producer: T
     result: Hashable
@@ -38,7 +38,7 @@ class Exchange(Generic[T]):
 
     @property
     def partitions(self) -> Iterator[Partition[T]]:
-        """What its producers make."""
+        """The partitions of its producers."""
         return (Partition(producer=producer, result=self.result) for producer in self.producers)
 
 
@@ -65,11 +65,11 @@ class SchedulingTopology(Generic[T]):
         self.region_inputs = tuple(self._region_inputs())
 
     def consumed(self, task: T) -> Sequence[Exchange[T]]:
-        """What a task reads, in the order of its inputs."""
+        """The partitions that a task reads, in the order of its inputs."""
         return self._consumed.get(task, ())
 
     def produced(self, task: T) -> Sequence[Exchange[T]]:
-        """What a task writes."""
+        """The partitions that a task writes."""
         return self._produced.get(task, ())
 
     def regions_of(self, tasks: Iterable[T]) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Where each attempt of a job runs: in a slot that it shares, in a free one, or in one that has to be asked for.
+"""Allocates a slot for each attempt of a job: one that it shares, a free one, or one to be requested.
 
 Follows Flink's SchedulerImpl and its ExecutionSlotAllocator. The first of these that there is, is taken:
 
@@ -50,7 +50,7 @@ from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, TaskManagerId
 
 AllocatorEvent = RequestSlots | ReturnSlot | SlotPoolEvent
-"""What the ExecutionGraph asks for, and what becomes of the slots of the job."""
+"""Requests of the ExecutionGraph, and events of the job's slots."""
 
 # Effects
 
@@ -145,7 +145,7 @@ class ExecutionSlotAllocator:
         return effects
 
     def _place_where_preferred(self, request: SlotRequest, now: int) -> list[AllocatorEffect] | None:
-        """What follows from placing the attempt where it wants to be; None where it has to be anywhere."""
+        """Place the attempt in its preferred slot; None where it may be anywhere."""
         constraint = request.co_location
         if constraint is not None:
             shared = self.sharing.of_constraint(constraint)
@@ -193,7 +193,7 @@ class ExecutionSlotAllocator:
         kept = (each for each in self.sharing.kept_with_room(request) if self.pool.is_free(each, request.resources))
         with_others = next(kept, None)
         if with_others is not None:
-            # Whoever comes back to it shares it: asking for another slot might be to wait for one that never comes.
+            # A returning attempt shares it: another slot might never come.
             return self._take(with_others, request, now)
         shared = self.sharing.room_in_pending(request)
         if shared is None:
@@ -303,7 +303,7 @@ def _physical(assigned: SlotAssigned) -> PhysicalSlot:
 
 
 def _fitting(members: Iterable[SlotRequest], size: ResourceSpec) -> tuple[list[SlotRequest], list[SlotRequest]]:
-    """Those that a slot has room for, and the others. What is co-located fits together or not at all."""
+    """Split the requests by whether a slot has room. Co-located ones fit together or not at all."""
     units: dict[CoLocationConstraint | ExecutionAttemptId, list[SlotRequest]] = {}
     for member in members:
         units.setdefault(member.co_location or member.attempt, []).append(member)

@@ -27,7 +27,7 @@ class SlotRequest:
 
 
 class PendingSlotRequests:
-    """Those that wait. A lower `order` comes first."""
+    """The waiting requests. A lower `order` comes first."""
 
     def __init__(self) -> None:
         self._by_size: dict[ResourceSpec, dict[AllocationId, SlotRequest]] = {}

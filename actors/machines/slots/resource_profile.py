@@ -1,4 +1,4 @@
-"""Whether a slot is large enough (Flink's ResourceProfile.isMatching).
+"""Matches sizes of slots (Flink's ResourceProfile.isMatching).
 
 What a request does not say it does not need; what a slot does not say it has as much of as anybody needs (Flink's
 UNKNOWN and ANY). So where nobody says anything every slot serves everybody.
@@ -13,12 +13,12 @@ UNSPECIFIED = ResourceSpec()
 
 
 def fits(required: ResourceSpec, slot: ResourceSpec) -> bool:
-    """Whether a slot of the size `slot` has what is required."""
+    """True if a slot of the size `slot` has what is required."""
     return _is_enough(required.cpu_millis, slot.cpu_millis) and _is_enough(required.heap_mib, slot.heap_mib)
 
 
 def merged(one: ResourceSpec, other: ResourceSpec) -> ResourceSpec:
-    """What both need together."""
+    """The sum of both needs."""
     return ResourceSpec(cpu_millis=one.cpu_millis + other.cpu_millis, heap_mib=one.heap_mib + other.heap_mib)
 
 

@@ -1,4 +1,4 @@
-"""Which slot serves which request, and which TaskManager has to be started: the ResourceManager's mind.
+"""The machine of the ResourceManager: which slot serves which request, which TaskManagers are started.
 
 Mirrors Flink's SlotManager. A slot is FREE, PENDING (given to a request; its TaskManager has not answered) or
 ALLOCATED. What a TaskManager reports is the truth: a request whose slot turns out to be taken moves to another one, and
@@ -47,7 +47,7 @@ from flykka.messages.wire.ids import AllocationId, JobId, SlotId, TaskManagerId
 REQUEST_TIMEOUT_MS = 300_000
 """Flink's slot.request.timeout, which the SlotPool of the job keeps as well."""
 ALLOCATE_TIMEOUT_MS = 10_000
-"""How long a TaskManager may take to answer (Flink's akka.ask.timeout)."""
+"""Milliseconds that a TaskManager may take to answer (Flink's akka.ask.timeout)."""
 
 
 class SlotManager:
@@ -100,12 +100,12 @@ class SlotManager:
 
     @property
     def slot_states(self) -> dict[SlotId, SlotState]:
-        """Where every known slot stands."""
+        """The state of every known slot."""
         return {slot.slot_id: slot.state for slot in self._slots}
 
     @property
     def task_managers(self) -> tuple[TaskManagerId, ...]:
-        """Those that are registered."""
+        """The registered TaskManagers."""
         return self._slots.task_managers
 
     @property
@@ -115,7 +115,7 @@ class SlotManager:
 
     @property
     def allocations(self) -> dict[SlotId, AllocationId | None]:
-        """Which allocation every known slot is held by, or PENDING for."""
+        """The allocation that holds every known slot, or that it is PENDING for."""
         return {slot.slot_id: slot.allocation_id for slot in self._slots}
 
     @property
@@ -129,7 +129,7 @@ class SlotManager:
         return self._tracker.expected_slots
 
     def is_idle(self, task_manager: TaskManagerId) -> bool:
-        """Whether it is there and none of its slots is used."""
+        """True if it is registered and none of its slots is used."""
         return self._tracker.is_idle(task_manager)
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""What the SlotManager is told and what it asks its shell to do."""
+"""Events and effects of the SlotManager."""
 
 from __future__ import annotations
 

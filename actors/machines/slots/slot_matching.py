@@ -1,4 +1,4 @@
-"""Which free slot is next: one of the TaskManager that is used least (Flink's LeastUtilizationSlotMatchingStrategy).
+"""Picks a free slot of the least used TaskManager (Flink's LeastUtilizationSlotMatchingStrategy).
 
 Ties go to the TaskManager that was there first. For each size of slots the order lives in a heap whose entries may be
 outdated; one that no longer says the truth is dropped when it comes up, and each TaskManager has at most one entry per
@@ -96,21 +96,21 @@ class LeastUtilized:
         return candidate.first_free(required) if candidate else None
 
     def has_slot_for(self, required: ResourceSpec) -> bool:
-        """Whether any slot, free or not, is large enough."""
+        """True if any slot, free or not, is large enough."""
         sizes = {size for candidate in self._candidates.values() for size in candidate.sizes.values()}
         return any(fits(required, size) for size in sizes)
 
     def is_free(self, task_manager: TaskManagerId, slot: SlotId) -> bool:
-        """Whether the slot could be next."""
+        """True if the slot is free."""
         candidate = self._candidates[task_manager]
         return slot in candidate.free[candidate.sizes[slot]]
 
     def utilization(self, task_manager: TaskManagerId) -> float:
-        """How much of the TaskManager's slots is used, from 0 to 1."""
+        """The used part of the TaskManager's slots, from 0 to 1."""
         return self._candidates[task_manager].utilization
 
     def is_unused(self, task_manager: TaskManagerId) -> bool:
-        """Whether all of its slots are free."""
+        """True if all of its slots are free."""
         return self._candidates[task_manager].used == 0
 
     def check(self) -> None:
@@ -123,7 +123,7 @@ class LeastUtilized:
                 assert not slots or queued, f"the free slots of {task_manager} cannot come up"
 
     def _top(self, size: ResourceSpec) -> _Entry | None:
-        """Which TaskManager with a free slot of this size is used least."""
+        """The least used TaskManager with a free slot of this size."""
         heap = self._heaps[size]
         while heap:
             utilization, order, task_manager = heap[0]

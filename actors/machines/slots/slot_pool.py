@@ -147,15 +147,15 @@ class SlotPool:
 
     @property
     def pending_requests(self) -> tuple[SlotRequestId, ...]:
-        """Who waits, the longest waiting first."""
+        """The waiting requests, the longest waiting first."""
         return tuple(self._pending)
 
     def holds(self, allocation_id: AllocationId) -> bool:
-        """Whether the slot of this allocation is the job's, used or free."""
+        """True if the slot of this allocation is the job's, used or free."""
         return allocation_id in self._slots
 
     def is_free(self, allocation_id: AllocationId, required: ResourceSpec = UNSPECIFIED) -> bool:
-        """Whether nobody uses the slot of this allocation, which may be kept, and it has what is required."""
+        """True if the slot of this allocation, which may be kept, is not used and has what is required."""
         slot = self._free.get(allocation_id)
         return slot is not None and fits(required, slot.size)
 
@@ -168,7 +168,7 @@ class SlotPool:
         return None if slot_id is None else self._at[slot_id].allocation_id
 
     def utilization(self, task_manager: TaskManagerId) -> float:
-        """How much of what the job holds on a TaskManager is used, or kept, from 0 to 1."""
+        """The used or kept part of the job's slots on a TaskManager, from 0 to 1."""
         return self._for_anybody.utilization(task_manager)
 
     def report(self, task_manager: TaskManagerId) -> Mapping[SlotId, AllocationId]:
@@ -291,14 +291,14 @@ class SlotPool:
         return [answer, *(effect for _, effects in answers for effect in effects or ())]
 
     def _take(self, task_manager: TaskManagerId, offer: SlotOffer, now: int) -> list[SlotPoolEffect] | None:
-        """What follows from taking the offered slot; None where it is not taken."""
+        """Take the offered slot; None where it is not taken."""
         if self._is_closed:
             return None
         held = self._slots.get(offer.allocation_id)
         if held is not None:
             return [] if (held.slot_id, held.task_manager) == (offer.slot_id, task_manager) else None
         outdated = self._at.get(offer.slot_id)
-        lost = self._lose(outdated, "its TaskManager has given the slot anew") if outdated is not None else []
+        lost = self._lose(outdated, "its TaskManager has given the slot again") if outdated is not None else []
         slot = _PooledSlot(
             allocation_id=offer.allocation_id,
             slot_id=offer.slot_id,

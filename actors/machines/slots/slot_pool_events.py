@@ -1,4 +1,4 @@
-"""What the SlotPool is told and what it asks its shell to do."""
+"""Events and effects of the SlotPool."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SlotReturned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotUnkept:
-    """Whoever was to come back to the slot has another one: it may serve anybody."""
+    """The attempt that was to come back to the slot has another one: it may serve any request."""
 
     allocation_id: AllocationId
 
@@ -231,5 +231,5 @@ ToldToOthers = (
     | CancelRequestTimer
     | Ignore
 )
-"""What the pool asks for beyond those that it gives its slots to."""
+"""Requests of the pool beyond those that it gives its slots to."""
 SlotPoolEffect = SlotAssigned | SlotRequestRejected | SlotLost | FreeSlotGone | ToldToOthers

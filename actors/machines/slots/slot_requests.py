@@ -1,4 +1,4 @@
-"""What the tasks of a job want of slots: asked for by the ExecutionGraph, per attempt."""
+"""Requests for slots by the tasks of a job: made by the ExecutionGraph, per attempt."""
 
 from __future__ import annotations
 

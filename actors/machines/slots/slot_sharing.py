@@ -22,7 +22,7 @@ from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobVertexId, TaskManagerId
 
 Place = tuple[str, str]
-"""What fits once into a shared slot: a vertex, or a co-location group."""
+"""The unit that fits once into a shared slot: a vertex, or a co-location group."""
 Subtask = tuple[JobVertexId, int]
 
 
@@ -49,14 +49,14 @@ class SharedSlot:
 
     @property
     def required(self) -> ResourceSpec:
-        """What all members need together."""
+        """The sum of the members' needs."""
         total = UNSPECIFIED
         for member in self.members.values():
             total = merged(total, member.resources)
         return total
 
     def has_room_for(self, request: SlotRequest) -> bool:
-        """Whether the slot is large enough for one more, as far as that is known."""
+        """True if the slot is large enough for one more, as far as that is known."""
         return self.slot is None or fits(merged(self.required, request.resources), self.slot.size)
 
 
@@ -110,11 +110,11 @@ class SlotSharing:
         return self._by_request.get(request_id)
 
     def of(self, attempt: ExecutionAttemptId) -> SharedSlot | None:
-        """Where the attempt is, or waits."""
+        """The shared slot where the attempt is, or waits."""
         return self._by_attempt.get(attempt)
 
     def of_constraint(self, constraint: CoLocationConstraint) -> SharedSlot | None:
-        """Where the tasks of a co-location constraint are."""
+        """The shared slot of the tasks of a co-location constraint."""
         return self._by_constraint.get(constraint)
 
     def at(self, allocation_id: AllocationId) -> SharedSlot | None:
@@ -126,11 +126,11 @@ class SlotSharing:
         return tuple(self._groups[group].slots.values()) if group in self._groups else ()
 
     def prior(self, request: SlotRequest) -> AllocationId | None:
-        """Where the subtask was before, if that is kept for it."""
+        """The slot where the subtask was before, if that is kept for it."""
         return self._prior.get(_subtask(request))
 
     def is_kept(self, allocation_id: AllocationId) -> bool:
-        """Whether subtasks will come back to this slot."""
+        """True if subtasks will come back to this slot."""
         return allocation_id in self._kept_for
 
     # Where a request finds room
@@ -147,7 +147,7 @@ class SlotSharing:
         return self._joinable(request, self._open(request.slot_sharing_group, _place(request)).pending.values())
 
     def can_join(self, request: SlotRequest, shared: SharedSlot) -> bool:
-        """Whether the request finds room in this slot of its group."""
+        """True if the request finds room in this slot of its group."""
         return (
             shared.group == request.slot_sharing_group
             and all(self._is_open(shared, place, _subtask(request)) for place in _places(request))
@@ -296,7 +296,7 @@ class SlotSharing:
                 opened.add(shared)
 
     def _is_open(self, shared: SharedSlot, place: Place, subtask: Subtask | None = None) -> bool:
-        """Whether nobody has the place, and nobody but this `subtask` will come back to it."""
+        """True if the place is free, and kept for no other subtask than `subtask`."""
         kind, name = place
         if kind == "co-location":
             return name not in shared.constraints

@@ -1,4 +1,4 @@
-"""Which vertices share slots, how many slots it takes, and what would run in fewer (Flink's SlotSharingSlotAllocator).
+"""Slot sharing groups: the slots that they take, and what would run in fewer (Flink's SlotSharingSlotAllocator).
 
 Subtasks of one vertex never share a slot, so a group needs as many as its widest vertex has subtasks, and the groups
 need theirs beside each other.
@@ -22,7 +22,7 @@ def slot_sharing_groups(vertices: Iterable[JobVertex]) -> Mapping[str, tuple[Job
 
 
 def slots_needed(vertices: Iterable[JobVertex]) -> int:
-    """How many slots it takes to run all of these vertices at once."""
+    """The number of slots it takes to run all of these vertices at once."""
     groups = slot_sharing_groups(vertices)
     return sum(max(vertex.parallelism for vertex in members) for members in groups.values())
 

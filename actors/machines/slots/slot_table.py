@@ -18,42 +18,54 @@ from typing import assert_never
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
 from flykka.actors.machines.slots.slot_table_events import (
-    AllocationRequested,
     AllocationsKnown,
-    AnnounceFreeSlot,
-    CancelOfferTimer,
-    CancelSlotTimer,
-    ConfirmAllocation,
     End,
-    FailAtJobMaster,
     JobConnected,
     JobDisconnected,
     JobLost,
-    OfferAnswered,
-    OfferTimedOut,
-    OfferToJobMaster,
-    RefuseAllocation,
-    RejectTask,
     RunTask,
-    SlotFreeRequested,
     SlotTableEffect,
     SlotTableEvent,
-    SlotTimedOut,
-    StartSlotTimer,
-    StopTask,
-    TableClosed,
     TaskEnded,
-    TaskSubmitted,
+    TellJobMaster,
+    TellResourceManager,
+    TellTask,
 )
-from flykka.messages.control.registration import SlotReport, SlotStatus
-from flykka.messages.control.slots import SlotOffer
+from flykka.actors.machines.timers import CancelTimer, StartTimer
+from flykka.messages.control.registration import ReleaseTaskManager, SlotReport, SlotStatus
+from flykka.messages.control.slots import (
+    AcceptSlots,
+    AllocateSlot,
+    AllocateSlotConfirmed,
+    AllocateSlotRefused,
+    FailSlot,
+    FreeSlot,
+    OfferSlots,
+    OfferTimedOut,
+    SlotAvailable,
+    SlotOffer,
+    SlotTimedOut,
+)
 from flykka.messages.graph.job_graph import ResourceSpec
-from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.tasks.task import (
+    ExecutionState,
+    FailTask,
+    SubmitTask,
+    TaskDeploymentDescriptor,
+    TaskExecutionState,
+    UpdateTaskExecutionState,
+)
+from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobId, SlotId, TaskManagerId, slot_id
+
+OFFER_TIMEOUT_MS = 10_000
+"""After which a JobMaster that has not answered is offered its slots again (Flink's akka.ask.timeout)."""
+SLOT_TIMEOUT_MS = 60_000
+"""After which a slot that no JobMaster has taken is free again (Flink's taskmanager.slot.timeout)."""
 
 
 class TaskSlotState(Enum):
-    """Where a slot stands for its TaskManager."""
+    """The state of a slot at its TaskManager."""
 
     FREE = "FREE"
     ALLOCATED = "ALLOCATED"
@@ -72,7 +84,7 @@ class _TaskSlot:
 
 @dataclass(slots=True)
 class _Job:
-    """What a JobMaster has been given: its slots, the offer it has not answered, and what it has not been offered."""
+    """The slots of a JobMaster: those accepted, the offer it has not answered, and those not yet offered."""
 
     connected: bool = False
     offer: int = 0
@@ -85,6 +97,7 @@ class SlotTable:
     """All slots of one TaskManager."""
 
     def __init__(self, task_manager: TaskManagerId, slots: int, size: ResourceSpec = UNSPECIFIED) -> None:
+        self._id = task_manager
         self._size = size
         self._is_closing = False
         ids = [slot_id(task_manager, index) for index in range(slots)]
@@ -94,16 +107,16 @@ class SlotTable:
         self._jobs: dict[JobId, _Job] = {}
 
     def handle(self, event: SlotTableEvent, now: int) -> list[SlotTableEffect]:
-        """Take one event; what is to be done about it, in order."""
+        """Handle one event; its effects are in the order in which they are to be performed."""
         match event:
-            case AllocationRequested():
-                return self._on_allocation_requested(event)
+            case AllocateSlot():
+                return self._on_allocate_slot(event)
             case JobConnected(job_id=job_id):
                 job = self._jobs.setdefault(job_id, _Job())
                 job.connected = True
                 return self._offer(job_id, job)
-            case OfferAnswered():
-                return self._on_offer_answered(event)
+            case AcceptSlots():
+                return self._on_accept_slots(event)
             case OfferTimedOut(job_id=job_id, offer=offer):
                 return self._on_offer_timed_out(job_id, offer)
             case SlotTimedOut(allocation_id=allocation_id):
@@ -112,18 +125,18 @@ class SlotTable:
                 return self._release(slot) if slot and waits else [Ignore(reason=f"{allocation_id} does not wait")]
             case AllocationsKnown():
                 return self._on_allocations_known(event)
-            case TaskSubmitted(descriptor=descriptor):
-                return self._on_task_submitted(descriptor)
+            case SubmitTask(descriptor=descriptor):
+                return self._on_submit_task(descriptor)
             case TaskEnded(attempt=attempt):
                 return self._on_task_ended(attempt)
-            case SlotFreeRequested(allocation_id=allocation_id):
+            case FreeSlot(allocation_id=allocation_id):
                 slot = self._allocations.get(allocation_id)
                 return self._release(slot) if slot else [Ignore(reason=f"{allocation_id} holds no slot here")]
             case JobDisconnected(job_id=job_id):
                 return self._on_job_disconnected(job_id)
             case JobLost(job_id=job_id):
                 return self._on_job_lost(job_id)
-            case TableClosed():
+            case ReleaseTaskManager():
                 self._is_closing = True
                 released = [each for slot in tuple(self._allocations.values()) for each in self._release(slot)]
                 return [*released, *self._end_when_empty()]
@@ -146,7 +159,7 @@ class SlotTable:
 
     @property
     def slot_states(self) -> dict[SlotId, TaskSlotState]:
-        """Where every slot stands."""
+        """The state of every slot."""
         return {slot.slot_id: slot.state for slot in self._slots.values()}
 
     @property
@@ -155,7 +168,7 @@ class SlotTable:
         return self._is_closing and not self._tasks
 
     def holds_slots(self, job_id: JobId) -> bool:
-        """Whether any slot is the job's."""
+        """True if any slot is the job's."""
         return job_id in self._jobs and bool(self._jobs[job_id].slots)
 
     def check(self) -> None:
@@ -172,7 +185,7 @@ class SlotTable:
         for job in self._jobs.values():
             assert not set(job.offered) & job.to_offer.keys(), "a slot is offered twice at a time"
 
-    def _on_allocation_requested(self, event: AllocationRequested) -> list[SlotTableEffect]:
+    def _on_allocate_slot(self, event: AllocateSlot) -> list[SlotTableEffect]:
         slot = self._slots.get(event.slot_id)
         holds = self._allocations.get(event.allocation_id)
         if (
@@ -182,7 +195,10 @@ class SlotTable:
             or holds is not (slot if slot.allocation_id else None)
         ):
             occupied_by = slot.allocation_id if slot is not None else None
-            return [RefuseAllocation(slot_id=event.slot_id, allocation_id=event.allocation_id, occupied_by=occupied_by)]
+            refusal = AllocateSlotRefused(
+                slot_id=event.slot_id, allocation_id=event.allocation_id, occupied_by=occupied_by
+            )
+            return [TellResourceManager(message=refusal)]
         job = self._jobs.setdefault(event.job_id, _Job())
         timer: list[SlotTableEffect] = []
         if slot.state is TaskSlotState.FREE:
@@ -190,9 +206,9 @@ class SlotTable:
             self._allocations[event.allocation_id] = slot
             job.slots[event.allocation_id] = slot
             job.to_offer[event.allocation_id] = None
-            timer = [StartSlotTimer(allocation_id=event.allocation_id)]
-        confirmation = ConfirmAllocation(slot_id=event.slot_id, job_id=event.job_id, allocation_id=event.allocation_id)
-        return [*timer, confirmation, *self._offer(event.job_id, job)]
+            timer = [_start_slot_timer(event.allocation_id)]
+        confirmed = AllocateSlotConfirmed(slot_id=event.slot_id, job_id=event.job_id, allocation_id=event.allocation_id)
+        return [*timer, TellResourceManager(message=confirmed), *self._offer(event.job_id, job)]
 
     def _offer(self, job_id: JobId, job: _Job) -> list[SlotTableEffect]:
         """Offer what has not been offered, once the last offer is answered."""
@@ -201,27 +217,32 @@ class SlotTable:
         job.offer += 1
         job.offered = tuple(job.to_offer)
         job.to_offer.clear()
-        return [self._offered(job_id, job)]
+        return self._offered(job_id, job)
 
-    def _offered(self, job_id: JobId, job: _Job) -> OfferToJobMaster:
+    def _offered(self, job_id: JobId, job: _Job) -> list[SlotTableEffect]:
         offers = tuple(
             SlotOffer(allocation_id=each, slot_id=job.slots[each].slot_id, resources=self._size)
             for each in job.offered
             if each in job.slots
         )
-        return OfferToJobMaster(job_id=job_id, offers=offers, offer=job.offer)
+        message = OfferSlots(task_manager_id=self._id, offers=offers, offer=job.offer)
+        timed_out = OfferTimedOut(job_id=job_id, offer=job.offer)
+        return [
+            TellJobMaster(job_id=job_id, message=message),
+            StartTimer(key=_offer_timer(job_id), delay_ms=OFFER_TIMEOUT_MS, message=timed_out),
+        ]
 
     def _on_offer_timed_out(self, job_id: JobId, offer: int) -> list[SlotTableEffect]:
         job = self._jobs.get(job_id)
         if job is None or not job.offered or job.offer != offer:
             return [Ignore(reason=f"offer {offer} to {job_id} does not wait for an answer")]
-        return [self._offered(job_id, job)]
+        return self._offered(job_id, job)
 
-    def _on_offer_answered(self, event: OfferAnswered) -> list[SlotTableEffect]:
+    def _on_accept_slots(self, event: AcceptSlots) -> list[SlotTableEffect]:
         job = self._jobs.get(event.job_id)
         if job is None or not job.offered or job.offer != event.offer:
             return [Ignore(reason=f"{event.job_id} has no offer {event.offer} to answer")]
-        effects: list[SlotTableEffect] = [CancelOfferTimer(job_id=event.job_id)]
+        effects: list[SlotTableEffect] = [CancelTimer(key=_offer_timer(event.job_id))]
         offered, job.offered = job.offered, ()
         for allocation_id in offered:
             slot = job.slots.get(allocation_id)
@@ -233,13 +254,14 @@ class SlotTable:
                 effects += self._activate(slot)
         return effects + self._offer(event.job_id, job)
 
-    def _on_task_submitted(self, descriptor: TaskDeploymentDescriptor) -> list[SlotTableEffect]:
+    def _on_submit_task(self, descriptor: TaskDeploymentDescriptor) -> list[SlotTableEffect]:
         attempt, allocation_id, job_id = descriptor.attempt, descriptor.allocation_id, descriptor.job_id
         if attempt in self._tasks:
             return [Ignore(reason=f"{attempt} was submitted before")]
         slot = self._allocations.get(allocation_id)
         if slot is None or slot.job_id != job_id or slot.state is TaskSlotState.RELEASING:
-            return [RejectTask(job_id=job_id, attempt=attempt, reason=f"{job_id} holds no slot by {allocation_id}")]
+            text = f"{job_id} holds no slot by {allocation_id}"
+            return [TellJobMaster(job_id=job_id, message=task_failed(attempt, "TaskSubmissionError", text))]
         activated = self._activate(slot)
         slot.tasks[attempt] = None
         self._tasks[attempt] = slot
@@ -251,7 +273,7 @@ class SlotTable:
             return []
         assert slot.allocation_id is not None
         slot.state = TaskSlotState.ACTIVE
-        return [CancelSlotTimer(allocation_id=slot.allocation_id)]
+        return [CancelTimer(key=_slot_timer(slot.allocation_id))]
 
     def _on_task_ended(self, attempt: ExecutionAttemptId) -> list[SlotTableEffect]:
         slot = self._tasks.pop(attempt, None)
@@ -265,21 +287,21 @@ class SlotTable:
         job = self._jobs.pop(job_id, None)
         if job is None:
             return [Ignore(reason=f"{job_id} has nothing here")]
-        timer = [CancelOfferTimer(job_id=job_id)] if job.offered else []
+        timer = [CancelTimer(key=_offer_timer(job_id))] if job.offered else []
         return [*timer, *(effect for slot in tuple(job.slots.values()) for effect in self._release(slot))]
 
     def _on_job_lost(self, job_id: JobId) -> list[SlotTableEffect]:
         job = self._jobs.get(job_id)
         if job is None:
             return [Ignore(reason=f"{job_id} has nothing here")]
-        effects: list[SlotTableEffect] = [CancelOfferTimer(job_id=job_id)] if job.offered else []
+        effects: list[SlotTableEffect] = [CancelTimer(key=_offer_timer(job_id))] if job.offered else []
         job.connected, job.offered = False, ()
         for allocation_id, slot in tuple(job.slots.items()):
             if slot.tasks:
                 effects += self._release(slot)
                 continue
             if slot.state is TaskSlotState.ACTIVE:
-                effects.append(StartSlotTimer(allocation_id=allocation_id))
+                effects.append(_start_slot_timer(allocation_id))
             slot.state = TaskSlotState.ALLOCATED
             job.to_offer[allocation_id] = None
         return effects
@@ -293,10 +315,10 @@ class SlotTable:
             for allocation_id, slot in job.slots.items()
             if slot.state is TaskSlotState.ACTIVE and allocation_id not in event.allocations
         ]
-        failed: list[SlotTableEffect] = [
-            FailAtJobMaster(job_id=event.job_id, allocation_id=each) for each in unknown_here
-        ]
-        return [*failed, *(effect for slot in unknown_there for effect in self._release(slot))]
+        reason = f"{self._id} knows nothing of it"
+        failed = [FailSlot(task_manager_id=self._id, allocation_id=each, reason=reason) for each in unknown_here]
+        told = [TellJobMaster(job_id=event.job_id, message=each) for each in failed]
+        return [*told, *(effect for slot in unknown_there for effect in self._release(slot))]
 
     def _end_when_empty(self) -> list[SlotTableEffect]:
         return [End()] if self.is_closed else []
@@ -308,7 +330,12 @@ class SlotTable:
         if not slot.tasks:
             return self._free(slot)
         slot.state = TaskSlotState.RELEASING
-        return [StopTask(attempt=attempt) for attempt in slot.tasks]
+        # Not a cancellation: nobody asked for one, and the JobMaster, where it still lives, has to act on it.
+        return [TellTask(message=self._given_up(attempt)) for attempt in slot.tasks]
+
+    def _given_up(self, attempt: ExecutionAttemptId) -> FailTask:
+        text = f"{self._id} has given up the slot of {attempt}"
+        return FailTask(attempt=attempt, cause=SerializedThrowable(type_name="SlotGivenUpError", message=text))
 
     def _free(self, slot: _TaskSlot) -> list[SlotTableEffect]:
         allocation_id, job_id = slot.allocation_id, slot.job_id
@@ -322,5 +349,25 @@ class SlotTable:
             job.to_offer.pop(allocation_id, None)
         waited = slot.state is TaskSlotState.ALLOCATED
         slot.state, slot.allocation_id, slot.job_id = TaskSlotState.FREE, None, None
-        timer = [CancelSlotTimer(allocation_id=allocation_id)] if waited else []
-        return [*timer, AnnounceFreeSlot(slot_id=slot.slot_id, allocation_id=allocation_id)]
+        timer = [CancelTimer(key=_slot_timer(allocation_id))] if waited else []
+        return [*timer, TellResourceManager(message=SlotAvailable(slot_id=slot.slot_id, allocation_id=allocation_id))]
+
+
+def task_failed(attempt: ExecutionAttemptId, type_name: str, text: str) -> UpdateTaskExecutionState:
+    """Report an attempt that has failed without having run, or without a word."""
+    failure = SerializedThrowable(type_name=type_name, message=text)
+    reached = TaskExecutionState(attempt=attempt, state=ExecutionState.FAILED, failure=failure)
+    return UpdateTaskExecutionState(state=reached)
+
+
+def _offer_timer(job_id: JobId) -> str:
+    return f"slot-offer/{job_id}"
+
+
+def _slot_timer(allocation_id: AllocationId) -> str:
+    return f"slot/{allocation_id}"
+
+
+def _start_slot_timer(allocation_id: AllocationId) -> StartTimer:
+    timed_out = SlotTimedOut(allocation_id=allocation_id)
+    return StartTimer(key=_slot_timer(allocation_id), delay_ms=SLOT_TIMEOUT_MS, message=timed_out)

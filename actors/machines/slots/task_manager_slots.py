@@ -13,7 +13,7 @@ from flykka.messages.wire.ids import AllocationId, JobId, SlotId, TaskManagerId
 
 
 class SlotState(Enum):
-    """Where a slot stands for the ResourceManager."""
+    """The state of a slot at the ResourceManager."""
 
     FREE = "FREE"
     PENDING = "PENDING"
@@ -52,7 +52,7 @@ class TaskManagerSlots:
 
     @property
     def task_managers(self) -> tuple[TaskManagerId, ...]:
-        """Whose slots are known."""
+        """The TaskManagers whose slots are known."""
         return tuple(self._of)
 
     def choose(self, required: ResourceSpec) -> SlotId | None:
@@ -60,11 +60,11 @@ class TaskManagerSlots:
         return self._free.next(required)
 
     def has_slot_for(self, required: ResourceSpec) -> bool:
-        """Whether any slot, free or not, is large enough."""
+        """True if any slot, free or not, is large enough."""
         return self._free.has_slot_for(required)
 
     def is_unused(self, task_manager: TaskManagerId) -> bool:
-        """Whether all slots of the TaskManager are free."""
+        """True if all slots of the TaskManager are free."""
         return self._free.is_unused(task_manager)
 
     def register(self, task_manager: TaskManagerId) -> None:

@@ -1,4 +1,4 @@
-"""How many TaskManagers there are and are to be, and what is expected of those on their way.
+"""Tracks TaskManagers: how many there are and are to be, and the slots expected of those on their way.
 
 As many as configured live or are on their way, always. While requests wait for which no slot is expected, more are
 started, up to a maximum; of what is beyond the configured number, those that have been idle for long are released. What
@@ -18,7 +18,7 @@ from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import TaskManagerId
 
 NAME = "task-manager-"
-"""What TaskManagers are called, with a number behind it."""
+"""The prefix of TaskManagers' names, with a number behind it."""
 
 START_RETRY_MS = 3_000
 """The pause after a TaskManager that ended before it could register (Flink's
@@ -32,7 +32,7 @@ TASK_MANAGER_TIMEOUT_MS = 30_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workers:
-    """How many TaskManagers are to be there (`configured`), at most (`maximum`), and what one of them offers.
+    """Numbers of TaskManagers: `configured`, at most `maximum`, and the slots that one of them offers.
 
     What is beyond the configured number is released after `idle_timeout_ms` without use.
     """
@@ -44,7 +44,7 @@ class Workers:
     idle_timeout_ms: int = TASK_MANAGER_TIMEOUT_MS
 
     def limit(self) -> int:
-        """How many there may be."""
+        """The number that there may be."""
         return self.configured if self.maximum is None else max(self.configured, self.maximum)
 
 
@@ -54,7 +54,7 @@ class TaskManagerTracker:
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
         self._starting: dict[TaskManagerId, int] = {}
-        """How many slots are expected of each that is on its way."""
+        """The number of slots expected of each that is on its way."""
         self._registered: dict[TaskManagerId, int] = {}
         """The instance of each that lives."""
         self._gone: dict[TaskManagerId, int] = {}
@@ -85,7 +85,7 @@ class TaskManagerTracker:
 
     @property
     def expected_slots(self) -> int:
-        """How many slots those on their way will bring."""
+        """The number of slots that those on their way will bring."""
         return sum(self._starting.values())
 
     @property
@@ -94,7 +94,7 @@ class TaskManagerTracker:
         return self._failures >= START_FAILURES_MAX
 
     def could_bring(self, required: ResourceSpec) -> bool:
-        """Whether one that is on its way, or can be started, has slots that are large enough."""
+        """True if one that is on its way, or can be started, has slots that are large enough."""
         can_start = len(self._starting) + len(self._registered) < self._workers.limit()
         return (can_start or self.expected_slots > 0) and fits(required, self._workers.slot_size)
 
@@ -113,7 +113,7 @@ class TaskManagerTracker:
         self._registered[task_manager] = instance
 
     def fulfil_expectation(self, size: ResourceSpec) -> None:
-        """One that nobody here has started brought a free slot: one less is needed of those on their way."""
+        """A foreign TaskManager brought a free slot: one less is needed of those on their way."""
         expecting = next((each for each, slots in self._starting.items() if slots), None)
         if expecting is not None and size == self._workers.slot_size:
             self._starting[expecting] -= 1
@@ -124,7 +124,7 @@ class TaskManagerTracker:
         return [self._start(delay_ms) for _ in range(missing)]
 
     def start_for(self, waiting: int) -> list[StartTaskManager]:
-        """Those that it takes, and that there may be, for so many requests that wait."""
+        """The TaskManagers to start for so many waiting requests, within the limit."""
         room = self._workers.limit() - len(self._starting) - len(self._registered)
         lacking = -(-(waiting - self.expected_slots) // self._workers.slots)
         return [self._start(self._pause()) for _ in range(min(lacking, room))]
@@ -167,7 +167,7 @@ class TaskManagerTracker:
             self._idle_period[task_manager] = self._last_idle_period
 
     def idle_for_too_long(self, now: int) -> list[tuple[TaskManagerId, int]]:
-        """Those that may be released, as many as are too many, and their idle periods."""
+        """The TaskManagers that may be released, as many as are too many, and their idle periods."""
         idle = [
             (task_manager, self._idle_period[task_manager])
             for task_manager, since_ms in self._idle_since_ms.items()
@@ -176,7 +176,7 @@ class TaskManagerTracker:
         return idle[: max(0, len(self._registered) - self._workers.configured)]
 
     def may_release(self, task_manager: TaskManagerId, idle_period: int) -> bool:
-        """Whether nobody has used it meanwhile, and it is one too many still."""
+        """True if it was not used meanwhile, and is still one too many."""
         is_same = task_manager in self._idle_since_ms and self._idle_period[task_manager] == idle_period
         return is_same and len(self._registered) > self._workers.configured
 

@@ -2,7 +2,7 @@
 
 Mirrors Flink's SourceCoordinator and SourceCoordinatorContext. One enumerator per source operator decides which reader
 gets which split; here it is decided when a source is looked at, what of it belongs to a checkpoint, and what happens
-when the tasks begin anew. At most one look at a source is under way at any time, also across restarts; one that began
+when the tasks restart. At most one look at a source is under way at any time, also across restarts; one that began
 before a restart brings nothing, and is followed by another. Where more is there than one look brings, the next one is
 taken when few splits are left.
 
@@ -60,7 +60,7 @@ _NO_LOOK = Ignore(reason="no look at this source is under way")
 
 
 class _Look(Enum):
-    """When a source is looked at."""
+    """The schedule of a source's split discovery."""
 
     NOT_AT_ALL = auto()
     UNDER_WAY = auto()
@@ -126,7 +126,7 @@ class SourceCoordinator:
                 assert_never(event)
 
     def files_unassigned(self, vertex_id: JobVertexId) -> int:
-        """How many files of the source of a vertex wait for a reader, as far as it was looked at."""
+        """The number of discovered files of a vertex's source that wait for a reader."""
         source = self._of_vertex.get(vertex_id)
         return 0 if source is None else source.enumerator.files_unassigned + source.files_left
 

@@ -1,4 +1,4 @@
-"""What a SourceCoordinator hears and what it wants done."""
+"""Events and effects of a SourceCoordinator."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ class AttemptEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReset:
-    """One subtask alone begins anew, from this checkpoint or, with None, from the beginning (Flink's subtaskReset).
+    """One subtask alone restarts, from this checkpoint or, with None, from the beginning (Flink's subtaskReset).
 
-    Said where only the region of a task that has failed begins anew; where all of the job does, it is `SourcesReset`.
+    Said where only the region of a task that has failed restarts; where all of the job does, it is `SourcesReset`.
     """
 
     vertex_id: JobVertexId
@@ -167,7 +167,7 @@ class SendNoMoreSplits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcesSnapshotted:
-    """What the checkpoint holds of the sources."""
+    """The states of the sources in a checkpoint."""
 
     checkpoint_id: int
     states: tuple[OperatorCoordinatorState, ...]

@@ -1,7 +1,7 @@
-"""Which splits went out since which checkpoint, by subtask (Flink's SplitAssignmentTracker).
+"""Tracks the splits assigned since each checkpoint, by subtask (Flink's SplitAssignmentTracker).
 
 A split that a reader got before its part in a completed checkpoint is in that checkpoint as the reader's state; what it
-got since is known here alone, and is taken back when the subtask begins anew from the checkpoint.
+got since is known here alone, and is taken back when the subtask restarts from the checkpoint.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SplitAssignmentTracker:
         self._uncheckpointed.setdefault(subtask, []).append((split, number))
 
     def on_checkpoint(self, checkpoint_id: int) -> None:
-        """What has gone out so far belongs to this checkpoint, should it complete."""
+        """Note a checkpoint: splits assigned so far belong to it, should it complete."""
         self._by_checkpoint[checkpoint_id], self._uncheckpointed = self._uncheckpointed, {}
 
     def on_checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -36,7 +36,7 @@ class SplitAssignmentTracker:
             del self._by_checkpoint[each]
 
     def take_back(self, subtask: int, restored_checkpoint_id: int | None) -> tuple[NumberedSplit, ...]:
-        """What the subtask got behind the checkpoint that it begins from (None: from the beginning), in order."""
+        """Take back the splits assigned behind the checkpoint that the subtask restarts from (None: all), in order."""
         since = [
             assignments
             for checkpoint_id, assignments in sorted(self._by_checkpoint.items())

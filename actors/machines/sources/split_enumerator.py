@@ -1,4 +1,4 @@
-"""Which reader gets which split of one source (Flink's SplitEnumerator and the gateways to its subtasks).
+"""Assigns the splits of one source to its readers (Flink's SplitEnumerator and the gateways to its subtasks).
 
 Splits go out in the order in which they were found, whole, to the readers in the order in which they asked: one split
 per reader and turn, so that a reader with a large appetite does not starve the others. A reader that asks when nothing
@@ -72,7 +72,7 @@ class SplitEnumerator:
 
     @property
     def position(self) -> bytes:
-        """Where the next look at the source begins; empty: at the beginning."""
+        """The position of the next discovery; empty: the beginning."""
         return self._position
 
     @property
@@ -82,7 +82,7 @@ class SplitEnumerator:
 
     @property
     def files_unassigned(self) -> int:
-        """How many files wait for a reader, of those that were found."""
+        """The number of discovered files that wait for a reader."""
         kept = (split for splits in self._returned.values() for split, _ in splits)
         return files_in(self._unassigned) + files_in(kept)
 
@@ -244,7 +244,7 @@ class SplitEnumerator:
         return None
 
     def _take_for(self, subtask: int) -> NumberedSplit:
-        """What is kept for the reader, under the number that it had; else the first in line, under the next one."""
+        """Take the split kept for the reader, under its number; else the first in line, under the next one."""
         kept = self._returned.get(subtask)
         if kept is None:
             self._handed_out += 1
@@ -270,6 +270,6 @@ def _decode(data: bytes) -> SplitEnumeratorState:
     if not isinstance(state, SplitEnumeratorState):
         raise DecodeError(f"a split enumerator cannot be restored from a {type(state).__name__}")
     if state.assigned and not state.position:
-        # To begin such a source anew would read everything twice.
+        # To restart such a source would read everything twice.
         raise DecodeError("the state of a split enumerator names its splits, as it did before flykka kept positions")
     return state

@@ -1,4 +1,4 @@
-"""What a SplitEnumerator hears and what it wants done."""
+"""Events and effects of a SplitEnumerator."""
 
 from __future__ import annotations
 

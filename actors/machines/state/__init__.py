@@ -1,1 +1,1 @@
-"""Whose state is whose: key groups, state handles, redistribution when the parallelism changes."""
+"""State of subtasks: key groups, state handles, redistribution when the parallelism changes."""

@@ -1,8 +1,8 @@
-"""Who gets which state of a checkpoint (Flink's StateAssignmentOperation).
+"""Assigns the state of a checkpoint to subtasks (Flink's StateAssignmentOperation).
 
 State belongs to operators, not to the chains or vertices they happen to run in. At the parallelism of the checkpoint
 each subtask gets its own back. At another one, keyed state goes to every subtask whose key groups it touches, which
-reads what is its own; the lists of operator state are dealt out anew.
+reads what is its own; the lists of operator state are dealt out again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from flykka.messages.wire.ids import JobVertexId, OperatorId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateAssignment:
-    """What a job starts from.
+    """The state that a job starts from.
 
     `states` is by vertex and subtask; who has no state is not in it. `coordinators` are the states beside the
     subtasks, under the ids of today. `max_parallelism` are the vertices that take over the number of key groups from
@@ -41,7 +41,7 @@ class StateAssignment:
 def assign(
     checkpoint: CompletedCheckpoint, vertices: Iterable[JobVertex], *, allow_non_restored_state: bool = False
 ) -> StateAssignment:
-    """What each subtask of the job starts from; operators that the checkpoint does not know start empty.
+    """Assign each subtask of the job its state; operators that the checkpoint does not know start empty.
 
     Raises:
         RescaleNotSupportedError: an operator cannot run as parallel as it is to, or with as many key groups.

@@ -59,7 +59,7 @@ def exclusive_state_of(checkpoint: CompletedCheckpoint) -> tuple[ExclusiveStateH
 
 
 def state_sizes(checkpoint: CompletedCheckpoint) -> dict[OperatorId, int]:
-    """How much state each operator has in a checkpoint, in bytes; who has none is not in it."""
+    """The bytes of state of each operator in a checkpoint; an operator without state is left out."""
     sizes: dict[OperatorId, int] = {}
     seen: set[str] = set()
     for snapshot in snapshots(checkpoint):
@@ -77,7 +77,7 @@ def state_sizes(checkpoint: CompletedCheckpoint) -> dict[OperatorId, int]:
 
 
 def operator_metadata(job_graph: JobGraph) -> tuple[OperatorMetadata, ...]:
-    """What a checkpoint tells of the operators of its job."""
+    """The metadata of the operators in a checkpoint."""
     return tuple(
         OperatorMetadata(
             operator_id=operator.operator_id,

@@ -28,21 +28,21 @@ Place = tuple[JobVertexId, int]
 
 @dataclass(slots=True, kw_only=True)
 class InFlightState:
-    """What was in flight at the subtasks of one operator, the head of a chain that ran in parallel so often."""
+    """The batches in flight at the subtasks of one operator, the head of a chain of that parallelism."""
 
     parallelism: int
     by_subtask: dict[int, list[OperatorSubtaskState]] = field(default_factory=dict)
 
 
 def is_in_flight(state: OperatorSubtaskState) -> bool:
-    """Whether there were rows on their way to the subtask or from it."""
+    """True if there were rows on their way to the subtask or from it."""
     return bool(state.input_channels or state.result_subpartitions)
 
 
 def assign_in_flight(
     held: Mapping[OperatorId, InFlightState], vertices: Iterable[JobVertex], max_parallelism: Mapping[JobVertexId, int]
 ) -> dict[Place, OperatorSubtaskState]:
-    """What is in flight at each subtask when the job begins; `max_parallelism` is that of vertices that take it over.
+    """Assign each subtask its batches in flight; `max_parallelism` is that of vertices that take them over.
 
     Raises:
         RescaleNotSupportedError: the operator is chained or read in another way than it was.
@@ -87,7 +87,7 @@ class _Arrivals:
                     self._leave(vertex, held.parallelism, subtask, left)
 
     def states(self) -> dict[Place, OperatorSubtaskState]:
-        """What is in flight where."""
+        """The batches in flight by subtask."""
         return {
             place: OperatorSubtaskState(
                 operator_id=self._heads[place[0]],
@@ -102,7 +102,7 @@ class _Arrivals:
     ) -> None:
         reader, gate = self._readers.get((vertex.vertex_id, left.output), (None, 0))
         if reader is None:
-            # Whoever asks does so for a part of the job.
+            # Callers ask for a part of the job.
             return
         if (old_parallelism, left.subpartitions) == (vertex.parallelism, reader.parallelism):
             self._outputs.setdefault((vertex.vertex_id, subtask), []).append(left)

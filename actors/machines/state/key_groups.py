@@ -13,7 +13,7 @@ UPPER_BOUND_MAX_PARALLELISM = 1 << 15
 
 
 def default_max_parallelism(parallelism: int) -> int:
-    """How many key groups there are where nobody says: 1.5 times the parallelism, up to a power of two, in bounds."""
+    """The default number of key groups: 1.5 times the parallelism, up to a power of two, in bounds."""
     wanted = parallelism + parallelism // 2
     rounded = 1 << (wanted - 1).bit_length()
     return min(max(rounded, DEFAULT_LOWER_BOUND_MAX_PARALLELISM), UPPER_BOUND_MAX_PARALLELISM)
@@ -53,7 +53,7 @@ def groups_in(key_groups: KeyGroupRange) -> range:
 
 
 def covers(outer: KeyGroupRange, inner: KeyGroupRange) -> bool:
-    """Whether every key group of `inner` is in `outer`."""
+    """True if every key group of `inner` is in `outer`."""
     return inner.start in groups_in(outer) and inner.end in groups_in(outer)
 
 

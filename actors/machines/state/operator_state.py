@@ -57,7 +57,7 @@ def _element(data: bytes, of: str, kind: type[Element]) -> Element:
 
 
 def repartition(previous: Sequence[Lists], parallelism: int) -> list[list[OperatorListState]]:
-    """What each of `parallelism` subtasks gets of the lists of all subtasks before."""
+    """Divide the lists of all former subtasks among `parallelism` new ones."""
     assert parallelism > 0, f"parallelism {parallelism}"
     grouped = _ByMode.of(previous)
     if len(previous) == parallelism:

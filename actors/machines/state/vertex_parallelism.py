@@ -1,4 +1,4 @@
-"""How parallel a vertex is and may become (Flink's VertexParallelismInformation).
+"""The parallelism of a vertex and its bounds (Flink's VertexParallelismInformation).
 
 The maximum parallelism is the number of key groups. One that somebody has configured stays; one that was derived may be
 replaced by that of the checkpoint the job starts from.
@@ -38,7 +38,7 @@ class VertexParallelism:
         return cls(parallelism=parallelism, max_parallelism=bound, is_max_configured=configured_max is not None)
 
     def may_become(self, max_parallelism: int) -> bool:
-        """Whether the maximum may be replaced by this one. Raises `GraphError` where it cannot be one."""
+        """True if the maximum may be replaced by this one. Raises `GraphError` where it cannot be one."""
         _check_max_parallelism(max_parallelism)
         return not self.is_max_configured
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.runtime.durations import format_ms
+from flykka.views.html.markup import display, fragment, head, labelled, quiet
 
 if TYPE_CHECKING:
     from flykka.api.streams.program import Program
@@ -31,6 +32,12 @@ class Summary:
         lines = [("columns", columns)] if columns else []
         return "\n".join([self.title, *(f"  {label:<12}{text}" for label, text in (*lines, *self.facts))])
 
+    def html(self) -> str:
+        """The same for a notebook."""
+        columns = [part for name, kind in self.columns for part in (", ", f"{name} ", quiet(kind, "span"))]
+        lines = [("columns", fragment(*columns[1:]))] if columns else []
+        return display(head(self.title), labelled([*lines, *self.facts]))
+
 
 class Displayed(ABC):
     """Shows itself by its summary: as text, and as a table in a notebook."""
@@ -43,9 +50,7 @@ class Displayed(ABC):
         return str(self._summary())
 
     def _repr_html_(self) -> str:
-        from flykka.notebook.summary_html import summary_html
-
-        return summary_html(self._summary())
+        return self._summary().html()
 
 
 def stream_summary(

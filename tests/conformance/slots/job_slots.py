@@ -25,7 +25,7 @@ from flykka.actors.machines.slots.slot_requests import (
 from flykka.messages.control.slots import SlotOffer
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, TaskManagerId, slot_id
-from tests.actors.machines.scheduling.slot_pool_events import free_slots
+from tests.actors.machines.slots.slot_pool_events import free_slots
 
 
 class JobSlots:

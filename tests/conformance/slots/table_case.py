@@ -8,26 +8,22 @@ from typing import Any
 
 from flykka.actors.machines.slots.slot_table import SlotTable, TaskSlotState
 from flykka.actors.machines.slots.slot_table_events import (
-    AllocationRequested,
-    AnnounceFreeSlot,
-    CancelSlotTimer,
-    ConfirmAllocation,
     RunTask,
-    SlotFreeRequested,
     SlotTableEffect,
     SlotTableEvent,
-    SlotTimedOut,
-    StartSlotTimer,
-    StopTask,
-    TableClosed,
     TaskEnded,
-    TaskSubmitted,
+    TellResourceManager,
+    TellTask,
 )
-from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobId, TaskManagerId, slot_id
-from tests.actors.machines.scheduling.descriptors import descriptor
+from flykka.actors.machines.timers import CancelTimer, StartTimer
+from flykka.messages.control.registration import ReleaseTaskManager
+from flykka.messages.control.slots import AllocateSlotConfirmed, FreeSlot, SlotAvailable, SlotTimedOut
+from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobId, TaskManagerId
+from flykka.messages.wire.message import Message
+from tests.actors.machines.slots.slot_table_events import requested, submitted
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
-_HERE = TaskManagerId("tm")
+_HERE = TaskManagerId("task-manager-1")
 
 
 class TableCase:
@@ -54,10 +50,8 @@ class TableCase:
         match step["do"]:
             case "allocate":
                 self._timeout_ms[allocation] = step.get("timeout_ms", 1_000_000)
-                job = JobId(step["job"])
-                slot = slot_id(_HERE, step["index"])
-                self._tell(AllocationRequested(slot_id=slot, job_id=job, allocation_id=allocation))
-                self._result = any(isinstance(effect, ConfirmAllocation) for effect in self._step)
+                self._tell(requested(allocation, step["index"], JobId(step["job"])))
+                self._result = any(isinstance(said, AllocateSlotConfirmed) for said in self._said())
             case "mark_active":
                 self._result = self._mark_active(self._job_of(allocation), allocation)
             case "try_mark_active":
@@ -68,11 +62,11 @@ class TableCase:
             case "remove_task" | "task_ends":
                 self._tell(TaskEnded(attempt=ExecutionAttemptId(step["task"])))
             case "free":
-                self._tell(SlotFreeRequested(allocation_id=allocation))
-                freed = [effect for effect in self._step if isinstance(effect, AnnounceFreeSlot)]
+                self._tell(FreeSlot(allocation_id=allocation))
+                freed = [said for said in self._said() if isinstance(said, SlotAvailable)]
                 self._result = int(freed[0].slot_id.rpartition("/")[2]) if freed else "not free yet"
             case "close":
-                self._tell(TableClosed())
+                self._tell(ReleaseTaskManager())
             case "advance":
                 self._now += step["ms"]
                 for due in [each for each, at in self._timers.items() if at <= self._now]:
@@ -103,10 +97,10 @@ class TableCase:
                 mine = {job: sorted(_index(each.slot_id) for each in held if each.job_id == job) for job in wanted}
                 return mine == {job: sorted(indexes) for job, indexes in wanted.items()}
             case "failed_tasks":
-                stopped = [effect.attempt for effect in self._step if isinstance(effect, StopTask)]
+                stopped = [effect.message.attempt for effect in self._step if isinstance(effect, TellTask)]
                 return sorted(stopped) == sorted(wanted)
             case "free_slot_action":
-                freed = [effect.allocation_id for effect in self._step if isinstance(effect, AnnounceFreeSlot)]
+                freed = [said.allocation_id for said in self._said() if isinstance(said, SlotAvailable)]
                 return sorted(freed) == sorted(wanted)
             case "closed":
                 return self._table.is_closed is wanted
@@ -121,17 +115,20 @@ class TableCase:
         self._step += effects
         for effect in effects:
             match effect:
-                case StartSlotTimer(allocation_id=allocation_id):
+                case StartTimer(message=SlotTimedOut(allocation_id=allocation_id)):
                     self._timers[allocation_id] = self._now + self._timeout_ms[allocation_id]
-                case CancelSlotTimer(allocation_id=allocation_id):
-                    del self._timers[allocation_id]
+                case CancelTimer(key=key) if key.startswith("slot/"):
+                    del self._timers[AllocationId(key.removeprefix("slot/"))]
+
+    def _said(self) -> list[Message]:
+        return [effect.message for effect in self._step if isinstance(effect, TellResourceManager)]
 
     def _job_of(self, allocation: AllocationId) -> str:
         jobs = [each.job_id for each in self._table.report().slots if each.allocation_id == allocation]
         return str(jobs[0]) if jobs else "nobody"
 
     def _submit(self, job: str, allocation: AllocationId, task: str) -> None:
-        self._tell(TaskSubmitted(descriptor=descriptor(task, allocation=allocation, job=JobId(job))))
+        self._tell(submitted(task, allocation, JobId(job)))
 
     def _mark_active(self, job: str, allocation: AllocationId) -> bool:
         self._probes += 1

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flykka.actors.machines.slots.slot_table import TaskSlotState
+from flykka.actors.machines.slots.slot_table import OFFER_TIMEOUT_MS, TaskSlotState
 from flykka.actors.task_manager.actor import TaskManager
-from flykka.actors.task_manager.task_slots import OFFER_TIMEOUT_MS
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatRequest
 from flykka.messages.control.registration import AcknowledgeRegistration, DisconnectTaskManager, RegisterTaskManager
 from flykka.messages.control.slots import (

@@ -13,8 +13,7 @@ from pyspark.sql import functions as F
 
 import flykka
 from flykka import ConsoleSink, DataStream, KeyedStream, StreamExecutionEnvironment, WindowedStream
-from flykka.api import names_elsewhere as elsewhere
-from flykka.api.names_elsewhere import NamesElsewhere, hint_for
+from flykka.api.names_elsewhere import NamesElsewhere, hint_for, hints
 from flykka.api.streams.operator_settings import DataStreamSink
 from tests.flykka.programs import HOURS, bids
 
@@ -69,15 +68,15 @@ def test_every_name_of_a_structured_streaming_query_has_a_hint() -> None:
 
     assert [name for name in of_writers if hint_for(DataStream, name) is None] == []
     assert [name for name in of_sessions if hint_for(StreamExecutionEnvironment, name) is None] == []
-    assert "StreamingQuery" in elsewhere.IMPORTS
+    assert "StreamingQuery" in hints("imports")
 
 
 @pytest.mark.parametrize("owner", OWNERS)
 def test_no_line_of_the_table_is_for_a_name_that_is_there(owner: type[NamesElsewhere]) -> None:
     (first, *_) = owner._names_elsewhere
 
-    assert [name for name in first if hasattr(owner, name)] == []
-    assert not set(elsewhere.IMPORTS) & set(flykka.__all__)
+    assert [name for name in hints(first) if hasattr(owner, name)] == []
+    assert not set(hints("imports")) & set(flykka.__all__)
 
 
 def test_a_hint_tells_of_nothing_that_is_not_there() -> None:
@@ -86,9 +85,9 @@ def test_a_hint_tells_of_nothing_that_is_not_there() -> None:
         for owner in [*OWNERS, *(getattr(flykka, name) for name in flykka.__all__), DataFrame, F, SparkSession]
         for name in dir(owner)
     }
-    hints = {hint for owner in OWNERS for table in owner._names_elsewhere for hint in table.values()}
+    of_owners = {hint for owner in OWNERS for table in owner._names_elsewhere for hint in hints(table).values()}
 
-    told = {name for hint in hints | set(elsewhere.IMPORTS.values()) for name in re.findall(r"(\w+)\(", hint)}
+    told = {name for hint in of_owners | set(hints("imports").values()) for name in re.findall(r"(\w+)\(", hint)}
 
     assert told - offered - set(flykka.__all__) - {"addPyFile", "sequence"} == set()
 
@@ -159,7 +158,7 @@ def test_an_import_says_what_to_write(name: str, hint: str) -> None:
 
 @pytest.mark.slow
 def test_a_module_is_still_imported_from_the_package_whatever_was_loaded_before() -> None:
-    program = "from flykka import errors, names_elsewhere, console; print(errors.__name__)"
+    program = "from flykka import errors, datagen, console; print(errors.__name__)"
 
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 

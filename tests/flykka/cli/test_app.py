@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.cli.app import App
+from flykka.cli.run.app import App
 from flykka.errors import ProgramError
 
 

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console as RichConsole
 
 from flykka.api.job_settings import JobSettings
-from flykka.cli.app_run import AppRun
-from flykka.cluster.launch import LaunchOptions
+from flykka.api.launch import LaunchOptions
+from flykka.cli.run.app_run import AppRun
 from flykka.messages.control.job import JobResultSuccess
 from tests.flykka.client.one_job import JOB, one_job
 

@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from flykka.cli.interrupts import Interrupts, Wish
+from flykka.cli.run.interrupts import Interrupts, Wish
 from flykka.client.job_client import JobClient
 from flykka.errors import JobCancelledError
 from flykka.messages.control.job import CancelJob, JobResultSuccess, StopJob

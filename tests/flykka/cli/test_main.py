@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flykka.cli.main import main
-from flykka.cli.run_command import continuing
+from flykka.cli.run.command import continuing
 from tests.house.sources import HOUSE
 
 
@@ -121,6 +121,23 @@ try:
 except SystemExit:
     print(sorted({"pyspark", "py4j", "pandas"} & set(sys.modules)), file=sys.stderr)
 """
+
+
+COMMANDS = """
+import sys
+from flykka.cli.main import main
+try:
+    main(["--help"])
+except SystemExit:
+    print(sorted(name for name in sys.modules if name.startswith("flykka.cli.")), file=sys.stderr)
+"""
+
+
+@pytest.mark.slow
+def test_the_list_of_commands_loads_none_of_them() -> None:
+    run = subprocess.run([sys.executable, "-c", COMMANDS], cwd=HOUSE, capture_output=True, text=True, check=True)
+
+    assert run.stderr == "['flykka.cli.arguments', 'flykka.cli.exit_codes', 'flykka.cli.main']\n"
 
 
 @pytest.mark.slow

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from flykka.cli.app import App
-from flykka.cli.app_inputs import AppInputs
+from flykka.api.launch import LaunchOptions
+from flykka.cli.dry_run.app_inputs import AppInputs
+from flykka.cli.dry_run.plan_cache import PlanCache
 from flykka.cli.main import main
-from flykka.cli.plan_cache import PlanCache
-from flykka.cluster.launch import LaunchOptions
+from flykka.cli.run.app import App
 from flykka.messages.graph.job_graph import JobGraph
-from flykka.plan.program_plan import ProgramPlan, program_plan
 from flykka.spark_bridge.session.cache_folder import FOLDER_VARIABLE
-from tests.flykka.plan.plans import graphs
+from flykka.views.plan.program_plan import ProgramPlan, program_plan
+from tests.flykka.views.plan.plans import graphs
 
 APP = """
 import os

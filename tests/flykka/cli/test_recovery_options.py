@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 
-from flykka.cli.recovery_options import add_recovery_options
+from flykka.cli.run.recovery_options import add_recovery_options
 from flykka.messages.graph.job_graph import (
     ExponentialDelayRestartStrategyConfiguration,
     FailoverStrategyKind,

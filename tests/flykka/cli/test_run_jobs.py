@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from flykka.api.launch import current_launch
 from flykka.cli.main import main
-from flykka.cluster.launch import current_launch
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import pty
@@ -16,7 +15,7 @@ import fsspec
 import msgpack
 import pytest
 
-from flykka.cli.trace import add_trace_commands
+from flykka.cli.main import main
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, TriggerCheckpoint
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted, JobResultFailure, JobSubmitSuccess
 from flykka.messages.control.leader import LeaderSessionMessage
@@ -47,13 +46,10 @@ def flykka(capfd: pytest.CaptureFixture[str]) -> Shell:
     """Runs `flykka trace ...`: its exit code, and what it printed."""
 
     def run(*arguments: str | Path) -> tuple[int, str, str]:
-        parser = argparse.ArgumentParser(prog="flykka")
-        add_trace_commands(parser.add_subparsers())
         try:
-            parsed = parser.parse_args(["trace", *map(str, arguments)])
-            code = parsed.run(parsed)
+            code = main(["trace", *map(str, arguments)])
         except SystemExit as usage:
-            code = usage.code
+            code = int(str(usage.code))
         out, err = capfd.readouterr()
         return code, out, err
 
@@ -312,12 +308,9 @@ def test_a_trace_that_is_far_away_is_fetched(flykka: Shell, trace: Path) -> None
 
 
 PROGRAM = """
-import argparse, sys
-from flykka.cli.trace import add_trace_commands
-parser = argparse.ArgumentParser(prog="flykka")
-add_trace_commands(parser.add_subparsers())
-arguments = parser.parse_args()
-code = arguments.run(arguments)
+import sys
+from flykka.cli.main import main
+code = main()
 assert "pyspark" not in sys.modules
 sys.exit(code)
 """

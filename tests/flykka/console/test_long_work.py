@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Event
 
 from flykka.console.job_picture import JobPicture
-from flykka.console.long_work import LongWork
+from flykka.console.live import LongWork
 from flykka.messages.tasks.bridge import WorkProgress
 from tests.flykka.console.pictures import DETAILS, shown
 

@@ -215,7 +215,7 @@ def test_a_trace_without_jobs_says_that_there_are_none(recording: Recording) -> 
     for job in (None, "0123"):
         with pytest.raises(TraceSelectionError, match="the trace tells of no job at all"):
             trace.story(job=job)
-    with pytest.raises(TraceSelectionError, match="there are: none at all"):
+    with pytest.raises(TraceSelectionError, match="the trace tells of no attempt at all"):
         trace.story(attempt="x")
     with pytest.raises(TraceSelectionError, match="tells of no checkpoint at all"):
         trace.story(checkpoint=1)

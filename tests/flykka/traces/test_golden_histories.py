@@ -1,4 +1,4 @@
-"""The golden histories, told and drawn: whatever has been recorded of the cast can be read."""
+"""The golden histories, told and drawn: whatever has been recorded of the actors can be read."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flykka.cli.trace_statistics import TraceStatistics
-from flykka.traces.cast import Role, role_of
+from flykka.cli.trace.statistics import TraceStatistics
+from flykka.traces.actor_index import Role, role_of
 from flykka.traces.trace import Trace
 
 HISTORIES = sorted((Path(__file__).parents[2] / "histories").glob("*.trace"))

@@ -9,7 +9,7 @@ from flykka.actors.machines.slots.slot_pool_events import AskForSlot, TaskManage
 from flykka.actors.machines.slots.slot_requests import RequestSlots, ReturnSlot, SlotRequest
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
 from tests.actors.machines.scheduling.feeding import feed
-from tests.actors.machines.scheduling.slot_pool_events import FIRST, offered
+from tests.actors.machines.slots.slot_pool_events import FIRST, offered
 
 
 def wish(vertex: str, subtask: int, attempt: int = 0, *, inputs: tuple[str, ...] = ()) -> SlotRequest:

@@ -23,7 +23,7 @@ from flykka.actors.machines.slots.task_manager_slots import SlotState
 from flykka.actors.machines.slots.task_manager_tracker import START_RETRY_MS, Workers
 from flykka.messages.wire.ids import AllocationId, JobId, TaskManagerId, slot_id
 from tests.actors.machines.scheduling.feeding import feed
-from tests.actors.machines.scheduling.slot_manager_events import (
+from tests.actors.machines.slots.slot_manager_events import (
     FIRST,
     SECOND,
     THIRD,

@@ -16,7 +16,7 @@ from flykka.actors.machines.slots.slot_manager_events import (
 from flykka.actors.machines.slots.task_manager_slots import SlotState
 from flykka.actors.machines.slots.task_manager_tracker import Workers
 from flykka.messages.wire.ids import AllocationId, SlotId, TaskManagerId, slot_id
-from tests.actors.machines.scheduling.slot_manager_events import (
+from tests.actors.machines.slots.slot_manager_events import (
     FIRST,
     SECOND,
     confirmed,

@@ -19,7 +19,7 @@ from flykka.actors.machines.slots.slot_pool_events import (
 from flykka.actors.machines.slots.slot_requests import SlotRequestId
 from flykka.messages.wire.ids import AllocationId
 from tests.actors.machines.scheduling.feeding import feed
-from tests.actors.machines.scheduling.slot_pool_events import (
+from tests.actors.machines.slots.slot_pool_events import (
     FIRST,
     SECOND,
     answered,

@@ -16,7 +16,7 @@ from flykka.actors.machines.slots.slot_requests import SlotRequestId
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId
 from tests.actors.machines.scheduling.feeding import feed
-from tests.actors.machines.scheduling.slot_pool_events import (
+from tests.actors.machines.slots.slot_pool_events import (
     FIRST,
     SECOND,
     answered,
@@ -65,7 +65,7 @@ def test_a_slot_that_is_offered_anew_is_no_longer_what_it_was() -> None:
 
     effects = feed(slots, offered("a-2"))
 
-    lost = loses("r1", "a-1", "its TaskManager has given the slot anew")
+    lost = loses("r1", "a-1", "its TaskManager has given the slot again")
     assert effects == [answered("a-2"), lost, cancels_timer("r2"), assigned("r2", "a-2")]
 
 

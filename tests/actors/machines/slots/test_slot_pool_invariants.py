@@ -22,7 +22,7 @@ from flykka.actors.machines.slots.slot_pool_events import (
     WithdrawRequest,
 )
 from flykka.messages.wire.ids import AllocationId, TaskManagerId
-from tests.actors.machines.scheduling.slot_pool_events import (
+from tests.actors.machines.slots.slot_pool_events import (
     FIRST,
     SECOND,
     free_slots,

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.slots.slot_table import TaskSlotState
-from flykka.actors.machines.slots.slot_table_events import (
-    JobConnected,
-    RejectTask,
-    RunTask,
-    StopTask,
-)
-from flykka.messages.wire.ids import ExecutionAttemptId
+from flykka.actors.machines.slots.slot_table_events import JobConnected, RunTask
 from tests.actors.machines.scheduling.descriptors import descriptor
-from tests.actors.machines.scheduling.slot_table_events import (
+from tests.actors.machines.slots.slot_table_events import (
     JOB,
     OTHER_JOB,
     active,
@@ -20,9 +14,11 @@ from tests.actors.machines.scheduling.slot_table_events import (
     answered,
     confirms,
     ended,
+    fails_task,
     free,
     offers,
     refuses,
+    rejects,
     requested,
     slot,
     submitted,
@@ -154,7 +150,7 @@ def test_a_task_without_a_slot_is_rejected() -> None:
     effects = told(held, submitted("x", "unknown"))
 
     assert effects == [
-        RejectTask(job_id=JOB, attempt=ExecutionAttemptId("x"), reason="job-1 holds no slot by unknown"),
+        rejects("x", "job-1 holds no slot by unknown"),
     ]
 
 
@@ -164,7 +160,7 @@ def test_a_job_runs_tasks_in_its_own_slots_only() -> None:
     effects = told(held, submitted("x", "a", job=OTHER_JOB))
 
     assert effects == [
-        RejectTask(job_id=OTHER_JOB, attempt=ExecutionAttemptId("x"), reason="job-2 holds no slot by a"),
+        rejects("x", "job-2 holds no slot by a", job=OTHER_JOB),
     ]
 
 
@@ -187,7 +183,7 @@ def test_a_slot_with_tasks_stops_them_and_is_free_when_the_last_has_ended() -> N
     first = told(held, ended("x"))
     last = told(held, ended("y"))
 
-    assert freeing == [StopTask(attempt=ExecutionAttemptId("x")), StopTask(attempt=ExecutionAttemptId("y"))]
+    assert freeing == [fails_task("x"), fails_task("y")]
     assert first == []
     assert last == [announces("a")]
 
@@ -199,7 +195,7 @@ def test_a_slot_that_is_being_given_up_takes_no_task_and_no_allocation() -> None
     effects = told(held, submitted("y", "a"), requested("a"), requested("b"))
 
     assert effects == [
-        RejectTask(job_id=JOB, attempt=ExecutionAttemptId("y"), reason="job-1 holds no slot by a"),
+        rejects("y", "job-1 holds no slot by a"),
         refuses("a", by="a"),
         refuses("b", by="a"),
     ]

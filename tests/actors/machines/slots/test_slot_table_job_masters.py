@@ -4,36 +4,28 @@ from __future__ import annotations
 
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.slots.slot_table import TaskSlotState
-from flykka.actors.machines.slots.slot_table_events import (
-    AllocationsKnown,
-    CancelOfferTimer,
-    CancelSlotTimer,
-    End,
-    FailAtJobMaster,
-    JobConnected,
-    JobDisconnected,
-    JobLost,
-    OfferTimedOut,
-    SlotTimedOut,
-    StartSlotTimer,
-    StopTask,
-    TableClosed,
-)
-from flykka.messages.control.registration import SlotReport, SlotStatus
-from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId
+from flykka.actors.machines.slots.slot_table_events import AllocationsKnown, End, JobConnected, JobDisconnected, JobLost
+from flykka.messages.control.registration import ReleaseTaskManager, SlotReport, SlotStatus
+from flykka.messages.control.slots import OfferTimedOut, SlotTimedOut
+from flykka.messages.wire.ids import AllocationId
 from tests.actors.machines.scheduling.feeding import feed
-from tests.actors.machines.scheduling.slot_table_events import (
+from tests.actors.machines.slots.slot_table_events import (
     JOB,
     OTHER_JOB,
     active,
     announces,
     answered,
+    cancels_offer_timer,
+    cancels_slot_timer,
     confirms,
     ended,
+    fails_slot,
+    fails_task,
     offers,
     refuses,
     requested,
     slot,
+    starts_slot_timer,
     submitted,
     table,
     told,
@@ -46,7 +38,7 @@ def test_a_lost_job_master_gives_up_all_its_slots_and_no_others() -> None:
 
     effects = told(held, JobDisconnected(job_id=JOB))
 
-    assert effects == [StopTask(attempt=ExecutionAttemptId("x")), announces("b", index=1)]
+    assert effects == [fails_task("x"), announces("b", index=1)]
     assert held.slot_states == {
         slot(0): TaskSlotState.RELEASING,
         slot(1): TaskSlotState.FREE,
@@ -108,8 +100,8 @@ def test_a_slot_that_no_job_master_takes_is_free_again() -> None:
     given = feed(held, requested("a"))
     effects = feed(held, SlotTimedOut(allocation_id=AllocationId("a")))
 
-    cancelled = CancelSlotTimer(allocation_id=AllocationId("a"))
-    assert given == [StartSlotTimer(allocation_id=AllocationId("a")), confirms("a")]
+    cancelled = cancels_slot_timer("a")
+    assert given == [starts_slot_timer("a"), confirms("a")]
     assert effects == [cancelled, announces("a")]
 
 
@@ -120,7 +112,7 @@ def test_a_slot_that_was_taken_waits_no_more() -> None:
     taken = feed(held, answered("a"))
     effects = feed(held, SlotTimedOut(allocation_id=AllocationId("a")))
 
-    assert taken == [CancelOfferTimer(job_id=JOB), CancelSlotTimer(allocation_id=AllocationId("a"))]
+    assert taken == [cancels_offer_timer(), cancels_slot_timer("a")]
     assert effects == [Ignore(reason="a does not wait")]
 
 
@@ -135,7 +127,7 @@ def test_both_sides_forget_the_allocations_that_the_other_does_not_know() -> Non
     known = (AllocationId("both"), AllocationId("only-there"))
     effects = told(held, AllocationsKnown(job_id=JOB, allocations=known))
 
-    failed = FailAtJobMaster(job_id=JOB, allocation_id=AllocationId("only-there"))
+    failed = fails_slot("only-there")
     assert effects == [failed, announces("only-here", index=1)]
 
 
@@ -155,7 +147,7 @@ def test_a_job_master_that_is_not_heard_of_loses_its_tasks_and_is_offered_the_id
     lost = feed(held, JobLost(job_id=JOB))
     back = told(held, JobConnected(job_id=JOB))
 
-    assert lost == [StopTask(attempt=ExecutionAttemptId("x")), StartSlotTimer(allocation_id=AllocationId("b"))]
+    assert lost == [fails_task("x"), starts_slot_timer("b")]
     assert back == [offers(("b", 1), number=3)]
 
 
@@ -166,11 +158,11 @@ def test_a_table_that_is_closed_waits_for_the_last_task_and_gives_nothing_away()
     held = active("a")
     told(held, submitted("x", "a"))
 
-    closing = told(held, TableClosed())
+    closing = told(held, ReleaseTaskManager())
     refused = told(held, requested("b", index=1))
     last = told(held, ended("x"))
 
-    assert closing == [StopTask(attempt=ExecutionAttemptId("x"))]
+    assert closing == [fails_task("x")]
     assert refused == [refuses("b", index=1)]
     assert last == [announces("a"), End()]
 
@@ -178,6 +170,6 @@ def test_a_table_that_is_closed_waits_for_the_last_task_and_gives_nothing_away()
 def test_a_table_that_nothing_runs_in_is_closed_at_once() -> None:
     held = active("a")
 
-    effects = told(held, TableClosed())
+    effects = told(held, ReleaseTaskManager())
 
     assert effects == [announces("a"), End()]

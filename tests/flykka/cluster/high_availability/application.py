@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
+from flykka.api.launch import Launch, launched
 from flykka.cluster.high_availability.stores import FolderSettings
-from flykka.cluster.launch import Launch, launched
 from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
 from flykka.errors import FlykkaError
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph
@@ -42,7 +42,7 @@ def main(folder: str) -> None:
             print("ended", flush=True)
             return
         try:
-            known = cluster.identify(job(folder, name))
+            known = cluster.identify(job(folder, name), say=print)
             result = cluster.submit(known.job_graph, known.restore_path).wait()
             print(f"{name} {'had finished before' if result.is_earlier else 'has finished'}", flush=True)
         except FlykkaError as refused:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from flykka.actors.high_availability.embedded import EmbeddedBackend
+from flykka.api.launch import Launch, LaunchOptions
 from flykka.cluster.high_availability.settings import ZooKeeperSettings
 from flykka.cluster.high_availability.stores import (
     FolderSettings,
@@ -17,7 +18,6 @@ from flykka.cluster.high_availability.stores import (
     services_of,
     store_settings,
 )
-from flykka.cluster.launch import Launch, LaunchOptions
 from flykka.cluster.local_cluster import ClusterSettings
 from flykka.errors import ProgramError
 

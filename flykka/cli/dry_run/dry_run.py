@@ -1,0 +1,98 @@
+"""An app up to its first `execute`: what it wrote down, and nothing of it is run."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager, ExitStack, redirect_stdout
+
+from rich.console import Console as RichConsole
+
+from flykka.api.environment import StreamExecutionEnvironment
+from flykka.api.launch import Launch, LaunchOptions, launched
+from flykka.cli.exit_codes import CANCELLED, FAILED
+from flykka.cli.run.app import App
+from flykka.console.elapsed import spark_start
+from flykka.messages.graph.job_graph import JobGraph
+from flykka.spark_bridge.session.session import jobs_run
+from flykka.views.plan.program_plan import ProgramPlan, program_plan
+
+
+class ProgramAbort(BaseException):
+    """The app has come to the end of what is of interest (Flink's ProgramAbortException).
+
+    Not an Exception: an app that handles what its job may raise must not go on without the job.
+    """
+
+
+class DryRun(Launch):
+    """Lets an app write its first job down, and ends it there."""
+
+    only_plans = True
+
+    def __init__(self, options: LaunchOptions) -> None:
+        super().__init__(options)
+        self.made: tuple[ProgramPlan, JobGraph] | None = None
+        self.read_data = False
+        """Whether Spark has run anything for what is `made`: a program that is written down needs no row."""
+        self._jobs_before = jobs_run()
+        self._environments: list[StreamExecutionEnvironment] = []
+
+    def starting_spark(self, master: str) -> AbstractContextManager[None]:
+        """Tell that Spark is being started, and for how long, on stderr."""
+        return spark_start(RichConsole(stderr=True, force_jupyter=False), master)
+
+    def environment_made(self, environment: StreamExecutionEnvironment) -> None:
+        """Note an environment, to close it if the app does not."""
+        self._environments.append(environment)
+
+    def program_written(self, environment: StreamExecutionEnvironment, job_name: str) -> None:
+        """Make the graphs of the job. Raises `ProgramAbort`."""
+        if self.made is None:
+            job_graph = environment.get_job_graph(job_name)
+            self.made = program_plan(environment.get_stream_graph(), job_graph), job_graph
+            self.read_data = jobs_run() > self._jobs_before
+        raise ProgramAbort
+
+    def forgotten_operators(self) -> int:
+        """How many operators were written down that no job was made of."""
+        return sum(len(environment.pending_uids) for environment in self._environments)
+
+    def close(self) -> None:
+        """Close every environment that is still open."""
+        with ExitStack() as last_first:
+            for environment in self._environments:
+                last_first.callback(environment.close)
+
+
+def dry_run(app: App, launch: DryRun, *, verbose: bool) -> tuple[ProgramPlan, JobGraph] | int:
+    """The plan and the graph of the app's first job; where it makes none that is told, and the exit code is given."""
+    with ExitStack() as last_first:
+        last_first.enter_context(launched(launch))
+        last_first.callback(launch.close)
+        try:
+            with redirect_stdout(sys.stderr):
+                app.run()
+        except ProgramAbort:
+            pass
+        except KeyboardInterrupt:
+            print("flykka: interrupted", file=sys.stderr)
+            return CANCELLED
+        except BaseException as raised:  # noqa: BLE001 - whatever it is, it is the app's, and told with the exit code
+            if launch.made is None:
+                return _told(app, raised, verbose=verbose)
+    return launch.made or _no_job(app, launch.forgotten_operators())
+
+
+def _told(app: App, raised: BaseException, *, verbose: bool) -> int:
+    if isinstance(raised, SystemExit):
+        text = raised.code if isinstance(raised.code, str) else f"flykka: {app.path} has ended before it executed a job"
+        print(text, file=sys.stderr)
+        return raised.code if isinstance(raised.code, int) and raised.code else FAILED
+    print(app.explained(raised, whole=verbose), file=sys.stderr)
+    return FAILED
+
+
+def _no_job(app: App, forgotten: int) -> int:
+    what = f"defined {forgotten} operators but never called execute()" if forgotten else "executes no job"
+    print(f"flykka: {app.path} {what}: there is no job to look at", file=sys.stderr)
+    return FAILED

@@ -1,0 +1,1 @@
+"""`flykka run`: an app, its jobs on the screen, and what Ctrl-C does to them."""

@@ -1,0 +1,121 @@
+"""`flykka run`: an app from its first line to the exit code. With it everything is loaded, Spark included."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from rich.console import Console as RichConsole
+
+from flykka.api.launch import LaunchOptions, launched
+from flykka.cli.exit_codes import CANCELLED, FAILED, OK
+from flykka.cli.run.app import App
+from flykka.cli.run.app_run import AppRun, Continue, NoMoreJobsError
+from flykka.cli.run.diverted_stderr import diverted_stderr
+from flykka.cli.run.interrupts import Wish
+from flykka.console.live import can_be_live
+from flykka.console.output import lasting_output
+from flykka.errors import JobExecutionError
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """How an app has ended: its exit code, and what is to be said last, on stderr."""
+
+    code: int
+    last_words: str = ""
+
+
+def run(app: App, options: LaunchOptions, *, continue_with: Continue, verbose: bool) -> int:
+    """Run the app, show its jobs, say what came of it; the exit code."""
+    output = RichConsole(force_jupyter=False)
+    app_run = AppRun(options, output, continue_with)
+    with lasting_output(app_run.interrupts.asked):
+        outcome = _outcome(app, app_run, output, verbose=verbose)
+        # Only now: whatever was to be said by others has been said.
+        if outcome.last_words:
+            print(outcome.last_words, file=sys.stderr, flush=True)
+    return outcome.code
+
+
+def _outcome(app: App, app_run: AppRun, output: RichConsole, *, verbose: bool) -> _Outcome:
+    with ExitStack() as last_first:
+        if can_be_live(output) and sys.stderr.isatty():
+            last_first.enter_context(diverted_stderr(app_run.say))
+        last_first.enter_context(launched(app_run))
+        last_first.enter_context(app_run.interrupts)
+        last_first.callback(app_run.close)
+        outcome = _verdict(app, app_run, _raised(app, app_run), verbose=verbose)
+        # What was stopped is gone on with by the same command.
+        app_run.has_ended_in_order = outcome.code == OK and app_run.interrupts.wish is Wish.GO_ON
+    return outcome
+
+
+def _raised(app: App, app_run: AppRun) -> BaseException | None:
+    """What the app has raised, when all of its jobs have ended, unless it has ended badly itself."""
+    left: SystemExit | None = None
+    try:
+        try:
+            app.run()
+        except SystemExit as said:
+            left = said
+        if left is None or _left_with(left)[0] == OK:
+            app_run.wait()
+    except BaseException as raised:  # noqa: BLE001 - whatever it is, it is the app's, and told with the exit code
+        return raised
+    return left
+
+
+def _verdict(app: App, app_run: AppRun, raised: BaseException | None, *, verbose: bool) -> _Outcome:
+    wish = app_run.interrupts.wish
+    match raised:
+        case NoMoreJobsError():
+            return _Outcome(OK if wish is Wish.STOP else CANCELLED)
+        case KeyboardInterrupt():
+            return _Outcome(CANCELLED, "flykka: interrupted")
+        case JobExecutionError() if wish is Wish.CANCEL:
+            return _Outcome(CANCELLED)
+        case None | SystemExit():
+            return _ended(app, app_run, raised, verbose=verbose)
+        case _:
+            return _Outcome(FAILED, _explained(app, raised, verbose=verbose))
+
+
+def _ended(app: App, app_run: AppRun, left_with: SystemExit | None, *, verbose: bool) -> _Outcome:
+    """The app has come to its end by itself: what did its jobs come to?"""
+    if app_run.interrupts.wish is Wish.CANCEL:
+        return _Outcome(CANCELLED)
+    code, words = _left_with(left_with)
+    if code != OK:
+        return _Outcome(code, words)
+    if failures := app_run.failures():
+        return _Outcome(FAILED, "\n".join(_explained(app, failure, verbose=verbose) for failure in failures))
+    if app_run.has_jobs():
+        return _Outcome(OK)
+    if forgotten := app_run.forgotten_operators():
+        return _Outcome(FAILED, f"flykka: {app.path} defined {forgotten} operators but never called execute()")
+    if left_with is not None:
+        return _Outcome(OK)
+    return _Outcome(
+        FAILED,
+        f"flykka: {app.path} made no job: an app gets an environment from"
+        " StreamExecutionEnvironment.get_execution_environment(), defines operators in it and calls its execute()",
+    )
+
+
+def _explained(app: App, raised: BaseException, *, verbose: bool) -> str:
+    """The text of an error; with `verbose`, behind the stack of where it happened."""
+    there = raised.cause.stack_trace if verbose and isinstance(raised, JobExecutionError) else ""
+    return "\n".join(text for text in (there.rstrip(), app.explained(raised, whole=verbose)) if text)
+
+
+def _left_with(left_with: SystemExit | None) -> tuple[int, str]:
+    """As Python does it: a number is the code, nothing is success, and anything else is said, with code 1."""
+    match None if left_with is None else left_with.code:
+        case None:
+            return OK, ""
+        case int(code):
+            return code, ""
+        case said:
+            return FAILED, str(said)

@@ -1,0 +1,129 @@
+"""`flykka savepoint check`: an app held against a savepoint before anything of it runs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+
+from rich.console import Console as RichConsole
+from rich.table import Table
+from rich.text import Text
+
+from flykka.api.launch import LaunchOptions
+from flykka.cli.arguments import add_no_cache, at_least_one, describe
+from flykka.cli.dry_run.first_job import first_job
+from flykka.cli.exit_codes import FAILED, OK
+from flykka.cli.run.app import app_of
+from flykka.cli.savepoint.command import EPILOG
+from flykka.client.checkpoints import compatibility, find_checkpoint
+from flykka.client.state_compatibility import OperatorMatch, StateCompatibility
+from flykka.console.output import lasting_output
+from flykka.errors import CheckpointError
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.graph.job_graph import JobGraph
+from flykka.views.text.formats import NOTHING, format_bytes
+
+_STYLES = {
+    OperatorMatch.MATCHED: "green",
+    OperatorMatch.ADDED: "cyan",
+    OperatorMatch.REMOVED: "yellow",
+    OperatorMatch.RENAMED: "yellow",
+    OperatorMatch.INCOMPATIBLE: "bold red",
+}
+
+
+_DESCRIPTION = """\
+A dry run: the app is run until it wants to execute its first job, which is held
+against the savepoint, operator by operator, and not started. An operator is
+matched, added, removed, renamed (another uid than that of state which looks like
+its own) or incompatible (another kind, other windows, keys or aggregates, another
+maximum parallelism). The same is looked at by `flykka run --from-savepoint`.
+
+An app that `flykka plan` or this command has seen before is not run again as long
+as nothing has changed that it is known to read (see `flykka plan --help`); stderr
+says so, and --no-cache looks again. A run never rests on it.
+"""
+
+_USAGE = "flykka savepoint check PATH APP.py [OPTIONS] [ARGUMENT ...] [-- ARGUMENT ...]"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Describe `flykka savepoint check`."""
+    describe(parser, _DESCRIPTION, EPILOG, usage=_USAGE, allow_abbrev=False)
+    parser.add_argument("path", metavar="PATH", help="the savepoint")
+    parser.add_argument("app", metavar="APP.py", help="the script")
+    parser.add_argument(
+        "-n",
+        "--allow-non-restored-state",
+        action="store_true",
+        help="state of operators that the job does not have may be dropped",
+    )
+    parser.add_argument("--parallelism", metavar="N", type=at_least_one, help="as for `flykka run`")
+    parser.add_argument("--master", metavar="URL", help="as for `flykka run`")
+    add_no_cache(parser)
+    parser.add_argument("--json", action="store_true", help="everything, as one JSON object")
+    parser.set_defaults(run=_check, arguments=[], parser=parser)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    """Hold the first job of the app against the savepoint, and say what came of it; the exit code."""
+    app = app_of(arguments)
+    options = LaunchOptions(
+        master=arguments.master,
+        parallelism=arguments.parallelism,
+        allow_non_restored_state=arguments.allow_non_restored_state,
+    )
+    try:
+        # First: it is known at once, and an app takes seconds.
+        checkpoint = find_checkpoint(arguments.path, "")
+    except CheckpointError as unreadable:
+        print(f"flykka savepoint: {unreadable}", file=sys.stderr)
+        return FAILED
+    made = first_job(app, options, cached=not arguments.no_cache)
+    if isinstance(made, int):
+        return made
+    _, job_graph = made
+    return _verdict(checkpoint, job_graph, options, as_json=arguments.json)
+
+
+def _verdict(checkpoint: CompletedCheckpoint, job_graph: JobGraph, options: LaunchOptions, *, as_json: bool) -> int:
+    compared = compatibility(checkpoint, job_graph, allow_non_restored_state=options.allow_non_restored_state)
+    if as_json:
+        told = {"savepoint": checkpoint.path, "job": job_graph.name, "can_start": not compared.problems}
+        print(json.dumps({**told, **asdict(compared)}, indent=2))
+    else:
+        with lasting_output():
+            _show(RichConsole(force_jupyter=False), checkpoint, job_graph, compared)
+    return FAILED if compared.problems else OK
+
+
+def _show(
+    output: RichConsole, checkpoint: CompletedCheckpoint, job_graph: JobGraph, compared: StateCompatibility
+) -> None:
+    output.print(_table(compared))
+    for problem in compared.problems:
+        output.print(Text(f"- {problem}"), soft_wrap=True)
+    outcome = "cannot start" if compared.problems else "can start"
+    counts = ((len(compared.of(match)), match) for match in OperatorMatch)
+    told = ", ".join(f"{count} {match}" for count, match in counts if count)
+    output.print(Text(f"job {job_graph.name!r} {outcome} from {checkpoint.path}: {told}"), soft_wrap=True)
+
+
+def _table(compared: StateCompatibility) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("", "uid", "name"):
+        table.add_column(column, overflow="fold")
+    table.add_column("state", justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for operator in compared.operators:
+        remark = f"looks like {operator.former_uid}: uid({operator.former_uid!r})" if operator.former_uid else ""
+        table.add_row(
+            Text(operator.match, style=_STYLES[operator.match]),
+            Text(operator.uid or (NOTHING if operator.name else f"id {operator.operator_id}")),
+            Text(operator.name or NOTHING),
+            NOTHING if operator.state_bytes is None else format_bytes(operator.state_bytes),
+            Text(remark),
+        )
+    return table

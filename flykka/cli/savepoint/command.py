@@ -1,0 +1,43 @@
+"""The commands of `flykka savepoint`, and what its help says."""
+
+from __future__ import annotations
+
+import argparse
+
+from flykka.cli.arguments import add_commands, describe
+
+EPILOG = """\
+PATH is the folder of a savepoint or of a checkpoint, or its _metadata file; an
+address such as s3://bucket/savepoints/savepoint-ab12cd-1f03a9c2-1 too.
+
+exit codes:
+  0  all is well
+  1  it cannot be read, is not whole, or does not fit the app
+  2  the command line is wrong
+"""
+
+_DESCRIPTION = """\
+A savepoint is a folder that holds all the state of a job, and may be moved.
+`client.trigger_savepoint()` takes one while the job goes on, and
+`flykka run --savepoint-dir DIR` takes one when it is stopped with Ctrl-C. Start a job
+from it with `flykka run APP.py --from-savepoint PATH`.
+"""
+
+_EXAMPLES = """\
+examples:
+  flykka savepoint inspect savepoints/savepoint-ab12cd-1f03a9c2-1
+  flykka savepoint check savepoints/savepoint-ab12cd-1f03a9c2-1 delays.py
+  flykka savepoint check checkpoints/<job id>/chk-7 delays.py --parallelism 4
+  flykka savepoint inspect --json checkpoints/<job id>/chk-7 | jq .operators
+"""
+
+_COMMANDS = {
+    "inspect": ("flykka.cli.savepoint.inspect", "what is in it"),
+    "check": ("flykka.cli.savepoint.check", "whether an app can start from it"),
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Describe `flykka savepoint`."""
+    describe(parser, _DESCRIPTION, f"{_EXAMPLES}\n{EPILOG}")
+    add_commands(parser, _COMMANDS)

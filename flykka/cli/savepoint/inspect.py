@@ -1,0 +1,127 @@
+"""`flykka savepoint inspect`: a savepoint or a checkpoint as a table, or as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console as RichConsole
+from rich.table import Table
+from rich.text import Text
+
+from flykka.cli.arguments import describe
+from flykka.cli.exit_codes import FAILED, OK
+from flykka.cli.savepoint.command import EPILOG
+from flykka.client.checkpoints import missing_state, read_checkpoint
+from flykka.client.savepoint_summary import OperatorSummary, operator_summaries
+from flykka.console.output import lasting_output
+from flykka.errors import CheckpointError
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.runtime.durations import format_ms
+from flykka.views.text.formats import NOTHING, format_bytes, format_count
+
+_DESCRIPTION = """\
+Which job it is of, and when it was taken; per operator its uid and name, how
+parallel it ran, what state it has, of which schema and size. Nothing is started.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Describe `flykka savepoint inspect`."""
+    describe(parser, _DESCRIPTION, EPILOG)
+    parser.add_argument("path", metavar="PATH", help="the savepoint")
+    parser.add_argument("--json", action="store_true", help="everything, as one JSON object")
+    parser.set_defaults(run=_inspect)
+
+
+def _inspect(arguments: argparse.Namespace) -> int:
+    try:
+        checkpoint = read_checkpoint(arguments.path)
+    except CheckpointError as unreadable:
+        print(f"flykka savepoint: {unreadable}", file=sys.stderr)
+        return FAILED
+    operators, missing = operator_summaries(checkpoint), missing_state(checkpoint)
+    if arguments.json:
+        print(json.dumps(_as_json(checkpoint, operators, missing), indent=2))
+    else:
+        with lasting_output():
+            _show(RichConsole(force_jupyter=False), checkpoint, operators)
+    if missing is not None:
+        print(f"flykka savepoint: {missing}", file=sys.stderr)
+        return FAILED
+    return OK
+
+
+def _as_json(
+    checkpoint: CompletedCheckpoint, operators: tuple[OperatorSummary, ...], missing: str | None
+) -> dict[str, Any]:
+    return {
+        "path": checkpoint.path,
+        "type": checkpoint.snapshot_type,
+        "checkpoint_id": checkpoint.checkpoint_id,
+        "job_id": checkpoint.job_id,
+        "job_name": checkpoint.job_name or None,
+        "timestamp_ms": checkpoint.timestamp_ms,
+        "duration_ms": checkpoint.duration_ms,
+        "state_bytes": sum(operator.state_bytes for operator in operators),
+        "missing": missing,
+        "operators": [asdict(operator) for operator in operators],
+    }
+
+
+def _show(output: RichConsole, checkpoint: CompletedCheckpoint, operators: tuple[OperatorSummary, ...]) -> None:
+    taken = datetime.fromtimestamp(checkpoint.timestamp_ms / 1000, UTC)
+    size = format_bytes(sum(operator.state_bytes for operator in operators))
+    job = f"job {checkpoint.job_name!r} ({checkpoint.job_id})" if checkpoint.job_name else f"job {checkpoint.job_id}"
+    lines = [
+        f"{checkpoint.snapshot_type.lower()} {checkpoint.checkpoint_id} of {job}",
+        f"taken {taken:%Y-%m-%d %H:%M:%S} UTC in {format_ms(checkpoint.duration_ms)}, {size} of state",
+        f"at {checkpoint.path}",
+    ]
+    for line in lines:
+        output.print(Text(line), soft_wrap=True)
+    output.print(_table(operators))
+    for operator in operators:
+        for detail in _details(operator):
+            output.print(Text(detail), soft_wrap=True)
+
+
+def _table(operators: tuple[OperatorSummary, ...]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("uid", "kind"):
+        table.add_column(column, overflow="fold")
+    for column in ("parallelism", "size"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("state", overflow="fold")
+    for operator in operators:
+        has_state = bool(operator.state_kinds)
+        table.add_row(
+            Text(_called(operator)),
+            Text(operator.kind.lower().replace("_", " ") if operator.kind else NOTHING),
+            f"{operator.parallelism} (up to {operator.max_parallelism})",
+            format_bytes(operator.state_bytes) if has_state else NOTHING,
+            Text("; ".join(operator.state_kinds) or "none"),
+        )
+    return table
+
+
+def _details(operator: OperatorSummary) -> Iterator[str]:
+    """What does not fit into a table: how the user has called it, and what its keyed state is made of."""
+    if operator.uid is not None and operator.name not in (None, operator.uid):
+        yield f"{_called(operator)}: {operator.name}"
+    if (schema := operator.schema) is not None:
+        kept = f"window ({schema.columns}), {schema.windows}" if schema.windows else f"key ({schema.columns})"
+        yield f"{_called(operator)}: keys ({schema.keys}), kept of each {kept}"
+    if operator.files and operator.key_groups:
+        rows = "" if operator.rows is None else f", {format_count(operator.rows)} rows"
+        files = f"{operator.files} {'file' if operator.files == 1 else 'files'}"
+        yield f"{_called(operator)}: {operator.key_groups} key groups{rows} in {files}"
+
+
+def _called(operator: OperatorSummary) -> str:
+    return operator.uid or operator.name or f"id {operator.operator_id}"

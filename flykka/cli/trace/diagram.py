@@ -1,0 +1,96 @@
+"""`flykka trace diagram`: the turns of a trace as a sequence diagram."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+from flykka.cli.arguments import TRACE_FILE, at_least_one, describe
+from flykka.cli.exit_codes import OK, UNREADABLE
+from flykka.cli.trace.command import EPILOG, SEVERAL
+from flykka.cli.trace.trace_file import is_the_same_file, output_problem, run_on_trace
+from flykka.runtime.trace.reader import Trace
+from flykka.traces.diagram import View
+from flykka.traces.drawing import HTML_LINES, MERMAID_LINES, drawn, streamed
+from flykka.traces.mermaid import mermaid
+from flykka.traces.origin import begin_of, shortcomings
+from flykka.traces.page import diagram_page
+from flykka.traces.perfetto import perfetto
+
+_DESCRIPTION = """\
+A sequence diagram of the turns. `html` is one page that needs no network: zoom,
+search, and click on a message for its fields and its causes. `mermaid` is for
+Markdown, `perfetto` for https://ui.perfetto.dev.
+
+examples:
+  flykka trace diagram run.trace -o run.html --collapse heartbeats
+  flykka trace diagram run.trace --format mermaid --checkpoint 7
+  flykka trace diagram run.trace --format perfetto -o run.json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Describe `flykka trace diagram`."""
+    describe(parser, _DESCRIPTION, EPILOG)
+    parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
+    parser.add_argument("--format", choices=("html", "mermaid", "perfetto"), default="html", help="default: html")
+    parser.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: standard output)")
+    actors = f"only what these actors were told, and told others; * and ? stand for any text; {SEVERAL}"
+    parser.add_argument("--actors", metavar="PATH", nargs="+", action="extend", default=[], help=actors)
+    collapse = "not one by one: heartbeats, metrics, credits, or messages of this class or tag"
+    parser.add_argument(
+        "--collapse", metavar="TYPE", nargs="+", action="extend", default=[], help=f"{collapse}; {SEVERAL}"
+    )
+    parser.add_argument("--from", dest="first", metavar="N", type=int, help="only turns from number N on")
+    parser.add_argument("--to", dest="last", metavar="N", type=int, help="only turns up to number N")
+    parser.add_argument("--checkpoint", metavar="N", type=at_least_one, help="only what concerns this checkpoint")
+    parser.set_defaults(run=_run, parser=parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    output = arguments.output
+    if output is None and arguments.format != "mermaid" and sys.stdout.isatty():
+        arguments.parser.error(f"{arguments.format} is not for a terminal: say where to write it with -o FILE")
+    if output is not None and is_the_same_file(output, arguments.file):
+        print(f"flykka trace diagram: {output} is the trace itself: name another file with -o", file=sys.stderr)
+        return UNREADABLE
+    return run_on_trace("flykka trace diagram", arguments.file, partial(_diagram, arguments=arguments))
+
+
+def _diagram(trace: Trace, arguments: argparse.Namespace) -> int:
+    parts = _drawing(trace, arguments)
+    if arguments.output is not None:
+        return _written(arguments.output, parts)
+    sys.stdout.writelines(parts)
+    return OK
+
+
+def _written(output: str, parts: Iterable[str]) -> int:
+    try:
+        with Path(output).open("w", encoding="utf-8") as file:
+            file.writelines(parts)
+    except OSError as refusal:
+        print(f"flykka trace diagram: {output_problem(output, refusal)}", file=sys.stderr)
+        return UNREADABLE
+    print(f"drawn: {output}", file=sys.stderr)
+    return OK
+
+
+def _drawing(trace: Trace, arguments: argparse.Namespace) -> Iterable[str]:
+    view = View(
+        actors=tuple(arguments.actors),
+        collapse=tuple(arguments.collapse),
+        first=arguments.first,
+        last=arguments.last,
+        checkpoint=arguments.checkpoint,
+    )
+    match arguments.format:
+        case "mermaid":
+            return [mermaid(drawn(trace, view, most=MERMAID_LINES))]
+        case "html":
+            return [diagram_page(drawn(trace, view, most=HTML_LINES), Path(arguments.file).name)]
+        case _:
+            return perfetto(trace.header.system, shortcomings(trace), streamed(trace, view), begin_of(trace))

@@ -1,0 +1,185 @@
+"""`flykka trace diff`: where two runs first tell different things."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from flykka.cli.arguments import TRACE_FILE, describe
+from flykka.cli.exit_codes import DIFFERENT, OK
+from flykka.cli.trace.command import EPILOG, SEVERAL
+from flykka.cli.trace.trace_file import run_on_trace
+from flykka.errors import TraceSelectionError
+from flykka.messages.wire.message import Value
+from flykka.runtime.trace.diff import VARYING, Comparison, Difference, first_difference
+from flykka.runtime.trace.diff_side import Cause
+from flykka.runtime.trace.effect_text import effect_text
+from flykka.runtime.trace.effects import Effect, Undecoded
+from flykka.runtime.trace.likeness import Unlike
+from flykka.runtime.trace.order import exactly_in_order, recipient_of
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.records import Record, Turn
+from flykka.runtime.trace.text import message_text
+from flykka.traces.origin import shortcomings
+from flykka.traces.record_json import plain, record_json
+from flykka.traces.selection import is_at, is_called, patterns_of
+
+_DESCRIPTION = """\
+Compares two runs actor by actor: what it was told, by whom, and what it did. When
+that was, and how the turns of different actors lay between each other, is no
+difference; neither is an id, as long as it is another one throughout.
+
+examples:
+  flykka trace diff a.trace b.trace --without heartbeats --without metrics
+  flykka trace diff a.trace b.trace --ignore path --ignore files
+"""
+
+_FIELDS = 6
+_CAUSES = 6
+_VALUE_LENGTH = 120
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Describe `flykka trace diff`."""
+    describe(parser, _DESCRIPTION, EPILOG)
+    parser.add_argument("file", metavar="A", help=TRACE_FILE)
+    parser.add_argument("other", metavar="B", help="the trace to compare it with")
+    parser.add_argument("--actor", metavar="PATH", help="compare only this actor; * and ? stand for any text")
+    without = f"not heartbeats, metrics, credits, or messages of this class or tag; {SEVERAL}"
+    parser.add_argument("--without", metavar="TYPE", action="append", default=[], help=without)
+    ignore = f"not the fields of this name; * and ? stand for any text; {SEVERAL}"
+    parser.add_argument("--ignore", metavar="FIELD", action="append", default=[], help=ignore)
+    parser.add_argument("--strict", action="store_true", help="times, ids and incarnations as well")
+    parser.add_argument("--json", action="store_true", help="what was found, as one JSON object")
+    parser.set_defaults(run=diff)
+
+
+def diff(arguments: argparse.Namespace) -> int:
+    """`flykka trace diff`; returns the exit code."""
+
+    def with_left(left: Trace) -> int:
+        return run_on_trace("flykka trace diff", arguments.other, lambda right: _compare(left, right, arguments))
+
+    return run_on_trace("flykka trace diff", arguments.file, with_left)
+
+
+def _compare(left: Trace, right: Trace, arguments: argparse.Namespace) -> int:
+    found = first_difference(
+        exactly_in_order(left),
+        exactly_in_order(right),
+        wanted=_wanted(arguments.actor, arguments.without),
+        ignored=(*(() if arguments.strict else VARYING), *arguments.ignore),
+        renames=not arguments.strict,
+    )
+    if found.same == 0 and found.difference is None and (arguments.actor is not None or arguments.without):
+        raise TraceSelectionError(f"neither {arguments.file} nor {arguments.other} has anything of what was asked for")
+    if arguments.json:
+        print(json.dumps(_json(left, right, found), indent=2))
+    else:
+        sys.stdout.write("\n".join(_lines(left, right, found, arguments)) + "\n")
+    return OK if found.difference is None else DIFFERENT
+
+
+def _wanted(actor: str | None, without: list[str]) -> Callable[[Record], bool]:
+    patterns = patterns_of(without)
+
+    def wanted(record: Record) -> bool:
+        if actor is not None and not is_at(recipient_of(record), actor):
+            return False
+        return not any(is_called(record, pattern) for pattern in patterns)
+
+    return wanted
+
+
+def _lines(left: Trace, right: Trace, found: Comparison, arguments: argparse.Namespace) -> Iterator[str]:
+    one, other = arguments.file, arguments.other
+    for name, trace in ((one, left), (other, right)):
+        yield from (f"# {name}: {note}" for note in shortcomings(trace))
+    different = found.difference
+    if different is None:
+        aside = "" if arguments.strict else ", but for times and the names of ids"
+        yield f"{one} and {other} tell the same: {found.same:,} records of {found.actors:,} actors{aside}"
+        return
+    record = different.left or different.right
+    assert record is not None
+    path = recipient_of(record).path
+    yield f"{one} and {other} differ first in record {different.number:,} of {path}"
+    yield f"  A  {_told(different.left)}"
+    yield f"  B  {_told(different.right)}"
+    if different.moved_to is not None:
+        yield f"  the order is another: B has what A has here as turn {different.moved_to}"
+    yield from (f"  {_unlike(each)}" for each in different.unlike[:_FIELDS])
+    if len(different.unlike) > _FIELDS:
+        yield "  and more"
+    yield from _caused("A", different.left_causes)
+    yield from _caused("B", different.right_causes)
+    yield f"{found.same:,} records of {found.actors:,} actors are the same before it"
+    yield from (f"look: {command}" for command in _commands(one, other, different))
+
+
+def _told(record: Record | None) -> str:
+    if record is None:
+        return "nothing more of this actor"
+    if not isinstance(record, Turn):
+        return f"{record.sequence}  {type(record).__name__}"
+    sender = "" if record.sender is None else f"  from {record.sender.path}"
+    return f"{record.sequence}  {message_text(record.message)}{sender}"
+
+
+def _unlike(unlike: Unlike) -> str:
+    return f"{unlike.path}: A {_does_or_has(unlike.left)}, B {_does_or_has(unlike.right)}"
+
+
+def _does_or_has(item: Any) -> str:
+    if isinstance(item, Effect):
+        return effect_text(item)
+    if isinstance(item, Value | Undecoded):
+        return f"has {message_text(item)}"
+    text = " ".join(repr(item).split())
+    return f"has {text}" if len(text) <= _VALUE_LENGTH else f"has {text[: _VALUE_LENGTH - 3]}..."
+
+
+def _caused(side: str, causes: tuple[Cause, ...]) -> Iterator[str]:
+    if causes:
+        chain = " <- ".join(f"{cause.turn} {cause.message}" for cause in causes[:_CAUSES])
+        yield f"  {side} caused by {chain}{' <- ...' if len(causes) > _CAUSES else ''}"
+
+
+def _commands(one: str, other: str, different: Difference) -> Iterator[str]:
+    for file, record in ((one, different.left), (other, different.right)):
+        if record is not None:
+            actor = recipient_of(record).path
+            yield f"flykka trace show {file} --actor '{actor}' --from {record.sequence} --limit 5"
+
+
+def _json(left: Trace, right: Trace, found: Comparison) -> dict[str, Any]:
+    different = found.difference
+    told: dict[str, Any] = {
+        "left": str(left.path),
+        "right": str(right.path),
+        "notes": [*shortcomings(left), *shortcomings(right)],
+        "same": found.same,
+        "actors": found.actors,
+        "difference": None,
+    }
+    if different is not None:
+        told["difference"] = {
+            "number": different.number,
+            "left": None if different.left is None else record_json(different.left),
+            "right": None if different.right is None else record_json(different.right),
+            "fields": [
+                {"path": each.path, "left": _plain(each.left), "right": _plain(each.right)} for each in different.unlike
+            ],
+            "left_causes": [cause.turn for cause in different.left_causes],
+            "right_causes": [cause.turn for cause in different.right_causes],
+            "moved_to": different.moved_to,
+        }
+    return told
+
+
+def _plain(item: Any) -> Any:
+    made = plain(item)
+    return made if isinstance(made, str | int | float | bool | dict | list | None) else repr(made)

@@ -1,0 +1,140 @@
+"""`flykka trace show`: a table of turns, or whole records as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from flykka.cli.arguments import TRACE_FILE, at_least_one, describe
+from flykka.cli.exit_codes import OK
+from flykka.cli.trace.command import EPILOG, SEVERAL
+from flykka.cli.trace.trace_file import run_on_trace
+from flykka.errors import TraceSelectionError
+from flykka.runtime.trace.order import exactly_in_order, nearly_in_order
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.records import Record
+from flykka.traces.origin import beforehand, begin_of, cut_off
+from flykka.traces.record_json import record_json
+from flykka.traces.selection import Counted, Selection, patterns_of
+from flykka.views.text.turns import Row, ids_cut_short, row_lines, row_of
+
+_DESCRIPTION = """\
+One line per turn: its number, the seconds since the trace began, the actor, what
+it was told, by whom (and in which turn), and what came of it. Failures are red.
+Elsewhere than on a terminal the lines are plain, for grep.
+
+examples:
+  flykka trace show run.trace --actor '*checkpoint-coordinator'
+  flykka trace show run.trace --type '*Checkpoint*' --from 1000 --limit 50
+  flykka trace show run.trace --without heartbeats --without metrics
+  flykka trace show run.trace --json | jq 'select(.failure)'
+"""
+
+_ROWS_AT_A_TIME = 50
+_PATH = re.compile(r"/user(?:/[^\s/,;()#]+)*/([^\s/,;()#]+)")
+_TABLE_WIDTH = 80
+"""On a narrower terminal the columns would be of a few letters each."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Describe `flykka trace show`."""
+    describe(parser, _DESCRIPTION, EPILOG)
+    parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
+    parser.add_argument("--actor", metavar="PATH", help="only turns of this actor; * and ? stand for any text")
+    parser.add_argument("--type", metavar="TYPE", help="only messages of this class or tag; * and ? stand for any text")
+    without = "no heartbeats, metrics, credits, or messages of this class or tag; " + SEVERAL
+    parser.add_argument("--without", metavar="TYPE", action="append", default=[], help=without)
+    parser.add_argument("--from", dest="first", metavar="N", type=int, help="only turns from number N on")
+    parser.add_argument("--to", dest="last", metavar="N", type=int, help="only turns up to number N")
+    parser.add_argument("--limit", metavar="N", type=at_least_one, help="at most N turns")
+    parser.add_argument("--json", action="store_true", help="whole records, one JSON object per line")
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    return run_on_trace("flykka trace show", arguments.file, partial(_show, arguments=arguments))
+
+
+def _show(trace: Trace, arguments: argparse.Namespace) -> int:
+    notes = sys.stderr if arguments.json else sys.stdout
+    for note in beforehand(trace):
+        print(f"# {note}", file=notes)
+    wanted = Counted(
+        Selection(
+            actor=arguments.actor,
+            type=arguments.type,
+            without=patterns_of(arguments.without),
+            first=arguments.first,
+            last=arguments.last,
+            limit=arguments.limit,
+        ).of(_ordered(trace, arguments.last))
+    )
+    if arguments.json:
+        for record in wanted:
+            print(json.dumps(record_json(record)))
+    else:
+        began_ms = begin_of(trace)
+        rows = (row_of(record, began_ms) for record in wanted)
+        console = Console(highlight=False)
+        if console.is_terminal and not console.is_dumb_terminal and console.width >= _TABLE_WIDTH:
+            _print_table(rows, console)
+        else:
+            sys.stdout.writelines(f"{line}\n" for line in row_lines(rows))
+    # Where reading has stopped before the end, the end of the file does not matter.
+    if arguments.last is None and wanted.count != arguments.limit and (damage := trace.truncated) is not None:
+        print(f"# {cut_off(damage)}", file=notes)
+    if wanted.count == 0 and _is_selective(arguments):
+        raise TraceSelectionError(
+            f"{arguments.file}: no turn is as asked for; `flykka trace stats` tells what there is"
+        )
+    return OK
+
+
+def _is_selective(arguments: argparse.Namespace) -> bool:
+    asked = (arguments.actor, arguments.type, arguments.first, arguments.last)
+    return bool(arguments.without) or any(each is not None for each in asked)
+
+
+def _ordered(trace: Trace, last: int | None) -> Iterator[Record]:
+    """The records as they are shown: from the first one on at once, or, where reading stops, with none left out."""
+    return nearly_in_order(trace.records()) if last is None else exactly_in_order(trace)
+
+
+def _print_table(rows: Iterator[Row], console: Console) -> None:
+    """Columns, a screenful at a time, so that a long trace begins to show at once; long ids are cut short."""
+    shows_header = True
+    while screenful := list(islice(rows, _ROWS_AT_A_TIME)):
+        console.print(_table(screenful, shows_header=shows_header))
+        shows_header = False
+
+
+def _table(rows: Iterable[Row], *, shows_header: bool) -> Table:
+    table = Table(box=None, expand=True, show_header=shows_header, header_style="bold", pad_edge=False)
+    table.add_column("turn", width=7, justify="right")
+    table.add_column("s", width=9, justify="right")
+    table.add_column("actor", ratio=3, overflow="fold")
+    table.add_column("message", ratio=5, overflow="fold")
+    table.add_column("from (turn)", ratio=2, overflow="fold")
+    table.add_column("what came of it", ratio=4, overflow="fold")
+    for row in rows:
+        effects = Text(_named(row.effects))
+        if row.failure:
+            effects.append(f"{'; ' if row.effects else ''}FAILED {row.failure}", style="bold red")
+        actor = ids_cut_short(row.recipient.removeprefix("/user/"))
+        columns = (row.turn, row.time, actor, _named(row.said), _named(row.came.removeprefix("from ")))
+        table.add_row(*map(Text, columns), effects, style=row.style)
+    return table
+
+
+def _named(text: str) -> str:
+    """The text with the names of actors in the place of their paths, and ids cut short."""
+    return ids_cut_short(_PATH.sub(r"\1", text))

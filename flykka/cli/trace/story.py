@@ -1,0 +1,70 @@
+"""`flykka trace story`: what concerns one checkpoint, attempt or job."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from functools import partial
+
+from rich.console import Console
+from rich.text import Text
+
+from flykka.cli.arguments import TRACE_FILE, at_least_one, describe
+from flykka.cli.exit_codes import OK
+from flykka.cli.trace.command import EPILOG
+from flykka.cli.trace.trace_file import run_on_trace
+from flykka.runtime.trace.reader import Trace
+from flykka.traces.trace import story_of
+
+_DESCRIPTION = """\
+What concerns one checkpoint, one attempt or one job, in the order in which it
+came about: seconds since it began, the turn, and what happened. What many tasks
+do alike is one line, with the last of them. Where the trace has one job only, the
+story is of that unless you say otherwise.
+
+examples:
+  flykka trace story run.trace
+  flykka trace story run.trace --checkpoint 7
+  flykka trace story run.trace --attempt 'window (2/4)' --all
+  flykka trace story run.trace --job 0c63cb
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Describe `flykka trace story`."""
+    describe(parser, _DESCRIPTION, EPILOG)
+    parser.add_argument("file", metavar="FILE", help=TRACE_FILE)
+    parser.add_argument("--checkpoint", metavar="N", type=at_least_one, help="the checkpoint of this id")
+    parser.add_argument("--attempt", metavar="ID", help="an attempt: a text that only its id or name has in it")
+    parser.add_argument("--job", metavar="ID", help="a job, or whose checkpoint it is: its id, or how that begins")
+    parser.add_argument("--all", action="store_true", help="every step on its own line, messages on their way too")
+    parser.add_argument("--json", action="store_true", help="the story as one JSON object")
+    parser.set_defaults(run=_run, parser=parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    chosen = [name for name in ("checkpoint", "attempt", "job") if getattr(arguments, name) is not None]
+    if len(chosen) > 1 and chosen != ["checkpoint", "job"]:
+        arguments.parser.error("a story is of one thing: --checkpoint N (of --job ID), --attempt ID, or --job ID")
+    return run_on_trace("flykka trace story", arguments.file, partial(_story, arguments=arguments))
+
+
+def _story(trace: Trace, arguments: argparse.Namespace) -> int:
+    story = story_of(trace, checkpoint=arguments.checkpoint, attempt=arguments.attempt, job=arguments.job)
+    if arguments.json:
+        print(json.dumps(story.to_json(everything=arguments.all), indent=2))
+    else:
+        _print(story.text(everything=arguments.all))
+    return OK
+
+
+def _print(text: str) -> None:
+    """On a terminal what tells of a failure is red, and what heads the rest is bold."""
+    console = Console(highlight=False)
+    if not console.is_terminal or console.is_dumb_terminal:
+        sys.stdout.write(text)
+        return
+    for line in text.splitlines():
+        style = "red" if line.startswith("!") else "" if line.startswith(" ") else "bold"
+        console.print(Text(line, style=style), soft_wrap=True)

@@ -1,0 +1,104 @@
+"""What all commands on traces share: a trace is opened, and the exit code says how that went."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from fsspec.core import url_to_fs
+
+from flykka.cli.exit_codes import OK, UNREADABLE, broken, print_no_more
+from flykka.errors import TraceSelectionError
+from flykka.runtime.errors import TraceError
+from flykka.runtime.trace.reader import Damage, Trace
+
+
+def run_on_trace(name: str, address: str, command: Callable[[Trace], int]) -> int:
+    """Open a trace and do something with it; the exit code, which is that of `command` where nothing goes wrong.
+
+    That `command` has come upon damage in the trace goes wrong, however much could be read before it.
+
+    `name` is the command as it is typed, `flykka trace`. The reader of what it prints may stop reading, as `head` does.
+    """
+    try:
+        with opened(address) as trace:
+            code = command(trace)
+        sys.stdout.flush()
+        if trace.damage is not None:
+            print(f"{name}: {damaged(address, trace.damage)}", file=sys.stderr)
+            return UNREADABLE
+    except BrokenPipeError:
+        print_no_more()
+        return OK
+    except (TraceError, TraceSelectionError, OSError, ImportError) as unreadable:
+        print(f"{name}: {reason(address, unreadable)}", file=sys.stderr)
+        return UNREADABLE
+    except Exception:  # noqa: BLE001 - the exit code tells it from a file that cannot be read.
+        return broken(f"{name}: could not show {address}")
+    return code
+
+
+@contextmanager
+def opened(address: str) -> Iterator[Trace]:
+    """The trace at a path, or a copy of one that is somewhere else. Raises what `reason` puts in words."""
+    _find_modules_here()
+    if "://" not in address:
+        yield Trace.open(address)
+        return
+    with TemporaryDirectory(prefix="flykka-") as folder:
+        fs, location = url_to_fs(address)
+        copy = Path(folder, "copy.trace")
+        fs.get_file(location, str(copy))
+        yield Trace.open(copy)
+
+
+def import_modules(names: Iterable[str]) -> None:
+    """Import modules that declare messages. Raises `TraceSelectionError` for one that cannot be."""
+    _find_modules_here()
+    for name in names:
+        try:
+            import_module(name)
+        except ImportError as missing:
+            raise TraceSelectionError(f"{name} cannot be imported: {missing}") from missing
+
+
+def _find_modules_here() -> None:
+    """Have modules of the working directory found, as with `python -m`: a trace names those of its actors."""
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+
+
+def is_the_same_file(output: str, *addresses: str) -> bool:
+    """Whether what is to be written would take the place of a trace that is read."""
+    return any(os.path.exists(each) and os.path.exists(output) and os.path.samefile(each, output) for each in addresses)
+
+
+def output_problem(output: str, refusal: OSError) -> str:
+    """Why something cannot be written, in the same words for all commands."""
+    why = "a file of that name is in the way" if isinstance(refusal, FileExistsError) else refusal.strerror or refusal
+    return f"{output} cannot be written: {why}"
+
+
+def damaged(address: str, damage: Damage) -> str:
+    """Up to where a trace could be read."""
+    return f"{address} is damaged at byte {damage.offset:,}, and was read up to there only: {damage.reason}"
+
+
+def reason(address: str, unreadable: Exception) -> str:
+    """Why a trace cannot be opened."""
+    match unreadable:
+        case FileNotFoundError():
+            return f"there is no file {address}"
+        case IsADirectoryError():
+            return f"{address} is a folder; a trace is a file"
+        case OSError(strerror=str(why)):
+            return f"{address} cannot be read: {why}"
+        case TraceError() | TraceSelectionError():
+            return str(unreadable)
+        case _:
+            return f"{address} cannot be read: {unreadable}"

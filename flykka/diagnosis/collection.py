@@ -1,0 +1,190 @@
+"""Asks the actors of a job for reports on what they wait for, all at once, and gives each so long for the answer.
+
+It runs on the thread of the caller, never in an actor: that an actor is stuck, or all of the threads that turns run on,
+must not keep the reports of the others. Which actors there are is read from the living cells, without a message.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from flykka.actors.checkpoint_coordinator.actor import CheckpointCoordinator
+from flykka.actors.job_manager.actor import JobManager
+from flykka.actors.job_master.actor import JobMaster
+from flykka.actors.resource_manager.actor import ResourceManager
+from flykka.actors.task.actor import Task
+from flykka.diagnosis.reports import ActorReports, ClientSnapshot, UnresponsiveActor
+from flykka.messages.monitoring.explanation import (
+    CheckpointsExplained,
+    ExplainCheckpoints,
+    ExplainJob,
+    ExplainLeadership,
+    ExplainSlots,
+    ExplainStages,
+    ExplainTask,
+    JobExplained,
+    LeadershipExplained,
+    SlotsExplained,
+    StageProgress,
+    StagesExplained,
+    TaskExplained,
+)
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.ids import ExecutionAttemptId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.cell import Cell
+from flykka.runtime.errors import ActorDeadError, AskFailedError, AskTimeoutError
+from flykka.runtime.system import ActorSystem
+
+TIME_LIMIT = 2.0
+"""Seconds that each actor has for its answer."""
+
+ASKED_TASKS = 2_000
+"""So many Tasks are asked: what holds a job up is seen before all of ten thousand have answered."""
+
+A = TypeVar("A", bound=Message)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question that is on its way, and the actor that it was put to."""
+
+    cell: Cell
+    name: str
+    future: Any
+    attempt: ExecutionAttemptId | None = None
+
+
+def collect_reports(system: ActorSystem, client: ClientSnapshot, time_limit: float = TIME_LIMIT) -> ActorReports:
+    """Ask the actors of a job, each with `time_limit` seconds for its answer; takes twice that at the most."""
+    return _Collection(system, client, time_limit).reports()
+
+
+class _Collection:
+    """The reports of one job, as they come in."""
+
+    def __init__(self, system: ActorSystem, client: ClientSnapshot, time_limit: float) -> None:
+        self._system = system
+        self._client = client
+        self._time_limit = time_limit
+        self._unresponsive: list[UnresponsiveActor] = []
+
+    def reports(self) -> ActorReports:
+        """Ask, and wait for the answers."""
+        cells = list(self._system.cells.living())
+        job_id = self._client.job_id
+        job_master = _first(cell for cell in cells if _is(cell, JobMaster) and cell.name == f"job-{job_id}")
+        coordinator = _first(cell for cell in cells if _is(cell, CheckpointCoordinator) and cell.parent is job_master)
+        tasks = [cell for cell in cells if _is(cell, Task) and _descriptor(cell).job_id == job_id][:ASKED_TASKS]
+        asked = {
+            "leadership": self._ask_one(
+                cells, JobManager, "the JobManager", lambda me: ExplainLeadership(reply_to=me, job_id=job_id)
+            ),
+            "slots": self._ask_one(cells, ResourceManager, "the ResourceManager", lambda me: ExplainSlots(reply_to=me)),
+            "job": self._ask(job_master, "the JobMaster", lambda me: ExplainJob(reply_to=me)),
+            "checkpoints": self._ask(
+                coordinator, "the CheckpointCoordinator", lambda me: ExplainCheckpoints(reply_to=me)
+            ),
+        }
+        asked_tasks = [
+            self._ask(task, _task_name(task), lambda me: ExplainTask(reply_to=me), _descriptor(task).attempt)
+            for task in tasks
+        ]
+        deadline = time.monotonic() + self._time_limit
+        parts = {part: self._answer(question, deadline) for part, question in asked.items()}
+        told = [self._answer(question, deadline) for question in asked_tasks]
+        explained = {answer.attempt: answer for answer in told if isinstance(answer, TaskExplained)}
+        return ActorReports(
+            **{each.name: getattr(self._client, each.name) for each in fields(self._client)},
+            now_ms=self._system.clock.now_ms(),
+            leadership=_of(LeadershipExplained, parts["leadership"]),
+            job=_of(JobExplained, parts["job"]),
+            checkpoints=_of(CheckpointsExplained, parts["checkpoints"]),
+            slots=_of(SlotsExplained, parts["slots"]),
+            tasks=explained,
+            stages=self._stages(tasks, explained),
+            unresponsive=tuple(self._unresponsive),
+            time_limit_ms=round(self._time_limit * 1000),
+        )
+
+    def _stages(
+        self, tasks: list[Cell], explained: dict[ExecutionAttemptId, TaskExplained]
+    ) -> dict[ExecutionAttemptId, tuple[StageProgress, ...]]:
+        """What the bridges say of their stages, where there may be any; a bridge need not answer."""
+        by_parent = {cell.parent: cell for cell in self._system.cells.living() if cell.parent in set(tasks)}
+        asked: list[_Asked | None] = []
+        for task in tasks:
+            told = explained.get(_descriptor(task).attempt)
+            if task in by_parent and (told is None or _may_be_at_work(told)):
+                asked.append(self._ask(by_parent[task], "its bridge", lambda me: ExplainStages(reply_to=me)))
+        deadline = time.monotonic() + self._time_limit
+        replies = [_reply(question, deadline) for question in asked if question is not None]
+        return {each.attempt: each.stages for each in replies if isinstance(each, StagesExplained)}
+
+    def _ask_one(self, cells: list[Cell], actor: type, name: str, question: Callable[[Ref], Message]) -> _Asked | None:
+        return self._ask(_first(cell for cell in cells if _is(cell, actor)), name, question)
+
+    def _ask(
+        self,
+        cell: Cell | None,
+        name: str,
+        question: Callable[[Ref], Message],
+        attempt: ExecutionAttemptId | None = None,
+    ) -> _Asked | None:
+        if cell is None:
+            return None
+        future = cell.ref.ask(question, block=False, timeout=self._time_limit)
+        return _Asked(cell, name, future, attempt)
+
+    def _answer(self, asked: _Asked | None, deadline: float) -> Message | None:
+        """The answer; None of an actor that has not answered, which is noted, or that has ended meanwhile."""
+        if asked is None:
+            return None
+        reply = _reply(asked, deadline)
+        if isinstance(reply, AskTimeoutError):
+            cell = asked.cell
+            waiting = max(0, len(cell.mailbox.messages) - 1)  # Not counting the question.
+            self._unresponsive.append(
+                UnresponsiveActor(name=asked.name, handles=cell.handles, waiting=waiting, attempt=asked.attempt)
+            )
+            return None
+        return reply if isinstance(reply, Message) else None
+
+
+def _reply(asked: _Asked, deadline: float) -> object:
+    try:
+        return asked.future.get(timeout=max(0.0, deadline - time.monotonic()))
+    except AskTimeoutError as late:
+        return late
+    except (ActorDeadError, AskFailedError):
+        return None
+
+
+def _may_be_at_work(task: TaskExplained) -> bool:
+    return bool(task.stages or task.snapshotting or task.ending) or task.activity == "not running"
+
+
+def _is(cell: Cell, actor: type) -> bool:
+    return cell.props.actor_class is actor
+
+
+def _descriptor(task: Cell) -> TaskDeploymentDescriptor:
+    descriptor: TaskDeploymentDescriptor = task.props.args[0]
+    return descriptor
+
+
+def _task_name(task: Cell) -> str:
+    descriptor = _descriptor(task)
+    return f"{descriptor.vertex.name} ({descriptor.subtask + 1}/{descriptor.vertex.parallelism})"
+
+
+def _first(cells: Iterator[Cell]) -> Cell | None:
+    return next(cells, None)
+
+
+def _of(kind: type[A], answer: Message | None) -> A | None:
+    return answer if isinstance(answer, kind) else None

@@ -1,0 +1,146 @@
+"""What the conclusion rests on: lines about the job, and a row for each attempt that tells something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from flykka.diagnosis.reports import ActorReports
+from flykka.diagnosis.waits import Waits
+from flykka.messages.control.job import JobStatus
+from flykka.messages.monitoring.explanation import AttemptExplained, PendingExplained
+from flykka.messages.tasks.task import ExecutionState
+from flykka.views.text.failures import outcome, story
+from flykka.views.text.formats import STOPPED, counted, format_cause, lasting
+
+SHOWN = 12
+"""Rows that one screen has room for."""
+
+TOLD_FAILURES = 2
+"""The last ones; `job.exception_history` has more."""
+
+NAMED = 4
+"""So many of the attempts that a checkpoint waits for are named."""
+
+_WELL_ENDED = frozenset({JobStatus.FINISHED, JobStatus.CANCELED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptFact:
+    """An attempt: its state on its TaskManager, how it spends its time and since when, and what it waits for."""
+
+    name: str
+    state: str
+    where: str
+    activity: str
+    lasting: str
+    waits_for: str
+
+
+def job_facts(reports: ActorReports) -> Iterator[tuple[str, str]]:
+    """Labels and texts: the job, its checkpoints, slots, restarts, last failure and unresponsive actors."""
+    job = reports.job
+    status = reports.status if job is None else job.status
+    since = "" if job is None else f" for {lasting(reports.now_ms - job.since_ms)}"
+    restarts = "" if job is None else f", {counted(job.number_of_restarts, 'restart')}"
+    was_stopped = job is None and status is JobStatus.FINISHED and reports.kept_checkpoint is not None
+    shown = STOPPED if was_stopped else status
+    yield "job", f"{reports.job_name!r} {reports.job_id} {shown}{since}{restarts}"
+    if job is not None:
+        yield "tasks", _states(job.attempts)
+        for restart in job.restarts:
+            yield "restart", f"due in {lasting(restart.due_ms - reports.now_ms)}, after {format_cause(restart.cause)}"
+    if status not in _WELL_ENDED:
+        # A job that has overcome its failures, or was cancelled, does not stand where it does because of them.
+        if reports.failure is not None and job is None:
+            yield "failure", format_cause(reports.failure)
+        yield from _failures(reports)
+    if reports.kept_checkpoint is not None:
+        yield "kept", reports.kept_checkpoint
+    yield from _checkpoints(reports)
+    if reports.slots is not None:
+        slots = reports.slots
+        waiting = f", {counted(slots.pending_requests, 'request')} without one" if slots.pending_requests else ""
+        there = counted(len(slots.task_managers), "TaskManager")
+        yield "slots", f"{there}, {counted(slots.slots, 'slot')}, {slots.free} free{waiting}"
+    if reports.unresponsive:
+        yield "silent", ", ".join(each.name for each in reports.unresponsive[:SHOWN])
+
+
+def _failures(reports: ActorReports) -> Iterator[tuple[str, str]]:
+    history = reports.exceptions if reports.job is None else reports.job.exceptions
+    for entry in history[-TOLD_FAILURES:]:
+        ago = lasting(reports.now_ms - entry.root.timestamp_ms)
+        first, *others = story(entry)
+        yield f"failure {entry.number}", f"{ago} ago: {first}"
+        yield from (("", line) for line in (*others, outcome(entry)))
+
+
+def attempt_facts(reports: ActorReports, waits: Waits) -> tuple[tuple[AttemptFact, ...], int]:
+    """The attempts that tell something, those that have most to tell, in the job's order; how many are left out."""
+    if reports.job is None:
+        return (), 0
+    attempts = reports.job.attempts
+    telling = sorted(range(len(attempts)), key=lambda number: _weight(attempts[number], reports))[:SHOWN]
+    return tuple(_fact(attempts[number], reports, waits) for number in sorted(telling)), len(attempts) - len(telling)
+
+
+def _weight(attempt: AttemptExplained, reports: ActorReports) -> tuple[int, int]:
+    """Sort key: unresponsive, not running, busy, idle."""
+    if reports.unresponsive_task(attempt.attempt) is not None:
+        return 0, attempt.since_ms
+    if attempt.state is ExecutionState.FINISHED:
+        return 4, attempt.since_ms
+    task = reports.tasks.get(attempt.attempt)
+    if task is None or attempt.state is not ExecutionState.RUNNING:
+        return 1, attempt.since_ms
+    if task.stages:
+        return 2, task.stages[0].since_ms
+    return 3, task.activity_since_ms
+
+
+def _fact(attempt: AttemptExplained, reports: ActorReports, waits: Waits) -> AttemptFact:
+    link, task = waits.link(attempt.attempt), reports.tasks.get(attempt.attempt)
+    is_over = attempt.state in (ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionState.FAILED)
+    since_ms = attempt.since_ms if is_over or link.since_ms is None else link.since_ms
+    return AttemptFact(
+        name=attempt.name,
+        state=str(attempt.state),
+        where=str(attempt.task_manager_id or "-"),
+        activity="-" if task is None or is_over else task.activity,
+        lasting=lasting(reports.now_ms - since_ms),
+        waits_for="" if is_over else link.why.removeprefix("it "),
+    )
+
+
+def _states(attempts: tuple[AttemptExplained, ...]) -> str:
+    states = [attempt.state for attempt in attempts]
+    counts = [(state, states.count(state)) for state in ExecutionState]
+    return ", ".join(f"{count:,} {state}" for state, count in counts if count)
+
+
+def _checkpoints(reports: ActorReports) -> Iterator[tuple[str, str]]:
+    checkpoints = reports.checkpoints
+    if checkpoints is None:
+        return
+    for pending in checkpoints.pending:
+        yield "pending", _pending(pending, reports)
+    text = f"{checkpoints.completed} completed, {checkpoints.failed} failed"
+    if checkpoints.last_completed_id is not None and checkpoints.last_completed_ms is not None:
+        ago = lasting(reports.now_ms - checkpoints.last_completed_ms)
+        text += f"; the last complete one, {checkpoints.last_completed_id}, {ago} ago"
+    if checkpoints.last_failed_id is not None:
+        text += f"; {checkpoints.last_failed_id} failed: {checkpoints.last_failure}"
+    yield "checkpoints", text
+
+
+def _pending(pending: PendingExplained, reports: ActorReports) -> str:
+    names = {each.attempt: each.name for each in reports.job.attempts} if reports.job else {}
+    since = lasting(reports.now_ms - pending.since_ms)
+    text = f"{'savepoint' if pending.is_savepoint else 'checkpoint'} {pending.checkpoint_id} for {since}"
+    if pending.phase != "tasks":
+        return f"{text}, waits for its {pending.phase}"
+    awaited = [names.get(attempt, str(attempt)) for attempt in pending.awaited]
+    named = ", ".join(awaited[:NAMED]) + (f" and {len(awaited) - NAMED} more" if len(awaited) > NAMED else "")
+    of = pending.acknowledged + len(awaited)
+    return f"{text}, acknowledged by {pending.acknowledged} of {of}, waits for {named or 'nobody'}"

@@ -1,0 +1,72 @@
+"""Which objects of traces and replays have a display in IPython, and where it is.
+
+The rooms below know no HTML. IPython is told the names of their classes, and looks for a display when it has an object
+to show: nothing is loaded before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from flykka.ipython import Bundle, interactive_shell
+
+DISPLAYS = {
+    "flykka.runtime.trace.reader:Trace": "flykka.notebook.turns:trace_bundle",
+    "flykka.replay.job_fork:JobFork": "flykka.notebook.runs:fork_bundle",
+    "flykka.runtime.trace.replay.fork:ForkRun": "flykka.notebook.runs:fork_run_bundle",
+    "flykka.runtime.trace.records:Turn": "flykka.notebook.turns:turn_bundle",
+    "flykka.runtime.trace.replay.divergence:Divergence": "flykka.notebook.runs:divergence_bundle",
+    "flykka.runtime.trace.replay.replayer:ReplayResult": "flykka.notebook.runs:result_bundle",
+    "flykka.runtime.trace.replay.session:ReplaySession": "flykka.notebook.turns:session_bundle",
+    "flykka.runtime.trace.replay.walk:Step": "flykka.notebook.turns:step_bundle",
+    "flykka.runtime.trace.state_tree:Fields": "flykka.notebook.turns:state_bundle",
+    "flykka.simulation.outcome:SimulationOutcome": "flykka.notebook.runs:simulation_bundle",
+}
+"""Of each class the function that makes its display, both as module:name."""
+
+LINES = {
+    "flykka.monitors.monitor:Violation": "builtins:str",
+    "flykka.runtime.trace.replay.causes:Cause": "flykka.notebook.turns:cause_text",
+    "flykka.runtime.trace.state_tree:Change": "builtins:str",
+    # A dict, of which IPython has a text of its own.
+    "flykka.runtime.trace.state_tree:Fields": "flykka.notebook.turns:state_text",
+}
+"""Of classes that come in lists the function that says one in text."""
+
+
+def register_displays() -> None:
+    """Have IPython, where this process runs in it, show these objects."""
+    shell = interactive_shell()
+    if shell is None:
+        return
+    bundles, texts = shell.display_formatter.mimebundle_formatter, shell.display_formatter.formatters["text/plain"]
+    for shown, display in DISPLAYS.items():
+        bundles.for_type_by_name(*_parted(shown), _shows(display))
+    for shown, line in LINES.items():
+        texts.for_type_by_name(*_parted(shown), _prints(line))
+
+
+def load(address: str) -> Any:
+    """What is called so, as module:name."""
+    module, name = _parted(address)
+    return getattr(import_module(module), name)
+
+
+def _parted(address: str) -> tuple[str, str]:
+    module, _, name = address.partition(":")
+    return module, name
+
+
+def _shows(display: str) -> Callable[[object], Bundle]:
+    def show(item: object) -> Bundle:
+        bundle: Bundle = load(display)(item)
+        return bundle
+
+    return show
+
+
+def _prints(line: str) -> Callable[[object, Any, bool], None]:
+    """As IPython's pretty printer calls it."""
+    return lambda item, printer, _: printer.text(load(line)(item))

@@ -1,0 +1,105 @@
+"""Replayed, forked and simulated runs as HTML and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flykka.ipython import Bundle
+from flykka.notebook.turns import bundle, records
+from flykka.replay.job_fork import JobFork
+from flykka.runtime.durations import format_ms
+from flykka.runtime.trace.replay.divergence import Divergence
+from flykka.runtime.trace.replay.fork import ForkRun
+from flykka.runtime.trace.replay.replayer import ReplayResult
+from flykka.runtime.trace.text import message_text
+from flykka.simulation.outcome import SimulationOutcome
+from flykka.traces.replays import boundary_lines, side_by_side
+from flykka.views.html.markup import AMBER, GREEN, GREY, RED, Html, dot, fragment, head, lines, note
+from flykka.views.text.formats import counted
+
+_DIFFERS = (("what differs", "code"), ("recorded", "code wide"), ("now", "code wide"))
+_CAUSES = (("caused by turn", "number"), ("actor", ""), ("message", "wide"))
+_OUTCOMES = (("", ""), ("recorded", "wide"), ("fork", "wide"))
+_FACTS = (("", ""), ("", "wide"))
+_FAULTS = "drop(), delay(...), duplicate(), crash(path) or fail_stage(), then run()"
+
+
+def result_bundle(result: ReplayResult) -> Bundle:
+    """How much was replayed, and the divergence where there is one."""
+    found = result.divergence
+    colour, state = (GREEN, "as recorded") if found is None else (RED, f"diverged at turn {found.turn.sequence}")
+    if result.is_empty and found is None:
+        colour, state = RED, "nothing could be replayed"
+    facts = (f"{result.turns:,} turns", f"{result.compared:,} taken again and compared")
+    notes = [*boundary_lines(result)]
+    if result.truncated is not None:
+        notes.append(f"the file ends before its time: {result.truncated.reason}")
+    divergence, told = ("", []) if found is None else (_divergence(found), [found.text()])
+    return bundle(
+        [head("replay", *facts, state=dot(state, colour=colour)), *map(note, notes), divergence],
+        [f"replay {state}: {', '.join(facts)}", *notes, *told],
+    )
+
+
+def divergence_bundle(divergence: Divergence) -> Bundle:
+    """The report of a divergence."""
+    return bundle([_divergence(divergence)], [divergence.text()])
+
+
+def _divergence(divergence: Divergence) -> Html:
+    """The report as it is in a terminal, and its fields and causes as tables."""
+    fields = ((each.path, each.recorded or "not there", each.now or "not there") for each in divergence.fields)
+    causes = ((str(turn.sequence), turn.recipient.path, message_text(turn.message)) for turn in divergence.causes)
+    return fragment(lines(divergence.text(), bad=True), records(_DIFFERS, fields), records(_CAUSES, causes))
+
+
+def fork_bundle(fork: JobFork) -> Bundle:
+    """Where it begins and, when it has run, what came of it beside what had come of the recording."""
+    turn = fork.turn
+    where = "behind the last turn" if turn is None else f"right before turn {turn.sequence}"
+    said = "" if turn is None else f"{turn.recipient.path} <- {message_text(turn.message)}"
+    if not fork.outcome.turns:
+        top = head("fork", said, state=dot(where, colour=GREY))
+        return bundle([top, note(_FAULTS)], filter(None, [f"fork {where}", said, _FAULTS]))
+    rows = [*side_by_side(fork.recorded, fork.outcome)]
+    colour, end = (GREEN, "ends as recorded") if fork.outcome.ends_as(fork.recorded) else (AMBER, "ends otherwise")
+    return bundle(
+        [head("fork", where, said, state=dot(end, colour=colour)), records(_OUTCOMES, rows)],
+        [f"fork {where}: {end}", *(f"{label}: {was} -> {now}" for label, was, now in rows)],
+    )
+
+
+def fork_run_bundle(run: ForkRun) -> Bundle:
+    """How far it came, and which actors did not answer."""
+    facts = (f"{run.turns:,} turns", f"{format_ms(run.duration_ms)} of virtual time", run.ended)
+    notes = [f"no answer was recorded for {path}: {said}" for path, said in run.silent.items()]
+    return bundle([head("fork", *facts), *map(note, notes)], [f"fork: {', '.join(facts)}", *notes])
+
+
+def simulation_bundle(outcome: SimulationOutcome) -> Bundle:
+    """How it ended, what was done to it, and what was wrong."""
+    facts = list(_facts(outcome))
+    colour, state = (GREEN, "nothing was wrong")
+    if not outcome.passed:
+        colour, state = RED, counted(len(outcome.violations), "violation")
+    violations = [str(each) for each in outcome.violations]
+    name = f"simulation {outcome.seed}"
+    top = head(name, state=dot(state, colour=colour))
+    return bundle(
+        [top, records(_FACTS, facts), *(lines(each, bad=True) for each in violations)],
+        [f"{name}: {state}", *(f"  {what}: {value}" for what, value in facts), *violations],
+    )
+
+
+def _facts(outcome: SimulationOutcome) -> Iterator[tuple[str, str]]:
+    checkpoints = outcome.checkpoints
+    late = f", {outcome.late_rows:,} of them late" if outcome.late_rows else ""
+    done, aborted = f"{checkpoints.completed} completed", f"{checkpoints.aborted} aborted"
+    yield "job", f"{', then '.join(outcome.jobs)}; {counted(outcome.restarts, 'restart')}"
+    yield "topology", outcome.topology
+    yield "faults", ", ".join(f"{count} × {kind}" for kind, count in sorted(outcome.faults.items())) or "none"
+    yield "checkpoints", f"{done}, {aborted}; savepoints: {checkpoints.savepoints}"
+    yield "rows", f"{outcome.rows:,}{late}"
+    yield "turns", f"{outcome.turns:,}, in {format_ms(outcome.virtual_ms)} of virtual time"
+    if outcome.trace_path is not None:
+        yield "trace", str(outcome.trace_path)

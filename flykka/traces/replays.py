@@ -1,0 +1,76 @@
+"""Replays and forks in words: which actors are not replayed, and what came of a fork beside what was recorded."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from flykka.replay.outcomes import JobOutcome, RunOutcome
+
+if TYPE_CHECKING:
+    from flykka.runtime.trace.replay.replayer import ReplayResult
+
+_SHOWN = 3
+"""So many actors that are not replayed are named, for each reason."""
+
+Row = tuple[str, str, str]
+"""What is compared, as it was recorded, and in the fork."""
+
+
+def boundary_lines(result: ReplayResult) -> Iterator[str]:
+    """One line for each reason for which actors are not replayed."""
+    by_reason: defaultdict[str, list[str]] = defaultdict(list)
+    for actor in result.boundary:
+        path, _, why = actor.partition(": ")
+        by_reason[why].append(path)
+    for why, paths in by_reason.items():
+        more = f" and {len(paths) - _SHOWN:,} more" if len(paths) > _SHOWN else ""
+        yield f"not replayed: {', '.join(paths[:_SHOWN])}{more}: {why}"
+
+
+def side_by_side(recorded: RunOutcome, forked: RunOutcome) -> Iterator[Row]:
+    """What came of the jobs and of the run, as it was recorded and in the fork."""
+    for job_id in dict.fromkeys([*recorded.jobs, *forked.jobs]):
+        here, there = _job(recorded.jobs.get(job_id)), _job(forked.jobs.get(job_id))
+        yield f"job {job_id}", here.pop("status"), there.pop("status")
+        for label, said in here.items():
+            if said != "-" or there[label] != "-":
+                yield f"  {label}", said, there[label]
+    yield "turns", f"{recorded.turns:,}", f"{forked.turns:,}"
+    yield "  that failed", f"{recorded.failed_turns:,}", f"{forked.failed_turns:,}"
+    if recorded.raised or forked.raised:
+        yield "  because of", "; ".join(recorded.raised) or "-", "; ".join(forked.raised) or "-"
+    yield "dead letters", f"{recorded.dead_letters:,}", f"{forked.dead_letters:,}"
+    yield "killed actors", f"{len(recorded.killed):,}", f"{len(forked.killed):,}"
+
+
+def _job(job: JobOutcome | None) -> dict[str, str]:
+    """What is shown of a job, by its label; a dash for nothing."""
+    if job is None:
+        return dict.fromkeys(("status", "restarts", "because of", "lost", "checkpoints", "given up", "duration"), "-")
+    return {
+        "status": job.status.name,
+        "restarts": str(job.restarts),
+        "because of": "; ".join(job.failures) or "-",
+        "lost": ", ".join(job.lost_task_managers) or "-",
+        "checkpoints": _ranges(list(job.completed)) or "-",
+        "given up": ", ".join(f"{number} {reason}" for number, reason in job.aborted.items()) or "-",
+        "duration": seconds(job.duration_ms),
+    }
+
+
+def _ranges(numbers: list[int]) -> str:
+    """`1-3, 5` for 1, 2, 3 and 5."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and ranges[-1][-1] == number - 1:
+            ranges[-1] = [ranges[-1][0], number]
+        else:
+            ranges.append([number])
+    return ", ".join("-".join(map(str, each)) for each in ranges)
+
+
+def seconds(ms: int) -> str:
+    """A length of virtual time, to the millisecond."""
+    return f"{ms / 1000:.3f} s"

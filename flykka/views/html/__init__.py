@@ -1,0 +1,1 @@
+"""HTML that escapes by default: elements, tables, small pictures, one stylesheet, pages that need nothing else."""

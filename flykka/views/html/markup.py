@@ -1,0 +1,118 @@
+"""HTML that escapes by default: text becomes markup only where `element` has made it.
+
+What is shown inside another page, such as the output of a notebook's cell, is a `display`: it brings its stylesheet,
+and its text has the colour of the page that it stands on. What stands alone is a `page`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from html import escape
+from importlib.resources import files
+
+# Of dots, bars and lines: each is legible on a light page and on a dark one.
+GREEN, BLUE, AMBER, RED, GREY = "#30a46c", "#3e8ed0", "#f0a020", "#e5484d", "#8f8f8f"
+
+_STATUS_COLOURS = {
+    "RUNNING": GREEN,
+    "FINISHED": BLUE,
+    "COMPLETED": GREEN,
+    "FAILED": RED,
+    "FAILING": RED,
+    "RESTARTING": AMBER,
+    "DEPLOYING": AMBER,
+    "CANCELING": AMBER,
+    "CANCELLING": AMBER,
+}
+"""What is not named here waits, or has been cancelled."""
+
+
+class Html(str):
+    """Markup, which is put into other markup as it is."""
+
+    __slots__ = ()
+
+
+def element(tag: str, *content: str, **attributes: object) -> Html:
+    """An element with its content and its attributes, escaped unless they are `Html`.
+
+    An attribute that is empty is left out; `class_` is `class`, and `stroke_width` is `stroke-width`.
+    """
+    given = ((name.rstrip("_").replace("_", "-"), str(value)) for name, value in attributes.items())
+    told = "".join(f' {name}="{escape(value)}"' for name, value in given if value)
+    return Html(f"<{tag}{told}>{fragment(*content)}</{tag}>")
+
+
+def fragment(*content: str) -> Html:
+    """Several pieces of content one behind the other; text is escaped."""
+    return Html("".join(each if isinstance(each, Html) else escape(each) for each in content))
+
+
+def dot(text: str, status: str | None = None, *, colour: str = "") -> Html:
+    """A text with a dot before it, in the colour of the `status` (of the text itself, where none is given)."""
+    colour = colour or _STATUS_COLOURS.get(text if status is None else status, GREY)
+    return fragment(element("span", class_="dot", style=f"background: {colour}"), text)
+
+
+def quiet(text: str, tag: str = "div") -> Html:
+    """A text that stands back."""
+    return element(tag, text, class_="quiet")
+
+
+def head(name: str, *facts: str, state: str = "") -> Html:
+    """The line at the top: a name, a state with its dot, and quiet facts."""
+    shown = [element("span", text) for text in (state,) if text] + [quiet(fact, "span") for fact in facts if fact]
+    return element("div", element("span", name, class_="name"), *shown, class_="head")
+
+
+def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> Html:
+    """Titles with their kinds (classes of the stylesheet), and rows. Nothing at all where there is no row."""
+    body = fragment(
+        *(
+            element("tr", *(element("td", cell, class_=kind) for cell, (_, kind) in zip(row, columns, strict=True)))
+            for row in rows
+        )
+    )
+    titles = fragment(*(element("th", title, class_=kind) for title, kind in columns))
+    return element("table", element("thead", element("tr", titles)), element("tbody", body)) if body else body
+
+
+def labelled(facts: Iterable[tuple[str, str]]) -> Html:
+    """A table without titles: a quiet label and a text in each row."""
+    rows = (element("tr", quiet(label, "td"), element("td", text, class_="wide")) for label, text in facts)
+    return element("table", element("tbody", *rows))
+
+
+def note(text: str) -> Html:
+    """A line beneath."""
+    return element("div", text, class_="note")
+
+
+def lines(text: str, *, bad: bool = False) -> Html:
+    """Lines as they are, with a bar at their side: red for what is `bad`."""
+    return element("div", text, class_="lines bad" if bad else "lines")
+
+
+def display(*parts: str, kind: str = "") -> str:
+    """What stands inside another page, with its stylesheet; `kind` is a further class of the whole."""
+    style = Html(asset("flykka.views.html", "display.css"))
+    return str(fragment(element("style", style), element("div", *parts, class_=f"flykka {kind}".rstrip())))
+
+
+def page(title: str, *body: str, style: str) -> str:
+    """A page that needs nothing else: no network; light or dark as the reader has it. `style` is its own stylesheet."""
+    sheet = Html(asset("flykka.views.html", "page.css") + style)
+    header = fragment(
+        Html('<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">\n'),
+        Html('<meta name="color-scheme" content="light dark">\n'),
+        element("title", title),
+        element("style", sheet),
+    )
+    return f'<!doctype html>\n<html lang="en">\n{element("head", header)}\n{element("body", *body)}\n</html>\n'
+
+
+@cache
+def asset(package: str, name: str) -> str:
+    """The text of a file that lies beside the modules of a package: a stylesheet or a script."""
+    return files(package).joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,85 @@
+"""Small pictures of numbers over time, as inline SVG: no script, no file, in the colour of the page's own text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flykka.views.html.markup import BLUE, RED, Html, element
+
+WIDTH, HEIGHT = 160, 32
+BARS = 40
+"""As many bars as can be told from each other."""
+
+_TOP = 2
+
+
+def line(values: Sequence[float | None], tells: str, colour: str = BLUE) -> Html:
+    """A line from 0 to the greatest value, filled beneath; None leaves a gap. `tells` is its title."""
+    step = WIDTH / max(1, len(values) - 1)
+    drawn = []
+    for run in _runs(values):
+        points = [(place * step, height) for place, height in run]
+        if len(points) == 1:
+            # A single point is no line: it is drawn as long as its step.
+            x, y = points[0]
+            points = [(max(0.0, x - step / 2), y), (min(WIDTH, x + step / 2), y)]
+        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        area = f"{points[0][0]:.1f},{HEIGHT} {line} {points[-1][0]:.1f},{HEIGHT}"
+        drawn.append(element("polygon", points=area, fill=colour, fill_opacity=".18"))
+        drawn.append(element("polyline", points=line, fill="none", stroke=colour, stroke_width="1.5"))
+    return _svg(drawn, tells)
+
+
+def bars(values: Sequence[float | None], tells: str, colour: str = BLUE) -> Html:
+    """A bar for each of at most `BARS` values, from 0 to the greatest; None is a failure: red, of full height."""
+    step = min(8.0, WIDTH / max(1, len(values)))
+    return _svg(
+        [
+            _bar(place * step, step, _TOP if top is None else top, RED if top is None else colour)
+            for place, top in enumerate(_tops(values))
+        ],
+        tells,
+    )
+
+
+def _bar(x: float, step: float, top: float, colour: str) -> Html:
+    top = min(top, HEIGHT - 1)
+    return element(
+        "rect", x=f"{x:.1f}", y=f"{top:.1f}", width=f"{step * 0.75:.1f}", height=f"{HEIGHT - top:.1f}", fill=colour
+    )
+
+
+def _tops(values: Sequence[float | None]) -> list[float | None]:
+    """Where each value ends, counted from the upper edge."""
+    greatest = max((value for value in values if value is not None), default=0) or 1
+    return [
+        None if value is None else HEIGHT - 1 - max(0.0, value) / greatest * (HEIGHT - 1 - _TOP) for value in values
+    ]
+
+
+def _runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
+    """The tops between gaps, each with its place."""
+    runs: list[list[tuple[int, float]]] = [[]]
+    for place, top in enumerate(_tops(values)):
+        if top is not None:
+            runs[-1].append((place, top))
+        elif runs[-1]:
+            runs.append([])
+    return [run for run in runs if run]
+
+
+def _svg(drawn: Sequence[Html], tells: str) -> Html:
+    ground = HEIGHT - 0.5
+    return element(
+        "svg",
+        element("title", tells),
+        element("line", x1="0", y1=ground, x2=WIDTH, y2=ground, stroke="currentColor", stroke_opacity=".3"),
+        *drawn,
+        class_="spark",
+        role="img",
+        aria_label=tells,
+        width=WIDTH,
+        height=HEIGHT,
+        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        preserveAspectRatio="none",
+    )

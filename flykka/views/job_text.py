@@ -1,0 +1,99 @@
+"""A job in a few words: for a notebook's tables, and as the text where no HTML can be shown."""
+
+from __future__ import annotations
+
+from flykka.client.job_details import CheckpointStatistics, JobDetails, JobVertexDetails, Restart
+from flykka.messages.control.job import JobStatus
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.runtime.durations import format_ms
+from flykka.views.text.formats import (
+    displayed_status,
+    format_bytes,
+    format_cause,
+    format_count,
+    format_event_time,
+    format_files_waiting,
+    format_lag,
+)
+
+
+def job_text(details: JobDetails) -> str:
+    """The job as plain text: itself, each vertex, its last checkpoint, its last restart and its last failure."""
+    lines = [f"job {details.name!r} {displayed_status(details)}, {headline(details)}"]
+    lines += [f"  {vertex.name}: {', '.join(_facts(vertex))}" for vertex in details.vertices]
+    if details.last_completed is not None:
+        lines.append(f"  checkpoint {details.last_completed.checkpoint_id}: {_cost(details.last_completed)}")
+    if details.restarts and details.started_ms is not None:
+        lines.append(f"  restarted {into_the_run(details.restarts[-1], details.started_ms)}")
+    if details.last_failure is not None:
+        lines.append(f"  {'failed' if has_failed(details) else 'last failure'}: {format_cause(details.last_failure)}")
+    return "\n".join(lines)
+
+
+def headline(details: JobDetails) -> str:
+    """How long the job runs, how often it was restarted, and how many files wait to be read."""
+    restarts = details.number_of_restarts
+    counted = f", {restarts} restart{'s' * (restarts > 1)}" if restarts else ""
+    waiting = format_files_waiting(details.files_waiting)
+    return format_ms(details.duration_ms) + counted + (f", {waiting}" if waiting else "")
+
+
+def into_the_run(restart: Restart, started_ms: int) -> str:
+    """When a restart was, counted from the beginning of the job."""
+    return f"{format_ms(max(0, restart.at_ms - started_ms))} into the run"
+
+
+def read_again(vertex: JobVertexDetails) -> str:
+    """How many of its rows came in once more after a restart; empty where none did."""
+    return f"up to {format_count(vertex.rows_read_again)}" if vertex.rows_read_again else ""
+
+
+def has_failed(details: JobDetails) -> bool:
+    """Whether its last failure is what ends the job."""
+    return details.status in (JobStatus.FAILING, JobStatus.FAILED)
+
+
+def vertex_state(vertex: JobVertexDetails) -> str:
+    """The state of a vertex, and how many of its subtasks are in it where not all are."""
+    there = vertex.subtasks.get(vertex.state, 0)
+    return str(vertex.state) if there in (0, vertex.parallelism) else f"{vertex.state} {there}/{vertex.parallelism}"
+
+
+def watermark(vertex: JobVertexDetails) -> str:
+    """How far event time is; empty where there is none."""
+    if vertex.event_time_ended:
+        return "end of input"
+    return "" if vertex.watermark_ms is None else format_event_time(vertex.watermark_ms)
+
+
+def lag(vertex: JobVertexDetails) -> str:
+    """How far event time is behind the clock; empty where there is none."""
+    return "" if vertex.watermark_lag_ms is None else format_lag(vertex.watermark_lag_ms)
+
+
+def why(cause: SerializedThrowable | None) -> str:
+    """The reason for a restart."""
+    return "no reason was given" if cause is None else format_cause(cause)
+
+
+def _facts(vertex: JobVertexDetails) -> list[str]:
+    again = f" ({read_again(vertex)} of them read again)" if vertex.rows_read_again else ""
+    facts = [
+        vertex_state(vertex),
+        f"{format_count(vertex.rows_in)} rows in{again}",
+        f"{format_count(vertex.rows_out)} out",
+    ]
+    if vertex.sinks:
+        staged = f" ({format_count(vertex.rows_staged)} more are staged)" if vertex.rows_staged else ""
+        facts.append(f"{format_count(vertex.rows_published)} published{staged}")
+    if vertex.state is ExecutionState.RUNNING:
+        facts.append(f"{format_count(vertex.rows_in_per_second)}/s")
+    if vertex.late_rows:
+        facts.append(f"{format_count(vertex.late_rows)} late")
+    return facts
+
+
+def _cost(checkpoint: CheckpointStatistics) -> str:
+    new = format_bytes(checkpoint.incremental_bytes)
+    return f"{format_ms(checkpoint.duration_ms)}, {format_bytes(checkpoint.size_bytes)}, {new} of it new"

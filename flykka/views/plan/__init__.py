@@ -1,0 +1,1 @@
+"""The three graphs of a program, drawn before its job runs: for terminals, as pages, as Mermaid and as JSON."""

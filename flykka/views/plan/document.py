@@ -1,0 +1,52 @@
+"""A plan as JSON: Flink's plan of the job graph, and beside it the stream graph and the execution graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flykka.actors.machines.graph.json_plan import json_plan
+from flykka.messages.graph.job_graph import JobGraph
+from flykka.views.plan.program_plan import PlanGraph, ProgramPlan
+
+
+def document(plan: ProgramPlan, job_graph: JobGraph) -> dict[str, Any]:
+    """`jid`, `name` and `nodes` are as Flink's web interface has them; the rest is in keys of its own."""
+    return {
+        **json_plan(job_graph),
+        "stream_graph": {"nodes": _operators(plan.stream)},
+        "execution_graph": {
+            "tasks": plan.tasks,
+            "slots": [{"group": slot.group, "number": slot.number, "tasks": slot.tasks} for slot in plan.slots],
+            "edges": [
+                {
+                    "source": wiring.source,
+                    "target": wiring.target,
+                    "ship_strategy": wiring.label.upper(),
+                    **({"reads": wiring.reads} if wiring.reads else {"reads": "all"}),
+                }
+                for wiring in plan.wiring
+            ],
+        },
+    }
+
+
+def _operators(graph: PlanGraph) -> list[dict[str, Any]]:
+    """As Flink's JSONGenerator writes a stream graph."""
+    return [
+        {
+            "id": node.key,
+            "type": node.names[0],
+            "pact": _pact(node.kind),
+            "parallelism": node.parallelism,
+            "predecessors": [
+                {"id": edge.source, "ship_strategy": edge.label.upper()}
+                for edge in graph.edges
+                if edge.target == node.key
+            ],
+        }
+        for node in graph.nodes
+    ]
+
+
+def _pact(kind: str) -> str:
+    return {"SOURCE": "Data Source", "SINK": "Data Sink"}.get(kind, "Operator")

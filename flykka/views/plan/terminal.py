@@ -1,0 +1,115 @@
+"""A plan for the terminal: lanes on the left, what there is to say on the right, in whatever width there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.segment import Segment
+from rich.text import Text
+
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.views.plan.lanes import drawn
+from flykka.views.plan.program_plan import PlanGraph, PlanNode, PlanSlot, ProgramPlan, Wiring
+
+SLOTS_SHOWN = 16
+_COLOURS = {
+    OperatorKind.SOURCE: "green",
+    # The colour of text: white is none on a light terminal.
+    OperatorKind.STATELESS: "default",
+    OperatorKind.LOCAL_WINDOW_AGGREGATE: "cyan",
+    OperatorKind.WINDOW_AGGREGATE: "cyan",
+    OperatorKind.LOCAL_GROUP_AGGREGATE: "cyan",
+    OperatorKind.GROUP_AGGREGATE: "cyan",
+    OperatorKind.SINK: "magenta",
+}
+
+
+class Beside:
+    """Text that is wrapped beside a margin, which is not: `first` stands at its first line, `rest` at the others."""
+
+    def __init__(self, first: Text, rest: Text, text: Text) -> None:
+        self._first = first
+        self._rest = rest
+        self._text = text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType | Segment]:
+        margin = max(self._first.cell_len, self._rest.cell_len)
+        margin += bool(margin)
+        lines = self._text.wrap(console, max(options.max_width - margin, 8))
+        for number, line in enumerate(lines):
+            beside = (self._rest if number else self._first).copy()
+            beside.pad_right(margin - beside.cell_len)
+            line.rstrip()
+            yield beside.append_text(line)
+
+
+def rendered(plan: ProgramPlan, graphs: Iterable[str] = ("stream", "job", "execution")) -> RenderableType:
+    """What is printed of a plan; `graphs` says what of it."""
+    parts: list[RenderableType] = [Text(f"{plan.name}\n", style="bold")]
+    for title, summary, graph in plan.sections(graphs):
+        parts.append(_heading(title, summary))
+        parts += _execution(plan) if graph is None else _graph(graph)
+    return Group(*parts)
+
+
+def _heading(title: str, summary: str) -> RenderableType:
+    return Beside(Text(), Text(), Text.assemble((title, "bold underline"), "  ", (summary, "dim")))
+
+
+def _graph(graph: PlanGraph) -> Iterator[RenderableType]:
+    nodes = {node.key: node for node in graph.nodes}
+    arrows = [(edge.source, edge.target) for edge in graph.edges]
+    for row in drawn([node.key for node in graph.nodes], arrows):
+        if row.node is None:
+            yield Text(row.lanes, style="dim")
+            continue
+        node = nodes[row.node]
+        yield from _node(node, row.lanes, row.more, tuple(_strategies(graph, node)))
+    yield Text()
+
+
+def _strategies(graph: PlanGraph, node: PlanNode) -> dict[str, None]:
+    return dict.fromkeys(edge.label for edge in graph.edges if edge.target == node.key)
+
+
+def _node(node: PlanNode, first: str, rest: str, strategies: tuple[str, ...]) -> Iterator[RenderableType]:
+    colour = _COLOURS[node.kind]
+    width = max(len(first), len(rest))
+    at, below = Text(first.ljust(width)), Text(rest.ljust(width), style="dim")
+    at.stylize("dim")
+    place = first.index("●")
+    at.stylize(f"not dim {colour}", place, place + 1)
+    for number, name in enumerate(node.names):
+        text = Text(name, style=f"bold {colour}" if number == 0 else colour)
+        yield Beside(at if number == 0 else below, below, text)
+    facts = Text(" · ".join(node.facts), style="dim")
+    if strategies:
+        facts = Text.assemble((", ".join(strategies), "yellow"), (" · ", "dim"), facts)
+    yield Beside(below, below, facts)
+
+
+def _execution(plan: ProgramPlan) -> Iterator[RenderableType]:
+    shown = plan.slots[:SLOTS_SHOWN]
+    labels = [f"{slot.group} {slot.number}" for slot in shown]
+    width = max(map(len, labels), default=0)
+    for label, slot in zip(labels, shown, strict=True):
+        yield _slot(label.ljust(width), slot)
+    if len(plan.slots) > SLOTS_SHOWN:
+        yield Text(f"... {len(plan.slots) - SLOTS_SHOWN:,} more slots", style="dim")
+    if plan.wiring:
+        yield Text()
+    for wiring in plan.wiring:
+        yield _wiring(wiring)
+
+
+def _slot(label: str, slot: PlanSlot) -> RenderableType:
+    margin = Text.assemble(("▪ ", "blue"), (label, "dim"))
+    return Beside(margin, Text(" " * margin.cell_len), Text(" · ".join(slot.tasks)))
+
+
+def _wiring(wiring: Wiring) -> RenderableType:
+    text = Text.assemble(
+        wiring.source, (" → ", "dim"), wiring.target, "  ", (wiring.label, "yellow"), (f"  {wiring.told()}", "dim")
+    )
+    return Beside(Text("┄", style="dim"), Text(" "), text)

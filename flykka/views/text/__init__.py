@@ -1,0 +1,1 @@
+"""Numbers, sizes, lengths of time, failures, turns and tables as a reader takes them in at a glance."""

@@ -1,0 +1,65 @@
+"""Failures of a job in words: which task failed of what, by which lines of the author's, and what was done about it."""
+
+from __future__ import annotations
+
+from flykka.messages.monitoring.exception_history import FailureOutcome, RootExceptionHistoryEntry
+from flykka.views.text.formats import counted, format_cause, lasting
+from flykka.views.text.user_stack import told_whole
+
+
+def failure_lines(entry: RootExceptionHistoryEntry, began_ms: int) -> list[str]:
+    """A failure with the author's own lines that led to it, and what was done about it."""
+    at = f"{(entry.root.timestamp_ms - began_ms) / 1_000:.2f} s"
+    first, *others = story(entry)
+    return [f"{at}  {first}", *(f"{' ' * len(at)}  {line}" for line in (*others, outcome(entry)))]
+
+
+def story(entry: RootExceptionHistoryEntry) -> list[str]:
+    """Which task has failed of what, in one line, and below it the author's own lines that led to it."""
+    return [f"{place(entry)}{format_cause(entry.root.cause)}{also(entry)}", *told_whole(entry.root.cause)[1:]]
+
+
+def place(entry: RootExceptionHistoryEntry) -> str:
+    """Which task failed, and where; nothing of a failure of the whole job."""
+    root = entry.root
+    if root.task_name is None:
+        return ""
+    return f"{root.task_name}{f' on {root.task_manager}' if root.task_manager else ''}: "
+
+
+def also(entry: RootExceptionHistoryEntry) -> str:
+    """How many failed with it."""
+    others = len(entry.concurrent) + entry.concurrent_suppressed
+    return f" (and {counted(others, 'other task')} with it)" if others else ""
+
+
+def times(entry: RootExceptionHistoryEntry) -> str:
+    """How often the same failure has come, where it has come back: `same failure, 52 times in 1 min 40 s`."""
+    if entry.times == 1 or entry.last_timestamp_ms is None:
+        return ""
+    return f"same failure, {entry.times:,} times in {lasting(entry.last_timestamp_ms - entry.root.timestamp_ms)}"
+
+
+def outcome(entry: RootExceptionHistoryEntry) -> str:
+    """What was done about a failure, and what came of it; of one that has come back, how often, and about the last."""
+    return "; ".join(text for text in (times(entry), _outcome(entry)) if text)
+
+
+def _outcome(entry: RootExceptionHistoryEntry) -> str:
+    after = f" after {lasting(entry.delay_ms)}" if entry.delay_ms else ""
+    tasks = len(entry.restarted_tasks)
+    what = counted(tasks, "task") if tasks else "the job"
+    match entry.outcome:
+        case FailureOutcome.UNDECIDED:
+            return "nothing is decided yet"
+        case FailureOutcome.RESTARTING:
+            return f"{what} {'are' if tasks > 1 else 'is'} to restart{after}"
+        case FailureOutcome.RESTARTED if entry.restored_checkpoint is None:
+            return f"{what} restarted{after} from the beginning"
+        case FailureOutcome.RESTARTED:
+            return f"{what} restarted{after} from checkpoint {entry.restored_checkpoint}"
+        case FailureOutcome.FAILED:
+            why = f" ({entry.why_not_restarted})" if entry.why_not_restarted else ""
+            return f"not recovered: the job has FAILED{why}"
+        case FailureOutcome.CANCELED:
+            return "the job was cancelled before it recovered"

@@ -1,0 +1,98 @@
+"""Numbers, sizes and times as a reader takes them in at a glance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from flykka.client.job_details import JobDetails
+from flykka.messages.tasks.bridge import WorkProgress
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.runtime.durations import format_ms
+
+NOTHING = "-"
+STOPPED = "STOPPED"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LONG = (("y", 365 * 86_400_000, 2), ("d", 86_400_000, 2), ("h", 3_600_000, 2), ("min", 60_000, 1))
+
+
+def format_bytes(size: int) -> str:
+    """A size as a short text, in powers of 1024."""
+    if size < 1_024:
+        return f"{size} B"
+    amount = size / 1_024
+    for unit in ("KiB", "MiB", "GiB"):
+        if amount < 1_024:
+            return f"{amount:.1f} {unit}"
+        amount /= 1_024
+    return f"{amount:.1f} TiB"
+
+
+def format_count(count: float) -> str:
+    """How many: whole up to ten millions, then in millions or thousands of millions."""
+    if count < 10_000_000:
+        return f"{count:,.0f}"
+    if count < 10_000_000_000:
+        return f"{count / 1_000_000:,.1f} M"
+    return f"{count / 1_000_000_000:,.1f} G"
+
+
+def format_files_waiting(files: int) -> str:
+    """How many files wait to be read; empty where none does."""
+    return f"{format_count(files)} file{'s wait' if files > 1 else ' waits'}" if files else ""
+
+
+def format_long_work(works: Sequence[WorkProgress]) -> str:
+    """How far the oldest of that is which takes long in Spark; empty where nothing does."""
+    if not works:
+        return ""
+    oldest = works[0]
+    tasks = f"{oldest.tasks_done} of {counted(oldest.tasks, 'Spark task')}" if oldest.tasks else "no Spark task yet"
+    others = f", and {len(works) - 1} more" if len(works) > 1 else ""
+    return f"{tasks}, {oldest.age_ms // 1_000} s into {oldest.what}{others}"
+
+
+def format_event_time(ms: int | None) -> str:
+    """A moment of event time in UTC, to the second; a year that no calendar has is given as it is."""
+    if ms is None:
+        return NOTHING
+    try:
+        return f"{_EPOCH + timedelta(milliseconds=ms):%Y-%m-%d %H:%M:%S}"
+    except OverflowError:
+        return f"{ms} ms"
+
+
+def format_lag(ms: int | None) -> str:
+    """How far behind, in the largest unit that still tells something; less than nothing is ahead."""
+    if ms is None:
+        return NOTHING
+    if ms < 0:
+        return f"-{format_lag(-ms)}"
+    for unit, length_ms, least in _LONG:
+        if ms >= least * length_ms:
+            return f"{ms // length_ms} {unit}"
+    return format_ms(ms)
+
+
+def displayed_status(details: JobDetails) -> str:
+    """The status of a job; STOPPED where it has FINISHED, as Flink has it, because it was stopped with a checkpoint."""
+    return STOPPED if details.was_stopped else details.status
+
+
+def format_cause(cause: SerializedThrowable) -> str:
+    """A failure as one line: the plain name of its type, and the first line of what it says."""
+    first_line = cause.message.strip().partition("\n")[0]
+    return f"{cause.type_name.rpartition('.')[2]}: {first_line}"
+
+
+def lasting(ms: int) -> str:
+    """A length of time: `0.4 s`, `41 s`, `3 min 5 s`. Less than nothing, by clocks that differ, is nothing."""
+    seconds = max(0, ms) / 1_000
+    if seconds >= 60:
+        return format_ms(ms)
+    return f"{seconds:.0f} s" if seconds >= 10 or seconds == int(seconds) else f"{seconds:.1f} s"
+
+
+def counted(number: int, what: str) -> str:
+    """So many of something: `1 task`, `3 tasks`."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,113 @@
+"""Turns of a trace in words: as rows of a table, and in lines with their effects, changes and causes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from flykka.runtime.trace.effect_text import effects_text
+from flykka.runtime.trace.order import recipient_of
+from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
+from flykka.runtime.trace.replay.causes import Cause
+from flykka.runtime.trace.replay.words import effect_line
+from flykka.runtime.trace.state import Change
+from flykka.runtime.trace.state_text import cut
+from flykka.runtime.trace.state_tree import one_line
+from flykka.runtime.trace.text import failure_of, failure_text, message_text
+
+_LONG_ID = re.compile(r"[0-9a-f]{16,}")
+_ID_DIGITS = 6
+_WIDTH = 140
+_SIDE = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One record, as it is shown. `came` says what it came of."""
+
+    turn: str
+    time: str
+    recipient: str
+    said: str
+    came: str
+    effects: str
+    failure: str = ""
+    style: str = ""
+
+
+def row_of(record: Record, began_ms: int) -> Row:
+    """The row of a record; times count from `began_ms`."""
+    failure = said = came = style = ""
+    match record:
+        case Turn():
+            said, came = message_text(record.message), _came(record)
+            failure = "" if record.failure is None else failure_text(record.failure)
+            style = "red" if failure_of(record) is not None else "dim" if record.kind == "signal" else ""
+        case Killed():
+            said, style = "KILLED", "bold red"
+        case Spawned():
+            said, style = "SPAWNED", "dim"
+        case DeadLetterRecord():
+            said, style = f"DEAD LETTER {message_text(record.message)}", "yellow"
+            came = "" if record.sender is None else f"from {record.sender.path}"
+    return Row(
+        turn=str(record.sequence),
+        time=f"{(record.now_ms - began_ms) / 1000:+.3f}",
+        recipient=recipient_of(record).path,
+        said=said,
+        came=came,
+        effects=effects_text(record),
+        failure=failure,
+        style=style,
+    )
+
+
+def _came(turn: Turn) -> str:
+    sender = "timer" if turn.kind == "timer" else "" if turn.sender is None else f"from {turn.sender.path}"
+    return sender if turn.cause is None else f"{sender} ({turn.cause})".lstrip()
+
+
+def row_lines(rows: Iterable[Row]) -> Iterator[str]:
+    """A line for each row."""
+    for row in rows:
+        failed = f"FAILED {row.failure}" if row.failure else ""
+        parts = (f"{row.turn:>7} {row.time:>10}  {row.recipient} <- {row.said}", row.came, row.effects, failed)
+        yield "  | ".join(filter(None, parts))
+
+
+def ids_cut_short(text: str) -> str:
+    """The text with the first few letters of each long id."""
+    return _LONG_ID.sub(lambda found: found[0][:_ID_DIGITS], text)
+
+
+def turn_line(turn: Turn, began_ms: int) -> str:
+    """Number, time, actor, message and its sender; and what the turn raised, where it did."""
+    came = "by its timer" if turn.kind == "timer" else "" if turn.sender is None else f"from {turn.sender.path}"
+    cause = "" if turn.cause is None else f"(turn {turn.cause})"
+    failed = "" if turn.failure is None else f"FAILED {failure_text(turn.failure)}"
+    said = f"turn {turn.sequence}  {(turn.now_ms - began_ms) / 1000:+.3f} s  {turn.recipient.path}"
+    return "  ".join(filter(None, [f"{said} <- {message_text(turn.message)}", f"{came} {cause}".strip(), failed]))
+
+
+def effect_lines(turn: Turn) -> list[str]:
+    """One line for each effect."""
+    return [cut(effect_line(effect), _WIDTH) for effect in turn.effects]
+
+
+def change_lines(changes: Iterable[Change]) -> list[str]:
+    """One line for each change."""
+    return [
+        f"{change.path or 'the actor'}: {cut(one_line(change.before), _SIDE)} -> {cut(one_line(change.after), _SIDE)}"
+        for change in changes
+    ]
+
+
+def cause_lines(causes: Iterable[Cause], began_ms: int) -> list[str]:
+    """Two lines for each cause: the turn, and what of it led on."""
+    lines = []
+    for cause in causes:
+        lines.append(turn_line(cause.turn, began_ms))
+        if cause.effect is not None:
+            lines.append(cut(f"  by  {effect_line(cause.effect)}", _WIDTH))
+    return lines

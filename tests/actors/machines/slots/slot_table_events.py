@@ -1,0 +1,162 @@
+"""What a TaskManager's table of slots is told and says, in few words."""
+
+from __future__ import annotations
+
+from flykka.actors.machines.slots.slot_table import OFFER_TIMEOUT_MS, SLOT_TIMEOUT_MS, SlotTable
+from flykka.actors.machines.slots.slot_table_events import (
+    JobConnected,
+    SlotTableEffect,
+    SlotTableEvent,
+    TaskEnded,
+    TellJobMaster,
+    TellResourceManager,
+    TellTask,
+)
+from flykka.actors.machines.timers import CancelTimer, StartTimer
+from flykka.messages.control.slots import (
+    AcceptSlots,
+    AllocateSlot,
+    AllocateSlotConfirmed,
+    AllocateSlotRefused,
+    FailSlot,
+    FreeSlot,
+    OfferSlots,
+    OfferTimedOut,
+    SlotAvailable,
+    SlotOffer,
+    SlotTimedOut,
+)
+from flykka.messages.tasks.task import (
+    ExecutionState,
+    FailTask,
+    SubmitTask,
+    TaskExecutionState,
+    UpdateTaskExecutionState,
+)
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import (
+    AllocationId,
+    ExecutionAttemptId,
+    JobId,
+    LeaderSessionId,
+    SlotId,
+    TaskManagerId,
+    slot_id,
+)
+from flykka.messages.wire.ref import Ref
+from tests.actors.machines.scheduling.descriptors import descriptor
+from tests.actors.machines.scheduling.feeding import feed
+
+HERE = TaskManagerId("task-manager-1")
+JOB = JobId("job-1")
+OTHER_JOB = JobId("job-2")
+
+
+def slot(index: int) -> SlotId:
+    return slot_id(HERE, index)
+
+
+def requested(allocation: str, index: int = 0, job: JobId = JOB) -> AllocateSlot:
+    return AllocateSlot(
+        slot_id=slot(index),
+        job_id=job,
+        allocation_id=AllocationId(allocation),
+        job_master=Ref(path=f"/user/{job}", incarnation=1),
+        job_leader_session_id=LeaderSessionId("session"),
+    )
+
+
+def confirms(allocation: str, index: int = 0, job: JobId = JOB) -> TellResourceManager:
+    confirmed = AllocateSlotConfirmed(slot_id=slot(index), job_id=job, allocation_id=AllocationId(allocation))
+    return TellResourceManager(message=confirmed)
+
+
+def refuses(allocation: str, index: int = 0, by: str | None = None) -> TellResourceManager:
+    occupied_by = None if by is None else AllocationId(by)
+    return TellResourceManager(
+        message=AllocateSlotRefused(
+            slot_id=slot(index), allocation_id=AllocationId(allocation), occupied_by=occupied_by
+        )
+    )
+
+
+def offers(*allocations: tuple[str, int], job: JobId = JOB, number: int = 1) -> TellJobMaster:
+    offered = tuple(SlotOffer(allocation_id=AllocationId(name), slot_id=slot(index)) for name, index in allocations)
+    return TellJobMaster(job_id=job, message=OfferSlots(task_manager_id=HERE, offer=number, offers=offered))
+
+
+def starts_offer_timer(job: JobId = JOB, number: int = 1) -> StartTimer:
+    timed_out = OfferTimedOut(job_id=job, offer=number)
+    return StartTimer(key=f"slot-offer/{job}", delay_ms=OFFER_TIMEOUT_MS, message=timed_out)
+
+
+def cancels_offer_timer(job: JobId = JOB) -> CancelTimer:
+    return CancelTimer(key=f"slot-offer/{job}")
+
+
+def starts_slot_timer(allocation: str) -> StartTimer:
+    timed_out = SlotTimedOut(allocation_id=AllocationId(allocation))
+    return StartTimer(key=f"slot/{allocation}", delay_ms=SLOT_TIMEOUT_MS, message=timed_out)
+
+
+def cancels_slot_timer(allocation: str) -> CancelTimer:
+    return CancelTimer(key=f"slot/{allocation}")
+
+
+def fails_slot(allocation: str, job: JobId = JOB) -> TellJobMaster:
+    reason = f"{HERE} knows nothing of it"
+    failed = FailSlot(task_manager_id=HERE, allocation_id=AllocationId(allocation), reason=reason)
+    return TellJobMaster(job_id=job, message=failed)
+
+
+def rejects(attempt: str, reason: str, job: JobId = JOB) -> TellJobMaster:
+    failure = SerializedThrowable(type_name="TaskSubmissionError", message=reason)
+    reached = TaskExecutionState(attempt=ExecutionAttemptId(attempt), state=ExecutionState.FAILED, failure=failure)
+    return TellJobMaster(job_id=job, message=UpdateTaskExecutionState(state=reached))
+
+
+def fails_task(attempt: str) -> TellTask:
+    text = f"{HERE} has given up the slot of {attempt}"
+    cause = SerializedThrowable(type_name="SlotGivenUpError", message=text)
+    return TellTask(message=FailTask(attempt=ExecutionAttemptId(attempt), cause=cause))
+
+
+def answered(*accepted: str, job: JobId = JOB, number: int = 1) -> AcceptSlots:
+    return AcceptSlots(job_id=job, offer=number, accepted=tuple(AllocationId(each) for each in accepted))
+
+
+def submitted(attempt: str, allocation: str, job: JobId = JOB) -> SubmitTask:
+    return SubmitTask(
+        job_master=Ref(path=f"/user/{job}", incarnation=1),
+        descriptor=descriptor(attempt, allocation=allocation, job=job),
+    )
+
+
+def ended(attempt: str) -> TaskEnded:
+    return TaskEnded(attempt=ExecutionAttemptId(attempt))
+
+
+def free(allocation: str) -> FreeSlot:
+    return FreeSlot(allocation_id=AllocationId(allocation))
+
+
+def announces(allocation: str, index: int = 0) -> TellResourceManager:
+    available = SlotAvailable(slot_id=slot(index), allocation_id=AllocationId(allocation))
+    return TellResourceManager(message=available)
+
+
+def table(slots: int = 2) -> SlotTable:
+    return SlotTable(HERE, slots)
+
+
+def told(held: SlotTable, *events: SlotTableEvent) -> list[SlotTableEffect]:
+    """What follows from the events, besides timers."""
+    effects = feed(held, *events)
+    return [effect for effect in effects if not isinstance(effect, StartTimer | CancelTimer)]
+
+
+def active(allocation: str = "a", slots: int = 2) -> SlotTable:
+    """A table whose first slot the job has taken."""
+    held = table(slots)
+    told(held, requested(allocation), JobConnected(job_id=JOB), answered(allocation))
+    return held

@@ -1,0 +1,154 @@
+"""Who launches an app has the last word, and only where something was said."""
+
+from __future__ import annotations
+
+import threading
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console as RichConsole
+
+from flykka.api.job_settings import JobSettings
+from flykka.api.launch import Launch, LaunchOptions, current_launch, launched
+from flykka.cluster.local_cluster import ClusterSettings
+from flykka.console.event_lines import Console
+from flykka.messages.control.job import JobStatus
+from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
+from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.recorder import TraceRecorder
+from tests.flykka.client.one_job import status
+from tests.runtime.players import player
+
+SAID = ClusterSettings(task_managers=3, slots_per_task_manager=2, record="app.trace")
+
+
+def app_settings() -> JobSettings:
+    """What an app has said of its environment."""
+    settings = JobSettings()
+    settings.set_parallelism(2).enable_checkpointing("1s", timeout="1min").set_checkpoint_dir("/of/the/app")
+    return settings
+
+
+def test_without_a_word_everything_is_as_the_app_says() -> None:
+    launch, settings = Launch(), app_settings()
+    before = settings.defaults, settings.checkpointing
+
+    launch.settle(settings)
+
+    assert (settings.defaults, settings.checkpointing, settings.restore_from) == (*before, "auto")
+    assert (launch.master("local[2]"), launch.cluster_settings(SAID)) == ("local[2]", SAID)
+
+
+def test_what_is_said_of_the_cluster_wins() -> None:
+    options = LaunchOptions(master="local[7]", task_managers=5, slots_per_task_manager=4, record="run.trace")
+
+    launch = Launch(options)
+
+    assert launch.master("local[2]") == "local[7]"
+    assert launch.cluster_settings(SAID) == ClusterSettings(
+        task_managers=5, slots_per_task_manager=4, record="run.trace"
+    )
+
+
+def test_every_environment_is_recorded_in_a_file_of_its_own() -> None:
+    launch = Launch(LaunchOptions(record="/traces/run.trace"))
+
+    files = [launch.cluster_settings(SAID).record for _ in range(3)]
+
+    assert files == ["/traces/run.trace", "/traces/run-2.trace", "/traces/run-3.trace"]
+
+
+def test_a_recording_grows_no_further_than_is_said(tmp_path: Path) -> None:
+    launch = Launch(LaunchOptions(record=str(tmp_path / "run.trace"), max_bytes=2_000))
+    recorder = launch.cluster_settings(SAID).record
+
+    assert isinstance(recorder, TraceRecorder)
+    with SeededSystem(1, recorder=recorder) as system:
+        for number in range(300):
+            system.spawn(player([]), f"player-{number}")
+
+    assert Trace.open(recorder.path).header.capped is not None
+
+
+def test_of_a_ring_each_environment_has_its_own_too() -> None:
+    launch = Launch(LaunchOptions(record="/traces/run.trace", ring=500))
+
+    recorders = [launch.cluster_settings(SAID).record for _ in range(2)]
+
+    paths = [str(each.path) for each in recorders if isinstance(each, TraceRecorder)]
+    assert paths == ["/traces/run.trace", "/traces/run-2.trace"]
+    assert all(isinstance(each, TraceRecorder) and each.before_turn is not None for each in recorders)
+
+
+def test_what_is_said_of_the_jobs_wins_and_leaves_the_rest() -> None:
+    settings = app_settings()
+    retention = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
+    options = LaunchOptions(
+        parallelism=8, checkpoint_directory="/of/the/run", checkpoint_interval_ms=250, retention=retention
+    )
+
+    Launch(options).settle(settings)
+
+    checkpointing = settings.checkpointing
+    assert settings.defaults.parallelism == 8
+    assert (checkpointing.directory, checkpointing.interval_ms) == ("/of/the/run", 250)
+    assert (checkpointing.retention, checkpointing.timeout_ms) == (retention, 60_000)
+
+
+def test_only_the_first_job_continues() -> None:
+    launch, first, second = Launch(LaunchOptions(from_checkpoint="latest")), app_settings(), app_settings()
+
+    launch.settle(first)
+    launch.settle(second)
+
+    assert (first.restore_from, second.restore_from) == ("latest", "auto")
+
+
+def test_only_the_first_job_starts_from_the_savepoint_and_all_leave_theirs_in_the_directory() -> None:
+    options = LaunchOptions(from_savepoint="/s", allow_non_restored_state=True, savepoint_directory="/savepoints")
+    launch, first, second = Launch(options), app_settings(), app_settings()
+
+    launch.settle(first)
+    launch.settle(second)
+
+    assert (first.restore_from, first.allow_non_restored_state) == ("/s", True)
+    assert (second.restore_from, second.allow_non_restored_state) == ("auto", False)
+    assert second.checkpointing.savepoint_directory == "/savepoints"
+
+
+def test_a_launch_holds_on_every_thread_until_its_end() -> None:
+    before, launch = current_launch(), Launch()
+    found: list[Launch] = []
+
+    with launched(launch):
+        thread = threading.Thread(target=lambda: found.append(current_launch()))
+        thread.start()
+        thread.join()
+
+    assert found == [launch]
+    assert current_launch() is before
+
+
+class Shown(Launch):
+    shows_jobs = True
+
+
+@pytest.mark.parametrize(("launch", "printed"), [(Launch(), "   0.00 s  job RUNNING\n"), (Shown(), "")])
+def test_a_console_is_silent_where_the_launcher_shows_the_jobs(
+    launch: Launch, printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with launched(launch):
+        Console()(status(JobStatus.RUNNING))
+
+    assert capsys.readouterr().out == printed
+
+
+def test_a_console_with_an_output_of_its_own_is_never_silent() -> None:
+    out = StringIO()
+
+    with launched(Shown()):
+        Console(RichConsole(file=out))(status(JobStatus.RUNNING))
+
+    assert out.getvalue() == "   0.00 s  job RUNNING\n"

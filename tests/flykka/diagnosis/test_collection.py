@@ -1,0 +1,106 @@
+"""The whole cast in virtual time, asked why it does not go on: as it works, as it waits, and with an actor stuck."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flykka.diagnosis.collection import collect_reports
+from flykka.diagnosis.job_diagnosis import JobDiagnosis, diagnose
+from flykka.diagnosis.reports import ClientSnapshot
+from flykka.messages.control.job import JobStatus
+from flykka.messages.tasks.stage import StateSnapshotted
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.ids import JobId
+from flykka.runtime.props import Props
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.cast import Names, Stage
+from tests.actors.slow_cast import SlowBridge, SlowNames
+
+JOB = JobId("job")
+
+
+class HangingSnapshots(SlowBridge):
+    """Never has a snapshot written."""
+
+    def _tell(self, *answers: object) -> None:
+        super()._tell(*(each for each in answers if not isinstance(each, StateSnapshotted)))  # type: ignore[arg-type]
+
+
+class HangingNames(SlowNames):
+    """Whose sinks never finish a snapshot."""
+
+    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
+        bridge = HangingSnapshots if descriptor.inputs else SlowBridge
+        return Props(bridge, descriptor, self.sink, self.batches)
+
+
+@pytest.fixture
+def system() -> Iterator[SeededSystem]:
+    with SeededSystem(1) as system:
+        yield system
+
+
+def why(system: SeededSystem, status: JobStatus = JobStatus.RUNNING) -> JobDiagnosis:
+    client = ClientSnapshot(job_id=JOB, job_name="job", status=status)
+    return diagnose(collect_reports(system, client, time_limit=0.5))
+
+
+def submitted(system: SeededSystem, folder: Path, data_plane: Names, *, parallelism: int = 2) -> Stage:
+    stage = Stage(system, folder, data_plane)
+    stage.submit(parallelism=parallelism)
+    return stage
+
+
+def test_a_job_at_work_says_who_is_at_it(system: SeededSystem, tmp_path: Path) -> None:
+    stage = submitted(system, tmp_path, SlowNames())
+    stage.run(seconds=1)
+
+    told = why(system)
+
+    assert "sink" in told.answer
+    assert "processes a batch" in told.answer
+    assert [each.name for each in told.attempts] == ["source (1/2)", "source (2/2)", "sink (1/2)", "sink (2/2)"]
+    assert {each.state for each in told.attempts} == {"RUNNING"}
+
+
+def test_a_snapshot_that_is_never_written_is_named(system: SeededSystem, tmp_path: Path) -> None:
+    stage = submitted(system, tmp_path, HangingNames(), parallelism=1)
+    stage.run(seconds=30)
+
+    told = why(system)
+
+    assert told.answer.startswith("sink (1/1) has not acknowledged checkpoint 1 for ")
+    assert "writes its snapshot for checkpoint 1" in told.answer
+
+
+def test_a_job_without_slots_says_how_many_there_are(system: SeededSystem, tmp_path: Path) -> None:
+    stage = submitted(system, tmp_path, SlowNames(), parallelism=5)
+    stage.run(seconds=2)
+
+    told = why(system)
+
+    assert "wait for a slot" in told.answer
+    assert "2 TaskManagers with 4 slots" in told.answer
+
+
+def test_a_job_that_is_over_is_told_by_its_client_alone(system: SeededSystem, tmp_path: Path) -> None:
+    stage = submitted(system, tmp_path, SlowNames())
+    stage.run(seconds=30)
+
+    assert why(system, JobStatus.FINISHED).answer == "job 'job' has FINISHED: it waits for nothing"
+
+
+def test_asking_changes_nothing(tmp_path: Path) -> None:
+    def outcome(folder: Path, *, ask: bool) -> list[object]:
+        with SeededSystem(7) as system:
+            stage = submitted(system, folder, SlowNames())
+            for _ in range(12):
+                stage.run(seconds=1)
+                if ask:
+                    why(system)
+            return [stage.statuses(), stage.data_plane.sink.published]
+
+    assert outcome(tmp_path / "asked", ask=True) == outcome(tmp_path / "left", ask=False)

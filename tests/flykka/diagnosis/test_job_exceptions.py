@@ -1,0 +1,45 @@
+"""The exception history of a job, as a reader sees it."""
+
+from __future__ import annotations
+
+from flykka.diagnosis.exception_history import JobExceptionHistory
+from flykka.messages.monitoring.exception_history import (
+    ExceptionHistoryEntry,
+    FailureOutcome,
+    RootExceptionHistoryEntry,
+)
+from flykka.messages.wire.failure import SerializedThrowable
+
+CAUSE = SerializedThrowable(
+    type_name="ValueError", message="operator 'counts': no\n  File \"app.py\", line 7, in counts"
+)
+ROOT = ExceptionHistoryEntry(cause=CAUSE, timestamp_ms=11_000, task_name="counts (1/1)")
+
+
+def test_a_failure_is_shown_with_the_author_s_line_and_what_was_done_about_it() -> None:
+    entry = RootExceptionHistoryEntry(number=1, root=ROOT, outcome=FailureOutcome.RESTARTED, delay_ms=1_000)
+
+    assert repr(JobExceptionHistory((entry,), began_ms=10_000)).splitlines() == [
+        "1.00 s  counts (1/1): ValueError: operator 'counts': no",
+        '          File "app.py", line 7, in counts',
+        "        the job restarted after 1 s from the beginning",
+    ]
+
+
+def test_a_failure_that_has_ended_the_job_tells_why_it_was_not_restarted() -> None:
+    why = "the restart strategy forbids it: it allows no restart"
+    entry = RootExceptionHistoryEntry(number=1, root=ROOT, outcome=FailureOutcome.FAILED, why_not_restarted=why)
+
+    *_, outcome = repr(JobExceptionHistory((entry,), began_ms=10_000)).splitlines()
+
+    assert outcome.strip() == f"not recovered: the job has FAILED ({why})"
+
+
+def test_a_failure_that_has_come_back_is_shown_once_with_how_often_it_came() -> None:
+    entry = RootExceptionHistoryEntry(
+        number=1, root=ROOT, outcome=FailureOutcome.RESTARTED, delay_ms=1_000, times=52, last_timestamp_ms=111_000
+    )
+
+    *_, outcome = repr(JobExceptionHistory((entry,), began_ms=10_000)).splitlines()
+
+    assert outcome.strip() == "same failure, 52 times in 1 min 40 s; the job restarted after 1 s from the beginning"

@@ -1,0 +1,224 @@
+"""What a job looks like: every fact is in the picture, and nothing of the user's becomes markup."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flykka.client.job_details import JobDetails, Latency
+from flykka.client.time_series import TimeSeries
+from flykka.messages.control.job import JobStatus
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
+from flykka.views.job_html import job_html
+from flykka.views.job_text import job_text
+from tests.notebook.html_reader import Reader
+from tests.notebook.jobs import LOST, NEW, RESTARTED, SOURCE, WINDOWS, aborted, completed, job
+
+
+def shown(details: JobDetails) -> Reader:
+    return Reader(job_html(details))
+
+
+def test_a_vertex_has_a_row_with_its_state_its_rows_its_event_time_and_its_load() -> None:
+    picture = shown(RESTARTED)
+
+    assert picture.rows[:3] == [
+        [
+            "vertex",
+            "state",
+            "rows in",
+            "rows out",
+            "published",
+            "staged",
+            "rows/s",
+            "watermark",
+            "lag",
+            "busy, back-pressured",
+        ],
+        ["Source: flights ×1", "RUNNING", "120,000", "119,400", "", "", "8,419", "", "", "62 %, 11 %"],
+        [
+            "delays per origin and hour → Sink: output folder ×2",
+            "RUNNING 1/2",
+            "118,000",
+            "6,900",
+            "6,500",
+            "400",
+            "8,112",
+            "2013-03-04 05:00:00",
+            "25 h",
+            "34 %, 0 %",
+        ],
+    ]
+
+
+def test_latency_is_told_where_it_is_tracked() -> None:
+    source, windows = RESTARTED.vertices
+    measured = replace(windows, latency=Latency(median_ms=120, p99_ms=1_500))
+
+    picture = shown(replace(RESTARTED, vertices=(source, measured)))
+
+    assert [row[-2] for row in picture.rows[:3]] == ["latency, 99 %", "", "120 ms, 1.5 s"]
+
+
+def test_what_a_vertex_does_at_the_moment_is_not_told_of_a_job_that_has_ended() -> None:
+    picture = shown(job(status=JobStatus.FINISHED, vertices=(SOURCE,)))
+
+    assert picture.rows[0] == ["vertex", "state", "rows in", "rows out", "watermark"]
+
+
+def test_staged_rows_have_a_column_where_there_are_some() -> None:
+    details = job(vertices=(SOURCE, replace(WINDOWS, rows_published=6_900, rows_staged=0)))
+
+    picture = shown(details)
+
+    assert [row[4:6] for row in picture.rows[:3]] == [["published", "rows/s"], ["", "8,419"], ["6,900", "8,112"]]
+    assert "6,900 published, 8,112/s" in job_text(details)
+
+
+def test_a_job_that_was_stopped_is_told_from_one_that_came_to_its_end() -> None:
+    stopped = job(status=JobStatus.FINISHED, kept_checkpoint="/chk-9")
+
+    assert "</span>STOPPED</span>" in job_html(stopped)
+    assert job_text(stopped).startswith(f"job {stopped.name!r} STOPPED")
+
+
+def test_late_rows_have_a_column_where_there_are_some() -> None:
+    picture = shown(job(vertices=(SOURCE, replace(WINDOWS, late_rows=1_234))))
+
+    assert [row[7] for row in picture.rows[:3]] == ["late", "0", "1,234"]
+
+
+def test_the_last_five_checkpoints_are_shown_the_newest_first() -> None:
+    picture = shown(RESTARTED)
+
+    header, newest, *others = picture.rows[3:9]
+    assert header == ["checkpoint", "status", "took", "size", "new", "6 completed, 1 failed; restored from 6"]
+    assert newest == ["7", "FAILED", "", "", "", "JOB_FAILOVER_REGION"]
+    assert others[0] == ["6", "COMPLETED", "415 ms", "5.7 KiB", "1.0 KiB", ""]
+    assert [row[0] for row in others] == ["6", "5", "4", "3"]
+
+
+def test_a_checkpoint_that_failed_long_ago_is_in_the_table_with_its_reason() -> None:
+    picture = shown(job(checkpoints=(aborted(1), *map(completed, range(2, 40)))))
+
+    checkpoints = [row for row in picture.rows if row[1:2] in (["COMPLETED"], ["FAILED"])]
+    assert [row[0] for row in checkpoints] == ["39", "38", "37", "36", "35", "1"]
+    assert checkpoints[-1] == ["1", "FAILED", "", "", "", "JOB_FAILOVER_REGION"]
+    assert "are in the table job.checkpoints" in picture.text
+
+
+def test_a_job_that_has_ended_shows_all_of_its_checkpoints_on_demand() -> None:
+    every = (aborted(1), *map(completed, range(2, 40)))
+
+    picture = shown(job(status=JobStatus.FINISHED, checkpoints=every, checkpoints_completed=38))
+
+    assert "details" in picture.seen
+    assert "all 39 checkpoints" in picture.text
+    assert [row[0] for row in picture.rows if row[1:2] in (["COMPLETED"], ["FAILED"])][6:] == [
+        str(number) for number in range(39, 0, -1)
+    ]
+
+
+def test_rows_that_were_read_again_are_told_as_such_where_there_are_some() -> None:
+    details = job(vertices=(replace(SOURCE, rows_read_again=1_500), WINDOWS))
+
+    picture = shown(details)
+
+    assert [row[2:4] for row in picture.rows[:3]] == [
+        ["rows in", "read again"],
+        ["120,000", "up to 1,500"],
+        ["118,000", ""],
+    ]
+    assert "120,000 rows in (up to 1,500 of them read again)" in job_text(details)
+
+
+def test_throughput_lag_and_checkpoints_are_pictures_with_words_beside_them() -> None:
+    details = job(
+        throughput=TimeSeries(0, 1_000, (0.0, 900.0, 1_200.0)),
+        watermark_lag=TimeSeries(0, 1_000, (None, 5_000.0, 2_000.0)),
+    )
+
+    picture = shown(details)
+
+    assert picture.text.count("rows read per second") == 2  # Above the picture, and as its title.
+    for told in ("at most 1,200, in steps of 1.0 s", "2.0 s at last, at most 5.0 s", "at most 415 ms, 1 failed"):
+        assert told in picture.text
+    assert "svg" in picture.seen
+    assert "script" not in picture.seen
+
+
+def test_the_words_beside_the_bars_are_about_the_checkpoints_that_are_drawn() -> None:
+    slow = replace(completed(1), duration_ms=90_000)
+
+    picture = shown(job(checkpoints=(slow, aborted(2), *map(completed, range(3, 60)))))
+
+    assert "time of checkpointstime of checkpoints: at most 415 msat most 415 ms" in picture.text
+
+
+def test_before_anything_is_measured_there_is_no_picture() -> None:
+    assert "svg" not in shown(NEW).seen
+
+
+def test_a_restart_is_told_with_its_time_and_its_reason() -> None:
+    picture = shown(RESTARTED)
+
+    assert picture.rows[-2:] == [
+        ["restarted", "why"],
+        ["8.4 s into the run", "SlotLostError: task-manager-2 is lost"],
+    ]
+    assert "RUNNING14.3 s, 1 restart" in picture.text
+
+
+def test_a_failed_job_tells_its_whole_failure_and_one_that_has_overcome_it_does_not() -> None:
+    failed = shown(job(status=JobStatus.FAILED))
+    running = shown(RESTARTED)
+
+    assert failed.text.endswith("SlotLostError: task-manager-2 is lost\nits actor has ended")
+    assert "its actor has ended" not in running.text
+
+
+def test_before_anything_has_happened_the_plan_is_shown_and_nothing_else() -> None:
+    picture = shown(NEW)
+
+    assert picture.rows[1][:2] == ["Source: flights ×1", "CREATED"]
+    assert len(picture.rows) == 2
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        job(name="<script>alert(1)</script>"),
+        job(job_id=JobId("<script>")),
+        job(vertices=(replace(SOURCE, name="<script>"),)),
+        job(
+            status=JobStatus.FAILED,
+            last_failure=SerializedThrowable(type_name="<script>", message="<script>alert(1)</script></div>"),
+        ),
+        job(restarts=(replace(RESTARTED.restarts[0], cause=replace(LOST, message="<script>")),)),
+    ],
+)
+def test_what_users_and_failures_say_is_text_and_never_markup(hostile: JobDetails) -> None:
+    picture = shown(hostile)
+
+    assert "<script>" in picture.text
+    assert picture.seen == shown(job(status=hostile.status)).seen
+
+
+def test_the_text_says_the_same_in_a_few_lines() -> None:
+    assert job_text(RESTARTED).splitlines() == [
+        "job 'flights' RUNNING, 14.3 s, 1 restart",
+        "  Source: flights: RUNNING, 120,000 rows in, 119,400 out, 8,419/s",
+        "  delays per origin and hour -> Sink: output folder: RUNNING 1/2, 118,000 rows in, 6,900 out,"
+        " 6,500 published (400 more are staged), 8,112/s",
+        "  checkpoint 6: 415 ms, 5.7 KiB, 1.0 KiB of it new",
+        "  restarted 8.4 s into the run",
+        "  last failure: SlotLostError: task-manager-2 is lost",
+    ]
+
+
+def test_the_text_of_a_job_that_has_failed_ends_with_why() -> None:
+    text = job_text(job(status=JobStatus.FAILED, checkpoints=(completed(1), aborted(2))))
+
+    assert text.splitlines()[-1] == "  failed: SlotLostError: task-manager-2 is lost"

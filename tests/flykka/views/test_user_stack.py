@@ -1,0 +1,116 @@
+"""Of a stack, the author's own lines are told, those of the failure first, then those of what it came of."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+import flykka
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.views.text.user_stack import told_whole, user_story
+
+WORKER = """\
+Traceback (most recent call last):
+  File "OURS/flykka/spark_bridge/stages/flow.py", line 90, in run
+    batch.count()
+    ~~~~~~~~~~~^^
+  File "/usr/lib/python3/dist-packages/pyspark/sql/dataframe.py", line 1240, in count
+    return int(self._jdf.count())
+pyspark.errors.exceptions.captured.PythonException:
+  An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "/usr/lib/python3/dist-packages/pyspark/worker.py", line 1247, in main
+    process()
+  File "/home/me/app.py", line 8, in rate
+    return RATES[country]
+           ~~~~~^^^^^^^^^
+KeyError: 'DE'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/usr/lib/python3/dist-packages/pyspark/worker.py", line 1247, in main
+    process()
+  File "/home/me/app.py", line 14, in taxed
+    return price * rate(country)
+  File "/home/me/app.py", line 10, in rate
+    raise ValueError(f"no rate for {country}")
+ValueError: no rate for DE
+
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "OURS/flykka/spark_bridge/attempt.py", line 90, in work
+    run()
+flykka.spark_bridge.errors.OperatorFailedError: operator 'taxed'
+""".replace("OURS", str(Path(flykka.__file__).resolve().parents[1]))
+
+
+def failure(type_name: str, stack: str) -> SerializedThrowable:
+    return SerializedThrowable(type_name=type_name, message="", stack_trace=stack)
+
+
+def test_what_a_function_in_a_worker_has_raised_is_told_from_its_own_lines() -> None:
+    assert user_story(failure("ValueError", WORKER)) == [
+        '  File "/home/me/app.py", line 14, in taxed',
+        "    return price * rate(country)",
+        '  File "/home/me/app.py", line 10, in rate',
+        '    raise ValueError(f"no rate for {country}")',
+        "caused by KeyError: 'DE'",
+        '  File "/home/me/app.py", line 8, in rate',
+        "    return RATES[country]",
+    ]
+
+
+def test_a_failure_without_a_line_of_the_authors_tells_none() -> None:
+    assert user_story(failure("OperatorFailedError", WORKER)) == []
+    assert user_story(failure("SlotLostError", "")) == []
+
+
+def test_a_stack_of_this_process_is_read_as_python_writes_it() -> None:
+    def divide() -> float:
+        return 1 / 0
+
+    try:
+        divide()
+    except ZeroDivisionError as raised:
+        told = user_story(failure("ZeroDivisionError", "".join(traceback.format_exception(raised))))
+
+    assert [line for line in told if line.startswith("    ")] == ["    divide()", "    return 1 / 0"]
+
+
+def test_of_endless_causes_some_are_told() -> None:
+    one = 'Traceback (most recent call last):\n  File "/home/me/app.py", line 1, in f\n    f()\nE: x\n\n'
+    chain = "During handling of the above exception, another exception occurred:\n\n"
+
+    told = user_story(failure("E", chain.join([one] * 50)))
+
+    assert sum(line.startswith("caused by") for line in told) == 3
+
+
+def test_a_failure_is_told_with_the_line_of_its_operator_above_the_lines_that_led_to_it() -> None:
+    said = """operator 'taxed' (app.py:40): no rate for DE
+  File "/home/me/app.py", line 40, in taxed
+    orders.with_column("price", taxed("price"))
+  File "/home/me/app.py", line 10, in rate
+    raise ValueError(f"no rate for {country}")
+failed 10 times in a row"""
+
+    told = told_whole(SerializedThrowable(type_name="ValueError", message=said, stack_trace=WORKER))
+
+    assert told[:6] == [
+        "operator 'taxed' (app.py:40): no rate for DE",
+        "failed 10 times in a row",
+        '  File "/home/me/app.py", line 40, in taxed',
+        '    orders.with_column("price", taxed("price"))',
+        '  File "/home/me/app.py", line 14, in taxed',
+        "    return price * rate(country)",
+    ]
+    assert told.count('  File "/home/me/app.py", line 10, in rate') == 1
+
+
+def test_a_failure_without_a_stack_is_told_as_it_came() -> None:
+    message = 'one of these has failed:\n  File "app.py", line 1, in a\n  File "app.py", line 2, in b'
+
+    assert told_whole(SerializedThrowable(type_name="ValueError", message=message)) == message.splitlines()
