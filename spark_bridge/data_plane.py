@@ -19,12 +19,12 @@ from flykka.spark_bridge.attempt.engine import SparkEngine
 from flykka.spark_bridge.attempt.services import Services
 from flykka.spark_bridge.connectors.job_sinks import check_sinks, staging_folders
 from flykka.spark_bridge.connectors.job_sources import NamedDiscovery, check_sources
+from flykka.spark_bridge.operators.source import SourceReaders
 from flykka.spark_bridge.program.code import SinkCode, SourceCode
 from flykka.spark_bridge.rows.batches import BatchStore, StoreStats
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.session.session import engine_session
 from flykka.spark_bridge.session.spark_sessions import SparkSessions
-from flykka.spark_bridge.stages.source_reader import SourceReaders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

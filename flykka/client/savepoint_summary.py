@@ -42,7 +42,7 @@ def operator_summaries(checkpoint: CompletedCheckpoint) -> tuple[OperatorSummary
     return tuple(
         _summary(checkpoint, operator_id, known.get(operator_id), sizes.get(operator_id, 0))
         for operator_id in ids
-        if operator_id not in known or known[operator_id].kind is not OperatorKind.LOCAL_WINDOW_AGGREGATE
+        if operator_id not in known or not known[operator_id].kind.is_local
     )
 
 

@@ -15,7 +15,7 @@ from flykka.actors.machines.state.assignment import assign
 from flykka.actors.machines.state.handles import state_sizes
 from flykka.actors.machines.state.user_defined_ids import current_ids
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata
-from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator, OperatorKind
+from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.state.handles import StateSchema
 from flykka.messages.wire.ids import OperatorId
 
@@ -77,7 +77,7 @@ def state_compatibility(
         _compared(checkpoint, vertex, operator, former.get(operator.operator_id), sizes)
         for vertex in job_graph.vertices
         for operator in vertex.operators
-        if operator.kind is not OperatorKind.LOCAL_WINDOW_AGGREGATE
+        if not operator.kind.is_local
     ]
     there = {operator.operator_id for vertex in job_graph.vertices for operator in vertex.operators}
     gone = [
@@ -144,7 +144,7 @@ def _schema_change(was: StateSchema | None, now: StateSchema | None) -> str:
         return ""
     pairs = (
         ("keys", was.keys, now.keys),
-        ("what is kept of a window", was.columns, now.columns),
+        ("what is kept of each key", was.columns, now.columns),
         ("windows", was.windows, now.windows),
     )
     return ", ".join(f"{what}: was `{old}`, is `{new}`" for what, old, new in pairs if old != new)
@@ -227,4 +227,4 @@ def _named(gone: OperatorCompatibility, renamed: str | None) -> str:
 
 
 def _is_local(was: OperatorMetadata | None) -> bool:
-    return was is not None and was.kind is OperatorKind.LOCAL_WINDOW_AGGREGATE
+    return was is not None and was.kind.is_local

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.simulation.rows import Row, Rows, mixed
-from flykka.spark_bridge.event_time_windows import EventTimeWindows
 
 _VALUES = 1_000_003
 

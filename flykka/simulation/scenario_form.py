@@ -13,12 +13,12 @@ from enum import Enum
 from types import UnionType
 from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 
+from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.messages.graph import job_graph
 from flykka.messages.wire.message import Message, class_of
 from flykka.simulation import operators, scenario, topology
 from flykka.simulation.scenario import Scenario
 from flykka.simulation.settings import FaultKind
-from flykka.spark_bridge.event_time_windows import EventTimeWindows
 
 _CLASSES: dict[str, type[Any]] = {
     each.__name__: each

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
+from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.messages.graph.job_graph import (
     FiringMode,
     JobEdge,
@@ -24,7 +25,6 @@ from flykka.messages.graph.job_graph import (
 from flykka.messages.wire.ids import JobVertexId, OperatorId
 from flykka.simulation.operators import Behaviour, Filter, Map, Program, Sink, Source, Window
 from flykka.simulation.rows import Row, Rows
-from flykka.spark_bridge.event_time_windows import EventTimeWindows
 
 _UNKEYED = (
     ShipStrategy.REBALANCE,

@@ -54,7 +54,7 @@ class RunningAttempt(Protocol):
 
 @dataclass(slots=True)
 class World:
-    """One simulation's own. `violations` are what the data plane itself has seen."""
+    """One simulation's own; implements `Files`. `violations` are what the data plane itself has seen."""
 
     name: str
     storage: Storage
@@ -110,6 +110,29 @@ class World:
         """Delete files and folders. Raises `OSError`."""
         for path in paths:
             self.storage.delete(self.path(path))
+
+    # As savepoints see the storage
+
+    def qualified(self, path: str) -> str:
+        """The address as it is: it has its scheme."""
+        return path
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or a folder."""
+        return bool(self.storage.below(self.path(path)))
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy a file. Raises `OSError`."""
+        self.storage.write(self.path(target), self.storage.read_rows(self.path(source)))
+
+    def delete(self, path: str) -> None:
+        """Delete what is there. Raises `OSError`."""
+        if self.exists(path):
+            self.discard([path])
+
+    def bytes_below(self, folder: str) -> int:
+        """The size of the files in a folder."""
+        return sum(self.storage.size(path) for path in self.storage.below(self.path(folder)))
 
     def _on_deletion(self, path: str) -> None:
         if path.count("/") == 2 and path.startswith(f"{self.name}/checkpoints/"):

@@ -16,7 +16,19 @@ class OperatorKind(StrEnum):
     STATELESS = "STATELESS"
     LOCAL_WINDOW_AGGREGATE = "LOCAL_WINDOW_AGGREGATE"
     WINDOW_AGGREGATE = "WINDOW_AGGREGATE"
+    LOCAL_GROUP_AGGREGATE = "LOCAL_GROUP_AGGREGATE"
+    GROUP_AGGREGATE = "GROUP_AGGREGATE"
     SINK = "SINK"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is the part of another operator that runs before the exchange: no user knows it."""
+        return self in (OperatorKind.LOCAL_WINDOW_AGGREGATE, OperatorKind.LOCAL_GROUP_AGGREGATE)
+
+    @property
+    def uses_event_time(self) -> bool:
+        """Whether watermarks make it emit rows."""
+        return self is OperatorKind.WINDOW_AGGREGATE
 
 
 class ShipStrategy(StrEnum):
@@ -64,7 +76,7 @@ class ScheduleMode(StrEnum):
 
 
 class FiringMode(StrEnum):
-    """The moment at which a vertex fires its windows: with the watermark, or once per checkpoint."""
+    """The moment at which a vertex emits what event time completes: with the watermark, or once per checkpoint."""
 
     ON_WATERMARK = "ON_WATERMARK"
     ON_CHECKPOINT = "ON_CHECKPOINT"

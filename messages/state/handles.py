@@ -32,7 +32,8 @@ class SharedStateHandle(Value):
     """An immutable batch of keyed state in the job's `shared/` folder, written once, referenced by many checkpoints.
 
     `state_id` is the key of the SharedStateRegistry. `path` is absolute or an fsspec address; a folder or a file.
-    `key_groups` are those that its rows may belong to; None where nobody has noted it.
+    `key_groups` are those that its rows may belong to; None where nobody has noted it. `state_name` is the name of the
+    state, of several that the operator has; the one state of windows has none.
     """
 
     state_id: str
@@ -40,14 +41,19 @@ class SharedStateHandle(Value):
     rows: int
     size_bytes: int
     key_groups: KeyGroupRange | None = None
+    state_name: str = ""
 
 
 @value("state.exclusive")
 class ExclusiveStateHandle(Value):
-    """A file or folder of state that belongs to one checkpoint alone and goes with it; savepoints hold nothing else."""
+    """A file or folder of state that belongs to one checkpoint alone and goes with it; savepoints hold nothing else.
+
+    `state_name` is that of keyed state, as in `SharedStateHandle`.
+    """
 
     path: str
     size_bytes: int
+    state_name: str = ""
 
 
 @value("state.schema")

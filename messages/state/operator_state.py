@@ -10,17 +10,18 @@ COMMITTABLES = "committables"
 
 @value("operator_state.closed_to")
 class ClosedTo(Value):
-    """The rows of the shared state `state_id` are for windows that start after `closed_to_ms` only."""
+    """The rows of the shared state `state_id` are for results later than `closed_to_ms` only."""
 
     state_id: str
     closed_to_ms: int
 
 
 @value("operator_state.window")
-class WindowOperatorState(Value):
-    """Windows that start at `emitted_to_ms` or before have been fired; None where none has.
+class EventTimeBounds(Value):
+    """What was emitted of state that is cut by event time: results up to `emitted_to_ms`; None where none was.
 
-    Of the rows in `closed` later ones have been fired too: other subtasks held them, which were further.
+    Of the rows in `closed` later ones were emitted too: other subtasks held them, which were further. The time of a
+    window's result is its start.
     """
 
     emitted_to_ms: int | None = None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.attempt.scope import AttemptScope
     from flykka.spark_bridge.attempt.services import Services
     from flykka.spark_bridge.attempt.stage_executor import StageExecutor
-    from flykka.spark_bridge.stages.rich_functions import RichFunctions
+    from flykka.spark_bridge.operators.lifecycle import OperatorLifecycle
 
 logger = logging.getLogger("flykka.spark_bridge")
 
@@ -42,7 +42,7 @@ class AttemptEnd:
         scope: AttemptScope,
         workers: StageExecutor,
         services: Services,
-        functions: RichFunctions,
+        operators: OperatorLifecycle,
         *,
         report: Callable[[EngineFailed], object],
         predecessor: AttemptEnd | None,
@@ -50,7 +50,7 @@ class AttemptEnd:
         self._descriptor = descriptor
         self._scope = scope
         self._workers = workers
-        self._functions = functions
+        self._operators = operators
         self._store = services.store
         self._patience = services.cancellation_timeout_seconds
         self._report = report
@@ -72,7 +72,7 @@ class AttemptEnd:
         """End, and wait until it is done, or is not waited for any longer."""
         self.begin(cancel=cancel)
         self._closed.wait()
-        return ChainClosed(accumulators=self._functions.accumulators(), failure=self._failure)
+        return ChainClosed(accumulators=self._operators.accumulators(), failure=self._failure)
 
     def revoke(self, why: str) -> None:
         """Cancel an attempt. Where its Task did not want that, its bridge hears that it cannot go on."""
@@ -171,7 +171,8 @@ class AttemptEnd:
 
         They are the user's code and may block, so it is done by a thread of its own.
         """
-        if not self._functions:
+        if not self._operators.runs_user_code:
+            self._operators.close()
             return ()
         if self._closer is None:
             self._closer = Thread(target=self._close_functions, name=f"{self._descriptor.attempt} close", daemon=True)
@@ -191,7 +192,7 @@ class AttemptEnd:
         except Exception:
             # Spark is stopped, or its JVM gone; what functions hold elsewhere is to be let go all the same.
             logger.warning("%s: its rich functions are closed without Spark", self._descriptor.attempt, exc_info=True)
-        failure = self._functions.close()
+        failure = self._operators.close()
         if failure is None:
             return
         if self._scope.is_cancelled:

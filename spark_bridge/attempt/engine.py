@@ -1,54 +1,51 @@
 """The engine of one execution attempt with Spark: what its machine asks for, done by threads of the attempt.
 
-Each call has what it needs in its arguments; what Spark holds between two of them (late rows looked at, a state that
-was noted, windows that are still to be computed) is kept here by the number of the stage or of the checkpoint.
+The operators do what concerns rows and state; the engine opens and closes them, moves what they
+emit, and tells failures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from flykka.messages.tasks.bridge import (
-    ChainClosed,
-    ChainOpened,
-    CommitPrepared,
-    EngineFailed,
-    InFlightWritten,
-    OutputCommitted,
-    RowsMoved,
-    SnapshotWritten,
-    WorkFailed,
-)
+from flykka.messages.tasks.bridge import EngineFailed, InFlightWritten, WorkFailed
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.spark_bridge.attempt.end import AttemptEnd
 from flykka.spark_bridge.attempt.failures import AttemptFailures
 from flykka.spark_bridge.attempt.scope import AttemptScope
-from flykka.spark_bridge.attempt.stage_executor import STAGES_IN_FLIGHT, StageExecutor
-from flykka.spark_bridge.connectors.job_sinks import sink_writers
+from flykka.spark_bridge.attempt.stage_executor import StageExecutor
 from flykka.spark_bridge.diagnosis.origins import Origins
 from flykka.spark_bridge.diagnosis.progress import read_progress
-from flykka.spark_bridge.program.code import SourceCode, WindowCode
-from flykka.spark_bridge.stages.chain import bound_chain
-from flykka.spark_bridge.stages.flow import Flow, Moved
-from flykka.spark_bridge.stages.rich_functions import RichFunctions
-from flykka.spark_bridge.stages.window_operator import WindowOperator
+from flykka.spark_bridge.operators.chain import OperatorContext, bound_chain
+from flykka.spark_bridge.operators.flow import Flow
+from flykka.spark_bridge.operators.keyed_store import KeyedOperator
+from flykka.spark_bridge.operators.lifecycle import OperatorLifecycle
+from flykka.spark_bridge.operators.operator import Operator, Output
+from flykka.spark_bridge.operators.operator_chain import Moved, OperatorChain
+from flykka.spark_bridge.operators.source import SourceOperator
+from flykka.spark_bridge.program.accumulators import AccumulatorRegistry
+from flykka.spark_bridge.rows.materialise import Slices
 from flykka.spark_bridge.state.in_flight import InFlightStore
-from flykka.spark_bridge.state.snapshotter import Snapshotter
 
 if TYPE_CHECKING:
     from flykka.actors.machines.attempt.effects import Lane
-    from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
-    from flykka.messages.tasks.bridge import InFlightPart, InFlightRead, StagedOutput, WorkProgress
-    from flykka.messages.tasks.stage import ReadSplits, RunStage
+    from flykka.messages.state.handles import TaskStateSnapshot
+    from flykka.messages.tasks.batch import BatchRef
+    from flykka.messages.tasks.bridge import (
+        ChainClosed,
+        ChainOpened,
+        InFlightPart,
+        InFlightRead,
+        RowsMoved,
+        WorkProgress,
+    )
+    from flykka.messages.tasks.stage import ReadSplits
     from flykka.messages.tasks.task import TaskDeploymentDescriptor
     from flykka.messages.wire.ids import BatchId
     from flykka.runtime.futures.pipe import Pipe
     from flykka.spark_bridge.attempt.services import Services
-    from flykka.spark_bridge.stages.arrivals import Arrived
-    from flykka.spark_bridge.stages.source_reader import SourceReader
-    from flykka.spark_bridge.stages.window_operator import FiringRows, StateAtBarrier
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +62,7 @@ class _OnLane:
         self.workers.run(self.lane, self.number, self.what, work)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Noted:
-    """The state at a barrier, and the windows that fire with it and are still to be computed."""
-
-    stage: int
-    state: StateAtBarrier
-    firing: FiringRows | None
-
-
-class SparkEngine:
+class SparkEngine(OperatorChain[Slices]):
     """Implements `Engine`."""
 
     outside_state = True
@@ -88,38 +76,43 @@ class SparkEngine:
         predecessor: SparkEngine | None,
     ) -> None:
         """`report` is called from any thread; `predecessor` is the attempt of the same subtask before."""
-        self.descriptor = descriptor
         self._services = services
         self._report = report
         subtask = f"{descriptor.job_id}/{descriptor.vertex.vertex_id}/{descriptor.subtask}"
         self._scope = AttemptScope(services.session, descriptor.attempt, pool=subtask)
         self._chain = bound_chain(descriptor, services.registry)
+        self._links = {link.operator_id: link for link in self._chain.head.walk()}
+        accumulators = AccumulatorRegistry()
+        super().__init__(
+            descriptor,
+            {
+                operator_id: link.code.operator(
+                    OperatorContext(
+                        link=link,
+                        descriptor=descriptor,
+                        scope=self._scope,
+                        services=services,
+                        accumulators=accumulators,
+                    )
+                )
+                for operator_id, link in self._links.items()
+            },
+        )
         origins = Origins()
         self._failures = AttemptFailures(services, self._chain, origins)
-        self._functions = RichFunctions(self._chain, descriptor, self._scope, services.registry)
+        self._lifecycle = OperatorLifecycle(self.operators.values(), self._scope, accumulators)
         self._workers = StageExecutor(self._scope)
         self.end: AttemptEnd = AttemptEnd(
             descriptor,
             self._scope,
             self._workers,
             services,
-            self._functions,
+            self._lifecycle,
             report=report,
             predecessor=None if predecessor is None else predecessor.end,
         )
-        self._writers = sink_writers(descriptor, services, self._scope)
-        head = self._chain.head
-        self._windows = (
-            WindowOperator(head.code, descriptor, self._scope, services.store)
-            if isinstance(head.code, WindowCode)
-            else None
-        )
-        self._flow = Flow(self._chain, descriptor, self._scope, services, self._writers, origins)
-        self._snapshots = Snapshotter(descriptor, services, self._scope, self._windows, self._writers)
+        self._flow = Flow(self._chain, descriptor, self._scope, services, self.operators, origins)
         self._in_flight = InFlightStore(descriptor, services, self._scope)
-        self._reader: SourceReader | None = None
-        self._arrived: dict[int, Arrived] = {}
-        self._noted: dict[int, _Noted] = {}
 
     def lane(self, lane: Lane, number: int, what: str) -> _OnLane:
         """The threads of a lane."""
@@ -128,128 +121,65 @@ class SparkEngine:
     def open(self, restore: TaskStateSnapshot | None, recover: tuple[InFlightRead, ...]) -> ChainOpened:
         """Make the chain ready, when the attempt before it has ended: it may still be on its way out."""
         self.end.await_predecessor()
-        self._snapshots.restore(restore)
-        if self._windows is not None and self._windows.has_to_read:
+        self.restore(restore)
+        if isinstance(self.head, KeyedOperator) and self.head.has_to_read:
             what = f"reading the state of {self._chain.name!r}"
             self._workers.run_in_background(
                 what,
-                self._windows.read_restored,
+                self.head.read_restored,
                 lambda raised: self._report(EngineFailed(cause=self._failures.of_attempt(what, raised))),
             )
-        self._functions.open()
-        head = self._chain.head
-        if isinstance(head.code, SourceCode):
-            vertex_id = self.descriptor.vertex.vertex_id
-            self._reader = self._services.readers.reader(self._services.session, vertex_id, head, head.code)
-        return ChainOpened(
-            name=self._chain.name,
-            # A rich function is called for one batch after the other.
-            stages_in_flight=1 if self._functions else STAGES_IN_FLIGHT,
-            has_state=self._windows is not None,
-            has_sinks=bool(self._writers),
-            recovered=tuple(self._in_flight.read(each) for each in recover),
-        )
+        self._lifecycle.open()
+        return self.opened(self._chain.name, recover)
+
+    def recover(self, read: InFlightRead) -> BatchRef | None:
+        """The batch of rows that were in flight."""
+        return self._in_flight.read(read)
 
     # Stages
 
     def read_splits(self, command: ReadSplits) -> RowsMoved:
         """Read splits as one batch."""
-        assert self._reader is not None, "only a source reads splits, and only when it is open"
-        rows = self._reader.read(command.splits)
-        moved = self._flow.move(self._chain.head, rows.slices, command.stage)
+        source = self.head
+        assert isinstance(source, SourceOperator), "only a source reads splits"
+        rows = source.read(command.splits)
+        moved = self.emit(source, Output(rows=rows.slices), command.stage)
         numbers = rows.numbers() if self._chain.computes else rows.known
-        return self._moved(
+        return self.moved(
             moved,
             rows_in=numbers.rows or 0,
             event_time_max=numbers.event_time_max,
             event_time_min=numbers.event_time_min,
         )
 
-    def process(self, command: RunStage) -> RowsMoved:
-        """Take a batch through the chain; what windows make of it waits for `update_state`."""
-        batch = command.batch
-        rows = self._services.store.take(batch.batch_id, self.descriptor.attempt)
-        latest = batch.event_time_max
-        if self._windows is None:
-            moved = self._flow.read(self._chain.head, (rows,), command.stage)
-            return self._moved(moved, rows_in=batch.rows, event_time_max=latest)
-        arrived = self._arrived[command.stage] = self._windows.look_at(batch, rows, command.watermark_ms)
-        moved = self._flow.move_late(self._chain.head, arrived.late, command.stage)
-        return self._moved(
-            moved, rows_in=batch.rows, event_time_max=latest, late_rows=arrived.late_rows, updates_state=True
-        )
+    def moved(self, moved: Moved, **seen: Any) -> RowsMoved:
+        """What is answered of rows that were moved, with what the operators have counted."""
+        return replace(super().moved(moved, **seen), accumulators=self._lifecycle.accumulators())
 
-    def update_state(self, stage: int) -> None:
-        """Fold a batch into the windows."""
-        assert self._windows is not None, "only windows keep state"
-        self._windows.fold(self._arrived.pop(stage))
+    def emit(self, operator: Operator[Slices], output: Output[Slices], stage: int) -> Moved:
+        """Take what an operator emits to everything that reads it."""
+        return self._flow.emit(self._links[operator.operator_id], output, stage)
 
-    def advance_watermark(self, stage: int, watermark_ms: int) -> RowsMoved:
-        """Fire windows."""
-        assert self._windows is not None, "only windows fire"
-        return self._moved(self._fire(self._windows.fire(watermark_ms), stage))
-
-    def _fire(self, firing: FiringRows | None, stage: int) -> Moved:
-        if firing is None or self._windows is None:
-            return Moved()
-        moved = self._flow.move(self._chain.head, (firing.rows,), stage)
-        self._windows.let_go(firing)
-        return moved
-
-    def _moved(
-        self,
-        moved: Moved,
-        *,
-        rows_in: int = 0,
-        event_time_max: int | None = None,
-        event_time_min: int | None = None,
-        late_rows: int = 0,
-        updates_state: bool = False,
-    ) -> RowsMoved:
-        return RowsMoved(
-            outputs=moved.outputs,
-            staged=moved.staged,
-            rows_in=rows_in,
-            rows_out=moved.rows,
-            event_time_max=event_time_max,
-            event_time_min=event_time_min,
-            late_rows=late_rows,
-            updates_state=updates_state,
-            accumulators=self._functions.accumulators(),
-        )
+    def batch(self, batch_id: BatchId) -> Slices:
+        """The rows of a batch, held by the attempt from now on."""
+        return (self._services.store.take(batch_id, self.descriptor.attempt),)
 
     # Snapshots
 
-    def note_state(self, stage: int, checkpoint_id: int, watermark_ms: int | None, is_savepoint: bool) -> None:
-        """Note the windows; those that fire with the checkpoint have left them, and are computed in the background."""
-        assert self._windows is not None, "only windows keep state"
-        firing = None if watermark_ms is None else self._windows.fire(watermark_ms)
-        state = self._windows.at_barrier(checkpoint_id, everything=is_savepoint)
-        self._noted[checkpoint_id] = _Noted(stage=stage, state=state, firing=firing)
+    def check(self) -> None:
+        """Raise `AttemptCancelledError` where the attempt is over."""
+        self._scope.check()
 
-    def prepare_commit(self, checkpoint_id: int, staged: tuple[StagedOutput, ...]) -> CommitPrepared:
-        """Compute what fires with the checkpoint; if that fails the attempt does: the windows have left the state."""
-        noted = self._noted.get(checkpoint_id)
-        moved = Moved() if noted is None else self._fire(noted.firing, noted.stage)
-        sinks = self._snapshots.prepare_commit(checkpoint_id, staged + moved.staged)
-        rows_staged = sum(each.rows for each in moved.staged)
-        return CommitPrepared(sinks=sinks, rows_out=moved.rows, rows_staged=rows_staged)
+    def delete_from_savepoint(self, savepoint: str) -> None:
+        """Delete all that the subtask has put into a savepoint, and with the last of it the folder.
 
-    def write_snapshot(
-        self, checkpoint_id: int, savepoint: str | None, sinks: tuple[OperatorSubtaskState, ...]
-    ) -> SnapshotWritten:
-        """Write what was noted."""
-        noted = self._noted.pop(checkpoint_id, None)
-        return self._snapshots.write(checkpoint_id, savepoint, None if noted is None else noted.state, sinks)
-
-    def discard_snapshot(self, checkpoint_id: int) -> None:
-        """Let go of the segments that were to be written."""
-        assert self._windows is not None, "only windows keep state"
-        self._windows.written(self._noted.pop(checkpoint_id).state, ())
-
-    def commit(self, checkpoint_id: int) -> OutputCommitted:
-        """Publish."""
-        return OutputCommitted(files=self._snapshots.commit(checkpoint_id))
+        What has given the savepoint up has deleted the folder, maybe before the subtask wrote there.
+        """
+        filesystem = self._services.filesystem
+        for part in filesystem.list(savepoint):
+            if part.name.startswith(f"{self.descriptor.attempt}-"):
+                filesystem.delete(part.path)
+        filesystem.delete_if_empty(savepoint)
 
     # Batches
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.attempt.services import Services
     from flykka.spark_bridge.diagnosis.origins import Origins
     from flykka.spark_bridge.diagnosis.user_lines import UserLine
-    from flykka.spark_bridge.stages.chain import Chain
+    from flykka.spark_bridge.operators.chain import Chain
 
 
 class AttemptFailures:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from flykka.actors.machines.attempt.effects import Lane
 from flykka.spark_bridge.errors import AttemptCancelledError
+from flykka.spark_bridge.operators.operator_chain import STAGES_IN_FLIGHT
 
 if TYPE_CHECKING:
     from flykka.runtime.futures.pipe import Pipe
@@ -31,7 +32,6 @@ T = TypeVar("T")
 
 logger = logging.getLogger("flykka.spark_bridge")
 
-STAGES_IN_FLIGHT = 2
 OWN_WORK = 0
 """The number of work that the attempt's machine did not start."""
 

@@ -7,7 +7,8 @@ from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, ClassVar
 
-from flykka.spark_bridge.connectors.sink import Sink, SinkContext, SinkWriter, Staged
+from flykka.spark_bridge.connectors.sink import Sink, SinkContext
+from flykka.spark_bridge.operators.sink import SinkWriter, Staged
 from flykka.spark_bridge.rows.materialise import materialise
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class ConsoleSink(Sink):
         return self.format
 
 
-class ConsoleWriter(SinkWriter):
+class ConsoleWriter(SinkWriter["DataFrame"]):
     """Prints in one attempt. Batches that are at work at once are numbered as they are printed."""
 
     def __init__(self, sink: ConsoleSink, context: SinkContext) -> None:

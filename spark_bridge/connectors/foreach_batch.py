@@ -10,14 +10,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from threading import Lock
 from typing import TYPE_CHECKING, ClassVar
 
+from flykka.actors.machines.state.committables import Committables
 from flykka.messages.state.operator_state import StagedBatch
-from flykka.spark_bridge.connectors.sink import Sink, SinkContext, SinkWriter, Staged
+from flykka.spark_bridge.connectors.sink import Sink, SinkContext
 from flykka.spark_bridge.connectors.staging import StagedRows, Staging, read_staged, restored
 from flykka.spark_bridge.connectors.written_columns import check_written
 from flykka.spark_bridge.errors import OperatorFailedError, SinkError
+from flykka.spark_bridge.operators.sink import SinkWriter, Staged
 from flykka.spark_bridge.rows.files import PARQUET
 from flykka.spark_bridge.state.savepoint import out_of_savepoint
 
@@ -85,7 +86,7 @@ class ForeachBatchSink(Sink):
         return f"{self.format} {_called(self.function)}"
 
 
-class ForeachBatchWriter(SinkWriter):
+class ForeachBatchWriter(SinkWriter["DataFrame"]):
     """The staged and pending rows of one sink in one attempt."""
 
     def __init__(self, function: Callable[[DataFrame, int], object], context: SinkContext) -> None:
@@ -94,8 +95,7 @@ class ForeachBatchWriter(SinkWriter):
         self._filesystem = context.filesystem
         self._staging = Staging(context)
         self._rows = StagedRows(self._staging)
-        self._lock = Lock()
-        self._pending: tuple[StagedBatch, ...] = ()
+        self._committables: Committables[StagedBatch] = Committables()
 
     def restore(self, prepared: Sequence[Value]) -> None:
         """Give what the checkpoint holds to the function, unless that was done; discard the rest."""
@@ -110,17 +110,13 @@ class ForeachBatchWriter(SinkWriter):
 
     def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
         """Assign the rows staged before a barrier to its checkpoint; what to keep in it."""
-        with self._lock:
-            self._pending += self._rows.take(checkpoint_id, names)
-            return (*self._pending, *self._staging.folders)
+        self._committables.pending += self._rows.take(checkpoint_id, names)
+        return (*self._committables.pending, *self._staging.folders)
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
         """Give what a complete checkpoint holds to the function."""
-        with self._lock:
-            due = tuple(batch for batch in self._pending if batch.checkpoint_id <= checkpoint_id)
-        self._give(due)
-        with self._lock:
-            self._pending = tuple(batch for batch in self._pending if batch.checkpoint_id > checkpoint_id)
+        self._give(self._committables.due(checkpoint_id))
+        self._committables.on_committed(checkpoint_id)
         self._staging.release_inherited()
         return ()
 

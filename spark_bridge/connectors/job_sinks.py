@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 
-from flykka.spark_bridge.connectors.sink import Sink, SinkContext
+from flykka.spark_bridge.connectors.sink import Sink
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.program.code import SinkCode
 
 if TYPE_CHECKING:
     from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
     from flykka.messages.tasks.task import TaskDeploymentDescriptor
-    from flykka.messages.wire.ids import OperatorId
-    from flykka.spark_bridge.attempt.scope import AttemptScope
     from flykka.spark_bridge.attempt.services import Services
     from flykka.spark_bridge.connectors.file.published_files import PublishedFiles
-    from flykka.spark_bridge.connectors.sink import SinkWriter
     from flykka.spark_bridge.program.code_registry import CodeRegistry
     from flykka.spark_bridge.rows.filesystem import FileSystem
 
@@ -80,30 +77,6 @@ def delete_published(
             published = sink.published_files(filesystem, job_graph.name)
             if published is not None and published.folder in folders:
                 sink.unpublish(filesystem, published)
-
-
-def sink_writers(
-    descriptor: TaskDeploymentDescriptor, services: Services, scope: AttemptScope
-) -> dict[OperatorId, SinkWriter]:
-    """What writes in one attempt, by operator."""
-    return {
-        operator.operator_id: sink.writer(
-            SinkContext(
-                filesystem=services.filesystem,
-                scope=scope,
-                user_session=services.user_session,
-                uid=operator.ref.uid,
-                name=operator.name,
-                operator=services.registry.describe(operator.ref.uid),
-                subtask=descriptor.subtask,
-                parallelism=descriptor.vertex.parallelism,
-                attempt_number=descriptor.attempt_number,
-                staging_folder=sink.staging_folder(descriptor.job_id, descriptor.checkpoint_directory),
-                job_name=services.job_name,
-            )
-        )
-        for operator, sink in _sinks(descriptor.vertex, services.registry)
-    }
 
 
 def staging_folders(descriptor: TaskDeploymentDescriptor, registry: CodeRegistry) -> set[str]:

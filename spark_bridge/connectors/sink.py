@@ -9,26 +9,21 @@ nothing to prepare and nothing to commit.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
+
+from flykka.spark_bridge.operators.sink import SinkOperator, SinkWriter, Staged
+from flykka.spark_bridge.rows.materialise import Slices, together
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from flykka.messages.wire.ids import JobId
-    from flykka.messages.wire.message import Value
     from flykka.spark_bridge.attempt.scope import AttemptScope
     from flykka.spark_bridge.connectors.file.published_files import PublishedFiles
+    from flykka.spark_bridge.operators.chain import OperatorContext
+    from flykka.spark_bridge.program.code import SinkCode
     from flykka.spark_bridge.rows.filesystem import FileSystem
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Staged:
-    """What became of one batch: how many rows it had, and names that mean something to the sink alone."""
-
-    rows: int
-    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,33 +47,6 @@ class SinkContext:
     job_name: str
 
 
-class SinkWriter(ABC):
-    """Writes in one attempt.
-
-    `stage` is called by two stages at once; `restore`, before all else, and `prepare_commit` and `commit`, one at a
-    time, by other threads than that. All may block.
-    """
-
-    @abstractmethod
-    def stage(self, rows: DataFrame) -> Staged:
-        """Take one batch, with nothing to be seen of it before its checkpoint is complete, if the sink can."""
-
-    def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
-        """What the checkpoint must hold, piece by piece; `names` were staged for it.
-
-        Where the parallelism changes, each piece may come to another subtask, and a subtask gets pieces of several.
-        """
-        return ()
-
-    def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Let everybody see what was prepared for this checkpoint and those before it; the files made visible."""
-        return ()
-
-    def restore(self, prepared: Sequence[Value]) -> None:
-        """Commit what the checkpoint holds, and discard whatever else this subtask has staged."""
-        return
-
-
 class Sink(ABC):
     """Where rows go."""
 
@@ -94,7 +62,7 @@ class Sink(ABC):
         """What the rows become: the kind of sink, or of files."""
 
     @abstractmethod
-    def writer(self, context: SinkContext) -> SinkWriter:
+    def writer(self, context: SinkContext) -> SinkWriter[DataFrame]:
         """What writes in one attempt. Does not block."""
 
     def bound(self, session: SparkSession) -> Self:
@@ -139,3 +107,29 @@ class Sink(ABC):
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str | None:
         """Where a job stages its rows; None for a sink that stages none. It is deleted with the job."""
         return None
+
+
+def sink_operator(context: OperatorContext, code: SinkCode) -> SinkOperator[Slices]:
+    """The operator of a sink, with what writes for it in one attempt."""
+    descriptor, services, uid, sink = context.descriptor, context.services, context.link.uid, code.sink
+    writer = sink.writer(
+        SinkContext(
+            filesystem=services.filesystem,
+            scope=context.scope,
+            user_session=services.user_session,
+            uid=uid,
+            name=context.link.operator.name,
+            operator=services.registry.describe(uid),
+            subtask=descriptor.subtask,
+            parallelism=descriptor.vertex.parallelism,
+            attempt_number=descriptor.attempt_number,
+            staging_folder=sink.staging_folder(descriptor.job_id, descriptor.checkpoint_directory),
+            job_name=services.job_name,
+        )
+    )
+
+    def stage(rows: Slices) -> Staged:
+        context.scope.check()
+        return writer.stage(together(rows))
+
+    return SinkOperator(context.operator_id, writer, stage, services.filesystem, descriptor.attempt)

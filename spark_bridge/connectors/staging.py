@@ -20,8 +20,8 @@ from pyspark.sql.types import StructType
 from flykka.actors.checkpoint_storage.file_names import in_a_name
 from flykka.messages.state.operator_state import StagedBatch, StagingFolder
 from flykka.messages.wire.message import Value
-from flykka.spark_bridge.connectors.sink import Staged
 from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.operators.sink import Staged
 from flykka.spark_bridge.rows.files import PARQUET, FileLayout, read_parquet, write_files
 from flykka.spark_bridge.rows.materialise import counted, numbers_of, together
 

@@ -1,21 +1,19 @@
-"""Aggregates taken apart: what is kept of a window until it fires.
+"""Aggregates taken apart: what is kept of the rows of a key until the results are wanted.
 
 `analyze` looks at the plan that Spark made of the user's aggregate columns. Where every aggregate is a count, sum,
-minimum, maximum or average (alone, or inside larger expressions) a window is kept as parts: partial aggregates that
-merge into each other, from which the results follow at the end with Spark's own expressions. Where one is anything
-else, or the parts would not give Spark's result to the letter, the rows themselves are kept, cut down to the columns
-that matter.
+minimum, maximum or average (alone, or inside larger expressions) state is parts: partial aggregates that merge into
+each other, from which the results follow at the end with Spark's own expressions. Where one is anything else, or the
+parts would not give Spark's result to the letter, the rows themselves are kept, cut down to the columns that matter.
 
-Either way state has the columns `__window`, the start of the pane in microseconds, then those of the keys, then what
-is kept. Windows that overlap are put together from panes (`event_time_windows.py`); `merge` and `finish` work on both,
-whatever `__window` says.
+Either way state has the column `TIME`, then those of the keys, then what is kept. What is merged and finished together
+agrees in its time: in the stretch of event time that it is of, or in the one value of state that is not cut by time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -26,43 +24,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
-WINDOW = "__window"
-"""The start of a window, or of the pane that stands for its windows, in microseconds since the epoch."""
+TIME = "__window"
+"""The start of the stretch of event time that a row of state is of, in microseconds since the epoch.
+
+The name is that of files in checkpoints, and was chosen when nothing but windows had state.
+"""
 
 ROWS = "__rows"
 """How many input rows stand behind a row of state."""
-
-
-class AggregatePlan(Protocol):
-    """How the windows of one operator are kept, merged and finished."""
-
-    @property
-    def structure(self) -> str:
-        """The columns of the state, as a text that changes with them."""
-
-    @property
-    def key_columns_ddl(self) -> str:
-        """The keys and their types, as users know them."""
-
-    @property
-    def kept_columns_ddl(self) -> str:
-        """What is kept for each key: the parts of the aggregates, or columns of the rows, and their types."""
-
-    @property
-    def keys(self) -> tuple[Column, ...]:
-        """The keys, as expressions over state."""
-
-    def local(self, rows: DataFrame, pane: Column) -> DataFrame:
-        """State made of rows, `pane` being the start of a row's pane."""
-
-    def merge(self, state: DataFrame) -> DataFrame:
-        """State with fewer rows, or the same."""
-
-    def finish(self, state: DataFrame) -> DataFrame:
-        """The results of state by window, one row for each window and key: `__window`, the keys, the aggregates."""
-
-    def rows_behind(self, counted: Column) -> Column:
-        """An aggregate over state that counts the input rows behind the rows for which `counted` is true."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +50,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartialAggregates:
-    """Windows are kept as parts."""
+    """State is parts."""
 
     key_columns: tuple[Column | str, ...]
     key_names: tuple[str, ...]
@@ -96,23 +65,29 @@ class PartialAggregates:
         """The keys, as expressions over state."""
         return tuple(F.col(_key(place)) for place in range(len(self.key_names)))
 
-    def local(self, rows: DataFrame, pane: Column) -> DataFrame:
+    def local(self, rows: DataFrame, time: Column) -> DataFrame:
         """Aggregate rows into parts."""
         named = (_column(key).alias(_key(place)) for place, key in enumerate(self.key_columns))
         count = F.count(F.lit(1)).alias(ROWS)
-        return rows.groupBy(pane.alias(WINDOW), *named).agg(
+        return rows.groupBy(time.alias(TIME), *named).agg(
             *(part.partial.alias(part.name) for part in self.parts), count
         )
 
     def merge(self, state: DataFrame) -> DataFrame:
-        """Merge the parts of each window and key."""
+        """Merge the parts of each time and key."""
         count = F.sum(ROWS).alias(ROWS)
-        return state.groupBy(WINDOW, *self.keys).agg(*(part.merged() for part in self.parts), count)
+        return state.groupBy(TIME, *self.keys).agg(*(part.merged() for part in self.parts), count)
 
     def finish(self, state: DataFrame) -> DataFrame:
         """Merge, and turn parts into results."""
         keys = (key.alias(name) for key, name in zip(self.keys, self.key_names, strict=True))
-        return self.merge(state).select(WINDOW, *keys, *self.results)
+        return self.merge(state).select(TIME, *keys, *self.results)
+
+    def results_of(self, state: DataFrame) -> DataFrame:
+        """The results of state that is of one time: the keys, the aggregates."""
+        results = self.finish(state)
+        # By place: a key or an aggregate may have any name.
+        return results.select(*(results[place] for place in range(1, len(results.columns))))
 
     def rows_behind(self, counted: Column) -> Column:
         """Every row of parts knows."""
@@ -121,7 +96,7 @@ class PartialAggregates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsKept:
-    """Windows are kept as rows."""
+    """State is rows."""
 
     key_columns: tuple[Column | str, ...]
     aggregates: tuple[Column, ...]
@@ -135,9 +110,9 @@ class RowsKept:
         """The user's own expressions: the columns they need are kept."""
         return tuple(_column(key) for key in self.key_columns)
 
-    def local(self, rows: DataFrame, pane: Column) -> DataFrame:
+    def local(self, rows: DataFrame, time: Column) -> DataFrame:
         """Keep the columns that keys and aggregates need."""
-        return rows.select(pane.alias(WINDOW), *(F.col(quoted(name)) for name in self.needed))
+        return rows.select(time.alias(TIME), *(F.col(quoted(name)) for name in self.needed))
 
     def merge(self, state: DataFrame) -> DataFrame:
         """Rows do not merge."""
@@ -145,17 +120,19 @@ class RowsKept:
 
     def finish(self, state: DataFrame) -> DataFrame:
         """Aggregate the rows as Spark does."""
-        return state.groupBy(WINDOW, *self.keys).agg(*self.aggregates)
+        return state.groupBy(TIME, *self.keys).agg(*self.aggregates)
 
     def rows_behind(self, counted: Column) -> Column:
         """A row of state is a row of input."""
         return F.count_if(counted)
 
 
-def analyze(
-    prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]
-) -> PartialAggregates | RowsKept:
-    """How windows of rows like `prototype`, keyed by `keys`, are kept for these aggregates.
+AggregatePlan = PartialAggregates | RowsKept
+"""How the state of one operator is made, merged and finished."""
+
+
+def analyze(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]) -> AggregatePlan:
+    """How state of rows like `prototype`, keyed by `keys`, is kept for these aggregates.
 
     Raises:
         AnalysisException: a key or an aggregate does not fit the columns of the prototype.

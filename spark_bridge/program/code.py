@@ -2,33 +2,88 @@
 
 A job graph names them by uid and fingerprint. A fingerprint is a short readable text of what must agree for stored
 state to fit the code (the kind of operator, sizes, names and types) and of nothing that may differ between two runs of
-one program.
+one program. In each attempt the code makes an operator, which does the work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from pyspark.sql import functions as F
+
+from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import StateSchema
+from flykka.spark_bridge.connectors.sink import sink_operator
+from flykka.spark_bridge.operators.group_aggregate import GroupAggregateOperator
+from flykka.spark_bridge.operators.source import SourceOperator
+from flykka.spark_bridge.operators.stateless import LateRowsOperator, LocalAggregateOperator, TransformOperator
+from flykka.spark_bridge.operators.window import LATE_DATA
+from flykka.spark_bridge.operators.window_columns import all_fired, batch_times, local_state, window_operator
+from flykka.spark_bridge.program.prototype import has_event_time
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
     from flykka.spark_bridge.connectors.sink import Sink
     from flykka.spark_bridge.connectors.source import Source
-    from flykka.spark_bridge.event_time_windows import EventTimeWindows
-    from flykka.spark_bridge.program.aggregates import AggregatePlan
+    from flykka.spark_bridge.operators.chain import OperatorContext
+    from flykka.spark_bridge.operators.operator import Operator
+    from flykka.spark_bridge.program.aggregates import AggregatePlan, PartialAggregates
+    from flykka.spark_bridge.rows.materialise import Slices
+
+
+class OperatorCode(ABC):
+    """The code of one operator."""
+
+    kind: ClassVar[OperatorKind]
+    is_head: ClassVar[bool] = False
+    """Whether it must stand at the head of its chain."""
+    reads_side_output: ClassVar[str | None] = None
+    """The side output of the operator before it that it reads; None reads the main output."""
+    side_outputs: ClassVar[tuple[str, ...]] = ()
+    """The side outputs that it may have."""
+    is_computed: ClassVar[bool] = False
+    """Whether Spark computes expressions or functions of the user's for it."""
+    aggregates_slices: ClassVar[bool] = False
+    """Whether it aggregates rows slice by slice."""
+
+    @property
+    def state_schema(self) -> StateSchema | None:
+        """What a checkpoint tells of keyed state to those who look into it; None where there is none."""
+        return None
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A text of what stored state must fit."""
+
+    @abstractmethod
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+
+    def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
+        """The aggregates `first_micros` and `last_micros` over rows that it has made; `event_time` is the source's."""
+        if event_time is None or not has_event_time(rows, event_time):
+            # It was left out, or another column has its name.
+            return {}
+        first, last = F.min(event_time).cast("timestamp"), F.max(event_time).cast("timestamp")
+        return {"first_micros": F.unix_micros(first), "last_micros": F.unix_micros(last)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceCode:
+class SourceCode(OperatorCode):
     """Reads splits. `watermark_delay_ms` is how far event time may be out of order; None: no watermarks.
 
     Where rows are to come in order, `watches_order`. Where some of them mark watermarks, they are those for which
     `punctuation` is true.
     """
+
+    kind = OperatorKind.SOURCE
+    is_head = True
 
     source: Source
     watermark_delay_ms: int | None = None
@@ -40,10 +95,17 @@ class SourceCode:
         """The format: where the rows come from may change between two runs."""
         return f"source({self.source.format})"
 
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return SourceOperator(context, self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransformCode:
+class TransformCode(OperatorCode):
     """A function of batches without memory."""
+
+    kind = OperatorKind.STATELESS
+    is_computed = True
 
     function: Callable[[DataFrame], DataFrame]
 
@@ -52,26 +114,57 @@ class TransformCode:
         """Stateless: any function may take the place of another."""
         return "transform"
 
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return TransformOperator(context, self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyByCode:
-    """The key expressions of a keyed edge."""
+    """The key expressions of a keyed edge. They are `of_state` where its rows were aggregated before the exchange."""
 
     columns: tuple[Column | str, ...]
+    of_state: bool = False
 
     @property
     def fingerprint(self) -> str:
-        """How many keys there are; the window behind the edge knows their types."""
+        """How many keys there are; the operator behind the edge knows their types."""
         return f"key_by({len(self.columns)})"
 
 
+class AggregateCode(OperatorCode):
+    """Aggregates of keyed rows, of which a part may be computed before the exchange."""
+
+    is_head = True
+    is_computed = True
+    local_kind: ClassVar[OperatorKind]
+
+    plan: AggregatePlan
+
+    @abstractmethod
+    def local_state(self, rows: DataFrame) -> DataFrame:
+        """State made of rows."""
+
+    @abstractmethod
+    def state_times(self) -> Mapping[str, Column]:
+        """The event times of a batch of state, as `batch_times`."""
+
+    @abstractmethod
+    def previewed(self, rows: DataFrame) -> DataFrame:
+        """The results of some rows, as if these were all there are."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WindowCode:
+class WindowCode(AggregateCode):
     """Windows over the timestamp column `time_column`.
 
     `side_outputs_late_data`: rows that come too late are handed to `LateRowsCode`, not dropped. They must then come as
     they are, with no local part before the exchange.
     """
+
+    kind = OperatorKind.WINDOW_AGGREGATE
+    local_kind = OperatorKind.LOCAL_WINDOW_AGGREGATE
+    side_outputs = (LATE_DATA,)
 
     keys: tuple[Column | str, ...]
     windows: EventTimeWindows
@@ -87,39 +180,112 @@ class WindowCode:
         cut = f"size={windows.size_ms}, slide={windows.slide_ms}, offset={windows.offset_ms}"
         return f"window({cut}, state={self.plan.structure})"
 
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return window_operator(context, self)
+
     @property
     def state_schema(self) -> StateSchema:
-        """What a checkpoint tells of the state to those who look into it."""
+        """Keys, what is kept of each window, and the windows."""
         windows = self.windows
         cut = f"size={windows.size_ms}ms, slide={windows.slide_ms}ms, offset={windows.offset_ms}ms"
         return StateSchema(keys=self.plan.key_columns_ddl, columns=self.plan.kept_columns_ddl, windows=cut)
 
+    def local_state(self, rows: DataFrame) -> DataFrame:
+        """State made of rows, by pane."""
+        return local_state(self, rows)
+
+    def state_times(self) -> Mapping[str, Column]:
+        """From the first to the last millisecond of panes."""
+        return batch_times(self.windows)
+
+    def previewed(self, rows: DataFrame) -> DataFrame:
+        """The results of all windows of some rows."""
+        return all_fired(self, rows)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalWindowCode:
-    """The part of a window aggregation that runs before the exchange."""
+class GroupAggregateCode(AggregateCode):
+    """Running aggregates of each key, without windows: each batch emits those of the keys that it has."""
 
-    window: WindowCode
+    kind = OperatorKind.GROUP_AGGREGATE
+    local_kind = OperatorKind.LOCAL_GROUP_AGGREGATE
+
+    plan: PartialAggregates
 
     @property
     def fingerprint(self) -> str:
-        """That of the windows it feeds."""
-        return f"local_{self.window.fingerprint}"
+        """The columns that state is kept in."""
+        return f"group_aggregate(state={self.plan.structure})"
+
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return GroupAggregateOperator(context, self)
+
+    @property
+    def state_schema(self) -> StateSchema:
+        """Keys, and what is kept of each."""
+        return StateSchema(keys=self.plan.key_columns_ddl, columns=self.plan.kept_columns_ddl)
+
+    def local_state(self, rows: DataFrame) -> DataFrame:
+        """State made of rows, all of one time."""
+        return self.plan.local(rows, F.lit(0).cast("bigint"))
+
+    def state_times(self) -> Mapping[str, Column]:
+        """State that is not cut by event time has none."""
+        return {}
+
+    def previewed(self, rows: DataFrame) -> DataFrame:
+        """The aggregates of some rows."""
+        return self.plan.results_of(self.local_state(rows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LateRowsCode:
+class LocalAggregateCode(OperatorCode):
+    """The part of aggregates that runs before the exchange: it makes state of rows."""
+
+    kind = OperatorKind.STATELESS
+    is_computed = True
+    aggregates_slices = True
+
+    of: AggregateCode
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the aggregates it feeds."""
+        return f"local_{self.of.fingerprint}"
+
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return LocalAggregateOperator(context, self)
+
+    def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
+        """Those of state."""
+        return self.of.state_times()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateRowsCode(OperatorCode):
     """Passes on the rows that came too late for the windows it is chained to."""
+
+    kind = OperatorKind.STATELESS
+    reads_side_output = LATE_DATA
 
     @property
     def fingerprint(self) -> str:
         """Stateless."""
         return "late_rows"
 
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return LateRowsOperator(context, self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SinkCode:
+class SinkCode(OperatorCode):
     """Writes rows."""
+
+    kind = OperatorKind.SINK
 
     sink: Sink
 
@@ -128,5 +294,6 @@ class SinkCode:
         """The format: where the rows go may change between two runs."""
         return f"sink({self.sink.format})"
 
-
-OperatorCode = SourceCode | TransformCode | KeyByCode | WindowCode | LocalWindowCode | LateRowsCode | SinkCode
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return sink_operator(context, self)

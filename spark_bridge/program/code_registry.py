@@ -15,14 +15,14 @@ from flykka.actors.errors import UnboundOperatorError
 from flykka.messages.graph.job_graph import JobGraph, OperatorRef
 from flykka.spark_bridge.diagnosis.user_lines import UserLine
 from flykka.spark_bridge.program.call_site import CallSite
-from flykka.spark_bridge.program.code import OperatorCode
+from flykka.spark_bridge.program.code import KeyByCode, OperatorCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Bound:
     """The code of one operator, where it was written, and the name by which the user knows it."""
 
-    code: OperatorCode
+    code: OperatorCode | KeyByCode
     call_site: CallSite | None
     name: str
 
@@ -36,7 +36,7 @@ class CodeRegistry:
         self.master_hooks = MasterHooks()
 
     def bind(
-        self, uid: str, code: OperatorCode, *, call_site: CallSite | None = None, name: str | None = None
+        self, uid: str, code: OperatorCode | KeyByCode, *, call_site: CallSite | None = None, name: str | None = None
     ) -> OperatorRef:
         """Register `code`, written at `call_site`, under `uid`, in place of what was there.
 
@@ -68,7 +68,7 @@ class CodeRegistry:
         site, name = self.call_site(uid), self.name(uid)
         return None if site is None else UserLine(file=site.file, line=site.line, function=name, source=site.source)
 
-    def resolve(self, ref: OperatorRef) -> OperatorCode:
+    def resolve(self, ref: OperatorRef) -> OperatorCode | KeyByCode:
         """The code behind a name. Raises `UnboundOperatorError` where there is none, or one of another make."""
         with self._lock:
             bound = self._bound.get(ref.uid)
@@ -82,6 +82,12 @@ class CodeRegistry:
                 f"operator {ref.uid!r} has changed: the job graph was made for {ref.fingerprint}, this application has"
                 f" {code.fingerprint}"
             )
+        return code
+
+    def keys(self, ref: OperatorRef) -> KeyByCode:
+        """The keys of an edge. Raises `UnboundOperatorError`."""
+        code = self.resolve(ref)
+        assert isinstance(code, KeyByCode), f"{ref.uid!r} is no key_by"
         return code
 
     def retain(self, job_graphs: Iterable[JobGraph]) -> None:

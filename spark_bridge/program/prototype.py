@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 from flykka.spark_bridge.diagnosis.user_lines import line_of
 from flykka.spark_bridge.errors import NotADataFrameError
 from flykka.spark_bridge.program.across_rows import SORTS, across_rows
+from flykka.spark_bridge.program.aggregates import PartialAggregates, analyze
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
 
@@ -28,6 +29,7 @@ __all__ = [
     "StructType",
     "check_condition",
     "check_event_time",
+    "counted_by",
     "fitted",
     "has_event_time",
     "transformed",
@@ -119,6 +121,22 @@ def windowed(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Seq
     """
     bounds = (F.lit(None).cast(TimestampType()).alias(name) for name in ("window_start", "window_end"))
     return transformed(prototype, lambda rows: rows.groupBy(*bounds, *keys).agg(*aggregates))
+
+
+def counted_by(prototype: DataFrame, keys: Sequence[Column | str], name: str) -> tuple[DataFrame, PartialAggregates]:
+    """The prototype of a running count, the keys and the count, and how it is kept.
+
+    Raises:
+        PrototypeError: a key is called `name` too.
+    """
+    count = F.count("*").alias(name)
+    case_matters = prototype.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    for key in transformed(prototype, lambda rows: rows.select(*keys)).columns:
+        if key == name or (not case_matters and key.lower() == name.lower()):
+            raise PrototypeError(f"a key is called {key!r} too: give the count another name, such as count('rows')")
+    plan = analyze(prototype, keys, (count,))
+    assert isinstance(plan, PartialAggregates), "a count is put together from parts"
+    return transformed(prototype, lambda rows: rows.groupBy(*keys).agg(count)), plan
 
 
 def check_event_time(prototype: DataFrame, column: str) -> None:

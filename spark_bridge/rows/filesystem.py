@@ -94,6 +94,10 @@ class FileSystem:
             else:
                 yield status
 
+    def bytes_below(self, folder: str) -> int:
+        """How large the files in a folder are together."""
+        return sum(file.size_bytes for file in self.files_below(folder))
+
     def paths_below(self, folder: str) -> Iterator[str]:
         """The paths of what `files_below` gives, where nothing else of many files matters: a call for each folder."""
         hadoop_path = self._path(folder)

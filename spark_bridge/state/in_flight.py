@@ -8,16 +8,12 @@ from flykka.actors.machines.attempt.channel_state import recovered_batch
 from flykka.actors.machines.attempt.output_routes import address
 from flykka.messages.state.handles import ExclusiveStateHandle
 from flykka.messages.tasks.bridge import InFlightWritten
-from flykka.spark_bridge.program.aggregates import WINDOW
-from flykka.spark_bridge.program.code import KeyByCode, WindowCode
 from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.files import read_parquet, write_files
 from flykka.spark_bridge.rows.materialise import estimated_bytes, materialise, together
 from flykka.spark_bridge.rows.partitioning import KeyGroups
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from flykka.messages.tasks.batch import BatchRef
     from flykka.messages.tasks.bridge import InFlightPart, InFlightRead
     from flykka.messages.tasks.task import TaskDeploymentDescriptor
@@ -55,7 +51,7 @@ class InFlightStore:
         rows = read_parquet(self._services.session, [read.in_flight.path])
         if read.key_groups is not None:
             assert read.gate is not None, "only what goes into a gate is cut"
-            rows = self._key_groups(read.gate, rows).within(rows, read.key_groups)
+            rows = self._key_groups(read.gate).within(rows, read.key_groups)
         made = materialise(self._scope, rows, {})
         if not made.rows:
             made.blocks.free()
@@ -67,14 +63,10 @@ class InFlightStore:
         self._services.store.put(made.blocks, [batch], producer=self._descriptor.attempt)
         return ref
 
-    def _key_groups(self, gate: int, rows: DataFrame) -> KeyGroups:
+    def _key_groups(self, gate: int) -> KeyGroups:
         """By what the rows on their way into a keyed gate were partitioned."""
-        vertex, registry = self._descriptor.vertex, self._services.registry
-        code = registry.resolve(vertex.operators[0].ref)
-        if isinstance(code, WindowCode) and WINDOW in rows.columns:
-            return KeyGroups(keys=code.plan.keys, max_parallelism=vertex.max_parallelism)
+        vertex = self._descriptor.vertex
         edge = vertex.inputs[gate]
         assert edge.key_by is not None, f"gate {gate} of {vertex.name!r} has key groups and no keys"
-        keyed = registry.resolve(edge.key_by)
-        assert isinstance(keyed, KeyByCode), f"{edge.key_by.uid!r} is no key_by"
-        return KeyGroups(keys=keyed.columns, max_parallelism=vertex.max_parallelism)
+        keys = self._services.registry.keys(edge.key_by).columns
+        return KeyGroups(keys=keys, max_parallelism=vertex.max_parallelism)

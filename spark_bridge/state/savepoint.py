@@ -9,23 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState
 from flykka.messages.state.operator_state import PendingFile, StagedBatch, StagingFolder
-
-if TYPE_CHECKING:
-    from flykka.messages.wire.message import Value
-    from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.messages.wire.message import Value
 
 
-def exclusive(state: OperatorSubtaskState) -> OperatorSubtaskState:
-    """Keyed state that was written for one savepoint alone."""
-    handles = tuple(ExclusiveStateHandle(path=handle.path, size_bytes=handle.size_bytes) for handle in state.shared)
-    return replace(state, shared=(), exclusive=handles)
+class Files(Protocol):
+    """As much of a file system as savepoints need."""
+
+    def qualified(self, path: str) -> str:
+        """The path as it is found from anywhere."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or folder."""
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy a file or a folder to a place where there is nothing. Raises `OSError`."""
+
+    def delete(self, path: str) -> None:
+        """Delete a file, or a folder and all in it; nothing happens where there is none."""
+
+    def bytes_below(self, folder: str) -> int:
+        """How large the files in a folder are together."""
 
 
-def into_savepoint(filesystem: FileSystem, prepared: Iterable[Value], folder: str) -> tuple[Value, ...]:
+def into_savepoint(filesystem: Files, prepared: Iterable[Value], folder: str) -> tuple[Value, ...]:
     """What a sink has prepared, with its files copied into `folder`; where it stages is no concern of a savepoint."""
     kept: list[Value] = []
     for number, piece in enumerate(prepared):
@@ -45,7 +54,7 @@ def into_savepoint(filesystem: FileSystem, prepared: Iterable[Value], folder: st
     return tuple(kept)
 
 
-def out_of_savepoint(filesystem: FileSystem, prepared: Sequence[Value], staging: str) -> tuple[Value, ...]:
+def out_of_savepoint(filesystem: Files, prepared: Sequence[Value], staging: str) -> tuple[Value, ...]:
     """What a sink begins with, as if it had staged it itself below `staging`; what is published already is left out."""
     taken: list[Value] = []
     for number, piece in enumerate(prepared):
@@ -65,7 +74,7 @@ def out_of_savepoint(filesystem: FileSystem, prepared: Sequence[Value], staging:
     return tuple(taken)
 
 
-def _copy_anew(filesystem: FileSystem, source: str, target: str) -> None:
+def _copy_anew(filesystem: Files, source: str, target: str) -> None:
     # An attempt before may have died over its copy.
     filesystem.delete(target)
     filesystem.copy(source, target)

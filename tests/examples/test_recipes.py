@@ -95,6 +95,7 @@ def test_totals_add_a_checkpoint_once(spark: SparkSession, folder: Path) -> None
 
     with sqlite3.connect("totals.db") as database:
         assert database.execute("select * from totals order by city").fetchall() == [("oslo", 2.5), ("rome", 5.0)]
+        assert database.execute("select * from counts order by city").fetchall() == [("oslo", 1), ("rome", 2)]
 
 
 def test_half_an_hour_of_silence_ends_a_session(spark: SparkSession, folder: Path) -> None:

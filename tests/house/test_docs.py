@@ -12,12 +12,12 @@ import pytest
 
 import flykka
 from flykka import datagen
+from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.cli.main import main
 from flykka.errors import DurationError
 from flykka.runtime.durations import duration_ms
 from flykka.spark_bridge.connectors.sink import Sink
 from flykka.spark_bridge.connectors.source import Source
-from flykka.spark_bridge.event_time_windows import EventTimeWindows
 from tests.house.sources import HOUSE, ROOMS
 
 DOCS = sorted((HOUSE / "docs").glob("*.md"))

@@ -19,8 +19,8 @@ from flykka.simulation.engine import SimulatedEngine
 from flykka.simulation.rows import Row
 from flykka.simulation.settings import FaultKind, SimulationSettings
 from flykka.simulation.simulation import simulate
-from flykka.simulation.sinks import SinkWriter
-from flykka.simulation.windows import SimulatedWindows
+from flykka.simulation.sinks import SimulatedSinkWriter
+from flykka.simulation.state import SimulatedPanes
 
 pytestmark = pytest.mark.slow
 
@@ -42,8 +42,8 @@ def found(seeds: Iterable[int], settings: SimulationSettings = WITHOUT_FAULTS) -
 
 
 def test_a_row_that_is_not_staged_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = SinkWriter.stage
-    monkeypatch.setattr(SinkWriter, "stage", lambda writer, rows: stage(writer, rows[1:]))
+    stage = SimulatedSinkWriter.stage
+    monkeypatch.setattr(SimulatedSinkWriter, "stage", lambda writer, rows: stage(writer, rows[1:]))
 
     violations = found([0])
 
@@ -51,8 +51,8 @@ def test_a_row_that_is_not_staged_is_missed(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_row_that_is_staged_twice_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = SinkWriter.stage
-    monkeypatch.setattr(SinkWriter, "stage", lambda writer, rows: stage(writer, rows + rows[:1]))
+    stage = SimulatedSinkWriter.stage
+    monkeypatch.setattr(SimulatedSinkWriter, "stage", lambda writer, rows: stage(writer, rows + rows[:1]))
 
     violations = found([0])
 
@@ -60,14 +60,14 @@ def test_a_row_that_is_staged_twice_is_seen(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_a_sink_shows_before_its_checkpoint_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    prepare = SinkWriter.prepare_commit
+    prepare = SimulatedSinkWriter.prepare_commit
 
-    def publish_at_once(writer: SinkWriter, checkpoint_id: int, staged: tuple[str, ...]) -> Any:
+    def publish_at_once(writer: SimulatedSinkWriter, checkpoint_id: int, staged: tuple[str, ...]) -> Any:
         prepared = prepare(writer, checkpoint_id, staged)
         writer.commit(checkpoint_id)
         return prepared
 
-    monkeypatch.setattr(SinkWriter, "prepare_commit", publish_at_once)
+    monkeypatch.setattr(SimulatedSinkWriter, "prepare_commit", publish_at_once)
 
     violations = found([0])
 
@@ -143,8 +143,8 @@ def test_an_actor_that_raises_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_windows_that_fire_twice_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    fire = SimulatedWindows.fire
-    monkeypatch.setattr(SimulatedWindows, "fire", lambda windows, watermark: fire(windows, watermark) * 2)
+    fired = SimulatedPanes.fired
+    monkeypatch.setattr(SimulatedPanes, "fired", lambda panes, readings, to_ms: fired(panes, readings, to_ms) * 2)
 
     violations = found(range(20))
 
@@ -162,16 +162,16 @@ def test_event_time_that_does_not_wait_for_the_slowest_channel_is_seen(monkeypat
 
 
 def test_at_least_once_a_row_may_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = SinkWriter.stage
-    monkeypatch.setattr(SinkWriter, "stage", lambda writer, rows: stage(writer, rows + rows))
+    stage = SimulatedSinkWriter.stage
+    monkeypatch.setattr(SimulatedSinkWriter, "stage", lambda writer, rows: stage(writer, rows + rows))
 
     assert found([a_seed_at_least_once()]) == []
 
 
 def test_at_least_once_no_row_may_be_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = SinkWriter.stage
+    stage = SimulatedSinkWriter.stage
     stranger = Row(key=0, time_ms=0, parts=((-1, 0),))
-    monkeypatch.setattr(SinkWriter, "stage", lambda writer, rows: stage(writer, (*rows, stranger)))
+    monkeypatch.setattr(SimulatedSinkWriter, "stage", lambda writer, rows: stage(writer, (*rows, stranger)))
 
     violations = found([a_seed_at_least_once()])
 
@@ -185,12 +185,12 @@ def test_a_job_that_keeps_everybody_busy_makes_no_progress() -> None:
 
 
 def test_a_sink_that_forgets_what_was_pending_loses_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    restore = SinkWriter.restore
+    restore = SimulatedSinkWriter.restore
 
-    def without_pending(writer: SinkWriter, prepared: Any) -> None:
+    def without_pending(writer: SimulatedSinkWriter, prepared: Any) -> None:
         restore(writer, [piece for piece in prepared if not isinstance(piece, PendingFile)])
 
-    monkeypatch.setattr(SinkWriter, "restore", without_pending)
+    monkeypatch.setattr(SimulatedSinkWriter, "restore", without_pending)
 
     violations = found(range(200), SimulationSettings(faults=frozenset({FaultKind.CRASH, FaultKind.KILL})))
 

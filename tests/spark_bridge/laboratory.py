@@ -15,13 +15,13 @@ from pyarrow import parquet as pq
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.actors.task.bridge import Bridge
 from flykka.messages.checkpointing.checkpoint import CheckpointOptions
 from flykka.messages.graph.job_graph import (
     FiringMode,
     JobVertex,
     Operator,
-    OperatorKind,
     OperatorRef,
     ResultPartitionType,
     ShipStrategy,
@@ -61,12 +61,10 @@ from flykka.spark_bridge.attempt.engine import SparkEngine
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.data_plane import SparkDataPlane
-from flykka.spark_bridge.event_time_windows import EventTimeWindows
 from flykka.spark_bridge.program.aggregates import analyze
 from flykka.spark_bridge.program.code import (
     KeyByCode,
-    LateRowsCode,
-    LocalWindowCode,
+    LocalAggregateCode,
     OperatorCode,
     SinkCode,
     SourceCode,
@@ -298,7 +296,7 @@ class Laboratory:
                 subpartitions=readers,
                 ship_strategy=strategy,
                 max_parallelism=128,
-                key_by=key_by or self.registry.bind("keys", KeyByCode(columns=("key",))),
+                key_by=key_by or self.keys_of(vertex),
                 partition_type=partition_type,
             )
             for output in range(len(vertex.outputs))
@@ -318,6 +316,13 @@ class Laboratory:
         self.attempts.append(told)
         return told
 
+    def keys_of(self, vertex: JobVertex) -> OperatorRef:
+        """By what the rows of a vertex are split: the columns `key` of rows, those of state where it makes some."""
+        code = self.registry.resolve(vertex.operators[-1].ref)
+        if isinstance(code, LocalAggregateCode):
+            return self.registry.bind("state-keys", KeyByCode(columns=code.of.plan.keys, of_state=True))
+        return self.registry.bind("keys", KeyByCode(columns=("key",)))
+
     def splits(self, vertex: JobVertex) -> list[SourceSplit]:
         """All splits of a source vertex."""
         return list(self.plane.split_discovery(self.job_id, vertex.operators[0]).discover(b"").splits)
@@ -336,7 +341,7 @@ class Laboratory:
         self.system.terminate().wait(PATIENCE_SECONDS)
 
     def _operator(self, vertex: str, place: int, code: OperatorCode) -> Operator:
-        kind = _KINDS[type(code)]
+        kind = code.of.local_kind if isinstance(code, LocalAggregateCode) else code.kind
         uid = f"{vertex}-{kind.value.lower().replace('_', '-')}-{place}"
         return Operator(
             operator_id=OperatorId(f"{uid}-id"),
@@ -352,16 +357,6 @@ class Laboratory:
             partition_id=output.partition_id, subpartition=subtask, task_manager=Ref("/user/task-manager-1", 1)
         )
         return InputGateDescriptor(gate=0, channels=(channel,))
-
-
-_KINDS: dict[type, OperatorKind] = {
-    SourceCode: OperatorKind.SOURCE,
-    TransformCode: OperatorKind.STATELESS,
-    LateRowsCode: OperatorKind.STATELESS,
-    LocalWindowCode: OperatorKind.LOCAL_WINDOW_AGGREGATE,
-    WindowCode: OperatorKind.WINDOW_AGGREGATE,
-    SinkCode: OperatorKind.SINK,
-}
 
 
 def transform(function: Callable[[DataFrame], DataFrame]) -> TransformCode:

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from flykka.spark_bridge.program.aggregates import WINDOW, PartialAggregates, RowsKept, analyze
+from flykka.spark_bridge.program.aggregates import TIME, PartialAggregates, RowsKept, analyze
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -47,7 +47,7 @@ def assert_same_as_batch(rows: DataFrame, keys: list[Column | str], aggregates: 
 
     merged = plan.merge(plan.merge(pieces[0].unionAll(pieces[2])).unionAll(pieces[1])).unionAll(pieces[3])
     result = plan.finish(merged)
-    batch = again.groupBy(F.col("w").alias(WINDOW), *keys).agg(*aggregates)
+    batch = again.groupBy(F.col("w").alias(TIME), *keys).agg(*aggregates)
 
     assert isinstance(plan, PartialAggregates) is apart
     assert [(field.name, field.dataType) for field in result.schema] == [
@@ -127,7 +127,7 @@ def test_a_decimal_sum_that_may_become_null_keeps_the_rows(spark: SparkSession, 
 def test_only_the_columns_that_matter_are_kept(rows: DataFrame) -> None:
     plan = analyze(rows, ["k"], [F.countDistinct("l")])
 
-    assert plan.local(rows, F.col("w")).columns == [WINDOW, "k", "l"]
+    assert plan.local(rows, F.col("w")).columns == [TIME, "k", "l"]
 
 
 def test_a_part_serves_every_aggregate_that_needs_it(rows: DataFrame) -> None:

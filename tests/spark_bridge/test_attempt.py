@@ -9,9 +9,9 @@ from pyspark.testing import assertDataFrameEqual
 
 from flykka.messages.graph.job_graph import FiringMode, ShipStrategy
 from flykka.messages.tasks.stage import AdvanceWatermark, SinkRows, StageFailed, StageFinished
-from flykka.spark_bridge.program.aggregates import ROWS, WINDOW
-from flykka.spark_bridge.program.code import LocalWindowCode
-from flykka.spark_bridge.stages.windows import local_state
+from flykka.spark_bridge.operators.window_columns import local_state
+from flykka.spark_bridge.program.aggregates import ROWS, TIME
+from flykka.spark_bridge.program.code import LocalAggregateCode
 from tests.spark_bridge.laboratory import END, Laboratory, Told, at, at_ms, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -39,7 +39,7 @@ def expected(laboratory: Laboratory, *aggregates: Column) -> list[Row]:
 def pipeline(laboratory: Laboratory, readers: int = 1, number: int = 0) -> tuple[Told, list[Told]]:
     """A source that aggregates, and the windows behind it that write; all open."""
     windows = laboratory.windows()
-    source = laboratory.begin(laboratory.source(LocalWindowCode(window=windows)), readers=readers, number=number).open()
+    source = laboratory.begin(laboratory.source(LocalAggregateCode(of=windows)), readers=readers, number=number).open()
     vertex = laboratory.vertex("windows", windows, laboratory.sink(), parallelism=readers)
     behind = [
         laboratory.begin(vertex, subtask=subtask, reads=source, number=number).open() for subtask in range(readers)
@@ -71,7 +71,7 @@ def test_the_functions_behind_a_source_are_tried_once_for_all_of_its_attempts(la
         return rows.where("amount > 0")
 
     write_rows(laboratory.input / "0.parquet", SALES)
-    vertex = laboratory.source(transform(watched), LocalWindowCode(window=laboratory.windows()))
+    vertex = laboratory.source(transform(watched), LocalAggregateCode(of=laboratory.windows()))
     first = laboratory.begin(vertex).open()
     first.close(cancel=True)
     second = laboratory.begin(vertex, number=1).open()
@@ -184,7 +184,7 @@ def test_state_of_an_aborted_checkpoint_is_written_anew(files: Laboratory) -> No
 
 def test_windows_fire_with_the_watermark_where_somebody_reads_them(files: Laboratory) -> None:
     windows = files.windows()
-    source = files.begin(files.source(LocalWindowCode(window=windows))).open()
+    source = files.begin(files.source(LocalAggregateCode(of=windows))).open()
     vertex = files.vertex("windows", windows, outputs=True, firing_mode=FiringMode.ON_WATERMARK)
     window = files.begin(vertex, reads=source, strategy=ShipStrategy.FORWARD).open()
     window.run(source.read(files.splits(source.engine.descriptor.vertex)))
@@ -202,7 +202,7 @@ def test_windows_fire_with_the_watermark_where_somebody_reads_them(files: Labora
 def test_an_aggregate_that_cannot_be_taken_apart_gives_the_same_result(files: Laboratory) -> None:
     distinct = F.countDistinct("amount").alias("different")
     windows = files.windows(distinct, F.max("amount").alias("most"))
-    source = files.begin(files.source(LocalWindowCode(window=windows)), readers=2).open()
+    source = files.begin(files.source(LocalAggregateCode(of=windows)), readers=2).open()
     vertex = files.vertex("windows", windows, files.sink(), parallelism=2)
     behind = [files.begin(vertex, subtask=subtask, reads=source).open() for subtask in range(2)]
 
@@ -252,7 +252,7 @@ def test_windows_are_cut_as_spark_cuts_them_before_the_epoch_too(files: Laborato
     )
     rows = rows.withColumn("at", F.timestamp_seconds("s"))
 
-    cut = local_state(windows, rows).select((F.col(WINDOW) / 1000).cast("long"), F.col(ROWS)).collect()
+    cut = local_state(windows, rows).select((F.col(TIME) / 1000).cast("long"), F.col(ROWS)).collect()
     spark = rows.groupBy(F.window("at", "3 seconds", startTime="700 milliseconds").start.alias("w")).count()
 
     assert sorted(map(tuple, cut)) == sorted(map(tuple, spark.select(F.unix_millis("w"), "count").collect()))

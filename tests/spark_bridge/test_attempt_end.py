@@ -17,12 +17,12 @@ from flykka.spark_bridge.attempt.engine import SparkEngine
 from flykka.spark_bridge.attempt.services import Services
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.errors import AttemptCancelledError
+from flykka.spark_bridge.operators.source import SourceReaders
 from flykka.spark_bridge.program.code_registry import CodeRegistry
 from flykka.spark_bridge.rows.batches import BatchStore
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.session.session import CANCELLED_FOLDER
 from flykka.spark_bridge.session.spark_sessions import SparkSessions
-from flykka.spark_bridge.stages.source_reader import SourceReaders
 from tests.spark_bridge.laboratory import PATIENCE_SECONDS, Laboratory, Told, attempt_told, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

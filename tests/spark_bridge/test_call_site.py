@@ -7,7 +7,7 @@ from inspect import currentframe
 from flykka.api.streams.transformation import Transformation
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.program.call_site import CallSite, call_site
-from flykka.spark_bridge.program.code import KeyByCode
+from flykka.spark_bridge.program.code import KeyByCode, LateRowsCode
 from flykka.spark_bridge.program.code_registry import CodeRegistry
 
 
@@ -27,7 +27,7 @@ def test_a_call_site_is_the_line_that_runs() -> None:
 
 
 def test_the_package_s_own_frames_are_passed_over() -> None:
-    made = Transformation(kind=OperatorKind.STATELESS, position=1, name="m", code=KeyByCode(columns=()))
+    made = Transformation(kind=OperatorKind.STATELESS, position=1, name="m", code=LateRowsCode())
 
     assert made.call_site == CallSite(file=__file__, line=line() - 2)
 

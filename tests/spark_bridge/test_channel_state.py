@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flykka.actors.machines.state.key_groups import key_groups_of
+from flykka.messages.graph.job_graph import JobEdge, ShipStrategy
 from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import WATERMARK_MAX
@@ -24,7 +25,7 @@ from flykka.messages.tasks.stage import (
     WriteChannelState,
 )
 from flykka.messages.wire.ids import OperatorId
-from flykka.spark_bridge.program.code import LocalWindowCode
+from flykka.spark_bridge.program.code import LocalAggregateCode
 from tests.spark_bridge.laboratory import Laboratory, Told, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -40,7 +41,7 @@ class Line:
         write_rows(laboratory.input / "0.parquet", ROWS)
         self.laboratory = laboratory
         windows = laboratory.windows()
-        self.source_vertex = laboratory.source(LocalWindowCode(window=windows))
+        self.source_vertex = laboratory.source(LocalAggregateCode(of=windows))
         self.windows_vertex = laboratory.vertex("windows", windows, laboratory.sink())
         self.source = laboratory.begin(self.source_vertex).open()
         self.windows = laboratory.begin(self.windows_vertex, reads=self.source).open()
@@ -112,11 +113,13 @@ def test_of_keyed_rows_on_their_way_in_each_of_several_subtasks_takes_its_own(li
     [handle] = line.windows.expect(ChannelStateWritten).state.input_channels
     line.windows.close(cancel=True)
 
+    vertex_id, keys = line.source_vertex.vertex_id, line.laboratory.keys_of(line.source_vertex)
+    edge = JobEdge(source=vertex_id, source_output=0, ship_strategy=ShipStrategy.HASH, key_by=keys)
     taken = 0
     for subtask in range(3):
         mine = replace(handle, key_groups=key_groups_of(subtask, 128, 3))
         state = OperatorSubtaskState(operator_id=OperatorId("windows"), input_channels=(mine,))
-        vertex = replace(line.windows_vertex, parallelism=3)
+        vertex = replace(line.windows_vertex, parallelism=3, inputs=(edge,))
         told = line.laboratory.begin(vertex, subtask=subtask, reads=line.source, number=1)
         told.tell(OpenBridge(restore=TaskStateSnapshot(operators=(state,)), restored_checkpoint_id=1))
         for recovered in told.expect(BridgeOpened).recovered_inputs:

@@ -14,7 +14,7 @@ from flykka.messages.tasks.stage import StageFailed
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.spark_bridge.diagnosis.origins import Made, Origins
 from flykka.spark_bridge.program.call_site import CallSite
-from flykka.spark_bridge.program.code import LocalWindowCode, OperatorCode
+from flykka.spark_bridge.program.code import LocalAggregateCode, OperatorCode
 from tests.spark_bridge.laboratory import Laboratory, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -46,7 +46,7 @@ def where(condition: str) -> OperatorCode:
 
 
 def test_a_cast_in_an_aggregate_is_not_blamed_on_the_function_before_it(laboratory: Laboratory) -> None:
-    aggregate = LocalWindowCode(window=laboratory.windows(F.sum(F.expr(WORD)).alias("sum")))
+    aggregate = LocalAggregateCode(of=laboratory.windows(F.sum(F.expr(WORD)).alias("sum")))
 
     first, *lines = told(laboratory, where("amount > 0"), aggregate)
 

@@ -12,7 +12,7 @@ from flykka.actors.machines.state.key_groups import covers, key_groups_of
 from flykka.messages.state.handles import SharedStateHandle
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.tasks.stage import StateSnapshotted
-from flykka.spark_bridge.program.code import LocalWindowCode, WindowCode
+from flykka.spark_bridge.program.code import LocalAggregateCode, WindowCode
 from tests.conformance.key_groups.checkpoints import completed
 from tests.spark_bridge.laboratory import END, Laboratory, Told, at_ms, write_rows
 
@@ -29,7 +29,7 @@ class Job:
         write_rows(laboratory.input / "0.parquet", ROWS)
         self.laboratory = laboratory
         self.vertex = laboratory.vertex("windows", windows, laboratory.sink())
-        self.source_vertex = laboratory.source(LocalWindowCode(window=windows))
+        self.source_vertex = laboratory.source(LocalAggregateCode(of=windows))
         self.attempts = 0
 
     def begin(self, parallelism: int, snapshots: Sequence[StateSnapshotted] = ()) -> list[Told]:

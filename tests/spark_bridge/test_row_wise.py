@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from flykka.spark_bridge.program.code import LocalWindowCode
+from flykka.spark_bridge.program.code import LocalAggregateCode
 from flykka.spark_bridge.program.row_wise import works_row_by_row
 from tests.spark_bridge.laboratory import END, Laboratory, transform, write_rows
 
@@ -76,7 +76,7 @@ def test_a_function_of_all_rows_before_windows_sees_the_whole_batch(laboratory: 
         write_rows(laboratory.input / f"{number}.parquet", [(1, 10, 0.0), (number + 2, 20, 0.5)])
     windows = laboratory.windows()
     once = transform(lambda rows: rows.dropDuplicates(["key"]))
-    source = laboratory.begin(laboratory.source(once, LocalWindowCode(window=windows), per_batch=2)).open()
+    source = laboratory.begin(laboratory.source(once, LocalAggregateCode(of=windows), per_batch=2)).open()
     window = laboratory.begin(laboratory.vertex("windows", windows, laboratory.sink()), reads=source).open()
 
     window.run(source.read(laboratory.splits(source.engine.descriptor.vertex)))

@@ -10,7 +10,7 @@ from pyspark.testing import assertDataFrameEqual
 from flykka.messages.graph.job_graph import FiringMode, ShipStrategy
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.tasks.stage import AdvanceWatermark, StageFinished
-from flykka.spark_bridge.program.code import LocalWindowCode, WindowCode
+from flykka.spark_bridge.program.code import LocalAggregateCode, WindowCode
 from tests.spark_bridge.laboratory import END, Laboratory, Told, at_ms, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -40,7 +40,7 @@ def pipeline(
     laboratory: Laboratory, windows: WindowCode, *, readers: int = 1, number: int = 0
 ) -> tuple[Told, list[Told]]:
     """A source that aggregates by pane, and the windows behind it that write; none is open yet."""
-    source = laboratory.begin(laboratory.source(LocalWindowCode(window=windows)), readers=readers, number=number)
+    source = laboratory.begin(laboratory.source(LocalAggregateCode(of=windows)), readers=readers, number=number)
     vertex = laboratory.vertex("windows", windows, laboratory.sink(), parallelism=readers)
     return source, [
         laboratory.begin(vertex, subtask=subtask, reads=source, number=number) for subtask in range(readers)
@@ -99,7 +99,7 @@ def test_an_attempt_that_is_restored_between_the_windows_of_a_row_goes_on(files:
 
 def test_windows_fire_with_the_watermark_each_once(files: Laboratory) -> None:
     code = files.windows(size_ms=4000, slide_ms=2000)
-    source = files.begin(files.source(LocalWindowCode(window=code))).open()
+    source = files.begin(files.source(LocalAggregateCode(of=code))).open()
     vertex = files.vertex("windows", code, outputs=True, firing_mode=FiringMode.ON_WATERMARK)
     window = files.begin(vertex, reads=source, strategy=ShipStrategy.FORWARD).open()
     window.run(source.read(files.splits(source.engine.descriptor.vertex)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from shutil import rmtree
 from threading import Event
@@ -10,8 +10,9 @@ from threading import Event
 import pytest
 from pyspark.sql import DataFrame
 
+from flykka.actors.machines.state.keyed_state import StatePart
 from flykka.messages.checkpointing.checkpoint import CheckpointOptions
-from flykka.messages.state.handles import ExclusiveStateHandle, SharedStateHandle, TaskStateSnapshot
+from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.tasks.stage import (
     AbortCheckpoint,
@@ -25,8 +26,8 @@ from flykka.messages.tasks.stage import (
     StateSnapshotted,
 )
 from flykka.messages.wire.ids import JobId
-from flykka.spark_bridge.program.code import LocalWindowCode
-from flykka.spark_bridge.state.storage import StateReader
+from flykka.spark_bridge.program.code import LocalAggregateCode
+from flykka.spark_bridge.state.state_backend import SparkStateBackend
 from tests.spark_bridge.laboratory import END, PATIENCE_SECONDS, Laboratory, Told, at_ms, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -42,7 +43,7 @@ class Line:
         self.laboratory = laboratory
         self.may_fire = Event()
         windows = laboratory.windows()
-        self.source = laboratory.begin(laboratory.source(LocalWindowCode(window=windows))).open()
+        self.source = laboratory.begin(laboratory.source(LocalAggregateCode(of=windows))).open()
         vertex = laboratory.vertex("windows", windows, transform(self._wait), laboratory.sink())
         self.windows = laboratory.begin(vertex, reads=self.source).open()
 
@@ -177,12 +178,12 @@ def test_batches_are_folded_in_while_restored_state_is_still_read(line: Line, mo
     line.read()
     state = line.windows.snapshot(1).state
 
-    def read_late(reader: StateReader, handles: Iterable[SharedStateHandle | ExclusiveStateHandle]) -> DataFrame:
+    def load_late(backend: SparkStateBackend, part: StatePart) -> DataFrame:
         assert may_read.wait(PATIENCE_SECONDS)
-        return read(reader, handles)
+        return load(backend, part)
 
-    read = StateReader.read
-    monkeypatch.setattr(StateReader, "read", read_late)
+    load = SparkStateBackend.load
+    monkeypatch.setattr(SparkStateBackend, "load", load_late)
     restored = line.restarted(state)
     line.read()
     may_read.set()

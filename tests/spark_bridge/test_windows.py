@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from flykka.spark_bridge.event_time_windows import EventTimeWindows
-from flykka.spark_bridge.program.aggregates import WINDOW, analyze
+from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
+from flykka.spark_bridge.operators.window_columns import WindowLayout, by_window, fired, local_state
+from flykka.spark_bridge.program.aggregates import TIME, analyze
 from flykka.spark_bridge.program.code import WindowCode
-from flykka.spark_bridge.stages.windows import between, by_window, fired, local_state
 from tests.spark_bridge.laboratory import END
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -86,7 +86,7 @@ def test_every_window_fires_in_one_of_several_steps(rows: DataFrame) -> None:
     fired_in_steps: list[Row] = []
     for after_ms, to_ms in zip([None, *steps], [*steps, END], strict=True):
         from_ms = None if after_ms is None else windows.next_start(after_ms)
-        panes = between(state, from_ms, windows.end_of_last(to_ms))
+        panes = WindowLayout(code).between(state, from_ms, windows.end_of_last(to_ms))
         fired_in_steps += fired(code, by_window(windows, panes, after_ms, to_ms)).collect()
     at_once = fired(code, by_window(windows, state, None, END))
 
@@ -115,4 +115,4 @@ def test_a_key_has_few_panes_per_slide(
 
     state = local_state(code, one_slide.coalesce(1))
 
-    assert state.select(WINDOW).distinct().count() == panes
+    assert state.select(TIME).distinct().count() == panes

@@ -98,7 +98,7 @@ def _words(purpose: Purpose) -> str:
         case Process():
             return "processes a batch"
         case Fire():
-            return "fires windows"
+            return "emits what event time has completed"
         case Snapshot(barrier=barrier):
             return f"takes its snapshot for checkpoint {barrier.checkpoint_id}"
         case _:

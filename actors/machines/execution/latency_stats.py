@@ -1,7 +1,7 @@
 """Times of latency markers from their source to the task (Flink's LatencyStats).
 
 A marker waits where rows wait, behind the stages and batches before it, but not for other channels: what it took is
-about what rows took that were read when it was sent, without the time that they spend in windows.
+about what rows took that were read when it was sent, without the time that they spend in state.
 """
 
 from __future__ import annotations

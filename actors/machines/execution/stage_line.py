@@ -58,7 +58,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fire:
-    """A stage that fires windows; the watermark goes down behind what they make."""
+    """A stage that emits what event time completes; the watermark goes down behind that."""
 
     watermark_ms: int
 
@@ -67,7 +67,7 @@ class Fire:
 class Snapshot:
     """A stage that snapshots the chain; the barrier goes down behind what goes before it.
 
-    `fired_ms` is the watermark up to which deferred windows fire with this snapshot, None where none do.
+    `fired_ms` is the watermark up to which deferred results are emitted with this snapshot, None where none are.
     """
 
     barrier: CheckpointBarrier

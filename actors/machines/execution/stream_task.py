@@ -90,11 +90,11 @@ class StreamTask:
         "_defers_firing",
         "_descriptor",
         "_finishes_at_end_of_data",
-        "_has_windows",
         "_inputs",
         "_life",
         "_line",
         "_source",
+        "_uses_event_time",
     )
 
     def __init__(
@@ -108,8 +108,8 @@ class StreamTask:
         self._line = StageLine(descriptor)
         self._source = source_reading(descriptor, self._line)
         kinds = {operator.kind for operator in vertex.operators}
-        self._has_windows = OperatorKind.WINDOW_AGGREGATE in kinds
-        self._defers_firing = self._has_windows and vertex.firing_mode is FiringMode.ON_CHECKPOINT
+        self._uses_event_time = any(kind.uses_event_time for kind in kinds)
+        self._defers_firing = self._uses_event_time and vertex.firing_mode is FiringMode.ON_CHECKPOINT
         # Of a batch job only sinks have something to commit: the others wait for no checkpoint.
         self._finishes_at_end_of_data = descriptor.job_type is JobType.BATCH and OperatorKind.SINK not in kinds
         self._barriers = TaskCheckpoints(
@@ -318,7 +318,7 @@ class StreamTask:
     def _advance_watermark(self, watermark_ms: int) -> list[TaskEffect]:
         if self._defers_firing:
             return []  # it goes down with the next barrier, behind the rows it fires
-        if not self._has_windows:
+        if not self._uses_event_time:
             return self._line.follow(Watermark(timestamp_ms=watermark_ms))
         stage = self._line.start(Fire(watermark_ms=watermark_ms))
         return [TellBridge(message=AdvanceWatermark(stage=stage, watermark_ms=watermark_ms))]

@@ -30,7 +30,7 @@ from flykka.messages.tasks.stage import SnapshotState
 
 
 class TaskCheckpoints:
-    """The checkpoints of one attempt on their way through it. `defers_firing`: its windows fire with them."""
+    """The checkpoints of one attempt on their way through it. `defers_firing`: results wait for them."""
 
     __slots__ = ("_coordinator", "_defers_firing", "_inputs", "_line", "_source")
 

@@ -21,14 +21,14 @@ from flykka.api.streams.program import Program, at_least_one, tried
 from flykka.api.streams.stateless_verbs import StatelessVerbs, listed
 from flykka.api.streams.summary import Displayed, Summary, stream_summary
 from flykka.api.streams.transformation import Input, Transformation, default_uid, partitioned
-from flykka.api.streams.window_aggregation import WindowAggregation, add_late_rows
+from flykka.api.streams.window_aggregation import WindowAggregation, add_aggregates, add_late_rows
 from flykka.api.streams.windows import WindowAssigner
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
 from flykka.spark_bridge.connectors.sink import Sink
-from flykka.spark_bridge.program.code import KeyByCode, SinkCode, TransformCode
+from flykka.spark_bridge.program.code import GroupAggregateCode, KeyByCode, SinkCode, TransformCode
 from flykka.spark_bridge.program.functions import where, where_not
-from flykka.spark_bridge.program.prototype import fitted, has_event_time, transformed
+from flykka.spark_bridge.program.prototype import counted_by, fitted, has_event_time, transformed
 from flykka.spark_bridge.program.trials import check_union, checked_deterministic
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ class KeyedStream(_Stream):
     """
 
     _names_elsewhere = ("keyed_stream", "every_stream")
-    _next_step = "preview() shows first rows; window(...).aggregate(...) computes per key and window"
+    _next_step = "preview() shows first rows; window(...).aggregate(...) computes per key and window, count() per key"
 
     def __init__(
         self, program: Program, inputs: tuple[Input, ...], row_type: StreamType, keys: tuple[Column | str, ...]
@@ -307,6 +307,24 @@ class KeyedStream(_Stream):
             windows=assigner,
         )
         return WindowedStream(self._program, self._type, aggregation)
+
+    def count(self, name: str = "count") -> DataStream:
+        """How many rows each key has had so far, without windows: the keys, then the count in the column `name`.
+
+        Every batch emits one row for each key that it has, with the count up to its last row, as Flink's keyed
+        aggregations do. So a key comes again and again, and its greatest count is the one that holds. The counts are
+        kept for as long as the job lives, and are part of its checkpoints. The stream has no event time.
+
+        Raises:
+            ProgramError: `name` is no name.
+            StreamTypeError: a key is called like the count.
+        """
+        if not isinstance(name, str) or not name:
+            raise ProgramError(f"count after {origins(self._inputs)} takes the name of its column, not {name!r}")
+        prototype = self._type.prototype
+        result, plan = tried(f"count({name!r})", lambda: counted_by(prototype, self._keys, name))
+        made = add_aggregates(self._program, f"count({name})", GroupAggregateCode(plan=plan), self._inputs)
+        return DataStream(self._program, made, StreamType(prototype=result, event_time=None))
 
 
 class WindowedStream(NamesElsewhere):

@@ -1,7 +1,7 @@
 """A first look at a stream: its operators run on a first batch of its sources, with no job, no state and no sink.
 
-Every operator does to the batch what it does to a batch in a job. A window aggregation fires all windows of the batch,
-as at the end of the input.
+Every operator does to the batch what it does to a batch in a job. An aggregation gives its results as at the
+end of the input.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.errors import EmptySourceError, NotADataFrameError
 from flykka.spark_bridge.program.applied import applied
-from flykka.spark_bridge.program.code import SourceCode, TransformCode, WindowCode
+from flykka.spark_bridge.program.code import AggregateCode, SourceCode, TransformCode
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
 from flykka.spark_bridge.rows.filesystem import FileSystem
-from flykka.spark_bridge.stages.windows import all_fired
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,8 +73,8 @@ class _Preview:
                 return self._first_batch(made, code)
             case TransformCode() as code:
                 return self._transformed(made, code)
-            case WindowCode() as code:
-                return all_fired(code, self.united(made.inputs))
+            case AggregateCode() as code:
+                return code.previewed(self.united(made.inputs))
             case _:
                 raise ProgramError(
                     f"{made} ({made.call_site}) cannot be previewed: it depends on what a job has seen before; preview"

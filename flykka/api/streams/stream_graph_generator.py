@@ -1,8 +1,8 @@
 """From the program to its stream graph, its code bound in the registry (Flink's StreamGraphGenerator).
 
-One operator of the program becomes one node, except a window aggregation. It becomes two: a local one, chained to what
-feeds it, which turns rows into window state (partial aggregates, or the columns that are needed), and behind the keyed
-edge the one that owns the windows.
+One operator of the program becomes one node, except an aggregation. It becomes two: a local one, chained to what feeds
+it, which turns rows into state (partial aggregates, or the columns that are needed), and behind the keyed edge the one
+that owns the state.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from flykka.actors.errors import GraphError
 from flykka.actors.machines.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from flykka.api.runtime_mode import RuntimeExecutionMode, job_type
 from flykka.errors import ProgramError
-from flykka.messages.graph.job_graph import JobType, OperatorKind, OperatorRef, ScheduleMode, ShipStrategy
-from flykka.spark_bridge.program.code import LateRowsCode, WindowCode
+from flykka.messages.graph.job_graph import JobType, OperatorRef, ScheduleMode, ShipStrategy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,8 +78,8 @@ class _Generator:
 
     def add(self, transformation: Transformation) -> None:
         """Bind the operator's code and add its node, behind that of its local part where it has one, and its edges."""
-        if isinstance(transformation.code, LateRowsCode):
-            self._add_late_rows(transformation)
+        if transformation.code.reads_side_output is not None:
+            self._add_side_output(transformation)
             return
         feeding = [self._feeding(transformation, place) for place in range(len(transformation.inputs))]
         parallelism = transformation.parallelism or self._defaults.parallelism
@@ -98,31 +97,31 @@ class _Generator:
                 has_automatic_uid=transformation.has_automatic_uid,
                 uid_hash=transformation.uid_hash,
                 publishes_per_checkpoint=transformation.publishes_per_checkpoint,
-                event_time=transformation.kind is OperatorKind.WINDOW_AGGREGATE,
+                event_time=transformation.kind.uses_event_time,
                 watermark_delay_ms=transformation.watermark_delay_ms,
                 idle_timeout_ms=transformation.idle_timeout_ms,
                 on_monotony_violation=transformation.on_monotony_violation,
                 punctuated_watermarks=transformation.punctuated_watermarks,
-                state_schema=transformation.code.state_schema if isinstance(transformation.code, WindowCode) else None,
+                state_schema=transformation.code.state_schema,
             )
         )
         for uid, source in zip(feeding, transformation.inputs, strict=True):
             self._connect(uid, transformation, source, parallelism)
 
-    def _add_late_rows(self, transformation: Transformation) -> None:
-        windows = self.graph.node(transformation.inputs[0].source.uid)
+    def _add_side_output(self, transformation: Transformation) -> None:
+        operator = self.graph.node(transformation.inputs[0].source.uid)
         self.graph.add_node(
             StreamNode(
                 uid=transformation.uid,
                 name=transformation.name,
                 kind=transformation.kind,
                 ref=self._bound(transformation, transformation.uid, transformation.code),
-                # As a local part: of the windows' parallelism and group, so that the two run as one task.
-                parallelism=windows.parallelism,
+                # As a local part: of the operator's parallelism and group, so that the two run as one task.
+                parallelism=operator.parallelism,
                 has_automatic_uid=transformation.has_automatic_uid,
             )
         )
-        self.graph.add_edge(StreamEdge(source_uid=windows.uid, target_uid=transformation.uid, is_side_output=True))
+        self.graph.add_edge(StreamEdge(source_uid=operator.uid, target_uid=transformation.uid, is_side_output=True))
 
     def _feeding(self, transformation: Transformation, place: int) -> str:
         """The uid of what feeds an input of the operator: its local part, where it has one."""
@@ -135,7 +134,7 @@ class _Generator:
             StreamNode(
                 uid=local,
                 name=f"local {transformation.name}",
-                kind=OperatorKind.LOCAL_WINDOW_AGGREGATE,
+                kind=transformation.local_code.of.local_kind,
                 ref=self._bound(transformation, local, transformation.local_code),
                 # Of its input's parallelism and, naming none, of its sharing group, so that the two run as one task.
                 parallelism=self.graph.node(feeding).parallelism,

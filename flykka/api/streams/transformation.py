@@ -15,7 +15,7 @@ from flykka.messages.graph.job_graph import MonotonyViolationHandler, OperatorKi
 from flykka.spark_bridge.program.call_site import CallSite, call_site
 
 if TYPE_CHECKING:
-    from flykka.spark_bridge.program.code import KeyByCode, LocalWindowCode, OperatorCode
+    from flykka.spark_bridge.program.code import KeyByCode, LocalAggregateCode, OperatorCode
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -40,7 +40,7 @@ def partitioned(inputs: Iterable[Input], strategy: ShipStrategy, key_by: KeyByCo
 class Transformation:
     """One operator of the program; what is None is decided by the environment when the stream graph is made.
 
-    `local_code` is the part of a window aggregation that runs before the exchange, chained to what feeds it.
+    `local_code` is the part of an aggregation that runs before the exchange, chained to what feeds it.
     """
 
     kind: OperatorKind
@@ -48,7 +48,7 @@ class Transformation:
     name: str
     code: OperatorCode
     inputs: tuple[Input, ...] = ()
-    local_code: LocalWindowCode | None = None
+    local_code: LocalAggregateCode | None = None
     publishes_per_checkpoint: bool = False
     watermark_delay_ms: int | None = None
     idle_timeout_ms: int | None = None

@@ -10,12 +10,12 @@ from flykka.api.streams.stateless_verbs import listed
 from flykka.api.streams.transformation import Input, Transformation
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.program.aggregates import analyze
-from flykka.spark_bridge.program.code import KeyByCode, LateRowsCode, LocalWindowCode, WindowCode
+from flykka.spark_bridge.program.code import AggregateCode, KeyByCode, LateRowsCode, LocalAggregateCode, WindowCode
 from flykka.spark_bridge.program.prototype import windowed
 
 if TYPE_CHECKING:
+    from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
     from flykka.api.streams.output_tag import OutputTag
-    from flykka.spark_bridge.event_time_windows import EventTimeWindows
     from flykka.spark_bridge.program.prototype import Column, DataFrame
 
 
@@ -36,7 +36,6 @@ class WindowAggregation:
         Raises:
             StreamTypeError: a column is no aggregate, or does not fit the rows.
         """
-        kind, position = OperatorKind.WINDOW_AGGREGATE, program.next_position
         name = f"aggregate({listed(*columns)})"
         prototype = tried(name, lambda: windowed(self.rows, self.keys, columns))
         code = WindowCode(
@@ -47,12 +46,21 @@ class WindowAggregation:
             plan=analyze(self.rows, self.keys, columns),
             side_outputs_late_data=self.late_data_tag is not None,
         )
-        made = Transformation(kind=kind, position=position, name=name, code=code, inputs=self.inputs)
-        if self.late_data_tag is None:
-            made.inputs = tuple(replace(each, key_by=KeyByCode(columns=code.plan.keys)) for each in self.inputs)
-            made.local_code = LocalWindowCode(window=code)
-        program.add(made)
+        made = add_aggregates(program, name, code, self.inputs, is_local_first=self.late_data_tag is None)
         return made, prototype
+
+
+def add_aggregates(
+    program: Program, name: str, code: AggregateCode, inputs: tuple[Input, ...], *, is_local_first: bool = True
+) -> Transformation:
+    """Add aggregates of keyed rows, a part of which is computed before the exchange where it `is_local_first`."""
+    made = Transformation(kind=code.kind, position=program.next_position, name=name, code=code, inputs=inputs)
+    if is_local_first:
+        keys = KeyByCode(columns=code.plan.keys, of_state=True)
+        made.inputs = tuple(replace(each, key_by=keys) for each in inputs)
+        made.local_code = LocalAggregateCode(of=code)
+    program.add(made)
+    return made
 
 
 def add_late_rows(program: Program, windows: Transformation, tag: OutputTag) -> Transformation:

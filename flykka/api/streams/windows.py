@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
+from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.errors import DurationError
 from flykka.runtime.durations import Duration, positive_duration_ms, signed_duration_ms
-from flykka.spark_bridge.event_time_windows import EventTimeWindows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

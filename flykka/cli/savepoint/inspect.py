@@ -115,7 +115,8 @@ def _details(operator: OperatorSummary) -> Iterator[str]:
     if operator.uid is not None and operator.name not in (None, operator.uid):
         yield f"{_called(operator)}: {operator.name}"
     if (schema := operator.schema) is not None:
-        yield f"{_called(operator)}: keys ({schema.keys}), kept of each window ({schema.columns}), {schema.windows}"
+        kept = f"window ({schema.columns}), {schema.windows}" if schema.windows else f"key ({schema.columns})"
+        yield f"{_called(operator)}: keys ({schema.keys}), kept of each {kept}"
     if operator.files and operator.key_groups:
         rows = "" if operator.rows is None else f", {format_count(operator.rows)} rows"
         files = f"{operator.files} {'file' if operator.files == 1 else 'files'}"

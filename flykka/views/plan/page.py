@@ -25,6 +25,8 @@ _CLASSES = {
     OperatorKind.STATELESS: "stateless",
     OperatorKind.WINDOW_AGGREGATE: "window",
     OperatorKind.LOCAL_WINDOW_AGGREGATE: "window",
+    OperatorKind.GROUP_AGGREGATE: "window",
+    OperatorKind.LOCAL_GROUP_AGGREGATE: "window",
     OperatorKind.SINK: "sink",
 }
 

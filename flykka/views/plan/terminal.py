@@ -19,6 +19,8 @@ _COLOURS = {
     OperatorKind.STATELESS: "default",
     OperatorKind.LOCAL_WINDOW_AGGREGATE: "cyan",
     OperatorKind.WINDOW_AGGREGATE: "cyan",
+    OperatorKind.LOCAL_GROUP_AGGREGATE: "cyan",
+    OperatorKind.GROUP_AGGREGATE: "cyan",
     OperatorKind.SINK: "magenta",
 }
 

@@ -16,14 +16,15 @@ import logging
 import re
 from collections.abc import Sequence
 from functools import cached_property
-from threading import Lock
 from typing import TYPE_CHECKING
 
+from flykka.actors.machines.state.committables import Committables
 from flykka.messages.state.operator_state import PendingFile
 from flykka.spark_bridge.connectors.file.published_files import published_prefix
-from flykka.spark_bridge.connectors.sink import SinkContext, SinkWriter, Staged
+from flykka.spark_bridge.connectors.sink import SinkContext
 from flykka.spark_bridge.connectors.staging import StagedRows, Staging, read_staged, restored
 from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.operators.sink import SinkWriter, Staged
 from flykka.spark_bridge.state.savepoint import out_of_savepoint
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ STAGING = ".flykka-staging"
 _NAME_OF_SPARK = re.compile(r"(?P<unique>[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})[-.]c\d+(?P<suffix>\..+)$")
 
 
-class FileWriter(SinkWriter):
+class FileWriter(SinkWriter["DataFrame"]):
     """The staged and pending files of one sink in one attempt."""
 
     def __init__(self, sink: FileSink, context: SinkContext) -> None:
@@ -48,8 +49,7 @@ class FileWriter(SinkWriter):
         self._filesystem = context.filesystem
         self._staging = Staging(context)
         self._rows = None if sink.files_limit is None else StagedRows(self._staging)
-        self._lock = Lock()
-        self._pending: tuple[PendingFile, ...] = ()
+        self._committables: Committables[PendingFile] = Committables()
 
     def restore(self, prepared: Sequence[Value]) -> None:
         """Publish what the checkpoint holds, discard the rest."""
@@ -70,18 +70,15 @@ class FileWriter(SinkWriter):
         """Give the files staged before a barrier their names; what to keep in the checkpoint."""
         staged = names if self._rows is None else self._rewritten(self._rows, checkpoint_id, names)
         named = tuple(self._named(checkpoint_id, number, path) for number, path in enumerate(staged))
-        with self._lock:
-            self._pending += named
-            return (*self._pending, *self._staging.folders)
+        self._committables.pending += named
+        return (*self._committables.pending, *self._staging.folders)
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
         """Publish what a complete checkpoint holds; the files."""
-        with self._lock:
-            due = tuple(file for file in self._pending if file.checkpoint_id <= checkpoint_id)
+        due = self._committables.due(checkpoint_id)
         self._publish(due)
         self._staging.discard(_batch_folder(file.staged) for file in due)
-        with self._lock:
-            self._pending = tuple(file for file in self._pending if file.checkpoint_id > checkpoint_id)
+        self._committables.on_committed(checkpoint_id)
         self._staging.release_inherited()
         return tuple(file.target for file in due)
 

@@ -178,7 +178,7 @@ def test_other_keys_and_aggregates_are_named_as_they_were_and_as_they_are() -> N
 
     [problem] = found.problems
     assert "keys: was `shop string`, is `shop string, day date`" in problem
-    assert "what is kept of a window: was `sum bigint`, is `max double`" in problem
+    assert "what is kept of each key: was `sum bigint`, is `max double`" in problem
     assert "size=60000ms" not in problem
 
 

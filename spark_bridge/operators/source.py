@@ -14,10 +14,9 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from flykka.spark_bridge.connectors.file.reading import as_one
-from flykka.spark_bridge.program.code import TransformCode
+from flykka.spark_bridge.operators.operator import Operator
 from flykka.spark_bridge.program.row_wise import works_row_by_row
 from flykka.spark_bridge.rows.materialise import Slices, is_complete, numbers_of
-from flykka.spark_bridge.stages.windows import MICROS_PER_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from flykka.messages.tasks.source import SourceSplit
     from flykka.messages.wire.ids import JobVertexId
     from flykka.spark_bridge.connectors.source import SplitRows
+    from flykka.spark_bridge.operators.chain import Link, OperatorContext
     from flykka.spark_bridge.program.code import SourceCode
-    from flykka.spark_bridge.stages.chain import Link
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +84,7 @@ class SourceReader:
         self._source = code.source
         self._code = code
         self._schema = code.source.prototype(session).schema
-        functions = [behind.code.function for behind in link.walk() if isinstance(behind.code, TransformCode)]
-        self._in_slices = link.only_aggregates and works_row_by_row(session, self._schema, functions)
+        self._in_slices = link.only_aggregates and works_row_by_row(session, self._schema, link.functions)
 
     def read(self, splits: tuple[SourceSplit, ...]) -> SourceRows:
         """The rows of splits as one batch."""
@@ -137,6 +135,27 @@ class SourceReaders:
         return known or self._made.setdefault(vertex_id, SourceReader(session, link, code))
 
 
+class SourceOperator(Operator[Slices]):
+    """The head of a source's chain: it reads splits, and no other operator."""
+
+    def __init__(self, context: OperatorContext, code: SourceCode) -> None:
+        super().__init__(context.operator_id)
+        self._context = context
+        self._code = code
+        self._reader: SourceReader | None = None
+
+    def open(self) -> None:
+        """Find out how the rows are read, where no subtask has done so."""
+        services, link = self._context.services, self._context.link
+        vertex_id = self._context.descriptor.vertex.vertex_id
+        self._reader = services.readers.reader(services.session, vertex_id, link, self._code)
+
+    def read(self, splits: tuple[SourceSplit, ...]) -> SourceRows:
+        """The rows of splits as one batch."""
+        assert self._reader is not None, "a source reads splits when it is open"
+        return self._reader.read(splits)
+
+
 def _known(read: list[SplitRows]) -> SourceNumbers:
     """The numbers of all splits together, where each knows its own."""
     rows = [each.rows for each in read if each.rows is not None]
@@ -153,7 +172,7 @@ def _observed(rows: DataFrame, wanted: Mapping[str, Column]) -> tuple[Observatio
 
 
 def _millis(found: Iterable[Mapping[str, Any]], name: str) -> list[int]:
-    return [micros // MICROS_PER_MS for each in found if (micros := each.get(name)) is not None]
+    return [micros // 1000 for each in found if (micros := each.get(name)) is not None]
 
 
 _ROWS, _LATEST, _EARLIEST = "rows", "latest", "earliest"

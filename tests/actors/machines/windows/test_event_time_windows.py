@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.messages.tasks.exchange import WATERMARK_MAX
-from flykka.spark_bridge.event_time_windows import EventTimeWindows
 
 LENGTHS = st.integers(1, 30)
 TIMES = st.integers(-100, 100)

@@ -1,10 +1,7 @@
-"""What a window operator remembers, as values: segments of immutable rows, and where they lie in checkpoint storage.
+"""The keyed state of an operator, as values: segments of immutable rows, and where they lie in checkpoint storage.
 
-Knows nothing of Spark: a frame is whatever reads a segment.
-
-A segment is never changed. It has rows by pane (`event_time_windows.py`). Firing moves a bound: windows that start at
-`emitted_to_ms` or before are through. Rows that are in no later window may still be in a segment, and are passed over
-when it is read; a segment with no others is dropped.
+Knows nothing of the data plane: a frame is whatever reads a segment. A segment is never changed; segments are merged
+when many live, which leaves one in their place.
 
 A handle is used again only when a checkpoint that holds it is known to be complete, as in Flink: what an aborted
 checkpoint has written is deleted with it. And only as a whole: were some of its segments merged into a new one and the
@@ -19,7 +16,6 @@ from typing import Generic, TypeVar
 
 from flykka.messages.state.handles import SharedStateHandle
 from flykka.messages.wire.ids import BatchId
-from flykka.spark_bridge.event_time_windows import EventTimeWindows
 
 Frame = TypeVar("Frame")
 
@@ -34,17 +30,17 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment(Generic[Frame]):
-    """Rows of panes that start from `first_ms` to `last_ms`; `level` counts how often they were merged.
+    """Rows of state; `level` counts how often they were merged.
 
-    Where windows overlap, rows may come too late for some of their windows and not for all: `closed_to_ms` is the start
-    of the last window that was closed, fired or not, when the rows came; None where none of theirs was.
+    Where state is cut by event time, its rows are of times from `first_ms` to `last_ms`, and are for results later than
+    `closed_to_ms` only: None where no result that they belong to was closed, fired or not, when they came.
     """
 
     batch_id: BatchId
     frame: Frame
     rows: int
-    first_ms: int
-    last_ms: int
+    first_ms: int = 0
+    last_ms: int = 0
     level: int = 0
     closed_to_ms: int | None = None
     written: Written | None = None
@@ -57,72 +53,52 @@ class Segment(Generic[Frame]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading(Generic[Frame]):
-    """A segment to be read: the panes that start from `from_ms` and before `until_ms`; None where no row is beyond.
+    """A segment to be read: the rows of times from `from_ms` and before `until_ms`; None where no row is beyond.
 
-    Its rows are for the windows that start after `closed_to_ms`; None is no bound.
+    Its rows are for results later than `closed_to_ms`; None is no bound.
     """
 
     segment: Segment[Frame]
-    from_ms: int | None
-    until_ms: int | None
-    closed_to_ms: int | None
+    from_ms: int | None = None
+    until_ms: int | None = None
+    closed_to_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unwritten(Generic[Frame]):
-    """Segments that are to be written together, for the windows that start after `closed_to_ms`."""
+    """Segments that are to be written together, for results later than `closed_to_ms`."""
 
     readings: tuple[Reading[Frame], ...]
     closed_to_ms: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Firing(Generic[Frame]):
-    """What is to be read for the windows that fire, and what is not needed any more when that is done."""
-
-    readings: tuple[Reading[Frame], ...]
-    finished: tuple[BatchId, ...]
-
-
 class Segments(Generic[Frame]):
-    """The live segments of one operator, in the order in which they were taken in."""
+    """The live segments of one state, in the order in which they were added."""
 
-    def __init__(self, windows: EventTimeWindows, emitted_to_ms: int | None = None) -> None:
-        self.emitted_to_ms = emitted_to_ms
-        self._windows = windows
+    def __init__(self) -> None:
         self._live: list[Segment[Frame]] = []
 
     @property
     def live(self) -> tuple[Segment[Frame], ...]:
-        """The segments with rows of windows above the bound."""
+        """The segments that are still needed."""
         return tuple(self._live)
 
     def add(self, segment: Segment[Frame]) -> None:
-        """Take in a segment."""
+        """Add a segment."""
         self._live.append(segment)
 
-    def fire(self, to_ms: int) -> Firing[Frame]:
-        """Move the bound: the windows from the old one to the new one fire, if there are any.
-
-        It moves where there are none, too: what is late must not depend on what came before.
-        """
-        if self.emitted_to_ms is not None and to_ms <= self.emitted_to_ms:
-            return Firing(readings=(), finished=())
-        until_ms, next_ms = self._windows.end_of_last(to_ms), self._windows.next_start(to_ms)
-        readings = tuple(self._reading(segment, until_ms) for segment in self._live if self._fires(segment, to_ms))
-        finished = tuple(segment.batch_id for segment in self._live if segment.last_ms < next_ms)
-        self._live = [segment for segment in self._live if segment.last_ms >= next_ms]
-        self.emitted_to_ms = to_ms
-        return Firing(readings=readings, finished=finished)
+    def bound_of(self, segment: Segment[Frame], closed_to_ms: int | None) -> int | None:
+        """The bound that a segment has whose rows came when results up to `closed_to_ms` were closed."""
+        return closed_to_ms
 
     def reading(self, segment: Segment[Frame]) -> Reading[Frame]:
-        """How to read all of a segment that some window still needs."""
-        return self._reading(segment, None)
+        """How to read all of a segment that is still needed."""
+        return Reading(segment=segment, closed_to_ms=self._closed_to(segment))
 
     def to_write(self, *, everything: bool = False) -> tuple[Unwritten[Frame], ...]:
         """What no complete checkpoint has, in parts that are each written by themselves: the segments of one level.
 
-        They are for the same windows, too: so they are merged with all others that are alike, and at once, or fire.
+        They are for the same results, too: so they are merged with all others that are alike, and at once, or fire.
         With `everything` it is what such checkpoints have as well.
         """
         parts: dict[tuple[int, int | None], list[Reading[Frame]]] = {}
@@ -134,7 +110,7 @@ class Segments(Generic[Frame]):
         )
 
     def durable(self) -> dict[Written, int | None]:
-        """What a complete checkpoint has, and the start of the last window that each is not for."""
+        """What a complete checkpoint has, and the last time whose results each is not for."""
         return {
             segment.written: self._closed_to(segment)
             for segment in self._live
@@ -144,7 +120,7 @@ class Segments(Generic[Frame]):
     def mergeable(self, at_least: int) -> tuple[Segment[Frame], ...]:
         """Segments of the lowest level of which there are enough, so that each row is merged a few times at most.
 
-        They are all for the same windows.
+        They are all for the same results.
         """
         alike: dict[tuple[int, int | None], list[Segment[Frame]]] = {}
         for segment in self._live:
@@ -184,26 +160,9 @@ class Segments(Generic[Frame]):
         ]
 
     def check(self) -> None:
-        """Assert the invariants: no segment twice, none empty, none that no window needs."""
+        """Assert the invariants: no segment twice, none empty."""
         assert len({segment.batch_id for segment in self._live}) == len(self._live)
         assert all(segment.first_ms <= segment.last_ms for segment in self._live)
-        bound = self.emitted_to_ms
-        assert bound is None or all(segment.last_ms >= self._windows.next_start(bound) for segment in self._live)
-
-    def _fires(self, segment: Segment[Frame], to_ms: int) -> bool:
-        """Whether a segment has rows for a window up to `to_ms`."""
-        is_open = segment.closed_to_ms is None or segment.closed_to_ms < to_ms
-        return is_open and segment.first_ms < self._windows.end_of_last(to_ms)
-
-    def _reading(self, segment: Segment[Frame], until_ms: int | None) -> Reading[Frame]:
-        from_ms = None if self.emitted_to_ms is None else self._windows.next_start(self.emitted_to_ms)
-        return Reading(
-            segment=segment,
-            from_ms=from_ms if from_ms is not None and segment.first_ms < from_ms else None,
-            until_ms=until_ms if until_ms is not None and segment.last_ms >= until_ms else None,
-            closed_to_ms=self._closed_to(segment),
-        )
 
     def _closed_to(self, segment: Segment[Frame]) -> int | None:
-        bounds = (self.emitted_to_ms, segment.closed_to_ms)
-        return max((bound for bound in bounds if bound is not None), default=None)
+        return segment.closed_to_ms

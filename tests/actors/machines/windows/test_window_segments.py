@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flykka.actors.machines.state.segments import Reading, Segment, Written
+from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
+from flykka.actors.machines.windows.window_segments import WindowSegments
 from flykka.messages.state.handles import SharedStateHandle
 from flykka.messages.wire.ids import BatchId
-from flykka.spark_bridge.event_time_windows import EventTimeWindows
-from flykka.spark_bridge.state.segments import Reading, Segment, Segments, Written
 
 TIMES = st.integers(0, 20)
 SECONDS = EventTimeWindows(size_ms=1, slide_ms=1)
@@ -28,8 +29,8 @@ def written(checkpoint_id: int | None) -> Written:
     return Written(handles=(handle,), checkpoint_id=checkpoint_id)
 
 
-def of(*segments: Segment[frozenset[int]]) -> Segments[frozenset[int]]:
-    made: Segments[frozenset[int]] = Segments(SECONDS)
+def of(*segments: Segment[frozenset[int]]) -> WindowSegments[frozenset[int]]:
+    made: WindowSegments[frozenset[int]] = WindowSegments(SECONDS)
     for each in segments:
         made.add(each)
     return made
@@ -119,7 +120,7 @@ def test_segments_of_which_nothing_is_left_merge_into_none() -> None:
 
 
 def test_segments_for_different_windows_do_not_merge() -> None:
-    overlapping: Segments[frozenset[int]] = Segments(EventTimeWindows(size_ms=10, slide_ms=5))
+    overlapping: WindowSegments[frozenset[int]] = WindowSegments(EventTimeWindows(size_ms=10, slide_ms=5))
     for number, closed_to in enumerate((None, 0, 0, 5)):
         overlapping.add(replace(segment(number, 10, 15), closed_to_ms=closed_to))
 
@@ -132,7 +133,7 @@ def test_segments_for_different_windows_do_not_merge() -> None:
 
 
 def test_a_segment_is_let_go_with_the_last_window_that_needs_it() -> None:
-    segments: Segments[frozenset[int]] = Segments(EventTimeWindows(size_ms=10, slide_ms=5))
+    segments: WindowSegments[frozenset[int]] = WindowSegments(EventTimeWindows(size_ms=10, slide_ms=5))
     segments.add(segment(1, 5, 5))
 
     first, second = segments.fire(0), segments.fire(5)
@@ -153,7 +154,7 @@ def test_every_row_is_in_each_of_its_windows_that_was_open_once(
 ) -> None:
     """Rows are their times; a batch comes when the watermark has closed some windows, which may not have fired yet."""
     windows = EventTimeWindows(size_ms=sizes[0], slide_ms=sizes[1])
-    segments: Segments[frozenset[int]] = Segments(windows)
+    segments: WindowSegments[frozenset[int]] = WindowSegments(windows)
     fired: list[tuple[BatchId, int, int]] = []
     wanted: set[tuple[BatchId, int, int]] = set()
     watermark = -50
@@ -181,7 +182,7 @@ def test_every_row_is_in_each_of_its_windows_that_was_open_once(
 class Storage:
     """Snapshots of segments whose rows are (batch, time), and what they have written."""
 
-    segments: Segments[frozenset[tuple[int, int]]] = field(default_factory=lambda: Segments(SECONDS))
+    segments: WindowSegments[frozenset[tuple[int, int]]] = field(default_factory=lambda: WindowSegments(SECONDS))
     rows: set[tuple[int, int]] = field(default_factory=set)
     folders: dict[str, frozenset[tuple[int, int]]] = field(default_factory=dict)
     under_way: list[tuple[list[BatchId], Written]] = field(default_factory=list)
@@ -278,7 +279,7 @@ def starts(windows: EventTimeWindows, time: int) -> list[int]:
     return list(range(last, time - windows.size_ms, -windows.slide_ms))
 
 
-def fire(segments: Segments[frozenset[int]], to_ms: int) -> tuple[Reading[frozenset[int]], ...]:
+def fire(segments: WindowSegments[frozenset[int]], to_ms: int) -> tuple[Reading[frozenset[int]], ...]:
     return segments.fire(to_ms).readings
 
 

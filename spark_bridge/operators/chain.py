@@ -1,37 +1,37 @@
 """The operators of a vertex as a tree: who reads whom, with their code bound.
 
-A chain begins with a source, or with an operator that reads the input gates. Windows own state by key group, so a
-window aggregation stands behind a keyed edge: at the head of its chain or nowhere.
+A chain begins with a source, or with an operator that reads the input gates. Keyed state is owned by key group, so an
+operator that has some stands behind a keyed edge: at the head of its chain or nowhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from flykka.messages.graph.job_graph import Operator
+from flykka.messages.graph.job_graph import Operator, OperatorKind
 from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
+from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.errors import ChainError
-from flykka.spark_bridge.program.code import (
-    KeyByCode,
-    LateRowsCode,
-    LocalWindowCode,
-    OperatorCode,
-    SinkCode,
-    SourceCode,
-    TransformCode,
-    WindowCode,
-)
+from flykka.spark_bridge.program.accumulators import AccumulatorRegistry
+from flykka.spark_bridge.program.code import KeyByCode, OperatorCode, SourceCode, TransformCode
 from flykka.spark_bridge.program.code_registry import CodeRegistry
 from flykka.spark_bridge.program.rich_function import RichFunction
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from flykka.spark_bridge.attempt.scope import AttemptScope
+    from flykka.spark_bridge.attempt.services import Services
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
     """One operator with what reads it: operators of the chain, and outputs of the vertex.
 
-    `name` is how the user calls the operator. `late_readers` take the late rows of windows, and none of their results.
+    `name` is how the user calls the operator. Readers whose code `reads_side_output` get the rows of that alone.
     """
 
     operator: Operator
@@ -39,32 +39,58 @@ class Link:
     code: OperatorCode
     readers: tuple[Link, ...]
     outputs: tuple[ResultPartitionDescriptor, ...]
-    late_readers: tuple[Link, ...] = ()
 
     @property
     def uid(self) -> str:
         """The uid of the operator."""
         return self.operator.ref.uid
 
+    @property
+    def operator_id(self) -> OperatorId:
+        """The id of the operator."""
+        return self.operator.operator_id
+
     def walk(self) -> Iterator[Link]:
         """This link and all behind it."""
         yield self
-        for reader in (*self.readers, *self.late_readers):
+        for reader in self.readers:
             yield from reader.walk()
+
+    def readers_of(self, side_output: str | None) -> tuple[Link, ...]:
+        """What reads a side output, or (None) the main one."""
+        return tuple(reader for reader in self.readers if reader.code.reads_side_output == side_output)
+
+    @property
+    def functions(self) -> list[Callable[[DataFrame], DataFrame]]:
+        """The user's functions in this link and behind it."""
+        return [link.code.function for link in self.walk() if isinstance(link.code, TransformCode)]
 
     @property
     def only_aggregates(self) -> bool:
-        """Whether rows go one way, into a local window aggregation.
+        """Whether rows go one way, into aggregates that are computed slice by slice.
 
         Then they may be worked on slice by slice, unless a function on the way needs to see all of a batch.
         """
-        match self.code:
-            case LocalWindowCode():
-                return True
-            case SourceCode() | TransformCode():
-                return not self.outputs and len(self.readers) == 1 and self.readers[0].only_aggregates
-            case _:
-                return False
+        if self.code.aggregates_slices:
+            return True
+        passes_on = isinstance(self.code, SourceCode | TransformCode)
+        return passes_on and not self.outputs and len(self.readers) == 1 and self.readers[0].only_aggregates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorContext:
+    """With what an operator works in one attempt."""
+
+    link: Link
+    descriptor: TaskDeploymentDescriptor
+    scope: AttemptScope
+    services: Services
+    accumulators: AccumulatorRegistry = field(default_factory=AccumulatorRegistry)
+
+    @property
+    def operator_id(self) -> OperatorId:
+        """The id of the operator."""
+        return self.link.operator_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,28 +107,17 @@ class Chain:
     @property
     def computing(self) -> list[str]:
         """The uids of the operators that compute what the user has written: functions, aggregates and keys."""
-        computing = (TransformCode, LocalWindowCode, WindowCode)
         uids: list[str] = []
         for link in self.head.walk():
-            uids += [link.uid] if isinstance(link.code, computing) else []
-            keys = [] if isinstance(link.code, LocalWindowCode) else [output.key_by for output in link.outputs]
+            uids += [link.uid] if link.code.is_computed else []
+            keys = [] if link.code.aggregates_slices else [output.key_by for output in link.outputs]
             uids += [key_by.uid for key_by in keys if key_by is not None]
         return uids
 
     @property
-    def has_outputs(self) -> bool:
-        """Whether anything leaves the vertex."""
-        return any(link.outputs for link in self.head.walk())
-
-    @property
     def computes(self) -> bool:
         """Whether anything reads what the operators make; Spark computes nothing else."""
-        return self.has_outputs or bool(self.sinks)
-
-    @property
-    def sinks(self) -> tuple[tuple[Link, SinkCode], ...]:
-        """The sinks of the chain."""
-        return tuple((link, link.code) for link in self.head.walk() if isinstance(link.code, SinkCode))
+        return any(link.outputs or link.code.kind is OperatorKind.SINK for link in self.head.walk())
 
     @property
     def event_time(self) -> str | None:
@@ -127,7 +142,9 @@ def bound_chain(descriptor: TaskDeploymentDescriptor, registry: CodeRegistry) ->
 def _link(place: int, descriptor: TaskDeploymentDescriptor, registry: CodeRegistry) -> Link:
     vertex = descriptor.vertex
     operator = vertex.operators[place]
-    code = _own(registry.resolve(operator.ref))
+    code = registry.resolve(operator.ref)
+    if isinstance(code, KeyByCode):
+        raise ChainError(f"the keys {operator.ref.uid!r} belong to an edge, not into a chain")
     behind = [
         _link(reader, descriptor, registry)
         for reader, other in enumerate(vertex.operators)
@@ -136,9 +153,8 @@ def _link(place: int, descriptor: TaskDeploymentDescriptor, registry: CodeRegist
     link = Link(
         operator=operator,
         name=registry.name(operator.ref.uid),
-        code=code,
-        readers=tuple(reader for reader in behind if not isinstance(reader.code, LateRowsCode)),
-        late_readers=tuple(reader for reader in behind if isinstance(reader.code, LateRowsCode)),
+        code=_own(code),
+        readers=tuple(behind),
         outputs=tuple(output for output in descriptor.outputs if vertex.outputs[output.output] == operator.operator_id),
     )
     _check(link, is_head=place == 0)
@@ -153,18 +169,16 @@ def _own(code: OperatorCode) -> OperatorCode:
 
 
 def _check(link: Link, *, is_head: bool) -> None:
-    if link.late_readers and not isinstance(link.code, WindowCode):
-        raise ChainError(f"{link.uid!r} has readers of late rows and is no window aggregation")
-    match link.code:
-        case SourceCode() | WindowCode() if not is_head:
-            raise ChainError(f"{link.uid!r} must stand at the head of its chain")
-        case LateRowsCode() if is_head:
-            raise ChainError(f"the late rows {link.uid!r} must stand behind their windows, in one chain")
-        case KeyByCode():
-            raise ChainError(f"the keys {link.uid!r} belong to an edge, not into a chain")
-        case SinkCode() if link.readers or link.outputs:
-            raise ChainError(f"the sink {link.uid!r} has readers")
-        case LocalWindowCode() if link.readers:
-            raise ChainError(f"the local windows {link.uid!r} must be read over a keyed edge")
-        case _:
-            return
+    code, uid = link.code, link.uid
+    if code.is_head and not is_head:
+        raise ChainError(f"{uid!r} must stand at the head of its chain")
+    if code.reads_side_output is not None and is_head:
+        raise ChainError(f"the side output {uid!r} must stand behind the operator that has it, in one chain")
+    for reader in link.readers:
+        side = reader.code.reads_side_output
+        if side is not None and side not in code.side_outputs:
+            raise ChainError(f"{uid!r} has no side output {side!r}, which {reader.uid!r} reads")
+    if code.kind is OperatorKind.SINK and (link.readers or link.outputs):
+        raise ChainError(f"the sink {uid!r} has readers")
+    if code.aggregates_slices and link.readers:
+        raise ChainError(f"the local aggregates {uid!r} must be read over a keyed edge")

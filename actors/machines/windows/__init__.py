@@ -1,0 +1,1 @@
+"""Windows of event time: arithmetic on integers, and what an operator of windows remembers."""

@@ -1,0 +1,119 @@
+"""The keyed state of a simulated attempt: the product's stores and windows, on rows that can be counted.
+
+A row that comes late is a result of its own, at once: so no row is ever lost, and the truth stays known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+from flykka.actors.machines.state.key_groups import key_groups_of
+from flykka.actors.machines.state.keyed_state import Handle, StatePart
+from flykka.actors.machines.state.segments import Reading, Segment, Unwritten
+from flykka.messages.state.handles import SharedStateHandle
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.ids import BatchId
+from flykka.simulation.operators import Window
+from flykka.simulation.rows import Row, Rows, size_of, within
+from flykka.simulation.world import World
+from flykka.spark_bridge.operators.operator import Element
+from flykka.spark_bridge.operators.window import Arrived
+
+
+class SimulatedStateBackend:
+    """Implements `StateBackend`: a segment is rows, and what is written a file."""
+
+    merge_at = 4
+
+    def __init__(self, behaviour: Window, descriptor: TaskDeploymentDescriptor, world: World) -> None:
+        vertex = descriptor.vertex
+        self.owned = key_groups_of(descriptor.subtask, vertex.max_parallelism, vertex.parallelism)
+        self.attempt: str = descriptor.attempt
+        self._behaviour = behaviour
+        self._shared = f"{descriptor.checkpoint_directory}/{descriptor.job_id}/shared"
+        self._max_parallelism = vertex.max_parallelism
+        self._world = world
+        self._numbers = count()
+
+    def keep(self, rows: Rows) -> Segment[Rows] | None:
+        """A segment of these rows."""
+        starts = [self._start(row) for row in rows]
+        if not starts:
+            return None
+        batch_id = BatchId(f"{self.attempt}/segment-{next(self._numbers)}")
+        return Segment(batch_id=batch_id, frame=rows, rows=len(rows), first_ms=min(starts), last_ms=max(starts))
+
+    def read(self, readings: Sequence[Reading[Rows]]) -> Rows:
+        """The rows of segments within their bounds."""
+        return tuple(row for reading in readings for row in reading.segment.frame if self._is_read(row, reading))
+
+    def _is_read(self, row: Row, reading: Reading[Rows]) -> bool:
+        start_ms = self._start(row)
+        return (
+            (reading.from_ms is None or start_ms >= reading.from_ms)
+            and (reading.until_ms is None or start_ms < reading.until_ms)
+            and (reading.closed_to_ms is None or start_ms > reading.closed_to_ms)
+        )
+
+    def merge(self, rows: Rows) -> Rows:
+        """Rows do not merge."""
+        return rows
+
+    def load(self, part: StatePart) -> Rows:
+        """The rows of files. Raises `FileNotFoundError`."""
+        loaded: list[Row] = []
+        for handle, key_groups in part.handles:
+            rows = self._world.storage.read_rows(self._world.path(handle.path))
+            loaded += rows if key_groups is None else within(rows, key_groups, self._max_parallelism)
+        closed_to = part.closed_to_ms
+        return tuple(row for row in loaded if closed_to is None or self._start(row) > closed_to)
+
+    def write(self, part: Unwritten[Rows], state_id: str, savepoint: str | None) -> SharedStateHandle:
+        """Write a file. Raises `OSError`."""
+        rows, path = self.read(part.readings), f"{savepoint or self._shared}/{state_id}"
+        self._world.storage.write(self._world.path(path), rows)
+        return SharedStateHandle(
+            state_id=state_id, path=path, rows=len(rows), size_bytes=size_of(rows), key_groups=self.owned
+        )
+
+    def delete(self, handle: Handle) -> None:
+        """A storage that cannot be written may not be able to delete either: what stays, nobody refers to."""
+        self._world.storage.files.pop(self._world.path(handle.path), None)
+
+    def hold(self, batch_ids: Sequence[BatchId], holder: str) -> None:
+        """Rows stay as long as somebody has them."""
+
+    def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
+        """Rows go with the last that has them."""
+
+    def check(self) -> None:
+        """Nothing waits here."""
+
+    def _start(self, row: Row) -> int:
+        return self._behaviour.start_of(row.time_ms)
+
+
+class SimulatedPanes:
+    """Implements `Panes`."""
+
+    def __init__(self, behaviour: Window, backend: SimulatedStateBackend, world: World, max_parallelism: int) -> None:
+        self._behaviour = behaviour
+        self._backend = backend
+        self._world = world
+        self._max_parallelism = max_parallelism
+
+    def arrived(self, element: Element[Rows], closed_to_ms: int | None) -> Arrived[Rows, Rows]:
+        """The rows to keep for their windows, and the results of those that come too late for theirs."""
+        rows, behaviour = element.rows, self._behaviour
+        assert rows == within(rows, self._backend.owned, self._max_parallelism), "rows have come to the wrong subtask"
+        late = tuple(
+            row for row in rows if closed_to_ms is not None and behaviour.start_of(row.time_ms) <= closed_to_ms
+        )
+        self._world.late_rows += len(late)
+        kept = self._backend.keep(tuple(row for row in rows if row not in late))
+        return Arrived(segment=kept, late_rows=len(late), results=behaviour.fired(late))
+
+    def fired(self, readings: Sequence[Reading[Rows]], to_ms: int) -> Rows:
+        """One row for each key and window."""
+        return self._behaviour.fired(self._backend.read(readings))

@@ -1,0 +1,1 @@
+"""Operators: one port, and an implementation of it for each kind of operator."""

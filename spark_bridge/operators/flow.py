@@ -1,0 +1,169 @@
+"""Rows on their way through a chain of one attempt with Spark: what each operator's readers make of them.
+
+Rows stay a plan until something needs them: an output, a sink, or two readers. So a chain costs one Spark job per
+batch, or two where rows are both sent on and worked on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from flykka.actors.machines.attempt.output_routes import OutputRoutes, address, first_holder, is_split
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.bridge import StagedOutput
+from flykka.messages.tasks.stage import StageOutput
+from flykka.messages.wire.ids import BatchId, OperatorId
+from flykka.spark_bridge.diagnosis.origins import Made
+from flykka.spark_bridge.operators.operator import Element, Operator, Output
+from flykka.spark_bridge.operators.operator_chain import Moved
+from flykka.spark_bridge.rows.batches import Batch
+from flykka.spark_bridge.rows.materialise import (
+    Materialised,
+    Slices,
+    estimated_bytes,
+    materialise,
+    together,
+)
+from flykka.spark_bridge.rows.partitioning import KeyGroups, materialise_slices
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
+    from flykka.spark_bridge.attempt.scope import AttemptScope
+    from flykka.spark_bridge.attempt.services import Services
+    from flykka.spark_bridge.diagnosis.origins import Origins
+    from flykka.spark_bridge.operators.chain import Chain, Link
+    from flykka.spark_bridge.rows.batches import Blocks
+
+
+class Flow:
+    """Moves rows through the chain of one attempt. Safe to use for two stages at once."""
+
+    def __init__(
+        self,
+        chain: Chain,
+        descriptor: TaskDeploymentDescriptor,
+        scope: AttemptScope,
+        services: Services,
+        operators: Mapping[OperatorId, Operator[Slices]],
+        origins: Origins,
+    ) -> None:
+        self._chain = chain
+        self._descriptor = descriptor
+        self._scope = scope
+        self._store = services.store
+        self._registry = services.registry
+        self._operators = operators
+        self._origins = origins
+        self._holder = f"{descriptor.attempt} stage"
+        self._lock = Lock()
+        self._routes = OutputRoutes(descriptor, lambda seed: Random(seed).randrange)
+
+    def emit(self, link: Link, output: Output[Slices], stage: int, before: Slices = ()) -> Moved:
+        """Take what the operator of `link` emits, of the rows `before`, to everything that reads it."""
+        moved = Moved()
+        if output.staged_rows:
+            staged = StagedOutput(operator_id=link.operator_id, names=output.staged, rows=output.staged_rows)
+            moved += Moved(staged=(staged,), rows=output.staged_rows)
+        if output.rows is not None:
+            moved += self._move(link, output.rows, stage, before)
+        for name, rows in output.side.items():
+            for reader in link.readers_of(name):
+                moved += self._read(reader, rows, stage)
+        return moved
+
+    def _move(self, link: Link, rows: Slices, stage: int, before: Slices) -> Moved:
+        if rows:
+            self._origins.note(link.uid, Made(before=before, after=rows))
+        whole = tuple(output for output in link.outputs if not is_split(output))
+        split = tuple(output for output in link.outputs if is_split(output))
+        readers = link.readers_of(None)
+        if not whole and len(readers) + len(split) < 2:
+            return self._hand_on(link, rows, split, stage)
+        made = materialise(self._scope, together(rows), self._times(link, rows[0]))
+        own = self._ref(made, BatchId(f"{self._descriptor.attempt}/{stage}/{link.uid}.own"), made.rows)
+        outputs, batches = self._whole(whole, made, stage)
+        kept = Batch(ref=own, frame=made.frame, holder=self._holder)
+        self._put(made.blocks, [kept, *batches])
+        try:
+            sent = Moved(outputs=outputs, rows=made.rows * len(whole))
+            return sent + self._hand_on(link, (made.frame,), split, stage)
+        finally:
+            self._store.release((own.batch_id,), self._holder)
+
+    def _hand_on(self, link: Link, rows: Slices, split: tuple[ResultPartitionDescriptor, ...], stage: int) -> Moved:
+        moved = Moved()
+        for output in split:
+            moved += self._send_split(link, output, together(rows), stage)
+        for reader in link.readers_of(None):
+            moved += self._read(reader, rows, stage)
+        return moved
+
+    def _read(self, reader: Link, rows: Slices, stage: int) -> Moved:
+        """Let an operator of the chain process rows, and take on what it emits."""
+        output = self._operators[reader.operator_id].process(Element(rows=rows, stage=stage))
+        return self.emit(reader, output, stage, rows)
+
+    def _times(self, link: Link, rows: DataFrame) -> Mapping[str, Column]:
+        return link.code.batch_times(rows, self._chain.event_time)
+
+    def _whole(
+        self, outputs: tuple[ResultPartitionDescriptor, ...], made: Materialised, stage: int
+    ) -> tuple[tuple[StageOutput, ...], list[Batch]]:
+        """What is sent of rows that are not split; of no rows nothing is sent."""
+        sent: list[StageOutput] = []
+        batches: list[Batch] = []
+        for output in outputs if made.rows else ():
+            for subpartition in self._receivers(output):
+                batch_id = self._routes.batch_id(stage, output, subpartition)
+                ref = self._ref(made, batch_id, made.rows, subpartition)
+                batches.append(_batch(ref, made.frame, output))
+                sent.append(StageOutput(output=output.output, batch=ref))
+        return tuple(sent), batches
+
+    def _receivers(self, output: ResultPartitionDescriptor) -> range:
+        with self._lock:
+            return self._routes.receivers(output)
+
+    def _send_split(self, link: Link, output: ResultPartitionDescriptor, rows: DataFrame, stage: int) -> Moved:
+        assert output.key_by is not None, f"output {output.output} of {link.uid!r} is split and has no keys"
+        keyed = self._registry.keys(output.key_by)
+        if not keyed.of_state:
+            self._origins.note(output.key_by.uid, Made(before=(rows,), after=(rows,), columns=keyed.columns))
+        groups = KeyGroups(keys=keyed.columns, max_parallelism=output.max_parallelism)
+        made = materialise_slices(self._scope, rows, groups, output.subpartitions, self._times(link, rows))
+        batches = [
+            _batch(
+                self._ref(made.materialised, self._routes.batch_id(stage, output, index), count, index),
+                frame,
+                output,
+            )
+            for index, (frame, count) in enumerate(zip(made.slices, made.rows, strict=True))
+            if count
+        ]
+        self._put(made.materialised.blocks, batches)
+        outputs = tuple(StageOutput(output=output.output, batch=batch.ref) for batch in batches)
+        return Moved(outputs=outputs, rows=made.materialised.rows)
+
+    def _put(self, blocks: Blocks, batches: list[Batch]) -> None:
+        self._store.put(blocks, batches, producer=self._descriptor.attempt)
+
+    def _ref(self, made: Materialised, batch_id: BatchId, rows: int, subpartition: int = 0) -> BatchRef:
+        first, last = made.numbers.get("first_micros"), made.numbers.get("last_micros")
+        return BatchRef(
+            batch_id=batch_id,
+            rows=rows,
+            size_bytes=estimated_bytes(made.frame.schema, rows),
+            event_time_min=None if first is None else first // 1000,
+            event_time_max=None if last is None else last // 1000,
+            subpartition=subpartition,
+        )
+
+
+def _batch(ref: BatchRef, frame: DataFrame, output: ResultPartitionDescriptor) -> Batch:
+    """A batch on its way to a subpartition of an output."""
+    return Batch(ref=ref, frame=frame, address=address(output, ref.subpartition), holder=first_holder(output))

@@ -1,0 +1,293 @@
+"""Keyed state of an operator, by name: immutable segments that are merged when many live, written once, restored once.
+
+Adding to a state costs no job of the engine. Segments are changed in the order of the stages, but for the notes about
+snapshots, which come from the background: hence the lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import ClassVar, Generic, Protocol
+
+from flykka.actors.machines.state.keyed_state import (
+    Handle,
+    RestoredKeyedState,
+    StatePart,
+    keyed_state,
+    restored_keyed_state,
+)
+from flykka.actors.machines.state.segments import Frame, Reading, Segment, Segments, Unwritten, Written
+from flykka.messages.state.handles import KeyGroupRange, OperatorSubtaskState, SharedStateHandle
+from flykka.messages.wire.ids import BatchId, OperatorId
+from flykka.spark_bridge.operators.operator import Operator, OperatorSnapshot, Rows
+
+_LOOK_AGAIN_SECONDS = 0.05
+
+
+class StateBackend(Protocol[Frame]):
+    """How an engine keeps the rows of one state, reads and writes them. Safe to use from several threads."""
+
+    owned: KeyGroupRange
+    """The key groups of the subtask."""
+
+    attempt: str
+    """The attempt, in the names of what it writes and holds."""
+
+    merge_at: int
+    """So many segments of one level become one."""
+
+    def keep(self, rows: Frame) -> Segment[Frame] | None:
+        """Compute rows of state now and keep them; None, and nothing is kept, where there are none."""
+
+    def read(self, readings: Sequence[Reading[Frame]]) -> Frame:
+        """The rows of segments within their bounds."""
+
+    def merge(self, rows: Frame) -> Frame:
+        """State with fewer rows, or the same."""
+
+    def load(self, part: StatePart) -> Frame:
+        """The rows behind the handles of a checkpoint, of the key groups that they are read for."""
+
+    def write(self, part: Unwritten[Frame], state_id: str, savepoint: str | None) -> SharedStateHandle:
+        """Write segments as one piece, into the folder of a savepoint or beside the job's checkpoints."""
+
+    def delete(self, handle: Handle) -> None:
+        """Delete what was written, as far as that is possible."""
+
+    def hold(self, batch_ids: Sequence[BatchId], holder: str) -> None:
+        """Add a holder to segments."""
+
+    def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
+        """Let go of segments: those of a holder, or (None) the state's own."""
+
+    def check(self) -> None:
+        """Raise where the attempt is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AtBarrier(Generic[Frame]):
+    """The state as it was at a barrier; each part of `to_write` is written by itself.
+
+    `durable` says of what lies in storage which results it is not for. All segments to write are held until then.
+    """
+
+    durable: Mapping[Written, int | None]
+    to_write: tuple[Unwritten[Frame], ...]
+
+    @property
+    def held(self) -> tuple[BatchId, ...]:
+        """The segments that are to be written."""
+        return tuple(reading.segment.batch_id for part in self.to_write for reading in part.readings)
+
+
+class KeyedStore(Generic[Frame]):
+    """One state of an operator."""
+
+    def __init__(self, backend: StateBackend[Frame], segments: Segments[Frame], name: str = "") -> None:
+        self.backend = backend
+        self.segments = segments
+        self._name = name
+        self._lock = Lock()
+        self._parts: Sequence[StatePart] = ()
+        self._is_restored: Future[None] = Future()
+        self._noted: dict[int, _AtBarrier[Frame]] = {}
+        self._held = 0
+
+    def restore(self, parts: Sequence[StatePart]) -> None:
+        """Begin with these parts of a checkpoint, which `read_restored` reads."""
+        self._parts = parts
+
+    @property
+    def has_to_read(self) -> bool:
+        """Whether there is restored state that is not read yet."""
+        return bool(self._parts) and not self._is_restored.done()
+
+    def read_restored(self) -> None:
+        """Read the restored state, part by part; it may be done in the background.
+
+        State may be added meanwhile, which needs nothing of it. What reads the state waits for it, and so do snapshots.
+        """
+        try:
+            for part in self._parts:
+                segment = self.backend.keep(self.backend.load(part))
+                if segment is not None:
+                    with self._lock:
+                        closed_to = self.segments.bound_of(segment, part.closed_to_ms)
+                        self.segments.add(replace(segment, level=1, closed_to_ms=closed_to, written=part.written))
+        except BaseException as raised:
+            self._is_restored.set_exception(raised)
+            raise
+        self._is_restored.set_result(None)
+
+    def add(self, segment: Segment[Frame] | None) -> None:
+        """Add rows to the state; where segments are many, they are merged."""
+        if segment is None:
+            return
+        with self._lock:
+            self.segments.add(segment)
+            merging = self.segments.mergeable(self.backend.merge_at)
+            readings = [self.segments.reading(each) for each in merging]
+        if not merging:
+            return
+        level, closed_to = merging[0].level + 1, merging[0].closed_to_ms
+        merged = self.backend.keep(self.backend.merge(self.backend.read(readings)))
+        with self._lock:
+            if merged is not None:
+                closed_to = self.segments.bound_of(merged, closed_to)
+                merged = replace(merged, level=level, closed_to_ms=closed_to)
+            self.segments.replace(merging, merged)
+        self.backend.release([each.batch_id for each in merging])
+
+    def held(
+        self, chosen: Callable[[], Sequence[Reading[Frame]]]
+    ) -> tuple[Sequence[Reading[Frame]], Callable[[], None]]:
+        """What is to be read of the segments, and what lets go of it: a merge may replace segments meanwhile."""
+        self._await_restored()
+        with self._lock:
+            readings = chosen()
+            self._held += 1
+            holder, batch_ids = (
+                f"{self.backend.attempt} reading {self._held}",
+                [each.segment.batch_id for each in readings],
+            )
+            self.backend.hold(batch_ids, holder)
+        return readings, lambda: self.backend.release(batch_ids, holder)
+
+    def snapshot(self, checkpoint_id: int, *, everything: bool) -> None:
+        """Note the state as it is, with `everything` where nothing is shared."""
+        self._await_restored()
+        with self._lock:
+            noted = _AtBarrier(
+                durable={} if everything else self.segments.durable(),
+                to_write=self.segments.to_write(everything=everything),
+            )
+            self.backend.hold(noted.held, self._holder(checkpoint_id))
+        self._noted[checkpoint_id] = noted
+
+    def write(self, checkpoint_id: int, savepoint: str | None, first: int) -> dict[Written, int | None]:
+        """Write what was noted, in pieces numbered from `first`; where all of the state lies, with its bounds."""
+        noted, written = self._noted.pop(checkpoint_id), list[Written]()
+        try:
+            for number, part in enumerate(noted.to_write, start=first):
+                state_id = f"{self.backend.attempt}-{checkpoint_id}" + (f"-{number}" if number else "")
+                handle = replace(self.backend.write(part, state_id, savepoint), state_name=self._name)
+                written.append(Written(handles=(handle,), checkpoint_id=checkpoint_id))
+            if savepoint is None:
+                # No later checkpoint may refer to what is a savepoint's own.
+                self._mark(noted, written)
+        except BaseException:
+            self.delete(written)
+            raise
+        finally:
+            self.backend.release(noted.held, self._holder(checkpoint_id))
+        bounds = (part.closed_to_ms for part in noted.to_write)
+        return {**noted.durable, **dict(zip(written, bounds, strict=True))}
+
+    def delete(self, written: Sequence[Written]) -> None:
+        """Delete what was written for a snapshot that cannot be completed."""
+        for handle in (handle for each in written for handle in each.handles):
+            self.backend.delete(handle)
+
+    def discard(self, checkpoint_id: int) -> None:
+        """Let go of what was noted and is not written yet."""
+        noted = self._noted.pop(checkpoint_id, None)
+        if noted is not None:
+            self.backend.release(noted.held, self._holder(checkpoint_id))
+
+    def confirm(self, checkpoint_id: int) -> None:
+        """A checkpoint is complete."""
+        with self._lock:
+            self.segments.confirm(checkpoint_id)
+
+    def _mark(self, noted: _AtBarrier[Frame], written: Sequence[Written]) -> None:
+        with self._lock:
+            for part, place in zip(noted.to_write, written, strict=True):
+                self.segments.mark_written([reading.segment.batch_id for reading in part.readings], place)
+
+    def _holder(self, checkpoint_id: int) -> str:
+        return f"{self.backend.attempt} snapshot {checkpoint_id}" + (f" of {self._name}" if self._name else "")
+
+    def _await_restored(self) -> None:
+        """Wait until all state is there. Raises what its reading has raised, or that the attempt is over."""
+        while self.has_to_read:
+            self.backend.check()
+            with suppress(TimeoutError):
+                self._is_restored.exception(_LOOK_AGAIN_SECONDS)
+        if self._parts:
+            self._is_restored.result()
+
+
+class KeyedOperator(Operator[Rows], Generic[Rows, Frame]):
+    """An operator with keyed state, in stores by name."""
+
+    keeps_state: ClassVar[bool] = True
+
+    def __init__(self, operator_id: OperatorId, stores: Mapping[str, KeyedStore[Frame]]) -> None:
+        super().__init__(operator_id)
+        self.stores = stores
+
+    @property
+    def has_to_read(self) -> bool:
+        """Whether there is restored state that is not read yet."""
+        return any(store.has_to_read for store in self.stores.values())
+
+    def read_restored(self) -> None:
+        """Read the restored state."""
+        for store in self.stores.values():
+            store.read_restored()
+
+    def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
+        """Begin with the state of a checkpoint, which `read_restored` reads."""
+        restored = restored_keyed_state(states)
+        self.restore_bounds(restored)
+        for name, store in self.stores.items():
+            store.restore(restored.parts.get(name, ()))
+
+    def restore_bounds(self, restored: RestoredKeyedState) -> None:
+        """Begin with the event time of a checkpoint, where state is cut by it."""
+
+    def emitted_to(self, checkpoint_id: int) -> int | None:
+        """The time up to which results were emitted at the barrier, where state is cut by event time."""
+        return None
+
+    def snapshot(self, checkpoint_id: int, *, everything: bool) -> None:
+        """Note all states."""
+        for store in self.stores.values():
+            store.snapshot(checkpoint_id, everything=everything)
+
+    def write_snapshot(self, checkpoint_id: int, savepoint: str | None) -> OperatorSnapshot:
+        """Write all states, or none."""
+        emitted_to_ms = self.emitted_to(checkpoint_id)
+        written: dict[Written, int | None] = {}
+        new: list[Written] = []
+        for store in self.stores.values():
+            try:
+                places = store.write(checkpoint_id, savepoint, len(new))
+            except BaseException:
+                store.delete(new)
+                for each in self.stores.values():
+                    each.discard(checkpoint_id)
+                raise
+            written.update(places)
+            new += [place for place in places if place.checkpoint_id is not None]
+        owned = next(iter(self.stores.values())).backend.owned
+        state = keyed_state(
+            self.operator_id, owned, written, emitted_to_ms=emitted_to_ms, in_savepoint=savepoint is not None
+        )
+        size = sum(handle.size_bytes for place in new for handle in place.handles)
+        return OperatorSnapshot(state=state, incremental_bytes=size)
+
+    def discard_snapshot(self, checkpoint_id: int) -> None:
+        """Let go of what was noted of all states."""
+        for store in self.stores.values():
+            store.discard(checkpoint_id)
+
+    def notify_complete(self, checkpoint_id: int) -> tuple[str, ...]:
+        """Later checkpoints may refer to what was written for this one."""
+        for store in self.stores.values():
+            store.confirm(checkpoint_id)
+        return ()

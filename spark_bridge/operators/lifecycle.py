@@ -1,0 +1,73 @@
+"""The operators of an attempt: opened before its first batch, closed behind its last, each once.
+
+The order is that of Flink's operator chains: from the last to the first, both ways. What was begun to open is closed,
+whatever came of it, so that half of what an operator took is let go too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from flykka.spark_bridge.errors import OperatorFailedError
+from flykka.spark_bridge.operators.stateless import TransformOperator
+
+if TYPE_CHECKING:
+    from flykka.messages.tasks.accumulator import AccumulatorSnapshot
+    from flykka.spark_bridge.attempt.scope import AttemptScope
+    from flykka.spark_bridge.operators.operator import Operator
+    from flykka.spark_bridge.program.accumulators import AccumulatorRegistry
+
+logger = logging.getLogger("flykka.spark_bridge")
+
+
+class OperatorLifecycle:
+    """Opens and closes the operators of one attempt. Safe to use from any thread."""
+
+    def __init__(
+        self, operators: Iterable[Operator[Any]], scope: AttemptScope, accumulators: AccumulatorRegistry
+    ) -> None:
+        self._last_to_first = tuple(reversed(tuple(operators)))
+        self._scope = scope
+        self._accumulators = accumulators
+        self._lock = Lock()
+        self._begun: list[Operator[Any]] = []
+
+    @property
+    def runs_user_code(self) -> bool:
+        """Whether closing calls code of the user's, which may block."""
+        return any(isinstance(each, TransformOperator) and each.is_ordered for each in self._last_to_first)
+
+    def accumulators(self) -> tuple[AccumulatorSnapshot, ...]:
+        """What they have counted so far."""
+        return self._accumulators.snapshot()
+
+    def open(self) -> None:
+        """Open all, unless the attempt is over.
+
+        Raises:
+            OperatorFailedError: the function of one of them has raised; those before it stay unopened.
+            AttemptCancelledError: the attempt is over.
+        """
+        for operator in self._last_to_first:
+            self._scope.check()
+            with self._lock:
+                self._begun.append(operator)
+            operator.open()
+
+    def close(self) -> OperatorFailedError | None:
+        """Close all that were begun to open, whatever the others do; the first failure, the others are logged."""
+        with self._lock:
+            begun, self._begun = self._begun, []
+        failure: OperatorFailedError | None = None
+        for operator in begun:
+            try:
+                operator.close()
+            except OperatorFailedError as failed:
+                if failure is not None:
+                    logger.warning("%s: %s failed too", self._scope.attempt, failed, exc_info=True)
+                else:
+                    failure = failed
+        return failure

@@ -1,0 +1,123 @@
+"""The operator port: what an operator is asked for in one execution attempt, as Flink's StreamOperator is.
+
+Batches are what Flink's records are; `Rows` is whatever an engine moves. An operator knows neither what reads it nor
+when it is called: `OperatorChain` decides that. Rows leave an operator as an `Output`, the main one and side outputs by
+name. A keyed operator reads the input gates (`gate` says which, as in MultipleInputStreamOperator); all others read the
+operator before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Generic, TypeVar
+
+from flykka.messages.state.handles import OperatorSubtaskState
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.messages.wire.ids import OperatorId
+
+Rows = TypeVar("Rows")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Element(Generic[Rows]):
+    """A batch that an operator processes, as stage `stage`; `batch` and its gate where it came from another task.
+
+    `watermark_ms` is the task's event time when it came.
+    """
+
+    rows: Rows
+    stage: int
+    gate: int = 0
+    batch: BatchRef | None = None
+    watermark_ms: int = WATERMARK_MIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output(Generic[Rows]):
+    """The rows that an operator emits: for its readers, and for those of its side outputs by their names.
+
+    A sink names what it has `staged`, of `staged_rows` rows. `late_rows` input rows were dropped. With `updates_state`
+    the operator is to `update_state` in the order of the stages. `on_emitted` is called when all rows were computed.
+    """
+
+    rows: Rows | None = None
+    side: Mapping[str, Rows] = field(default_factory=dict)
+    staged: tuple[str, ...] = ()
+    staged_rows: int = 0
+    late_rows: int = 0
+    updates_state: bool = False
+    on_emitted: Callable[[], object] | None = None
+
+
+class Operator(Generic[Rows]):
+    """One operator of a chain in one attempt; it is used as `open`, then anything, then `close`.
+
+    `process` may be called for two stages at once, unless the operator `is_ordered`. What sees state is called in the
+    order of the stages: `update_state`, `advance_watermark` and `snapshot`. What a snapshot writes, and what a complete
+    checkpoint makes of it, is background work. All may block, and raise what the data plane raises.
+    """
+
+    keeps_state: ClassVar[bool] = False
+    """Whether snapshots hold keyed state of it."""
+    commits: ClassVar[bool] = False
+    """Whether snapshots hold what it is to commit when they are complete."""
+
+    def __init__(self, operator_id: OperatorId) -> None:
+        self.operator_id = operator_id
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether it has to process one batch after the other."""
+        return False
+
+    def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
+        """Begin with what a checkpoint holds of the operator, or with nothing; called once, before `open`."""
+
+    def open(self) -> None:
+        """Make ready what `process` needs."""
+
+    def process(self, element: Element[Rows]) -> Output[Rows]:
+        """Process one batch."""
+        raise AssertionError(f"{self.operator_id} reads no other operator")
+
+    def update_state(self, stage: int) -> None:
+        """Add to the state what `process` has made of the batch of a stage."""
+
+    def advance_watermark(self, watermark_ms: int) -> Output[Rows]:
+        """Emit what is complete when no row up to this event time is to come."""
+        return Output()
+
+    def snapshot(self, checkpoint_id: int, *, everything: bool) -> None:
+        """Note the state as it is; with `everything` nothing that other checkpoints have written is referred to."""
+
+    def write_snapshot(self, checkpoint_id: int, savepoint: str | None) -> OperatorSnapshot:
+        """Make durable what was noted; for a savepoint in its folder."""
+        raise AssertionError(f"{self.operator_id} keeps no state")
+
+    def discard_snapshot(self, checkpoint_id: int) -> None:
+        """Let go of what was noted: the checkpoint was aborted."""
+
+    def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> OperatorSubtaskState | None:
+        """Prepare what was staged for a checkpoint under these names; what this and later snapshots hold of it."""
+        return None
+
+    def copied(self, prepared: OperatorSubtaskState, savepoint: str) -> OperatorSubtaskState:
+        """What was prepared, with copies in the folder of a savepoint of all that a commit takes away."""
+        return prepared
+
+    def notify_complete(self, checkpoint_id: int) -> tuple[str, ...]:
+        """A checkpoint is complete: commit; the files that readers can see now."""
+        return ()
+
+    def close(self) -> None:
+        """Let go of what the operator holds beside batches. Called once, where `open` was begun."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorSnapshot:
+    """The durable state of an operator, and how many bytes of it are new."""
+
+    state: OperatorSubtaskState
+    incremental_bytes: int

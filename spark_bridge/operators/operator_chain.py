@@ -1,0 +1,203 @@
+"""The operators of one attempt as a chain: as much of an engine as knows operators, whatever moves their rows.
+
+It calls the operators in the order that their port promises, and collects what they answer (Flink's OperatorChain).
+When what is done is decided by the machine of the attempt.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.bridge import (
+    ChainOpened,
+    CommitPrepared,
+    InFlightRead,
+    OutputCommitted,
+    RowsMoved,
+    SnapshotWritten,
+    StagedOutput,
+)
+from flykka.messages.tasks.stage import RunStage, StageOutput
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.ids import BatchId, OperatorId
+from flykka.spark_bridge.operators.operator import Element, Operator, Output, Rows
+
+STAGES_IN_FLIGHT = 2
+"""Of operators that need no order: the planning of one stage hides behind the work of the other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """What became of rows: batches sent, what each sink has staged, and how many rows left the chain."""
+
+    outputs: tuple[StageOutput, ...] = ()
+    staged: tuple[StagedOutput, ...] = ()
+    rows: int = 0
+
+    def __add__(self, other: Moved) -> Moved:
+        return Moved(
+            outputs=self.outputs + other.outputs, staged=self.staged + other.staged, rows=self.rows + other.rows
+        )
+
+
+Emitted = Sequence[tuple[Operator[Rows], Output[Rows]]]
+"""What operators emit at once."""
+
+
+class OperatorChain(ABC, Generic[Rows]):
+    """The base of an engine: the part of the `Engine` port that calls operators."""
+
+    def __init__(self, descriptor: TaskDeploymentDescriptor, operators: Mapping[OperatorId, Operator[Rows]]) -> None:
+        """`operators` are in the order of the chain, its head first."""
+        self.descriptor = descriptor
+        self.operators = operators
+        self._stateful = tuple(each for each in operators.values() if each.keeps_state)
+        self._committing = tuple(each for each in operators.values() if each.commits)
+        self._deferred: dict[int, tuple[int, Emitted[Rows]]] = {}
+
+    @property
+    def head(self) -> Operator[Rows]:
+        """The operator that reads the input gates, or the splits of a source."""
+        return next(iter(self.operators.values()))
+
+    @abstractmethod
+    def emit(self, operator: Operator[Rows], output: Output[Rows], stage: int) -> Moved:
+        """Take what an operator emits to everything that reads it."""
+
+    @abstractmethod
+    def batch(self, batch_id: BatchId) -> Rows:
+        """The rows of a batch, held by the attempt from now on."""
+
+    @abstractmethod
+    def recover(self, read: InFlightRead) -> BatchRef | None:
+        """The batch of rows that were in flight; None where none of them is for this subtask."""
+
+    @abstractmethod
+    def delete_from_savepoint(self, savepoint: str) -> None:
+        """Delete all that the attempt has put into a savepoint that it could not write."""
+
+    def restore(self, restore: TaskStateSnapshot | None) -> None:
+        """Let every operator begin with what a checkpoint holds of it."""
+        states: dict[OperatorId, list[OperatorSubtaskState]] = {}
+        for state in restore.operators if restore is not None else ():
+            states.setdefault(state.operator_id, []).append(state)
+        for operator in self.operators.values():
+            operator.restore(states.get(operator.operator_id, ()))
+
+    def opened(self, name: str, recover: tuple[InFlightRead, ...]) -> ChainOpened:
+        """What is answered when all operators are open."""
+        is_ordered = any(operator.is_ordered for operator in self.operators.values())
+        return ChainOpened(
+            name=name,
+            stages_in_flight=1 if is_ordered else STAGES_IN_FLIGHT,
+            has_state=bool(self._stateful),
+            has_sinks=bool(self._committing),
+            recovered=tuple(self.recover(read) for read in recover),
+        )
+
+    # Stages
+
+    def process(self, command: RunStage) -> RowsMoved:
+        """Take a batch through the chain; what operators keep of it waits for `update_state`."""
+        batch = command.batch
+        element = Element(
+            rows=self.batch(batch.batch_id),
+            stage=command.stage,
+            gate=command.gate,
+            batch=batch,
+            watermark_ms=command.watermark_ms,
+        )
+        output = self.head.process(element)
+        return self.moved(
+            self._emitted([(self.head, output)], command.stage),
+            rows_in=batch.rows,
+            event_time_max=batch.event_time_max,
+            late_rows=output.late_rows,
+            updates_state=output.updates_state,
+        )
+
+    def update_state(self, stage: int) -> None:
+        """Add what a stage has made of its batch to the state."""
+        for operator in self._stateful:
+            operator.update_state(stage)
+
+    def advance_watermark(self, stage: int, watermark_ms: int) -> RowsMoved:
+        """Emit what the watermark completes."""
+        return self.moved(self._emitted(self._completed(watermark_ms), stage))
+
+    def moved(self, moved: Moved, **seen: Any) -> RowsMoved:
+        """What is answered of rows that were moved; `seen` are the other fields of the answer."""
+        return RowsMoved(outputs=moved.outputs, staged=moved.staged, rows_out=moved.rows, **seen)
+
+    def _completed(self, watermark_ms: int) -> Emitted[Rows]:
+        return [(operator, operator.advance_watermark(watermark_ms)) for operator in self._stateful]
+
+    def _emitted(self, outputs: Emitted[Rows], stage: int) -> Moved:
+        moved = Moved()
+        for operator, output in outputs:
+            moved += self.emit(operator, output, stage)
+            if output.on_emitted is not None:
+                output.on_emitted()
+        return moved
+
+    # Snapshots
+
+    def note_state(self, stage: int, checkpoint_id: int, watermark_ms: int | None, is_savepoint: bool) -> None:
+        """Note the state; what fires with the checkpoint has left it, and is emitted in the background."""
+        outputs = () if watermark_ms is None else self._completed(watermark_ms)
+        for operator in self._stateful:
+            operator.snapshot(checkpoint_id, everything=is_savepoint)
+        self._deferred[checkpoint_id] = stage, outputs
+
+    def prepare_commit(self, checkpoint_id: int, staged: tuple[StagedOutput, ...]) -> CommitPrepared:
+        """Emit what fires with the checkpoint; if that fails the attempt does: it has left the state."""
+        stage, outputs = self._deferred.pop(checkpoint_id, (0, ()))
+        moved = self._emitted(outputs, stage)
+        sinks = tuple(self._prepared(checkpoint_id, staged + moved.staged))
+        rows_staged = sum(each.rows for each in moved.staged)
+        return CommitPrepared(sinks=sinks, rows_out=moved.rows, rows_staged=rows_staged)
+
+    def _prepared(self, checkpoint_id: int, staged: tuple[StagedOutput, ...]) -> Iterator[OperatorSubtaskState]:
+        for operator in self._committing:
+            names = tuple(name for each in staged if each.operator_id == operator.operator_id for name in each.names)
+            prepared = operator.prepare_commit(checkpoint_id, names)
+            if prepared is not None:
+                yield prepared
+
+    def write_snapshot(
+        self, checkpoint_id: int, savepoint: str | None, sinks: tuple[OperatorSubtaskState, ...]
+    ) -> SnapshotWritten:
+        """Make a snapshot durable; for a savepoint with copies of what is still to be committed."""
+        try:
+            written = [operator.write_snapshot(checkpoint_id, savepoint) for operator in self._stateful]
+            if savepoint is not None:
+                sinks = tuple(self.operators[sink.operator_id].copied(sink, savepoint) for sink in sinks)
+                # Nobody would hear of what an attempt has put there that is over.
+                self.check()
+        except BaseException:
+            if savepoint is not None:
+                self.delete_from_savepoint(savepoint)
+            raise
+        states = (*(each.state for each in written), *sinks)
+        return SnapshotWritten(operators=states, incremental_bytes=sum(each.incremental_bytes for each in written))
+
+    def check(self) -> None:
+        """Raise where the attempt is over."""
+
+    def discard_snapshot(self, checkpoint_id: int) -> None:
+        """Let go of what was noted."""
+        for operator in self._stateful:
+            operator.discard_snapshot(checkpoint_id)
+
+    def commit(self, checkpoint_id: int) -> OutputCommitted:
+        """A checkpoint is complete: operators commit; the published files."""
+        return OutputCommitted(
+            files=tuple(
+                file for operator in self.operators.values() for file in operator.notify_complete(checkpoint_id)
+            )
+        )

@@ -1,0 +1,99 @@
+"""The operator of a sink: rows are staged, prepared for a checkpoint, and committed when it is complete."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic
+
+from flykka.actors.machines.state.operator_state import elements_of, list_state
+from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState
+from flykka.messages.state.operator_state import COMMITTABLES
+from flykka.messages.wire.ids import OperatorId
+from flykka.messages.wire.message import Value
+from flykka.spark_bridge.operators.operator import Element, Operator, Output, Rows
+from flykka.spark_bridge.state.savepoint import Files, into_savepoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """What became of one batch: how many rows it had, and names that mean something to the sink alone."""
+
+    rows: int
+    names: tuple[str, ...] = ()
+
+
+class SinkWriter(ABC, Generic[Rows]):
+    """Writes in one attempt.
+
+    `stage` is called by two stages at once; `restore`, before all else, and `prepare_commit` and `commit`, one at a
+    time, by other threads than that. All may block.
+    """
+
+    @abstractmethod
+    def stage(self, rows: Rows) -> Staged:
+        """Write one batch, with nothing to be seen of it before its checkpoint is complete, if the sink can."""
+
+    def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
+        """What the checkpoint must hold, piece by piece; `names` were staged for it.
+
+        Where the parallelism changes, each piece may come to another subtask, and a subtask gets pieces of several.
+        """
+        return ()
+
+    def commit(self, checkpoint_id: int) -> tuple[str, ...]:
+        """Let everybody see what was prepared for this checkpoint and those before it; the files made visible."""
+        return ()
+
+    def restore(self, prepared: Sequence[Value]) -> None:
+        """Commit what the checkpoint holds, and discard whatever else this subtask has staged."""
+        return
+
+
+class SinkOperator(Operator[Rows]):
+    """Stages rows by `stage`. `attempt` is in the names of what is copied into savepoints."""
+
+    commits: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        operator_id: OperatorId,
+        writer: SinkWriter[Any],
+        stage: Callable[[Rows], Staged],
+        files: Files,
+        attempt: str,
+    ) -> None:
+        super().__init__(operator_id)
+        self._writer = writer
+        self._stage = stage
+        self._files = files
+        self._attempt = attempt
+
+    def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
+        """Commit what the checkpoint holds, discard whatever else was staged."""
+        self._writer.restore(elements_of(states, COMMITTABLES, Value))
+
+    def process(self, element: Element[Rows]) -> Output[Rows]:
+        """Stage one batch."""
+        staged = self._stage(element.rows)
+        return Output(staged=staged.names, staged_rows=staged.rows)
+
+    def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> OperatorSubtaskState | None:
+        """Prepare what was staged; it is in every snapshot until it is committed."""
+        pieces = self._writer.prepare_commit(checkpoint_id, names)
+        if not pieces:
+            return None
+        return OperatorSubtaskState(operator_id=self.operator_id, operator_state=(list_state(COMMITTABLES, pieces),))
+
+    def copied(self, prepared: OperatorSubtaskState, savepoint: str) -> OperatorSubtaskState:
+        """What was prepared, with copies of its files in a folder of the savepoint."""
+        folder = self._files.qualified(f"{savepoint}/{self._attempt}-{self.operator_id}")
+        pieces = into_savepoint(self._files, elements_of([prepared], COMMITTABLES, Value), folder)
+        size = self._files.bytes_below(folder)
+        handles = (ExclusiveStateHandle(path=folder, size_bytes=size),) if pieces else ()
+        return replace(prepared, operator_state=(list_state(COMMITTABLES, pieces),), exclusive=handles)
+
+    def notify_complete(self, checkpoint_id: int) -> tuple[str, ...]:
+        """Publish; the files."""
+        return self._writer.commit(checkpoint_id)

@@ -1,0 +1,94 @@
+"""Operators without state: functions of a batch, the local part of aggregates, and what reads a side output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from flykka.spark_bridge.errors import OperatorFailedError
+from flykka.spark_bridge.operators.operator import Element, Operator, Output
+from flykka.spark_bridge.program.applied import applied
+from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
+from flykka.spark_bridge.rows.materialise import Slices
+
+if TYPE_CHECKING:
+    from flykka.spark_bridge.operators.chain import OperatorContext
+    from flykka.spark_bridge.program.code import LateRowsCode, LocalAggregateCode, TransformCode
+
+
+class TransformOperator(Operator[Slices]):
+    """Applies a function to each slice. A rich one is opened, closed, and called for one batch after the other."""
+
+    def __init__(self, context: OperatorContext, code: TransformCode) -> None:
+        super().__init__(context.operator_id)
+        self._context = context
+        self._function = code.function
+
+    @property
+    def is_ordered(self) -> bool:
+        """A rich function may keep something from batch to batch."""
+        return isinstance(self._function, RichFunction)
+
+    def open(self) -> None:
+        """Open a rich function. Raises `OperatorFailedError`."""
+        if isinstance(self._function, RichFunction):
+            with self._named("opening operator"):
+                self._function.open(self._runtime_context())
+
+    def process(self, element: Element[Slices]) -> Output[Slices]:
+        """What the function makes of the rows. Raises `OperatorFailedError`."""
+        with self._named("operator"):
+            return Output(rows=tuple(applied(self._function, rows) for rows in element.rows))
+
+    def close(self) -> None:
+        """Close a rich function. Raises `OperatorFailedError`."""
+        if isinstance(self._function, RichFunction):
+            with self._named("closing operator"):
+                self._function.close()
+
+    @contextmanager
+    def _named(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except (Exception, SystemExit) as raised:
+            registry, uid = self._context.services.registry, self._context.link.uid
+            raise OperatorFailedError(f"{what} {registry.describe(uid)}", registry.written(uid)) from raised
+
+    def _runtime_context(self) -> RuntimeContext:
+        descriptor = self._context.descriptor
+        vertex = descriptor.vertex
+        return RuntimeContext(
+            uid=self._context.link.uid,
+            task_name=vertex.name,
+            session=self._context.scope.session,
+            job_id=descriptor.job_id,
+            index_of_this_subtask=descriptor.subtask,
+            number_of_parallel_subtasks=vertex.parallelism,
+            max_number_of_parallel_subtasks=vertex.max_parallelism,
+            attempt_number=descriptor.attempt_number,
+            _accumulators=self._context.accumulators,
+        )
+
+
+class LocalAggregateOperator(Operator[Slices]):
+    """Makes state of rows before the exchange, slice by slice."""
+
+    def __init__(self, context: OperatorContext, code: LocalAggregateCode) -> None:
+        super().__init__(context.operator_id)
+        self._aggregates = code.of
+
+    def process(self, element: Element[Slices]) -> Output[Slices]:
+        """The state of each slice."""
+        return Output(rows=tuple(self._aggregates.local_state(rows) for rows in element.rows))
+
+
+class LateRowsOperator(Operator[Slices]):
+    """Passes on the rows of a side output."""
+
+    def __init__(self, context: OperatorContext, code: LateRowsCode) -> None:
+        super().__init__(context.operator_id)
+
+    def process(self, element: Element[Slices]) -> Output[Slices]:
+        """The rows as they are."""
+        return Output(rows=element.rows)

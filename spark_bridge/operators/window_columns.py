@@ -1,0 +1,190 @@
+"""Windows with Spark: arithmetic on integer columns. `F.window` makes structs of timestamps, which cost a third more.
+
+What windows and panes are is said in `event_time_windows.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from flykka.spark_bridge.operators.window import Arrived, WindowOperator
+from flykka.spark_bridge.program.aggregates import TIME
+from flykka.spark_bridge.rows.materialise import counted, numbers_of, together
+from flykka.spark_bridge.state.state_backend import SparkStateBackend, StateLayout, gathered
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from flykka.actors.machines.state.segments import Reading
+    from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
+    from flykka.spark_bridge.operators.chain import OperatorContext
+    from flykka.spark_bridge.operators.operator import Element
+    from flykka.spark_bridge.program.code import WindowCode
+    from flykka.spark_bridge.rows.materialise import Slices
+
+MICROS_PER_MS = 1000
+_LONG_MAX = 2**63 - 1
+
+
+class WindowLayout(StateLayout):
+    """The columns of the state of windows: rows by pane."""
+
+    def __init__(self, code: WindowCode) -> None:
+        super().__init__(code.plan)
+        self._windows = code.windows
+
+    def times(self) -> Mapping[str, Column]:
+        """The first and the last pane."""
+        return {"first_micros": F.min(TIME), "last_micros": F.max(TIME)}
+
+    def between(self, state: DataFrame, from_ms: int | None, until_ms: int | None) -> DataFrame:
+        """The state of panes that start at `from_ms` or later and before `until_ms`; None is no bound."""
+        if from_ms is not None:
+            state = state.where(F.col(TIME) >= _micros(from_ms))
+        if until_ms is not None:
+            state = state.where(_before(F.col(TIME), until_ms))
+        return state
+
+    def later(self, state: DataFrame, closed_to_ms: int | None) -> DataFrame:
+        """The state of panes that a window needs which starts after `closed_to_ms`."""
+        return state if closed_to_ms is None else self.between(state, self._windows.next_start(closed_to_ms), None)
+
+
+class SparkPanes:
+    """Implements `Panes` for one attempt."""
+
+    def __init__(self, code: WindowCode, backend: SparkStateBackend) -> None:
+        self._code = code
+        self._backend = backend
+
+    def arrived(self, element: Element[Slices], closed_to_ms: int | None) -> Arrived[Slices, DataFrame]:
+        """Make state of a batch. Only where rows may be late, or are no state yet, it costs a job."""
+        code, batch, (rows,) = self._code, element.batch, element.rows
+        assert batch is not None, "windows read the input gates"
+        if TIME not in rows.columns:
+            return self._of_rows(rows, closed_to_ms)
+        # What was aggregated before the exchange is state as it is, unless some of it is late.
+        first, last = batch.event_time_min, batch.event_time_max
+        assert first is not None, f"the state {batch.batch_id} does not say of which panes it is"
+        assert last is not None, f"the state {batch.batch_id} does not say of which panes it is"
+        if closed_to_ms is None or first >= code.windows.next_start(closed_to_ms):
+            return Arrived(segment=self._backend.adopt(batch, rows, first, last - code.windows.slide_ms + 1))
+        late = _before(F.col(TIME), code.windows.next_start(closed_to_ms))
+        observation, observed = counted(rows, {"late": code.plan.rows_behind(late)})
+        segment = self._backend.keep(observed.where(~late))
+        return Arrived(segment=segment, late_rows=int(numbers_of(observation).get("late") or 0))
+
+    def _of_rows(self, rows: DataFrame, closed_to_ms: int | None) -> Arrived[Slices, DataFrame]:
+        """Rows that come as they are become state here."""
+        code, rows = self._code, _in_windows(self._code, rows)
+        if closed_to_ms is None:
+            return Arrived(segment=self._backend.keep(local_state(code, rows)))
+        late = _before(_event_time(code), code.windows.next_start(closed_to_ms))
+        observation, observed = counted(rows, {"late": F.count_if(late)})
+        segment = self._backend.keep(local_state(code, observed.where(~late)))
+        late_rows = int(numbers_of(observation).get("late") or 0)
+        if code.side_outputs_late_data:
+            return Arrived(segment=segment, late=(rows.where(late),) if late_rows else None)
+        return Arrived(segment=segment, late_rows=late_rows)
+
+    def fired(self, readings: Sequence[Reading[DataFrame]], to_ms: int) -> Slices:
+        """The results of the windows that start at `to_ms` or before."""
+        alike: dict[int | None, list[Reading[DataFrame]]] = {}
+        for reading in readings:
+            alike.setdefault(reading.closed_to_ms, []).append(reading)
+        rows = [
+            by_window(self._code.windows, self._backend.bounded(some), closed_to, to_ms)
+            for closed_to, some in alike.items()
+        ]
+        return (fired(self._code, gathered(together(rows), readings)),)
+
+
+def window_operator(context: OperatorContext, code: WindowCode) -> WindowOperator[Slices, DataFrame]:
+    """The windows of one attempt."""
+    backend = SparkStateBackend(WindowLayout(code), context.descriptor, context.scope, context.services)
+    return WindowOperator(context.operator_id, code.windows, SparkPanes(code, backend), backend)
+
+
+def local_state(code: WindowCode, rows: DataFrame) -> DataFrame:
+    """State made of rows, by pane; rows that belong to no window are left out."""
+    return code.plan.local(_in_windows(code, rows), _pane(code.windows, _event_time(code)))
+
+
+def _in_windows(code: WindowCode, rows: DataFrame) -> DataFrame:
+    """The rows that belong to a window: those with an event time, and not in a gap between windows."""
+    rows = rows.where(F.col(code.time_column).isNotNull())
+    if not code.windows.have_gaps:
+        return rows
+    return rows.where(_since_start(code.windows, _event_time(code)) < F.lit(code.windows.size_ms * MICROS_PER_MS))
+
+
+def _event_time(code: WindowCode) -> Column:
+    """The event time of a row, in microseconds."""
+    return F.unix_micros(F.col(code.time_column).cast("timestamp"))
+
+
+def by_window(windows: EventTimeWindows, state: DataFrame, after_ms: int | None, to_ms: int) -> DataFrame:
+    """State by pane as state by window: each row once for each of its windows that start after `after_ms`, to `to_ms`.
+
+    Every pane must be in at least one of these windows.
+    """
+    if not windows.overlap:
+        return state
+    pane, slide = F.col(TIME), F.lit(windows.slide_ms * MICROS_PER_MS)
+    last = pane - _since_start(windows, pane)
+    # The window n slides before the last one has the pane where n * slide < last + size - pane.
+    reach = last - pane + F.lit(windows.size_ms * MICROS_PER_MS - 1)
+    first = last - (reach - F.pmod(reach, slide))
+    if after_ms is not None:
+        first = F.greatest(first, _micros(windows.next_start(after_ms)))
+    return state.withColumn(TIME, F.explode(F.sequence(first, F.least(last, _micros(to_ms)), slide)))
+
+
+def fired(code: WindowCode, state: DataFrame) -> DataFrame:
+    """The results of the windows in `state`, with their bounds as timestamps."""
+    results = code.plan.finish(state)
+    bounds = (
+        F.timestamp_micros(TIME).alias("window_start"),
+        F.timestamp_micros(F.col(TIME) + F.lit(code.windows.size_ms * MICROS_PER_MS)).alias("window_end"),
+    )
+    # By place: a key or an aggregate may have any name.
+    return results.select(*bounds, *(results[place] for place in range(1, len(results.columns))))
+
+
+def all_fired(code: WindowCode, rows: DataFrame) -> DataFrame:
+    """The results of all windows of some rows, as if these were all there are."""
+    return fired(code, by_window(code.windows, local_state(code, rows), None, _LONG_MAX))
+
+
+def batch_times(windows: EventTimeWindows) -> Mapping[str, Column]:
+    """The aggregates over state by pane that give the event times in it, in microseconds."""
+    last_in_pane = F.lit((windows.slide_ms - 1) * MICROS_PER_MS)
+    return {"first_micros": F.min(TIME), "last_micros": F.max(TIME) + last_in_pane}
+
+
+def _pane(windows: EventTimeWindows, time: Column) -> Column:
+    since_start = _since_start(windows, time)
+    start = time - since_start
+    end = F.lit(windows.size_ms % windows.slide_ms * MICROS_PER_MS)
+    if not windows.overlap or windows.size_ms % windows.slide_ms == 0:
+        return start
+    # Between two starts another window ends, and there a pane begins too.
+    return F.when(since_start < end, start).otherwise(start + end)
+
+
+def _since_start(windows: EventTimeWindows, micros: Column) -> Column:
+    """How long before a time the last window started."""
+    since_offset = micros - F.lit(windows.offset_ms * MICROS_PER_MS) if windows.offset_ms else micros
+    return F.pmod(since_offset, F.lit(windows.slide_ms * MICROS_PER_MS))
+
+
+def _micros(milliseconds: int) -> Column:
+    return F.lit(max(-_LONG_MAX, min(_LONG_MAX, milliseconds * MICROS_PER_MS))).cast("bigint")
+
+
+def _before(micros: Column, until_ms: int) -> Column:
+    """Whether a time, in microseconds, is before `until_ms`."""
+    return micros < _micros(until_ms)

@@ -1,1 +1,0 @@
-"""Stages: what a vertex does to a batch, as functions from DataFrames to DataFrames."""

@@ -1,0 +1,168 @@
+"""Keyed state with Spark: rows of segments are batches in the store, and parquet folders in checkpoint storage.
+
+A segment's rows are a batch that was sent here or made here, held as long as the state needs it. What a snapshot adds
+is one folder, `<checkpoint directory>/<job>/shared/<state id>/`, written once: later checkpoints refer to it as long as
+a segment in it is live. Rows that nothing needs any more are not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from flykka.actors.machines.state.key_groups import key_groups_of
+from flykka.actors.machines.state.segments import Reading, Segment, Unwritten
+from flykka.messages.state.handles import SharedStateHandle
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.wire.ids import BatchId
+from flykka.spark_bridge.rows.batches import Batch
+from flykka.spark_bridge.rows.files import read_parquet, write_files
+from flykka.spark_bridge.rows.materialise import estimated_bytes, materialise, together
+from flykka.spark_bridge.rows.partitioning import KeyGroups
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+    from flykka.actors.machines.state.keyed_state import Handle, StatePart
+    from flykka.messages.state.handles import KeyGroupRange
+    from flykka.messages.tasks.task import TaskDeploymentDescriptor
+    from flykka.spark_bridge.attempt.scope import AttemptScope
+    from flykka.spark_bridge.attempt.services import Services
+    from flykka.spark_bridge.program.aggregates import AggregatePlan
+
+_ROWS_OF_ONE_CORE = 1_000_000
+"""Up to so many rows of state are merged faster by one core than shuffled to several."""
+
+_ROWS_PER_FILE = 1_000_000
+
+
+class StateLayout:
+    """The columns of one state, as a plan of aggregates keeps it. State that is cut by event time has times as well."""
+
+    def __init__(self, plan: AggregatePlan) -> None:
+        self.plan = plan
+
+    def times(self) -> Mapping[str, Column]:
+        """The aggregates `first_micros` and `last_micros` over state; none where it is not cut by event time."""
+        return {}
+
+    def between(self, state: DataFrame, from_ms: int | None, until_ms: int | None) -> DataFrame:
+        """The rows of times from `from_ms` and before `until_ms`; None is no bound."""
+        return state
+
+    def later(self, state: DataFrame, closed_to_ms: int | None) -> DataFrame:
+        """The rows that some result later than `closed_to_ms` needs."""
+        return state
+
+
+class SparkStateBackend:
+    """Implements `StateBackend` for one state of one attempt."""
+
+    merge_at = 16
+
+    def __init__(
+        self, layout: StateLayout, descriptor: TaskDeploymentDescriptor, scope: AttemptScope, services: Services
+    ) -> None:
+        vertex = descriptor.vertex
+        self.owned = key_groups_of(descriptor.subtask, vertex.max_parallelism, vertex.parallelism)
+        self.attempt: str = descriptor.attempt
+        self._layout = layout
+        self._descriptor = descriptor
+        self._scope = scope
+        self._services = services
+        self._store = services.store
+        self._groups = KeyGroups(keys=layout.plan.keys, max_parallelism=vertex.max_parallelism)
+        self._holder = f"{descriptor.attempt} state"
+        self._lock = Lock()
+        self._kept = 0
+        # Spark finds out the columns by a job of its own, which takes longer than small state: it is done once.
+        self._schema: StructType | None = None
+
+    def keep(self, rows: DataFrame) -> Segment[DataFrame] | None:
+        """Compute rows of state into a batch, by one Spark job; None where there are none."""
+        made = materialise(self._scope, rows, self._layout.times())
+        if not made.rows:
+            made.blocks.free()
+            return None
+        with self._lock:
+            self._kept += 1
+            batch_id = BatchId(f"{self.attempt}/state.{self._kept}")
+        ref = BatchRef(batch_id=batch_id, rows=made.rows, size_bytes=estimated_bytes(made.frame.schema, made.rows))
+        batch = Batch(ref=ref, frame=made.frame, holder=self._holder)
+        self._store.put(made.blocks, [batch], producer=self._descriptor.attempt)
+        first, last = (_in_ms(made.numbers.get(name)) for name in ("first_micros", "last_micros"))
+        return Segment(batch_id=batch_id, frame=made.frame, rows=made.rows, first_ms=first, last_ms=last)
+
+    def adopt(self, ref: BatchRef, state: DataFrame, first_ms: int = 0, last_ms: int = 0) -> Segment[DataFrame]:
+        """A segment of a batch that is there already."""
+        self._store.hold((ref.batch_id,), self._holder)
+        return Segment(batch_id=ref.batch_id, frame=state, rows=ref.rows, first_ms=first_ms, last_ms=last_ms)
+
+    def read(self, readings: Sequence[Reading[DataFrame]]) -> DataFrame:
+        """The rows of segments within their bounds."""
+        return gathered(self.bounded(readings), readings)
+
+    def bounded(self, readings: Sequence[Reading[DataFrame]]) -> DataFrame:
+        """The rows of segments within their bounds, in whatever partitions they lie."""
+        between = self._layout.between
+        return together([between(reading.segment.frame, reading.from_ms, reading.until_ms) for reading in readings])
+
+    def merge(self, rows: DataFrame) -> DataFrame:
+        """State with fewer rows, or the same."""
+        return self._layout.plan.merge(rows)
+
+    def load(self, part: StatePart) -> DataFrame:
+        """The rows behind the handles of a checkpoint, of the key groups that they are read for."""
+        wanted: dict[KeyGroupRange | None, list[str]] = {}
+        for handle, key_groups in part.handles:
+            wanted.setdefault(key_groups, []).append(handle.path)
+        rows = together([self._loaded(paths, key_groups) for key_groups, paths in wanted.items()])
+        return self._layout.later(rows, part.closed_to_ms)
+
+    def _loaded(self, paths: list[str], key_groups: KeyGroupRange | None) -> DataFrame:
+        rows = read_parquet(self._services.session, paths, self._schema)
+        self._schema = rows.schema
+        return rows if key_groups is None else self._groups.within(rows, key_groups)
+
+    def write(self, part: Unwritten[DataFrame], state_id: str, savepoint: str | None) -> SharedStateHandle:
+        """Write segments into a folder. One Spark job."""
+        filesystem, descriptor = self._services.filesystem, self._descriptor
+        shared = f"{descriptor.checkpoint_directory}/{descriptor.job_id}/shared"
+        folder = filesystem.qualified(f"{savepoint or shared}/{state_id}")
+        rows = sum(reading.segment.rows for reading in part.readings)
+        try:
+            files = write_files(filesystem, self.read(part.readings).coalesce(rows // _ROWS_PER_FILE + 1), folder)
+        except BaseException:
+            filesystem.delete(folder)
+            raise
+        size_bytes = sum(status.size_bytes for status in files)
+        return SharedStateHandle(
+            state_id=state_id, path=folder, rows=rows, size_bytes=size_bytes, key_groups=self.owned
+        )
+
+    def delete(self, handle: Handle) -> None:
+        """Delete a folder."""
+        self._services.filesystem.delete(handle.path)
+
+    def hold(self, batch_ids: Sequence[BatchId], holder: str) -> None:
+        """Add a holder to segments."""
+        self._store.hold(batch_ids, holder)
+
+    def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
+        """Let go of segments: those of a holder, or (None) the state's own."""
+        self._store.release(batch_ids, holder or self._holder)
+
+    def check(self) -> None:
+        """Raise `AttemptCancelledError` where the attempt is over."""
+        self._scope.check()
+
+
+def gathered(rows: DataFrame, readings: Sequence[Reading[DataFrame]]) -> DataFrame:
+    """Rows of segments, where they are few in one partition, which is merged unshuffled."""
+    return rows.coalesce(1) if sum(reading.segment.rows for reading in readings) <= _ROWS_OF_ONE_CORE else rows
+
+
+def _in_ms(micros: Any) -> int:
+    return 0 if micros is None else int(micros) // 1000

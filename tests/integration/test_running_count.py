@@ -1,0 +1,85 @@
+"""A running count per key is the same whenever a TaskManager dies, and goes on with another parallelism."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.testing import assertDataFrameEqual
+
+from flykka import FileSink, FileSource, JobClient, RestartStrategies, StreamExecutionEnvironment, WatermarkStrategy
+from flykka.messages.tasks.stage import CommitCheckpoint, StateSnapshotted
+from tests.integration import arrivals
+from tests.integration.test_continuing import wait_checkpoint
+from tests.integration.test_kill import Moment, kill_at
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+MOMENTS = (
+    Moment(
+        name="between barrier and acknowledgement", matches=lambda said: isinstance(said, StateSnapshotted), count=2
+    ),
+    Moment(name="between staging and publishing", matches=lambda said: isinstance(said, CommitCheckpoint), count=2),
+)
+
+
+def start(env: StreamExecutionEnvironment, sales: Path, output: Path) -> JobClient:
+    """Count the sales of each shop as they arrive, a file a batch, a checkpoint every 100 ms."""
+    env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
+    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
+    source = FileSource.parquet(str(sales)).files_per_batch(1).monitor_continuously("50ms", until=arrivals.END)
+    counts = env.from_source(source, WatermarkStrategy.no_watermarks(), "sales", uid="sales").key_by("shop")
+    counts.count("sales").uid("counts").sink_to(FileSink.parquet(str(output))).uid("output")
+    return env.execute_async("counts")
+
+
+def assert_counted(spark: SparkSession, sales: Path, output: Path) -> None:
+    """The last count of each shop is the truth, and no count was shown twice."""
+    rows = spark.read.parquet(str(output)).groupBy("shop")
+    truth = spark.read.parquet(str(sales)).groupBy("shop").agg(F.count("*").alias("sales"))
+    assertDataFrameEqual(rows.agg(F.max("sales").alias("sales")), truth)
+    assert not rows.agg((F.count("*") - F.countDistinct("sales")).alias("again")).where("again > 0").collect()
+
+
+@pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.name)
+def test_a_kill_changes_no_count(
+    spark: SparkSession,
+    environment: Callable[..., StreamExecutionEnvironment],
+    sales_files: Path,
+    tmp_path: Path,
+    moment: Moment,
+) -> None:
+    arrivals.begin(sales_files, tmp_path / "arrivals")
+    env = environment().set_parallelism(2)
+    kill = kill_at(env, moment)
+
+    client = start(env, tmp_path / "arrivals", tmp_path / "output")
+    assert kill.wait(timeout=60)
+    arrivals.arrive(sales_files, tmp_path / "arrivals")
+    client.wait(timeout=120)
+
+    assert_counted(spark, sales_files, tmp_path / "output")
+
+
+def test_counts_go_on_with_another_parallelism_again_and_again(
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
+) -> None:
+    folder, output = tmp_path / "arrivals", tmp_path / "output"
+    arrivals.begin(sales_files, folder, files=3)
+    path = ""
+    for parallelism, files in ((1, 6), (3, 8)):
+        env = environment().set_parallelism(parallelism)
+        client = start(env.from_checkpoint(path) if path else env, folder, output)
+        wait_checkpoint(client)
+        path = client.stop()
+        for file in sorted(sales_files.glob("*.parquet"))[:files]:
+            shutil.copy(file, folder)
+
+    arrivals.arrive(sales_files, folder)
+    start(environment().set_parallelism(2).from_checkpoint(path), folder, output).wait(timeout=120)
+
+    assert_counted(spark, sales_files, output)

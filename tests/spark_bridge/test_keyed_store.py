@@ -1,0 +1,188 @@
+"""Keyed state by name, on a backend of plain rows: what is written, what is read again, what a failure leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+
+import pytest
+
+from flykka.actors.errors import UnreadableStateError
+from flykka.actors.machines.state.keyed_state import Handle, StatePart, restored_keyed_state
+from flykka.actors.machines.state.segments import Reading, Segment, Segments, Unwritten
+from flykka.messages.state.handles import KeyGroupRange, OperatorSubtaskState, SharedStateHandle
+from flykka.messages.wire.ids import BatchId, OperatorId
+from flykka.spark_bridge.operators.keyed_store import KeyedOperator, KeyedStore
+
+Numbers = tuple[int, ...]
+
+ALL = KeyGroupRange(start=0, end=9)
+
+
+@dataclass
+class Disk:
+    """Files of numbers; to write one whose path is in `full` fails."""
+
+    files: dict[str, Numbers] = field(default_factory=dict)
+    full: set[str] = field(default_factory=set)
+
+
+class NumbersBackend:
+    """Numbers, whose last digit is their key group."""
+
+    merge_at = 3
+
+    def __init__(self, disk: Disk, owned: KeyGroupRange = ALL, attempt: str = "attempt") -> None:
+        self.owned = owned
+        self.attempt = attempt
+        self.held: dict[str, list[BatchId]] = {}
+        self._disk = disk
+        self._kept = count()
+
+    def keep(self, rows: Numbers) -> Segment[Numbers] | None:
+        if not rows:
+            return None
+        return Segment(batch_id=BatchId(f"{next(self._kept)}"), frame=rows, rows=len(rows))
+
+    def read(self, readings: Sequence[Reading[Numbers]]) -> Numbers:
+        return tuple(number for reading in readings for number in reading.segment.frame)
+
+    def merge(self, rows: Numbers) -> Numbers:
+        return tuple(sorted(rows))
+
+    def load(self, part: StatePart) -> Numbers:
+        return tuple(
+            number
+            for handle, groups in part.handles
+            for number in self._disk.files[handle.path]
+            if groups is None or groups.start <= number % 10 <= groups.end
+        )
+
+    def write(self, part: Unwritten[Numbers], state_id: str, savepoint: str | None) -> SharedStateHandle:
+        path = f"{savepoint or 'shared'}/{state_id}"
+        if path in self._disk.full:
+            raise OSError(path)
+        numbers = self._disk.files[path] = self.read(part.readings)
+        return SharedStateHandle(
+            state_id=state_id, path=path, rows=len(numbers), size_bytes=len(numbers), key_groups=self.owned
+        )
+
+    def delete(self, handle: Handle) -> None:
+        del self._disk.files[handle.path]
+
+    def hold(self, batch_ids: Sequence[BatchId], holder: str) -> None:
+        self.held[holder] = list(batch_ids)
+
+    def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
+        if holder is not None:
+            del self.held[holder]
+
+    def check(self) -> None:
+        pass
+
+
+class Sums(KeyedOperator[Numbers, Numbers]):
+    """An operator with two states."""
+
+    def __init__(self, backend: NumbersBackend) -> None:
+        self.backend = backend
+        names = ("left", "right")
+        super().__init__(OperatorId("sums"), {name: KeyedStore(backend, Segments(), name) for name in names})
+
+    def add(self, name: str, *numbers: int) -> None:
+        """Add numbers to a state."""
+        self.stores[name].add(self.backend.keep(numbers))
+
+    def numbers(self, name: str) -> list[int]:
+        """All numbers of a state."""
+        store = self.stores[name]
+        readings, release = store.held(lambda: [store.segments.reading(each) for each in store.segments.live])
+        release()
+        return sorted(self.backend.read(readings))
+
+    def taken(self, checkpoint_id: int, savepoint: str | None = None) -> OperatorSubtaskState:
+        """The state in a checkpoint that is complete."""
+        self.snapshot(checkpoint_id, everything=savepoint is not None)
+        state = self.write_snapshot(checkpoint_id, savepoint).state
+        self.notify_complete(checkpoint_id)
+        return state
+
+
+def restored(disk: Disk, *states: OperatorSubtaskState, owned: KeyGroupRange = ALL) -> Sums:
+    made = Sums(NumbersBackend(disk, owned, "restored"))
+    made.restore(states)
+    made.read_restored()
+    return made
+
+
+@pytest.mark.parametrize("savepoint", [None, "savepoint"])
+def test_each_state_is_found_under_its_name(savepoint: str | None) -> None:
+    disk = Disk()
+    sums = Sums(NumbersBackend(disk))
+    sums.add("left", 1, 2)
+    sums.add("right", 3)
+
+    state = sums.taken(1, savepoint)
+    again = restored(disk, state)
+
+    assert (again.numbers("left"), again.numbers("right")) == ([1, 2], [3])
+    assert (bool(state.shared), bool(state.exclusive)) == (savepoint is None, savepoint is not None)
+
+
+def test_what_a_complete_checkpoint_has_is_not_written_again() -> None:
+    disk = Disk()
+    sums = Sums(NumbersBackend(disk))
+    sums.add("left", 1)
+    first = sums.taken(1)
+    sums.add("right", 2)
+
+    second = sums.taken(2)
+
+    assert first.shared[0] in second.shared
+    assert sorted(disk.files.values()) == [(1,), (2,)]
+
+
+def test_of_what_others_held_a_subtask_reads_its_own_key_groups_and_writes_these_again() -> None:
+    disk = Disk()
+    sums = Sums(NumbersBackend(disk))
+    sums.add("left", *range(10))
+    state = sums.taken(1)
+    mine = KeyGroupRange(start=0, end=4)
+
+    again = restored(disk, replace(state, key_groups=mine), owned=mine)
+    written = again.taken(2)
+
+    assert again.numbers("left") == [0, 1, 2, 3, 4]
+    assert [disk.files[handle.path] for handle in written.shared] == [(0, 1, 2, 3, 4)]
+
+
+def test_a_snapshot_of_which_a_part_cannot_be_written_leaves_nothing_and_holds_nothing() -> None:
+    disk = Disk(full={"shared/attempt-1-1"})
+    sums = Sums(NumbersBackend(disk))
+    sums.add("left", 1)
+    sums.add("right", 2)
+    sums.snapshot(1, everything=False)
+
+    with pytest.raises(OSError, match="attempt-1-1"):
+        sums.write_snapshot(1, None)
+
+    assert (disk.files, sums.backend.held) == ({}, {})
+    assert restored(disk, sums.taken(2)).numbers("right") == [2]
+
+
+def test_many_segments_are_merged_and_hold_the_same() -> None:
+    sums = Sums(NumbersBackend(Disk()))
+
+    for number in range(4):
+        sums.add("left", number)
+
+    assert len(sums.stores["left"].segments.live) == 2
+    assert sums.numbers("left") == list(range(4))
+
+
+def test_state_whose_bounds_cannot_be_read_is_named() -> None:
+    damaged = OperatorSubtaskState(operator_id=OperatorId("sums"), key_groups=ALL, keyed_state=b"\xc1")
+
+    with pytest.raises(UnreadableStateError, match="of the keyed state of operator sums cannot be read"):
+        restored_keyed_state([damaged])
