@@ -177,7 +177,7 @@ def shared_state_goes_with_the_first_checkpoint_that_refers_to_it(patch: pytest.
 
 def nobody_looks_whose_session_it_is(patch: pytest.MonkeyPatch) -> None:
     """What is said under a session that is over is handled as any other."""
-    patch.setattr(Sessions, "refusal", lambda _self, _message: None)
+    patch.setattr(Sessions, "unwrap", lambda _self, _cell, message, _envelope: message.message)
 
 
 def a_job_master_does_not_hear_of_the_end_of_its_coordinator(patch: pytest.MonkeyPatch) -> None:
