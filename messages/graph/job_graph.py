@@ -22,12 +22,12 @@ class OperatorKind(StrEnum):
 
     @property
     def is_local(self) -> bool:
-        """Whether it is the part of another operator that runs before the exchange: no user knows it."""
+        """True if it is the part of another operator that runs before the exchange, which no user knows."""
         return self in (OperatorKind.LOCAL_WINDOW_AGGREGATE, OperatorKind.LOCAL_GROUP_AGGREGATE)
 
     @property
     def uses_event_time(self) -> bool:
-        """Whether watermarks make it emit rows."""
+        """True if watermarks make it emit rows."""
         return self is OperatorKind.WINDOW_AGGREGATE
 
 

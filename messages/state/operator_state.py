@@ -18,7 +18,7 @@ class ClosedTo(Value):
 
 @value("operator_state.window")
 class EventTimeBounds(Value):
-    """What was emitted of state that is cut by event time: results up to `emitted_to_ms`; None where none was.
+    """The results emitted of state that is cut by event time: those up to `emitted_to_ms`; None where none was.
 
     Of the rows in `closed` later ones were emitted too: other subtasks held them, which were further. The time of a
     window's result is its start.

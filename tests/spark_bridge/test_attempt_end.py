@@ -180,6 +180,7 @@ def test_a_cancellation_behind_a_graceful_close_cancels(patient: Blocking) -> No
 
     told.tell(CloseBridge(cancel=False))
     told.tell(CloseBridge(cancel=True))
+    assert told.engine._scope._cancelled.wait(PATIENCE_SECONDS)
     patient.may_go_on.set()
 
     assert told.next() == BridgeClosed()
