@@ -37,7 +37,7 @@ import sys, threading, time, traceback
 
 def tell():
     main = threading.main_thread().ident
-    while "interruptible.py" not in "".join(traceback.format_stack(sys._current_frames()[main])):
+    while "in _acquire" not in "".join(traceback.format_stack(sys._current_frames()[main])):
         time.sleep(0.01)
     print("waiting", flush=True)
 
