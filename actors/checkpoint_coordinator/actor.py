@@ -15,6 +15,7 @@ from flykka.actors.checkpoint_coordinator.announcements import for_job_master, f
 from flykka.actors.checkpoint_coordinator.master_hooks import HooksOfJob
 from flykka.actors.checkpoint_coordinator.stores import CheckpointStoreMessage, CheckpointStores
 from flykka.actors.checkpoint_coordinator.task_gateways import TaskGateways
+from flykka.actors.checkpoint_reports import CheckpointReports
 from flykka.actors.checkpoint_storage.job_checkpoints import JobCheckpoints
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.machines.checkpoint import effects, events
@@ -34,6 +35,7 @@ from flykka.messages.checkpointing.checkpoint import (
     DeclineCheckpoint,
     OperatorCoordinatorsSnapshotted,
 )
+from flykka.messages.checkpointing.statistics import CheckpointReportDue, CheckpointTriggered, SubtasksAcknowledged
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
     CheckpointTimedOut,
@@ -60,6 +62,7 @@ from flykka.messages.graph.job_graph import JobGraph, OperatorKind
 from flykka.messages.monitoring.explanation import CheckpointsExplained, ExplainCheckpoints
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import serialized
 
@@ -75,8 +78,10 @@ class CheckpointCoordinator(Actor):
         storage: CheckpointStorage,
         checkpoints: JobCheckpoints,
         hooks: HooksOfJob | None = None,
+        info_store: Ref | None = None,
     ) -> None:
         self._job_id = job_graph.job_id
+        self._info_store = info_store
         self._hooks = hooks or HooksOfJob()
         self._storage = storage
         self._checkpoints = checkpoints
@@ -93,6 +98,7 @@ class CheckpointCoordinator(Actor):
 
     def pre_start(self) -> None:
         """Take the checkpoints of the job over, from nobody or from the coordinator before."""
+        self._reports = CheckpointReports(self.context, self._job_id, self._info_store)
         self._stores = CheckpointStores(self.context, self._job_id, self._storage, self._checkpoints)
         self._stores.recover()
 
@@ -112,6 +118,8 @@ class CheckpointCoordinator(Actor):
                 | MasterHookRestoreFailed()
             ):
                 self._take(message)
+            case CheckpointReportDue():
+                self._reports.flush()
             case MasterHooksClosed(cause=cause):
                 if cause is not None:
                     _log.warning("job %s: %s", self._job_id, cause.message)
@@ -147,7 +155,7 @@ class CheckpointCoordinator(Actor):
 
     def explain(self, now: int) -> CheckpointsExplained:
         """Which checkpoints are pending, and for whom they wait."""
-        return explain_checkpoints(self._job_id, self._machine.pending, self._machine.stats, now)
+        return explain_checkpoints(self._job_id, self._machine.pending.values(), now)
 
     def _handle_checkpoint_message(self, message: AbstractCheckpointMessage) -> None:
         match message:
@@ -212,6 +220,8 @@ class CheckpointCoordinator(Actor):
                 self._stores.delete(effect)
             case effects.TriggerMasterHooks() | effects.RestoreMasterHooks() | effects.CloseMasterHooks():
                 self._use_hooks(effect)
+            case CheckpointTriggered() | SubtasksAcknowledged():
+                self._reports.add(effect)
             case Ignore(reason=reason):
                 _log.debug("job %s: %s", self._job_id, reason)
             case effects.TriggerDeclined(cause=SerializedThrowable() as cause):
@@ -219,6 +229,8 @@ class CheckpointCoordinator(Actor):
             case effects.TriggerDeclined(reason=declined):
                 _log.debug("job %s: no checkpoint now: %s", self._job_id, declined)
             case _:
+                if isinstance(effect, effects.ReportCompleted | effects.ReportAborted):
+                    self._reports.flush()
                 self.context.parent.tell(for_job_master(self._job_id, effect, self.context.now()))
 
     def _start_timer(self, effect: effects.StartTimer) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import assert_never
 
 from flykka.actors.machines.checkpoint import effects
-from flykka.actors.machines.checkpoint.statistics import CheckpointStats
-from flykka.actors.machines.checkpoint.subtask_statistics import MinMaxAvg, TaskStateStats
 from flykka.messages.checkpointing.checkpoint import (
     ForTask,
     NotifyCheckpointAborted,
@@ -14,7 +12,6 @@ from flykka.messages.checkpointing.checkpoint import (
     SnapshotOperatorCoordinators,
     TriggerCheckpoint,
 )
-from flykka.messages.checkpointing.statistics import StatsSummary, VertexCheckpointStatistics
 from flykka.messages.control.checkpoint_coordination import (
     CheckpointFailuresExceeded,
     CheckpointingStopped,
@@ -81,17 +78,16 @@ def for_job_master(job_id: JobId, effect: JobMasterEffect, now: int) -> Message:
             return CheckpointFailuresExceeded(job_id=job_id, cause=cause)
         case effects.ReportStopFailed() | effects.ReportSavepointCompleted() | effects.ReportSavepointFailed():
             return _of_savepoint(job_id, effect)
-        case effects.ReportCompleted(checkpoint=checkpoint, stats=stats, is_retained=is_retained):
+        case effects.ReportCompleted(checkpoint=checkpoint):
             return CheckpointCompleted(
                 job_id=job_id,
                 checkpoint_id=checkpoint.checkpoint_id,
-                duration_ms=stats.duration_ms,
-                size_bytes=stats.size_bytes,
-                incremental_bytes=stats.incremental_bytes,
+                duration_ms=effect.duration_ms,
+                size_bytes=effect.size_bytes,
+                incremental_bytes=effect.incremental_bytes,
                 path=checkpoint.path,
                 timestamp_ms=now,
-                vertices=tuple(_measured(stats, task) for task in stats.tasks.values()),
-                is_retained=is_retained,
+                is_retained=effect.is_retained,
             )
         case effects.ReportAborted(checkpoint_id=checkpoint_id, reason=reason):
             return CheckpointAborted(job_id=job_id, checkpoint_id=checkpoint_id, reason=reason, timestamp_ms=now)
@@ -103,28 +99,6 @@ def for_job_master(job_id: JobId, effect: JobMasterEffect, now: int) -> Message:
             return CheckpointingStopped(job_id=job_id, retained=retained)
         case unreachable:
             assert_never(unreachable)
-
-
-def _measured(stats: CheckpointStats, task: TaskStateStats) -> VertexCheckpointStatistics:
-    summary = task.summary()
-    return VertexCheckpointStatistics(
-        vertex_id=task.vertex_id,
-        parallelism=task.parallelism,
-        acknowledged=task.acknowledged,
-        duration_ms=task.duration_ms(stats.trigger_ms) or 0,
-        size_bytes=summary.size_bytes.total,
-        incremental_bytes=summary.incremental_bytes.total,
-        processed_bytes=summary.processed_bytes.total,
-        persisted_bytes=summary.persisted_bytes.total,
-        start_delay_ms=_summary(summary.start_delay_ms),
-        alignment_ms=_summary(summary.alignment_ms),
-        sync_ms=_summary(summary.sync_ms),
-        async_ms=_summary(summary.async_ms),
-    )
-
-
-def _summary(seen: MinMaxAvg) -> StatsSummary:
-    return StatsSummary(minimum=seen.least, maximum=seen.greatest, average=seen.average)
 
 
 def _of_savepoint(job_id: JobId, effect: SavepointEffect) -> Message:

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
-from flykka.messages.control.job import (
-    ExecutionStateChanged,
-    JobStatusChanged,
-    RegisterJobClient,
-    RegisterJobClientSuccess,
-)
-from flykka.messages.wire.ids import JobId
+from flykka.messages.control.job import JobStatusChanged, RegisterJobClient, RegisterJobClientSuccess
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 
@@ -28,26 +22,9 @@ class JobListeners:
             listener.tell(message)
 
     def register(self, message: RegisterJobClient, graph: ExecutionGraph, now: int) -> None:
-        """Tell one more from here on, and first how the job stands."""
+        """Tell one more from here on, and first the status of the job: the rest is known to its read model."""
         job_id, client = message.job_id, message.client
         client.tell(JobStatusChanged(job_id=job_id, status=graph.status, timestamp_ms=now, cause=graph.failure_cause))
-        for changed in _attempts(job_id, graph, now):
-            client.tell(changed)
         client.tell(RegisterJobClientSuccess(job_id=job_id))
         if client not in self._listeners:
             self._listeners.append(client)
-
-
-def _attempts(job_id: JobId, graph: ExecutionGraph, now: int) -> list[ExecutionStateChanged]:
-    return [
-        ExecutionStateChanged(
-            job_id=job_id,
-            attempt=execution.attempt,
-            task_name=execution.name,
-            state=execution.state,
-            timestamp_ms=execution.timestamps.get(execution.state, now),
-            task_manager=execution.slot.task_manager_id if execution.slot else None,
-            failure=execution.failure,
-        )
-        for execution in graph.executions
-    ]

@@ -40,7 +40,6 @@ class CheckpointCompletion:
         self._state.pendings.remove(pending)
         yield effects.CancelTimer(kind=TimerKind.TIMEOUT, checkpoint_id=checkpoint_id)
         self._state.failures.succeed(checkpoint_id)
-        stats = self._state.stats.report_completed(checkpoint_id, now, checkpoint.path)
         # A savepoint is the user's: who goes on from it commits what it holds, and the job commits with its next one.
         is_retained = self._state.retains(properties)
         if is_retained:
@@ -48,7 +47,13 @@ class CheckpointCompletion:
                 yield effects.NotifyComplete(
                     attempt=attempt, checkpoint_id=checkpoint_id, timestamp_ms=checkpoint.timestamp_ms
                 )
-        yield effects.ReportCompleted(checkpoint=checkpoint, stats=stats, is_retained=is_retained)
+        yield effects.ReportCompleted(
+            checkpoint=checkpoint,
+            duration_ms=now - pending.timestamp_ms,
+            size_bytes=pending.size_bytes,
+            incremental_bytes=pending.incremental_bytes,
+            is_retained=is_retained,
+        )
         if pending.request_id is not None and not self._is_tried_again(pending):
             yield effects.ReportSavepointCompleted(
                 request_id=pending.request_id, checkpoint_id=checkpoint_id, path=checkpoint.path
@@ -83,7 +88,6 @@ class CheckpointCompletion:
         if not pending.has_reached_tasks:
             self._trigger.give_way()
         yield effects.CancelTimer(kind=TimerKind.TIMEOUT, checkpoint_id=pending.checkpoint_id)
-        self._state.stats.report_failed(pending.checkpoint_id, now, failure.reason)
         yield from self._notify_aborted(pending)
         yield effects.ReportAborted(checkpoint_id=pending.checkpoint_id, reason=failure.reason)
         yield from self._discard(pending)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from flykka.actors.machines.checkpoint.statistics import CheckpointStats
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointOptions
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.checkpointing.statistics import CheckpointTriggered, SubtasksAcknowledged
 from flykka.messages.state.handles import ExclusiveStateHandle, SharedStateHandle
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId
@@ -174,7 +174,9 @@ class ReportCompleted:
     """Tell those who listen that the checkpoint is complete; one that `is_retained` may be what attempts start from."""
 
     checkpoint: CompletedCheckpoint
-    stats: CheckpointStats
+    duration_ms: int
+    size_bytes: int
+    incremental_bytes: int
     is_retained: bool = True
 
 
@@ -243,6 +245,9 @@ class ReportStopped:
     retained: tuple[str, ...]
 
 
+CheckpointReport = CheckpointTriggered | SubtasksAcknowledged
+"""Messages to the statistics. An acknowledgement is a report of its own here; the shell puts several into one."""
+
 CoordinatorEffect = (
     DrawCheckpointId
     | SnapshotCoordinators
@@ -259,6 +264,7 @@ CoordinatorEffect = (
     | ReportStopFailed
     | ReportSavepointCompleted
     | ReportSavepointFailed
+    | CheckpointReport
     | ReportCompleted
     | ReportAborted
     | TriggerDeclined

@@ -19,6 +19,7 @@ from flykka.actors.machines.checkpoint.request_decider import CheckpointTriggerR
 from flykka.actors.machines.checkpoint.trigger import CheckpointTrigger
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, OperatorCoordinatorsSnapshotted
+from flykka.messages.checkpointing.statistics import CheckpointTriggered
 from flykka.messages.control.checkpoint_coordination import MasterHookFailed, MasterHooksTriggered
 
 Effects = Iterator[CoordinatorEffect]
@@ -59,8 +60,12 @@ class CheckpointInitialization:
         self._state.pendings.add(pending)
         if properties.is_final:
             self._trigger.final.begin(checkpoint_id)
-        self._state.stats.report_pending(
-            checkpoint_id, now, is_savepoint=properties.is_savepoint, tasks=pending.plan.to_wait_for
+        yield CheckpointTriggered(
+            job_id=self._state.job.job_id,
+            checkpoint_id=checkpoint_id,
+            timestamp_ms=now,
+            num_subtasks=len(pending.plan.to_wait_for),
+            is_savepoint=properties.is_savepoint,
         )
         timeout_ms = self._state.settings.timeout_ms
         yield effects.StartTimer(kind=TimerKind.TIMEOUT, delay_ms=timeout_ms, checkpoint_id=checkpoint_id)

@@ -11,9 +11,9 @@ from flykka.actors.machines.checkpoint.effects import TimerKind
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
 from flykka.actors.machines.checkpoint.final_checkpoint import Stop
 from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
-from flykka.actors.machines.checkpoint.statistics import CheckpointStatsStatus
 from flykka.actors.machines.state.handles import exclusive_state_of, shared_state_of
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, SnapshotType
+from flykka.messages.checkpointing.statistics import CheckpointStatsStatus
 from flykka.messages.control.job import JobStatus
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.task import ExecutionState
@@ -258,7 +258,7 @@ class CoordinatorCase:
         return discarded
 
     def _future(self, checkpoint_id: int) -> str:
-        stats = self._world.machine.stats.lookup(checkpoint_id)
+        stats = self._world.stats.lookup(checkpoint_id)
         assert stats is not None
         words = {
             CheckpointStatsStatus.IN_PROGRESS: "open",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+from flykka.actors.checkpoint_coordinator.announcements import for_job_master
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterHooks, MasterTriggerRestoreHook
 from flykka.actors.errors import MasterHookError
 from flykka.actors.machines.checkpoint import effects, events
@@ -14,6 +15,7 @@ from flykka.actors.machines.checkpoint.events import CoordinatorEvent
 from flykka.actors.machines.checkpoint.pending import CoordinatedJob
 from flykka.actors.machines.checkpoint.plan import PlannedTask
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties
+from flykka.actors.machines.read_model.checkpoint_stats_tracker import CheckpointStatsTracker
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     CheckpointDeclineReason,
@@ -22,6 +24,7 @@ from flykka.messages.checkpointing.checkpoint import (
     SnapshotType,
 )
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.checkpointing.statistics import CheckpointTriggered, SubtasksAcknowledged
 from flykka.messages.control.checkpoint_coordination import (
     CheckpointIds,
     CheckpointIdsNotDrawn,
@@ -127,6 +130,7 @@ class Coordination:
             operator_coordinators=operator_coordinators,
             master_hooks=self.hooks.identifiers,
         )
+        self.stats = CheckpointStatsTracker({task.vertex_id: task.parallelism for task in tasks})
         self.now = 0
         self.log: list[CoordinatorEffect] = []
         self.ids = Ids()
@@ -146,6 +150,7 @@ class Coordination:
         self.machine.check()
         self.log += made
         for effect in made:
+            self._report(effect)
             self._answer(effect)
         return self.log[already:]
 
@@ -205,6 +210,16 @@ class Coordination:
 
     def completed(self) -> list[int]:
         return [checkpoint.checkpoint_id for checkpoint in self.machine.completed]
+
+    def _report(self, effect: CoordinatorEffect) -> None:
+        """Have the statistics hear of it, as the coordinator's actor does."""
+        match effect:
+            case CheckpointTriggered() | SubtasksAcknowledged():
+                self.stats.on_message(effect)
+            case effects.ReportCompleted() | effects.ReportAborted():
+                self.stats.on_message(for_job_master(JOB, effect, self.now))
+            case _:
+                pass
 
     def _answer(self, effect: CoordinatorEffect) -> None:
         match effect:

@@ -87,7 +87,7 @@ def test_what_is_reported_is_measured_up_to_the_durable_metadata() -> None:
     world.written(1)
 
     [report] = world.effects(effects.ReportCompleted)
-    assert (report.stats.duration_ms, report.stats.size_bytes, report.stats.incremental_bytes) == (40, 510, 30)
+    assert (report.duration_ms, report.size_bytes, report.incremental_bytes) == (40, 510, 30)
     assert report.checkpoint.path == "chk-1"
 
 
