@@ -11,7 +11,7 @@ from collections import deque
 from functools import partial
 from typing import assert_never
 
-from flykka.actors.checkpoint_coordinator.announcements import for_job_master, for_task
+from flykka.actors.checkpoint_coordinator.checkpoint_reports import CheckpointReports
 from flykka.actors.checkpoint_coordinator.master_hooks import HooksOfJob
 from flykka.actors.checkpoint_coordinator.stores import CheckpointStoreMessage, CheckpointStores
 from flykka.actors.checkpoint_coordinator.task_gateways import TaskGateways
@@ -32,10 +32,15 @@ from flykka.messages.checkpointing.checkpoint import (
     AbstractCheckpointMessage,
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
     OperatorCoordinatorsSnapshotted,
+    TriggerCheckpoint,
 )
+from flykka.messages.checkpointing.statistics import CheckpointReportDue, CheckpointTriggered, SubtasksAcknowledged
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
+    CheckpointingStopped,
     CheckpointTimedOut,
     CoordinatedTasks,
     CoordinatedTaskStateChanged,
@@ -49,6 +54,7 @@ from flykka.messages.control.checkpoint_coordination import (
     MetadataReadFailed,
     PeriodicTriggerDue,
     RequestRestoreState,
+    RestoreState,
     RestoreStateFailed,
     SavepointRequest,
     StartCheckpointScheduler,
@@ -56,10 +62,12 @@ from flykka.messages.control.checkpoint_coordination import (
     StopCheckpointRequest,
     StopCheckpointScheduler,
 )
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.graph.job_graph import JobGraph, OperatorKind
 from flykka.messages.monitoring.explanation import CheckpointsExplained, ExplainCheckpoints
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import serialized
 
@@ -75,8 +83,10 @@ class CheckpointCoordinator(Actor):
         storage: CheckpointStorage,
         checkpoints: JobCheckpoints,
         hooks: HooksOfJob | None = None,
+        info_store: Ref | None = None,
     ) -> None:
         self._job_id = job_graph.job_id
+        self._info_store = info_store
         self._hooks = hooks or HooksOfJob()
         self._storage = storage
         self._checkpoints = checkpoints
@@ -93,6 +103,7 @@ class CheckpointCoordinator(Actor):
 
     def pre_start(self) -> None:
         """Take the checkpoints of the job over, from nobody or from the coordinator before."""
+        self._reports = CheckpointReports(self.context, self._job_id, self._info_store)
         self._stores = CheckpointStores(self.context, self._job_id, self._storage, self._checkpoints)
         self._stores.recover()
 
@@ -112,6 +123,8 @@ class CheckpointCoordinator(Actor):
                 | MasterHookRestoreFailed()
             ):
                 self._take(message)
+            case CheckpointReportDue():
+                self._reports.flush()
             case MasterHooksClosed(cause=cause):
                 if cause is not None:
                     _log.warning("job %s: %s", self._job_id, cause.message)
@@ -147,7 +160,7 @@ class CheckpointCoordinator(Actor):
 
     def explain(self, now: int) -> CheckpointsExplained:
         """Explain which checkpoints are pending, and for whom they wait."""
-        return explain_checkpoints(self._job_id, self._machine.pending, self._machine.stats, now)
+        return explain_checkpoints(self._job_id, self._machine.pending.values(), now)
 
     def _handle_checkpoint_message(self, message: AbstractCheckpointMessage) -> None:
         match message:
@@ -204,22 +217,50 @@ class CheckpointCoordinator(Actor):
                 self._start_timer(effect)
             case effects.CancelTimer(kind=kind, checkpoint_id=checkpoint_id):
                 self.context.timers.cancel(_timer_key(kind, checkpoint_id))
-            case effects.TriggerTask() | effects.NotifyComplete() | effects.NotifyAborted():
-                self._tasks.add(for_task(self._job_id, effect))
+            case TriggerCheckpoint() | NotifyCheckpointComplete() | NotifyCheckpointAborted():
+                self._tasks.add(effect)
             case effects.WriteMetadata() | effects.ReadMetadata():
                 self._stores.use_metadata(effect)
             case effects.Dispose() | effects.DeleteJob():
                 self._stores.delete(effect)
             case effects.TriggerMasterHooks() | effects.RestoreMasterHooks() | effects.CloseMasterHooks():
                 self._use_hooks(effect)
+            case CheckpointTriggered() | SubtasksAcknowledged():
+                self._reports.add(effect)
             case Ignore(reason=reason):
                 _log.debug("job %s: %s", self._job_id, reason)
             case effects.TriggerDeclined(cause=SerializedThrowable() as cause):
                 _log.warning("job %s takes no checkpoint for now: %s", self._job_id, cause.message)
             case effects.TriggerDeclined(reason=declined):
                 _log.debug("job %s: no checkpoint now: %s", self._job_id, declined)
+            case effects.ReportCompleted():
+                self._reports.flush()
+                self.context.parent.tell(self._completed(effect))
+            case CheckpointAborted():
+                self._reports.flush()
+                self.context.parent.tell(effect)
+            case effects.Restore(version=version, checkpoint=checkpoint):
+                restored = RestoreState(job_id=self._job_id, version=version, checkpoint=checkpoint)
+                self.context.parent.tell(restored)
+            case effects.RestoreFailed(version=version, cause=cause):
+                failed = RestoreStateFailed(job_id=self._job_id, version=version, cause=cause)
+                self.context.parent.tell(failed)
+            case effects.ReportStopped(retained=retained):
+                self.context.parent.tell(CheckpointingStopped(job_id=self._job_id, retained=retained))
             case _:
-                self.context.parent.tell(for_job_master(self._job_id, effect, self.context.now()))
+                self.context.parent.tell(effect)
+
+    def _completed(self, effect: effects.ReportCompleted) -> CheckpointCompleted:
+        return CheckpointCompleted(
+            job_id=self._job_id,
+            checkpoint_id=effect.checkpoint.checkpoint_id,
+            duration_ms=effect.duration_ms,
+            size_bytes=effect.size_bytes,
+            incremental_bytes=effect.incremental_bytes,
+            path=effect.checkpoint.path,
+            timestamp_ms=self.context.now(),
+            is_retained=effect.is_retained,
+        )
 
     def _start_timer(self, effect: effects.StartTimer) -> None:
         key = _timer_key(effect.kind, effect.checkpoint_id)

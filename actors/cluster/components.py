@@ -8,6 +8,7 @@ from flykka.actors.data_plane import DataPlane
 from flykka.actors.high_availability.embedded import EmbeddedHaServices
 from flykka.actors.high_availability.services import HighAvailabilityServices
 from flykka.actors.job_manager.actor import JobManager
+from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
 from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
 from flykka.actors.machines.slots.task_manager_tracker import Workers
 from flykka.actors.resource_manager.actor import ResourceManager, TaskManagerProps
@@ -43,7 +44,8 @@ class ConfiguredJobManager:
 
     data_plane: DataPlane
     high_availability: HighAvailabilityServices = field(default_factory=EmbeddedHaServices)
+    job_store_capacity: int = JOB_STORE_CAPACITY
 
     def __call__(self, resource_manager: Ref) -> Props:
         """The props of this one, and of each that comes after it; its JobMasters register at `resource_manager`."""
-        return Props(JobManager, resource_manager, self.data_plane, self.high_availability)
+        return Props(JobManager, resource_manager, self.data_plane, self.high_availability, self.job_store_capacity)

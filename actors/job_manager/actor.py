@@ -13,21 +13,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import assert_never
 
+from flykka.actors.cluster.execution_graph_info_store import execution_graph_info_store
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.errors import GraphError, described
 from flykka.actors.high_availability.embedded import EmbeddedHaServices
 from flykka.actors.high_availability.services import HighAvailabilityServices
 from flykka.actors.job_manager.job_master_props import job_master_props
 from flykka.actors.job_manager.leadership import Leadership, LeadershipMessage
-from flykka.actors.job_manager.managed_job import (
-    JobPhase,
-    ManagedJob,
-    duplicate,
-    refusal,
-    removed,
-    result,
-    submitted,
-)
+from flykka.actors.job_manager.managed_job import JobPhase, ManagedJob, duplicate, refusal, removed, result, submitted
 from flykka.actors.job_manager.managed_jobs import JobRequest, answer, job_run_by, recover
 from flykka.actors.job_manager.store import (
     accept_job,
@@ -38,6 +31,7 @@ from flykka.actors.job_manager.store import (
     release_job_master,
 )
 from flykka.actors.machines.graph.validation import check_job_graph
+from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
 from flykka.messages.control.job import (
     CancelJob,
     JobNotFound,
@@ -64,6 +58,7 @@ from flykka.messages.control.job_manager import (
 from flykka.messages.control.leader import RevokeLeadership
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.monitoring.explanation import ExplainLeadership, LeadershipExplained
+from flykka.messages.monitoring.job_details import InfoRequest, TrackJob
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
@@ -99,15 +94,18 @@ class JobManager(Actor):
         resource_manager: Ref,
         data_plane: DataPlane,
         high_availability: HighAvailabilityServices | None = None,
+        job_store_capacity: int = JOB_STORE_CAPACITY,
     ) -> None:
         self._resource_manager = resource_manager
         self._data_plane = data_plane
         self._services = high_availability or EmbeddedHaServices()
         self._jobs: dict[JobId, ManagedJob] = {}
+        self._job_store_capacity = job_store_capacity
 
     def pre_start(self) -> None:
         """Take part in the election; hear what JobMasters fail with."""
         self.context.system.event_stream.subscribe(self.context.ref, ActorFailed)
+        self._info_store = execution_graph_info_store(self.context, self._job_store_capacity)
         self._leadership = Leadership(self.context, self._services)
         self._leadership.start()
 
@@ -129,7 +127,12 @@ class JobManager(Actor):
             case StoppingFailure(job_id=job_id):
                 self._jobs[job_id].answer_stops(message)
             case JobResultLookedFor(job_id=job_id, client=client, end=end):
+                if end is not None:
+                    # It may have ended when no JobManager was there to tell the store.
+                    self._info_store.tell(result(end))
                 client.tell(JobNotFound(job_id=job_id) if end is None else result(end, is_earlier=True))
+            case _ if isinstance(message, InfoRequest):
+                self._info_store.tell(message)
             case ExplainLeadership(reply_to=reply_to, job_id=job_id):
                 reply_to.tell(self.explain(job_id, self.context.now()))
             case ActorFailed(ref=ref, failure=failure):
@@ -174,7 +177,7 @@ class JobManager(Actor):
         ended = {end.job_id: end for end in recovered.ended}
         kept = {each.job_graph.job_id: each for each in recovered.jobs}
         for job_id, each in kept.items():
-            recover(self._jobs, each, ended.get(job_id), is_bound=job_id in recovered.bound)
+            recover(self._jobs, each, ended.get(job_id), self._info_store, is_bound=job_id in recovered.bound)
         for job_id, job in list(self._jobs.items()):
             if job_id in kept or not job.is_kept:
                 self._go_on(job)
@@ -234,7 +237,7 @@ class JobManager(Actor):
             client.tell(refusal(job_id, problem))
             return
         if job is None:
-            job = self._jobs[job_id] = ManagedJob(submitted(submission))
+            job = self._jobs[job_id] = ManagedJob(submitted(submission), self._info_store)
         else:
             job.bind(job_graph)
         job.register(client, submission.listening_behaviour)
@@ -301,6 +304,7 @@ class JobManager(Actor):
 
     def _spawn_job_master(self, job: ManagedJob, master_hooks: tuple[str, ...]) -> None:
         store = self._leadership.store
+        self._info_store.tell(TrackJob(job_graph=job.submitted.job_graph))
         props = job_master_props(job, self._resource_manager, self._data_plane, store, master_hooks)
         job_master = self.context.spawn(props, _name(job.job_id))
         self.context.watch(job_master)
@@ -323,8 +327,6 @@ class JobManager(Actor):
         store = None if self._leadership.session is None else self._leadership.store
         work = partial(release_job_master, store, self._data_plane, job.submitted.job_graph)
         self._ask_store(work, lambda error: JobMasterReleased(job_id=job_id, cause=serialized(error)))
-
-    # The end
 
     def _put_away(self, job: ManagedJob, end: JobEnded) -> None:
         job_id, store = job.job_id, self._leadership.store

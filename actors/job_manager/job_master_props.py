@@ -37,4 +37,5 @@ def job_master_props(
         restore_path=submitted.restore_path,
         allow_non_restored_state=submitted.allow_non_restored_state,
         store=store,
+        info_store=job.info_store,
     )

@@ -53,8 +53,9 @@ class JobPhase(Enum):
 class ManagedJob:
     """The job of one id. Used in the turns of its JobManager only."""
 
-    def __init__(self, submitted: SubmittedJobGraph) -> None:
+    def __init__(self, submitted: SubmittedJobGraph, info_store: Ref) -> None:
         self.submitted = submitted
+        self.info_store = info_store
         self.phase = JobPhase.ACCEPTING
         self.job_master: Ref | None = None
         self.is_busy = False
@@ -174,7 +175,9 @@ class ManagedJob:
     def listeners(self) -> tuple[Ref, ...]:
         """The listeners to every change."""
         wanted = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
-        return tuple(client for client, behaviour in self._clients.items() if behaviour is wanted)
+        clients = (client for client, behaviour in self._clients.items() if behaviour is wanted)
+        # The store is the first: a client that asks it about what it was told finds that the store knows it too.
+        return (self.info_store, *clients)
 
     def refuse(self, cause: SerializedThrowable) -> None:
         """Tell everybody that the job was not accepted."""
@@ -190,6 +193,7 @@ class ManagedJob:
         """Tell waiting clients how the job has ended."""
         self.answer_stops(outcome_of_stop(end))
         self.refuse_savepoints(f"it has ended {end.status}")
+        self.info_store.tell(result(end))
         for client, behaviour in self._clients.items():
             if behaviour is not ListeningBehaviour.DETACHED:
                 client.tell(result(end, is_earlier=is_earlier))

@@ -23,7 +23,12 @@ def job_run_by(jobs: Mapping[JobId, ManagedJob], job_master: Ref) -> ManagedJob 
 
 
 def recover(
-    jobs: dict[JobId, ManagedJob], submitted: SubmittedJobGraph, end: JobEnded | None, *, is_bound: bool
+    jobs: dict[JobId, ManagedJob],
+    submitted: SubmittedJobGraph,
+    end: JobEnded | None,
+    info_store: Ref,
+    *,
+    is_bound: bool,
 ) -> None:
     """A new leader has found a job in the store, perhaps one that it has led before.
 
@@ -31,7 +36,7 @@ def recover(
     """
     job = jobs.get(submitted.job_graph.job_id)
     if job is None:
-        job = jobs[submitted.job_graph.job_id] = ManagedJob(submitted)
+        job = jobs[submitted.job_graph.job_id] = ManagedJob(submitted, info_store)
     elif job.is_bound and not is_bound:
         submitted, is_bound = replace(submitted, job_graph=job.submitted.job_graph), True
     job.recover(submitted, end, is_bound=is_bound)

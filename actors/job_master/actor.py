@@ -115,6 +115,7 @@ class JobMaster(Actor):
         *,
         allow_non_restored_state: bool = False,
         store: LeaderStore,
+        info_store: Ref | None = None,
     ) -> None:
         self._job_graph = job_graph
         self._job_id = job_graph.job_id
@@ -126,6 +127,7 @@ class JobMaster(Actor):
         self._restore_path = restore_path
         self._allow_non_restored_state = allow_non_restored_state
         self._store = store
+        self._info_store = info_store
 
     def pre_start(self) -> None:
         """Begin a session, bring up the coordinator, and schedule the job."""
@@ -134,7 +136,12 @@ class JobMaster(Actor):
         context.accept_session(self._session)
         hooks = HooksOfJob(self._master_hooks, partial(self._data_plane.master_hooks, self._job_id))
         coordinator = Props(
-            CheckpointCoordinator, self._job_graph, self._storage, self._store.checkpoints(self._job_id), hooks
+            CheckpointCoordinator,
+            self._job_graph,
+            self._storage,
+            self._store.checkpoints(self._job_id),
+            hooks,
+            self._info_store,
         )
         self._coordinator = context.spawn(coordinator, "checkpoint-coordinator")
         de_activator = Props(CheckpointCoordinatorDeActivator, self._coordinator)
@@ -210,7 +217,7 @@ class JobMaster(Actor):
 
     def explain(self, now: int) -> JobExplained:
         """Explain how far the job is, and what it waits for."""
-        return self._waits.explain(self._job_id, self._graph, self._exceptions.entries, now)
+        return self._waits.explain(self._job_id, self._graph, now)
 
     def _end_with(self, child: Ref) -> None:
         """Nobody knows any more which checkpoints are pending: the next JobMaster begins with the completed ones."""

@@ -117,20 +117,22 @@ def measure(topology: Topology, say: Callable[[str], object]) -> Measured:
 
 def _checkpoint(coordinator: ActorRef, notified: Arrivals, client: JobClient, topology: Topology) -> Times:
     """From what the timer of the periodic checkpoints tells, until every Task has heard that it is complete."""
-    completed = client.details.checkpoints_completed
+    completed = client.details_with(0).checkpoints_completed
     notified.begin(topology.tasks)
     cpu, begun = time.process_time(), time.perf_counter()
     coordinator.tell(PeriodicTriggerDue())
     wall = notified.wait(SECONDS_AT_MOST) - begun
     cpu = time.process_time() - cpu
-    _wait_until(lambda: client.details.checkpoints_completed > completed, _LOOK_S, "the client does not hear of it")
+    _wait_until(
+        lambda: client.details_with(0).checkpoints_completed > completed, _LOOK_S, "the client does not hear of it"
+    )
     # What a checkpoint leaves to be done, such as the deletion of the one before, is not the next one's.
     time.sleep(max(_LOOK_S, wall / 2))
     return Times(wall_ms=wall * 1_000, cpu_ms=cpu * 1_000)
 
 
 def _all_run(client: JobClient, topology: Topology) -> bool:
-    running = sum(vertex.subtasks.get(ExecutionState.RUNNING, 0) for vertex in client.details.vertices)
+    running = sum(vertex.subtasks.get(ExecutionState.RUNNING, 0) for vertex in client.details_with(0).vertices)
     return running == topology.tasks
 
 

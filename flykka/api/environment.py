@@ -10,11 +10,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from flykka.actors.errors import GraphError, MasterHookError
-from flykka.actors.machines.exchange.shuffle_environment import (
-    BUFFERS_PER_CHANNEL,
-    FLOATING_BUFFERS_PER_GATE,
-)
+from flykka.actors.machines.exchange.shuffle_environment import BUFFERS_PER_CHANNEL, FLOATING_BUFFERS_PER_GATE
 from flykka.actors.machines.graph.job_graph_generator import job_graph
+from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
 from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
 from flykka.api.cells import end_earlier_job, follow_cells, keep_checkpoints, remember_job
 from flykka.api.checkpoint_folder import CheckpointFolder
@@ -101,6 +99,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
         slot_request_timeout: Duration = REQUEST_TIMEOUT_MS,
         record: str | TraceRecorder | None = None,
         flight_recorder_turns: int = DEFAULT_TURNS,
+        job_store_capacity: int = JOB_STORE_CAPACITY,
         heartbeat_interval: Duration = HEARTBEAT_INTERVAL_MS,
         heartbeat_timeout: Duration = HEARTBEAT_TIMEOUT_MS,
         network_buffers: int | None = None,
@@ -116,7 +115,8 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
         The cluster of `task_managers` starts with the first job. `slots_per_task_manager` of None gives it as many
         slots as that job needs. With `record`, every turn of every actor is written to that file (a `TraceRecorder`
         says more: how large, only the last turns, what to hide); without it the last `flight_recorder_turns` are kept
-        in memory (0: none), and written beside the checkpoints of a job that fails.
+        in memory (0: none), and written beside the checkpoints of a job that fails. Of jobs that have ended the last
+        `job_store_capacity` can be asked about.
 
         Each TaskManager has `network_buffers`, each room for one batch on its way, which together hold
         `network_memory_bytes`; None: whatever its tasks need. Every channel has `buffers_per_channel` of its own.
@@ -126,8 +126,8 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
         again: its jobs go on (docs/high_availability.md).
 
         Raises:
-            ProgramError: a number is below 1, or that of the flight recorder's turns below 0; or bytes are to be shared
-                out among buffers whose number is not given; or this is no restart strategy.
+            ProgramError: a number is below 1, or that of the flight recorder's turns or of the jobs below 0; or bytes
+                are to be shared out among buffers whose number is not given; or this is no restart strategy.
             DurationError: a length of time cannot be read.
             SessionError: no Spark session can be started.
         """
@@ -141,6 +141,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
             heartbeat_timeout_ms=positive_duration_ms(heartbeat_timeout, "heartbeat timeout"),
             record=record,
             flight_recorder_turns=not_negative(flight_recorder_turns, "number of turns of the flight recorder"),
+            job_store_capacity=not_negative(job_store_capacity, "number of ended jobs that are kept"),
             network=network_settings(
                 network_buffers, network_memory_bytes, buffers_per_channel, floating_buffers_per_gate
             ),

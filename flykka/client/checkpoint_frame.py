@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from flykka.actors.machines.checkpoint.statistics import CheckpointStatsStatus
-from flykka.client.job_details import CheckpointStatistics
-from flykka.messages.checkpointing.statistics import StatsSummary, VertexCheckpointStatistics
+from flykka.messages.checkpointing.statistics import (
+    CheckpointStatistics,
+    CheckpointStatsStatus,
+    StatsSummary,
+    VertexCheckpointStatistics,
+)
 from flykka.messages.wire.ids import JobVertexId
 
 if TYPE_CHECKING:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flykka.actors.machines.restart.restart_strategy import restarts_without_end
 from flykka.client.job_execution_result import JobExecutionResult
 from flykka.client.job_history import JobHistory
 from flykka.client.job_manager_seeker import JobManagerSeeker
-from flykka.client.shared_overview import SharedJobOverview
+from flykka.client.job_view import JobView
 from flykka.errors import JobCancelledError, JobExecutionError, JobSubmissionError
 from flykka.messages.control.cluster import ClusterFailed
 from flykka.messages.control.job import (
@@ -32,8 +31,8 @@ from flykka.messages.control.job_manager import SeekJobManagerDue
 from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention, JobGraph
 from flykka.messages.monitoring.exception_history import ExceptionHistoryChanged, FailureOutcome
 from flykka.messages.monitoring.flight_record import FlightRecordNotWritten, FlightRecordWritten
+from flykka.messages.monitoring.job_details import JobDetails, JobDetailsTimedOut, RequestJobDetails
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
@@ -50,27 +49,18 @@ _TOLD_RESTARTS = frozenset(10**power for power in range(10))
 
 _EARLIER = "its result is that of then, and nothing runs again"
 
+DETAILS_TIMEOUT_MS = 10_000
+"""How long a result waits for the details of the job."""
+
 FLIGHT_RECORD_TIMEOUT_MS = 30_000
 """How long a failure waits for its flight record: a file system that does not answer must not keep it for itself."""
-
-
-@dataclass(slots=True, kw_only=True)
-class JobView:
-    """What the actor knows of its job, for any thread to read. Only the actor writes."""
-
-    outcome: Future[JobExecutionResult]
-    submitted: Future[JobId]
-    attached: Future[JobId]
-    """Set where a client that was detached, or comes from elsewhere, hears of the job from now on."""
-    overview: SharedJobOverview
-    status: JobStatus = JobStatus.CREATED
-    failure: Exception | None = None
 
 
 class JobClientActor(Actor):
     """One per submitted job. Its view is completed whatever happens, the end of the cluster included.
 
-    That a job has failed is told when its flight record has been written, so that the error can name the file.
+    That a job has ended is told when its last details are here, for nobody answers when the cluster has ended; that it
+    has failed, when its flight record has been written, so that the error can name the file.
     """
 
     def __init__(
@@ -93,6 +83,8 @@ class JobClientActor(Actor):
         self._restore_path = restore_path
         self._allow_non_restored_state = allow_non_restored_state
         self._write_flight_record = write_flight_record
+        self._result: JobResultSuccess | JobResultFailure | None = None
+        """How the job has ended, while its last details are awaited."""
         self._untold: JobResultFailure | None = None
         """The failure whose flight record is being written."""
         self._submitted_ms = 0
@@ -130,9 +122,36 @@ class JobClientActor(Actor):
         )
 
     def handle_message(self, message: Message) -> None:
-        """Note what is said about the job and pass it on."""
-        # First of all: whoever waits for the outcome finds it in the overview too.
-        self._view.overview.take(message, self.context.now())
+        """Note what is said about the job and pass it on; its result when the details of its end are here."""
+        self._view.news += 1
+        match message:
+            case JobResultSuccess() | JobResultFailure() if not self._is_over and not self._is_refused(message):
+                self._request_details(message)
+            case JobDetails() | JobDetailsTimedOut() | JobNotFound() | Terminated() if self._result is not None:
+                self._on_details(message, self._result)
+            case JobDetails() | JobDetailsTimedOut():
+                return  # It comes behind the deadline.
+            case _:
+                self._on_told(message)
+
+    def _is_refused(self, result: JobResultSuccess | JobResultFailure) -> bool:
+        return isinstance(result, JobResultFailure) and self._submits and not self._view.submitted.done()
+
+    def _request_details(self, result: JobResultSuccess | JobResultFailure) -> None:
+        self._result = result
+        self._job_manager.tell(RequestJobDetails(job_id=self._graph.job_id, reply_to=self.context.ref))
+        self.context.timers.start_once("details", DETAILS_TIMEOUT_MS, JobDetailsTimedOut())
+
+    def _on_details(self, answer: Message, result: JobResultSuccess | JobResultFailure) -> None:
+        self.context.timers.cancel("details")
+        self._result = None
+        if isinstance(answer, JobDetails):
+            self._view.end_with(answer)
+        else:
+            self._view.end_without_details(result)
+        self._on_told(result)
+
+    def _on_told(self, message: Message) -> None:
         if isinstance(message, RegisterJobClientSuccess | JobResultSuccess | JobResultFailure):
             self._view.attached.try_set(message.job_id)
         match message:
@@ -190,7 +209,7 @@ class JobClientActor(Actor):
 
     @property
     def _is_over(self) -> bool:
-        return self._view.outcome.done() or self._untold is not None
+        return self._view.outcome.done() or self._untold is not None or self._result is not None
 
     def _look_for_job_manager(self) -> None:
         found = self._seeker.look()
@@ -201,6 +220,8 @@ class JobClientActor(Actor):
 
     def post_stop(self) -> None:
         """Nobody waits for ever: a job whose cluster has ended has no other end."""
+        if self._result is not None:
+            self._on_details(JobDetailsTimedOut(), self._result)
         if self._untold is None:
             self._lost("its cluster was shut down, as close() of an environment does, while it ran")
         else:
@@ -280,7 +301,7 @@ class JobClientActor(Actor):
         self, failure: JobResultFailure, *, flight_record: str | None = None, unrecorded: str | None = None
     ) -> None:
         cause, kept = failure.cause, failure.checkpoint_path
-        restarts = self._view.overview.details(self.context.now()).number_of_restarts
+        restarts = self._view.details.number_of_restarts
         self._view.status = failure.status
         job_id, name = self._graph.job_id, self._graph.name
         if self._view.submitted.try_fail(lambda: JobSubmissionError(_refused(name, cause))):
@@ -306,7 +327,9 @@ class JobClientActor(Actor):
         cause = SerializedThrowable(type_name="ClusterLostError", message=why)
         if not self._view.outcome.done():
             self._view.status = JobStatus.FAILED
-            self._view.overview.take(JobResultFailure(job_id=job_id, cause=cause), self.context.now())
+            if self._view.details.ended_ms is None:
+                # A detached client may have asked, and so know of an end that it was not told of.
+                self._view.end_without_details(JobResultFailure(job_id=job_id, cause=cause))
         self._view.submitted.try_fail(lambda: JobSubmissionError(_refused(name, cause)))
         kept = self._checkpoint_path
         self._fail(lambda: JobExecutionError(job_id, name, "was lost with its cluster", cause, kept))

@@ -10,22 +10,22 @@ from itertools import count
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from flykka.actors.machines.read_model.job_read_model import JobReadModel
 from flykka.client.checkpoint_frame import checkpoint_frame, vertex_checkpoint_frame
-from flykka.client.client_actor import JobClientActor, JobListenerActor, JobView
+from flykka.client.client_actor import JobClientActor, JobListenerActor
 from flykka.client.flight_record import WriteFlightRecord
-from flykka.client.job_details import JobDetails
 from flykka.client.job_execution_result import AccumulatorValue, JobExecutionResult, accumulator_values
 from flykka.client.job_manager_gateway import JobManagerGateway
 from flykka.client.job_requests import JobRequests
-from flykka.client.shared_overview import SharedJobOverview
+from flykka.client.job_view import JobView
 from flykka.diagnosis.collection import TIME_LIMIT, collect_reports
 from flykka.diagnosis.exception_history import JobExceptionHistory
 from flykka.diagnosis.job_diagnosis import JobDiagnosis, diagnose
-from flykka.diagnosis.reports import ClientSnapshot
 from flykka.errors import ClusterError, JobCancellationError, JobStoppingError, SavepointError
 from flykka.ipython import interruptible, waking_loop
 from flykka.messages.control.job import JobStatus, ListeningBehaviour, RegisterJobClient
 from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.monitoring.job_details import JobDetails
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
 from flykka.runtime.errors import AskTimeoutError, SpawnRefusedError
@@ -46,6 +46,12 @@ SAVEPOINT_TIMEOUT = 600.0
 
 STOPPING_TIMEOUT = 60.0
 """Seconds that `stop` waits: the last checkpoint has to be taken, and what it holds to be published."""
+
+DETAILS_TIMEOUT = 5.0
+"""Seconds that `details` waits for the JobManager, until it says what was known last."""
+
+LIVE_CHECKPOINTS = 100
+"""How many checkpoints a picture gets that is drawn again and again."""
 
 ATTACH_TIMEOUT = 10.0
 """Seconds that whoever was detached waits to hear how the job stands."""
@@ -87,7 +93,7 @@ class JobClient:
             outcome=Future(driver),
             submitted=Future(driver),
             attached=Future(driver),
-            overview=SharedJobOverview(job_graph),
+            details=JobReadModel(job_graph).details(system.clock.now_ms()),
         )
         self._listeners: list[Future[None]] = []
         self._live: LiveDisplay | None = None
@@ -136,9 +142,19 @@ class JobClient:
 
     @property
     def details(self) -> JobDetails:
-        """What is known of the job now: its vertices, its last checkpoints, its restarts, its last failure."""
-        self._attach()
-        return self._view.overview.details(self._system.clock.now_ms())
+        """The job as it stands now: its vertices, its last checkpoints, its restarts, its last failure.
+
+        Where its cluster has ended: as it stood when it was asked last.
+        """
+        if self._view.is_final:
+            return self._view.details
+        return self._view.note(self._requests.details(DETAILS_TIMEOUT))
+
+    def details_with(self, checkpoints: int) -> JobDetails:
+        """As `details`, with so many of the last checkpoints: for a display that asks again and again."""
+        if self._view.is_final:
+            return self._view.details
+        return self._requests.details(DETAILS_TIMEOUT, checkpoints) or self._view.details
 
     def get_accumulators(self) -> dict[str, AccumulatorValue]:
         """What the functions of the job's newest attempts have counted so far, by name (Flink's getAccumulators).
@@ -180,14 +196,7 @@ class JobClient:
         Every actor of the job is asked and has `timeout` seconds for the answer; one that is stuck is told as such. The
         answer is there after twice that time at the latest.
         """
-        snapshot = ClientSnapshot(
-            job_id=self.job_id,
-            job_name=self.job_name,
-            status=self.status,
-            failure=self.details.last_failure if self.done() else None,
-            kept_checkpoint=self.details.kept_checkpoint,
-        )
-        return diagnose(collect_reports(self._system, snapshot, timeout))
+        return diagnose(collect_reports(self._system, self._view.details, timeout))
 
     def done(self) -> bool:
         """Whether the job has ended, in whatever way."""
@@ -315,7 +324,9 @@ class JobClient:
             print(job_text(self.details))
             return
         if self._live is None:
-            self._live = LiveDisplay(self._view.overview, self._view.outcome, self._system.clock.now_ms)
+            self._live = LiveDisplay(
+                lambda: self.details_with(LIVE_CHECKPOINTS), self._view.outcome, lambda: self._view.news
+            )
             # Who waits for the job sees its end before the next cell begins.
             self._listeners.append(self._live.shown_last)
         self._live.show()

@@ -20,7 +20,8 @@ from flykka.messages.control.job import (
     TriggerSavepointSuccess,
 )
 from flykka.messages.graph.job_graph import JobGraph
-from flykka.runtime.errors import AskTimeoutError
+from flykka.messages.monitoring.job_details import CHECKPOINT_HISTORY, JobDetails, RequestJobDetails
+from flykka.runtime.errors import ActorDeadError, AskFailedError, AskTimeoutError
 
 _LOOK_TIMEOUT = 10.0
 """Seconds for an answer that needs nothing but the JobManager."""
@@ -39,6 +40,17 @@ class JobRequests:
         """Whether the JobManager knows it no more."""
         answer = self._job_manager.ask(lambda me: RequestJob(job_id=self._job_id, client=me), _LOOK_TIMEOUT)
         return isinstance(answer, JobNotFound)
+
+    def details(self, timeout: float, checkpoints: int = CHECKPOINT_HISTORY) -> JobDetails | None:
+        """How the job stands, with so many of its last checkpoints; None where nobody knows, or is there to answer."""
+        job_id = self._job_id
+        try:
+            answer = self._job_manager.ref.ask(
+                lambda me: RequestJobDetails(job_id=job_id, reply_to=me, checkpoints=checkpoints), timeout=timeout
+            )
+        except (ActorDeadError, AskFailedError, AskTimeoutError):
+            return None
+        return answer if isinstance(answer, JobDetails) else None
 
     def cancel(self, timeout: float) -> None:
         """As `JobClient.cancel`."""

@@ -12,6 +12,7 @@ from flykka.actors.cluster.components import ConfiguredJobManager, ConfiguredRes
 from flykka.actors.cluster.entrypoint import ClusterEntrypoint
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.machines.graph.network_buffers import task_minima
+from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
 from flykka.actors.machines.slots import slot_sharing_groups
 from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
 from flykka.actors.machines.slots.task_manager_tracker import Workers
@@ -39,7 +40,9 @@ from flykka.messages.graph.job_graph import (
     RestartStrategyConfiguration,
     TaskCancellationSettings,
 )
+from flykka.messages.monitoring.job_details import JobOverview, JobsOverview, RequestJobsOverview
 from flykka.messages.wire.ids import JobId
+from flykka.runtime.errors import ActorDeadError
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.trace.flight_recorder import DEFAULT_TURNS, FlightRecorder
@@ -65,20 +68,22 @@ class ClusterSettings:
     """Sizes of a cluster, and how soon silence is taken for death.
 
     `slots_per_task_manager` of None: what is needed. While tasks wait for slots there may be up to
-    `max_task_managers`; they wait for `slot_request_timeout_ms` at most.
+    `max_task_managers`; they wait for `slot_request_timeout_ms` at most. Of jobs that have ended the last
+    `job_store_capacity` can be asked about.
 
-    `record` is the file in which every turn is written down, or a
-    recorder that was told more than that; without one the last `flight_recorder_turns` are kept in memory, to be
-    written when a job fails (0: none). `network` is what each TaskManager may hold of batches on their way,
-    `task_cancellation` how long cancelled tasks may take to end where their job does not say. `restart_strategy` and
-    `failover_strategy` are those of jobs that set none; without the former it is as Flink has it.
-    `high_availability` is the store that outlives the process; without one what is kept is kept in memory.
+    `record` is the file in which every turn is written down, or a recorder that was told more than that; without one
+    the last `flight_recorder_turns` are kept in memory, to be written when a job fails (0: none). `network` is what
+    each TaskManager may hold of batches on their way, `task_cancellation` how long cancelled tasks may take to end
+    where their job does not say. `restart_strategy` and `failover_strategy` are those of jobs that set none; without
+    the former it is as Flink has it. `high_availability` is the store that outlives the process; without one what is
+    kept is kept in memory.
     """
 
     task_managers: int = 1
     slots_per_task_manager: int | None = None
     max_task_managers: int | None = None
     slot_request_timeout_ms: int = REQUEST_TIMEOUT_MS
+    job_store_capacity: int = JOB_STORE_CAPACITY
     heartbeat_interval_ms: int = HEARTBEAT_INTERVAL_MS
     heartbeat_timeout_ms: int = HEARTBEAT_TIMEOUT_MS
     record: str | TraceRecorder | None = None
@@ -224,6 +229,19 @@ class LocalCluster:
             raise UnknownJobError(f"no job {job_id!r} runs on this cluster: there is none of this id, or it has ended")
         return JobClient(self._system, self._job_manager, found.job_graph, submits=False)
 
+    def jobs(self) -> tuple[JobOverview, ...]:
+        """The jobs that run here and the last that have ended, in the order of submission (Flink's listJobs).
+
+        Raises:
+            ClusterError: the cluster has ended.
+        """
+        try:
+            answer = self._gateway.ask(lambda me: RequestJobsOverview(reply_to=me), START_TIMEOUT)
+        except ActorDeadError:
+            raise ClusterError("the jobs of a cluster that was shut down are not known any more") from None
+        assert isinstance(answer, JobsOverview), f"the question for all jobs is not answered with {answer}"
+        return answer.jobs
+
     def task_managers(self) -> tuple[str, ...]:
         """The names of the TaskManagers that live now, in the order in which they were started."""
         living = (cell for cell in self._system.cells.living() if cell.parent is self._system.user)
@@ -256,6 +274,9 @@ class LocalCluster:
             TerminationTimeoutError: actors still run after half a minute; the error names them.
         """
         running = self._running()
+        for client in self._clients:
+            # Nobody can be asked when the actors have stopped.
+            _ = client.details
         if self._application_jobs is not None:
             self._application_jobs.end(concludes=concludes)
         try:
@@ -318,7 +339,11 @@ class LocalCluster:
         return [client for client in self._clients if not client.done()]
 
     def _start(self) -> ClusterComponents:
-        job_manager = ConfiguredJobManager(data_plane=self._data_plane, high_availability=self._services)
+        job_manager = ConfiguredJobManager(
+            data_plane=self._data_plane,
+            high_availability=self._services,
+            job_store_capacity=self._settings.job_store_capacity,
+        )
         entrypoint = Props(ClusterEntrypoint, self._resource_manager_props(), job_manager)
         started = self._system.spawn(entrypoint, "cluster-entrypoint")
         # The submission of a job finds them there.

@@ -8,11 +8,12 @@ from rich.console import Console as RichConsole
 
 from flykka.api.launch import Look
 from flykka.client.job_client import JobClient
-from flykka.client.job_details import JobDetails
 from flykka.console.event_lines import Console
+from flykka.console.job_picture import CHECKPOINTS_SHOWN
 from flykka.console.live import LiveScreen, LongWork, can_be_live
 from flykka.console.summary import print_summary
 from flykka.messages.control.job import JobResultFailure, JobResultSuccess
+from flykka.messages.monitoring.job_details import JobDetails
 from flykka.messages.wire.message import Message
 
 Epilogue = Callable[[JobClient], Iterable[tuple[str, str]]]
@@ -38,7 +39,7 @@ class JobConsole:
         long_work = LongWork(look)
 
         def details() -> JobDetails:
-            return client.details
+            return client.details_with(CHECKPOINTS_SHOWN)
 
         def hear(message: Message) -> None:
             lines(message)

@@ -10,14 +10,13 @@ from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderResult
 from rich.text import Text
 
-from flykka.actors.machines.checkpoint.statistics import CheckpointStatsStatus
-from flykka.client.job_details import (
-    CheckpointStatistics,
+from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointStatsStatus
+from flykka.messages.control.job import JobStatus
+from flykka.messages.monitoring.job_details import (
     JobDetails,
     JobVertexDetails,
     TimeShares,
 )
-from flykka.messages.control.job import JobStatus
 from flykka.messages.tasks.bridge import WorkProgress
 from flykka.messages.tasks.task import ExecutionState
 from flykka.runtime.durations import format_ms
@@ -60,7 +59,8 @@ _WANTED = 6
 """Columns as important as this are not given up for a name: it gets a line of its own where there is one."""
 _OTHER_LINES = 10
 """Of a picture without its vertices, and some for what is printed above it."""
-_CHECKPOINTS = 5
+CHECKPOINTS_SHOWN = 5
+"""The last ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class JobPicture:
         line = Text().append("checkpoints  ", QUIET)
         if not self.details.checkpoints:
             line.append("none yet")
-        for number, checkpoint in enumerate(reversed(self.details.checkpoints[-_CHECKPOINTS:])):
+        for number, checkpoint in enumerate(reversed(self.details.checkpoints[-CHECKPOINTS_SHOWN:])):
             line.append("   " if number else "")
             line.append_text(_checkpoint(checkpoint))
         return line

@@ -11,8 +11,8 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from flykka.api.launch import Look
-from flykka.client.job_details import JobDetails
 from flykka.console.job_picture import JobPicture
+from flykka.messages.monitoring.job_details import JobDetails
 from flykka.messages.tasks.bridge import WorkProgress
 
 REFRESHES_PER_SECOND = 4

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.console import Console as RichConsole
 from rich.text import Text
 
-from flykka.client.job_details import JobDetails, JobVertexDetails
 from flykka.messages.control.job import JobStatus
+from flykka.messages.monitoring.job_details import JobDetails, JobVertexDetails
 from flykka.runtime.durations import format_ms
 from flykka.views.text.failures import failure_lines
 from flykka.views.text.formats import displayed_status, format_bytes

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from flykka.actors.checkpoint_coordinator.actor import CheckpointCoordinator
+from flykka.actors.cluster.execution_graph_info_store import ExecutionGraphInfoStoreActor
 from flykka.actors.job_manager.actor import JobManager
 from flykka.actors.job_master.actor import JobMaster
 from flykka.actors.resource_manager.actor import ResourceManager
 from flykka.actors.task.actor import Task
-from flykka.diagnosis.reports import ActorReports, ClientSnapshot, UnresponsiveActor
+from flykka.diagnosis.reports import ActorReports, UnresponsiveActor
 from flykka.messages.monitoring.explanation import (
     CheckpointsExplained,
     ExplainCheckpoints,
@@ -32,6 +33,7 @@ from flykka.messages.monitoring.explanation import (
     StagesExplained,
     TaskExplained,
 )
+from flykka.messages.monitoring.job_details import JobDetails, RequestJobDetails
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.messages.wire.message import Message
@@ -59,24 +61,27 @@ class _Asked:
     attempt: ExecutionAttemptId | None = None
 
 
-def collect_reports(system: ActorSystem, client: ClientSnapshot, time_limit: float = TIME_LIMIT) -> ActorReports:
-    """Ask the actors of a job, each with `time_limit` seconds for its answer; takes twice that at the most."""
-    return _Collection(system, client, time_limit).reports()
+def collect_reports(system: ActorSystem, known: JobDetails, time_limit: float = TIME_LIMIT) -> ActorReports:
+    """Ask the actors of a job, each with `time_limit` seconds for its answer; takes twice that at the most.
+
+    `known` are the last details that the client knows, for when none answers.
+    """
+    return _Collection(system, known, time_limit).reports()
 
 
 class _Collection:
     """The reports of one job, as they come in."""
 
-    def __init__(self, system: ActorSystem, client: ClientSnapshot, time_limit: float) -> None:
+    def __init__(self, system: ActorSystem, known: JobDetails, time_limit: float) -> None:
         self._system = system
-        self._client = client
+        self._known = known
         self._time_limit = time_limit
         self._unresponsive: list[UnresponsiveActor] = []
 
     def reports(self) -> ActorReports:
         """Ask, and wait for the answers."""
         cells = list(self._system.cells.living())
-        job_id = self._client.job_id
+        job_id = self._known.job_id
         job_master = _first(cell for cell in cells if _is(cell, JobMaster) and cell.name == f"job-{job_id}")
         coordinator = _first(cell for cell in cells if _is(cell, CheckpointCoordinator) and cell.parent is job_master)
         tasks = [cell for cell in cells if _is(cell, Task) and _descriptor(cell).job_id == job_id][:ASKED_TASKS]
@@ -85,6 +90,12 @@ class _Collection:
                 cells, JobManager, "the JobManager", lambda me: ExplainLeadership(reply_to=me, job_id=job_id)
             ),
             "slots": self._ask_one(cells, ResourceManager, "the ResourceManager", lambda me: ExplainSlots(reply_to=me)),
+            "details": self._ask_one(
+                cells,
+                ExecutionGraphInfoStoreActor,
+                "the ExecutionGraphInfoStore",
+                lambda me: RequestJobDetails(job_id=job_id, reply_to=me, checkpoints=0),
+            ),
             "job": self._ask(job_master, "the JobMaster", lambda me: ExplainJob(reply_to=me)),
             "checkpoints": self._ask(
                 coordinator, "the CheckpointCoordinator", lambda me: ExplainCheckpoints(reply_to=me)
@@ -99,7 +110,7 @@ class _Collection:
         told = [self._answer(question, deadline) for question in asked_tasks]
         explained = {answer.attempt: answer for answer in told if isinstance(answer, TaskExplained)}
         return ActorReports(
-            **{each.name: getattr(self._client, each.name) for each in fields(self._client)},
+            details=_of(JobDetails, parts["details"]) or self._known,
             now_ms=self._system.clock.now_ms(),
             leadership=_of(LeadershipExplained, parts["leadership"]),
             job=_of(JobExplained, parts["job"]),

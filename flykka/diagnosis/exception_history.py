@@ -13,7 +13,7 @@ from flykka.views.text.formats import counted
 from flykka.views.text.user_stack import told_whole
 
 if TYPE_CHECKING:
-    from flykka.client.job_details import JobDetails
+    from flykka.messages.monitoring.job_details import JobDetails
 
 
 @dataclass(frozen=True, slots=True)

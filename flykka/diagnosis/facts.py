@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from flykka.actors.machines.states import JOB_TERMINAL
 from flykka.diagnosis.reports import ActorReports
 from flykka.diagnosis.waits import Waits
 from flykka.messages.control.job import JobStatus
@@ -39,24 +40,23 @@ class AttemptFact:
 
 def job_facts(reports: ActorReports) -> Iterator[tuple[str, str]]:
     """Labels and texts: the job, its checkpoints, slots, restarts, last failure and unresponsive actors."""
-    job = reports.job
-    status = reports.status if job is None else job.status
+    job, details = reports.job, reports.details
+    status = details.status if job is None else job.status
     since = "" if job is None else f" for {lasting(reports.now_ms - job.since_ms)}"
-    restarts = "" if job is None else f", {counted(job.number_of_restarts, 'restart')}"
-    was_stopped = job is None and status is JobStatus.FINISHED and reports.kept_checkpoint is not None
-    shown = STOPPED if was_stopped else status
-    yield "job", f"{reports.job_name!r} {reports.job_id} {shown}{since}{restarts}"
+    restarts = "" if job is None else f", {counted(details.number_of_restarts, 'restart')}"
+    shown = STOPPED if job is None and details.was_stopped else status
+    yield "job", f"{details.name!r} {details.job_id} {shown}{since}{restarts}"
     if job is not None:
         yield "tasks", _states(job.attempts)
         for restart in job.restarts:
             yield "restart", f"due in {lasting(restart.due_ms - reports.now_ms)}, after {format_cause(restart.cause)}"
     if status not in _WELL_ENDED:
         # A job that has overcome its failures, or was cancelled, does not stand where it does because of them.
-        if reports.failure is not None and job is None:
-            yield "failure", format_cause(reports.failure)
+        if details.last_failure is not None and job is None and status in JOB_TERMINAL:
+            yield "failure", format_cause(details.last_failure)
         yield from _failures(reports)
-    if reports.kept_checkpoint is not None:
-        yield "kept", reports.kept_checkpoint
+    if details.kept_checkpoint is not None:
+        yield "kept", details.kept_checkpoint
     yield from _checkpoints(reports)
     if reports.slots is not None:
         slots = reports.slots
@@ -68,8 +68,7 @@ def job_facts(reports: ActorReports) -> Iterator[tuple[str, str]]:
 
 
 def _failures(reports: ActorReports) -> Iterator[tuple[str, str]]:
-    history = reports.exceptions if reports.job is None else reports.job.exceptions
-    for entry in history[-TOLD_FAILURES:]:
+    for entry in reports.details.exceptions[-TOLD_FAILURES:]:
         ago = lasting(reports.now_ms - entry.root.timestamp_ms)
         first, *others = story(entry)
         yield f"failure {entry.number}", f"{ago} ago: {first}"
@@ -125,12 +124,13 @@ def _checkpoints(reports: ActorReports) -> Iterator[tuple[str, str]]:
         return
     for pending in checkpoints.pending:
         yield "pending", _pending(pending, reports)
-    text = f"{checkpoints.completed} completed, {checkpoints.failed} failed"
-    if checkpoints.last_completed_id is not None and checkpoints.last_completed_ms is not None:
-        ago = lasting(reports.now_ms - checkpoints.last_completed_ms)
-        text += f"; the last complete one, {checkpoints.last_completed_id}, {ago} ago"
-    if checkpoints.last_failed_id is not None:
-        text += f"; {checkpoints.last_failed_id} failed: {checkpoints.last_failure}"
+    details = reports.details
+    text = f"{details.checkpoints_completed} completed, {details.checkpoints_failed} failed"
+    if (completed := details.last_completed) is not None:
+        ago = lasting(reports.now_ms - completed.ended_ms)
+        text += f"; the last complete one, {completed.checkpoint_id}, {ago} ago"
+    if (failed := details.last_failed) is not None:
+        text += f"; {failed.checkpoint_id} failed: {failed.reason}"
     yield "checkpoints", text
 
 

@@ -81,7 +81,7 @@ def diagnose(reports: ActorReports) -> JobDiagnosis:
     attempts, left_out = attempt_facts(reports, waits)
     return JobDiagnosis(
         job_name=reports.job_name,
-        job_id=reports.job_id,
+        job_id=reports.details.job_id,
         answer=_answer(reports, waits),
         facts=tuple(job_facts(reports)),
         attempts=attempts,
@@ -112,7 +112,7 @@ def _answer(reports: ActorReports, waits: Waits) -> str:
 def _without_job_master(reports: ActorReports) -> str:
     name = f"job {reports.job_name!r}"
     leadership = reports.leadership
-    if reports.status in JOB_TERMINAL:
+    if reports.details.status in JOB_TERMINAL:
         return _ended(reports)
     if leadership is not None and not leadership.is_leader:
         leads = f"{leadership.leader} leads" if leadership.leader else "there is no leader"
@@ -127,8 +127,8 @@ def _without_job_master(reports: ActorReports) -> str:
 
 def _ended(reports: ActorReports) -> str:
     name = f"job {reports.job_name!r}"
-    match reports.status, reports.failure:
-        case JobStatus.FINISHED, _ if reports.kept_checkpoint is not None:
+    match reports.details.status, reports.details.last_failure:
+        case JobStatus.FINISHED, _ if reports.details.was_stopped:
             return f"{name} was {STOPPED}: it continues from its checkpoint when it is run again"
         case JobStatus.FINISHED, _:
             return f"{name} has FINISHED: it waits for nothing"
@@ -281,12 +281,10 @@ def _work(reports: ActorReports, job: JobExplained, waits: Waits) -> str:
 
 
 def _last_failure(reports: ActorReports) -> str:
-    checkpoints = reports.checkpoints
-    if checkpoints is None or checkpoints.last_failed_id is None:
+    failed, completed = reports.details.last_failed, reports.details.last_completed
+    if failed is None or (completed is not None and completed.checkpoint_id > failed.checkpoint_id):
         return ""
-    if (checkpoints.last_completed_id or 0) > checkpoints.last_failed_id:
-        return ""
-    return f"; the last one, {checkpoints.last_failed_id}, failed: {checkpoints.last_failure}"
+    return f"; the last one, {failed.checkpoint_id}, failed: {failed.reason}"
 
 
 def _for(since_ms: int | None, reports: ActorReports) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from flykka.messages.control.job import JobStatus
-from flykka.messages.monitoring.exception_history import RootExceptionHistoryEntry
 from flykka.messages.monitoring.explanation import (
     CheckpointsExplained,
     JobExplained,
@@ -15,20 +13,8 @@ from flykka.messages.monitoring.explanation import (
     StageProgress,
     TaskExplained,
 )
-from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.ids import ExecutionAttemptId, JobId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientSnapshot:
-    """What the client of a job knows without asking an actor; it stays when the actors are gone."""
-
-    job_id: JobId
-    job_name: str
-    status: JobStatus
-    failure: SerializedThrowable | None = None
-    exceptions: tuple[RootExceptionHistoryEntry, ...] = ()
-    kept_checkpoint: str | None = None
+from flykka.messages.monitoring.job_details import JobDetails
+from flykka.messages.wire.ids import ExecutionAttemptId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +32,14 @@ class UnresponsiveActor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActorReports(ClientSnapshot):
-    """A job at `now_ms`; a report is None where there was no such actor, or it has not answered in `time_limit_ms`."""
+class ActorReports:
+    """What is known of one job at `now_ms`; a report is None where there was no such actor, or it has not answered.
 
+    The details are those of its read model, or what its client knew last where no actor is left to be asked. Each actor
+    had `time_limit_ms` for the answer.
+    """
+
+    details: JobDetails
     now_ms: int
     leadership: LeadershipExplained | None = None
     job: JobExplained | None = None
@@ -58,6 +49,11 @@ class ActorReports(ClientSnapshot):
     stages: Mapping[ExecutionAttemptId, tuple[StageProgress, ...]] = field(default_factory=dict)
     unresponsive: tuple[UnresponsiveActor, ...] = ()
     time_limit_ms: int = 2_000
+
+    @property
+    def job_name(self) -> str:
+        """The name of the job."""
+        return self.details.name
 
     def unresponsive_task(self, attempt: ExecutionAttemptId) -> UnresponsiveActor | None:
         """The Task of the attempt, where it has not answered."""

@@ -1,28 +1,21 @@
-"""What came of the jobs of a run: a fold over its records, to compare a recorded run with a fork of it."""
+"""What came of the jobs of a run, as their read models tell, to compare a recorded run with a fork of it."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
-from flykka.messages.control.job import (
-    CheckpointAborted,
-    CheckpointCompleted,
-    JobResultFailure,
-    JobStatus,
-    JobStatusChanged,
-    SubmitJob,
-    TaskManagerLost,
-)
+from flykka.actors.cluster.execution_graph_info_store import INFO_STORE_PATH
+from flykka.actors.machines.read_model.execution_graph_info_store import ExecutionGraphInfoStore
+from flykka.actors.machines.read_model.job_read_model import JobReadModel
+from flykka.messages.control.job import JobResultFailure, JobStatus, SubmitJob
 from flykka.messages.control.job_control import JobEnded, JobGraphRefused
-from flykka.messages.monitoring.exception_history import (
-    ExceptionHistoryChanged,
-    FailureOutcome,
-    RootExceptionHistoryEntry,
-)
+from flykka.messages.monitoring.job_details import TrackJob
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
+from flykka.messages.wire.message import Message
 from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
 from flykka.runtime.trace.text import failure_text, unwrapped
@@ -30,56 +23,67 @@ from flykka.runtime.trace.text import failure_text, unwrapped
 _FAILURES_SHOWN = 5
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobOutcome:
     """One job. `status` is the last one, `failures` are what it failed or was restarted for, the first few."""
 
     job_id: JobId
-    submitted_ms: int
-    changed_ms: int
-    status: JobStatus = JobStatus.CREATED
-    has_ended: bool = False
-    completed: dict[int, None] = field(default_factory=dict)
-    aborted: dict[int, str] = field(default_factory=dict)
-    restarts: int = 0
-    lost_task_managers: dict[str, None] = field(default_factory=dict)
-    failures: dict[str, None] = field(default_factory=dict)
-    heard: set[tuple[int, JobStatus]] = field(default_factory=set, repr=False)
-    """Every listener hears of each change once."""
+    status: JobStatus
+    has_ended: bool
+    duration_ms: int
+    completed: tuple[int, ...]
+    aborted: dict[int, str]
+    restarts: int
+    lost_task_managers: tuple[str, ...]
+    failures: tuple[str, ...]
 
-    regions: set[tuple[int, int, int]] = field(default_factory=set, repr=False)
-    """The restarts of regions, which every listener hears of: the failures and when they came."""
 
-    def note_restart(self, entry: RootExceptionHistoryEntry) -> None:
-        """Count the restart of a region, during which the job is RUNNING; one of the whole job is a status of it."""
-        came_ms = entry.last_timestamp_ms or entry.root.timestamp_ms
-        restart = entry.number, entry.times, came_ms
-        if entry.outcome is not FailureOutcome.RESTARTING or not entry.restarted_tasks or restart in self.regions:
-            return
-        self.regions.add(restart)
-        self.restarts += 1
-        if len(self.failures) < _FAILURES_SHOWN:
-            self.failures[failure_text(entry.root.cause)] = None
-
-    @property
-    def duration_ms(self) -> int:
-        """From the submission to the last change of status."""
-        return self.changed_ms - self.submitted_ms
+def _outcome(model: JobReadModel, now_ms: int, *, has_ended: bool) -> JobOutcome:
+    details = model.details(now_ms, sys.maxsize)
+    causes = [restart.cause for restart in details.restarts if restart.cause is not None]
+    if details.status is not JobStatus.FINISHED and details.last_failure is not None:
+        causes.append(details.last_failure)
+    return JobOutcome(
+        job_id=details.job_id,
+        status=details.status,
+        has_ended=has_ended,
+        duration_ms=details.duration_ms,
+        completed=tuple(each.checkpoint_id for each in details.checkpoints if each.reason is None),
+        aborted={each.checkpoint_id: each.reason.name for each in details.checkpoints if each.reason is not None},
+        restarts=details.number_of_restarts,
+        lost_task_managers=tuple(model.lost_task_managers),
+        failures=tuple(dict.fromkeys(map(failure_text, causes)))[:_FAILURES_SHOWN],
+    )
 
 
 @dataclass(slots=True, kw_only=True)
 class RunOutcome:
-    """A run: its jobs by their ids, and how many turns, failed turns, dead letters and kills it had.
+    """A run: its jobs, and how many turns, failed turns, dead letters and kills it had.
 
     `raised` says what failed turns have raised, and in which actor, the first few.
     """
 
-    jobs: dict[JobId, JobOutcome] = field(default_factory=dict)
     turns: int = 0
     failed_turns: int = 0
     raised: dict[str, None] = field(default_factory=dict)
     dead_letters: int = 0
     killed: list[str] = field(default_factory=list)
+    now_ms: int = 0
+    """The time of the last turn."""
+
+    _store: ExecutionGraphInfoStore = field(
+        default_factory=lambda: ExecutionGraphInfoStore(sys.maxsize), repr=False, compare=False
+    )
+    _ended: set[JobId] = field(default_factory=set, repr=False)
+    """The jobs whose JobMasters have seen to everything, and those that were refused."""
+
+    @property
+    def jobs(self) -> dict[JobId, JobOutcome]:
+        """The jobs by their ids, in the order of submission."""
+        return {
+            job_id: _outcome(model, self.now_ms, has_ended=job_id in self._ended)
+            for job_id, model in self._store.jobs.items()
+        }
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> Self:
@@ -92,7 +96,9 @@ class RunOutcome:
     @property
     def has_ended(self) -> bool:
         """Whether there were jobs, and all of them have ended."""
-        return bool(self.jobs) and all(job.has_ended for job in self.jobs.values())
+        # The store reads what came before the end of a job behind the turn in which the JobManager is told of that.
+        told = (model.ended_ms is not None for model in self._store.jobs.values())
+        return bool(self._ended) and self._ended >= self._store.jobs.keys() and all(told)
 
     def ends_as(self, other: RunOutcome) -> bool:
         """Whether both have the same jobs, each with the same status at the end."""
@@ -105,9 +111,10 @@ class RunOutcome:
         match record:
             case Turn():
                 self.turns += 1
+                self.now_ms = max(self.now_ms, record.now_ms)
                 if record.failure is not None:
                     self._fail(record, record.failure)
-                self._take(record)
+                self._read(record)
             case Killed(ref=ref):
                 self.killed.append(ref.path)
             case DeadLetterRecord():
@@ -118,51 +125,26 @@ class RunOutcome:
         if len(self.raised) < _FAILURES_SHOWN:
             self.raised[f"{turn.recipient.path}: {failure_text(failure)}"] = None
 
-    def _take(self, turn: Turn) -> None:
+    def _read(self, turn: Turn) -> None:
         message = unwrapped(turn.message)
-        if isinstance(message, SubmitJob):
-            self._submit(turn, message.job_graph.job_id)
-            return
-        # A client that listens hears the same once more, and so does every other listener.
-        job = self.jobs.get(getattr(message, "job_id", JobId("")))
         match message:
-            case _ if job is None:
-                return
-            case JobStatusChanged() if not job.has_ended:
-                self._take_status(job, message)
-            case JobEnded(status=status):
-                job.status, job.has_ended = status, True
-            case JobGraphRefused(cause=cause):
-                job.status, job.has_ended = JobStatus.FAILED, True
-                job.failures[failure_text(cause)] = None
-            case CheckpointCompleted(checkpoint_id=checkpoint_id):
-                job.completed[checkpoint_id] = None
-            case CheckpointAborted(checkpoint_id=checkpoint_id, reason=reason):
-                job.aborted[checkpoint_id] = reason.name
-            case ExceptionHistoryChanged(entry=entry):
-                job.note_restart(entry)
-            case TaskManagerLost(task_manager=task_manager):
-                job.lost_task_managers[task_manager] = None
+            case SubmitJob(job_graph=job_graph):
+                refusals = [effect.message for effect in turn.effects if isinstance(effect, Send)]
+                refused = next((each for each in refusals if isinstance(each, JobResultFailure)), None)
+                if refused is None or job_graph.job_id not in self._store.jobs:
+                    self._store.on_message(TrackJob(job_graph=job_graph), turn.now_ms)
+                    self._ended.discard(job_graph.job_id)
+                    self._refuse(job_graph.job_id, None if refused is None else refused.cause, turn.now_ms)
+            case JobGraphRefused(job_id=job_id, cause=cause):
+                self._refuse(job_id, cause, turn.now_ms)
+            case JobEnded(job_id=job_id):
+                self._ended.add(job_id)
+            case Message() if turn.recipient.path == INFO_STORE_PATH:
+                self._store.on_message(message, turn.now_ms)
             case _:
                 return
 
-    def _submit(self, turn: Turn, job_id: JobId) -> None:
-        refusals = [effect.message for effect in turn.effects if isinstance(effect, Send)]
-        refused = [each.cause for each in refusals if isinstance(each, JobResultFailure)]
-        if refused and job_id in self.jobs:
-            return  # It is there already.
-        job = self.jobs[job_id] = JobOutcome(job_id=job_id, submitted_ms=turn.now_ms, changed_ms=turn.now_ms)
-        for cause in refused:
-            job.status, job.has_ended = JobStatus.FAILED, True
-            job.failures[failure_text(cause)] = None
-
-    def _take_status(self, job: JobOutcome, changed: JobStatusChanged) -> None:
-        news = (changed.timestamp_ms, changed.status)
-        if news in job.heard or changed.timestamp_ms < job.changed_ms:
-            return
-        job.heard.add(news)
-        if changed.status is JobStatus.RESTARTING:
-            job.restarts += 1
-        job.status, job.changed_ms = changed.status, changed.timestamp_ms
-        if changed.cause is not None and len(job.failures) < _FAILURES_SHOWN:
-            job.failures[failure_text(changed.cause)] = None
+    def _refuse(self, job_id: JobId, cause: SerializedThrowable | None, now_ms: int) -> None:
+        if cause is not None:
+            self._store.on_message(JobResultFailure(job_id=job_id, cause=cause), now_ms)
+            self._ended.add(job_id)

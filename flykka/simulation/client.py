@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 
 from flykka.client.job_manager_seeker import JobManagerSeeker
 from flykka.messages.control.job import (
-    CheckpointAborted,
-    CheckpointCompleted,
     JobNotFound,
     JobResultFailure,
     JobResultSuccess,
-    JobStatus,
-    JobStatusChanged,
-    MetricsReported,
     RegisterJobClient,
-    StoppingSuccess,
     SubmitJob,
     TriggerSavepointSuccess,
 )
 from flykka.messages.control.job_manager import SeekJobManagerDue
-from flykka.messages.monitoring.exception_history import ExceptionHistoryChanged, FailureOutcome
-from flykka.messages.wire.ids import ExecutionAttemptId, JobId
+from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
@@ -31,22 +23,10 @@ from flykka.runtime.signals import Terminated
 
 @dataclass(slots=True)
 class Heard:
-    """What the client has heard."""
+    """What the client was told of the ends of jobs, and the paths of the savepoints that it was told of."""
 
     results: dict[JobId, JobResultSuccess | JobResultFailure] = field(default_factory=dict)
-    stopped: dict[JobId, str] = field(default_factory=dict)
     savepoints: list[str] = field(default_factory=list)
-    answers: Counter[type[Message]] = field(default_factory=Counter)
-    statuses: dict[JobId, JobStatus] = field(default_factory=dict)
-    restarts: Counter[JobId] = field(default_factory=Counter)
-    """Of jobs and of regions of them."""
-    completed: int = 0
-    aborted: Counter[str] = field(default_factory=Counter)
-    """Checkpoints that were given up, by the reason."""
-    given_up_last: set[JobId] = field(default_factory=set)
-    """Jobs of which a checkpoint was given up since the last one was complete."""
-    rows_published: dict[ExecutionAttemptId, int] = field(default_factory=dict)
-    """What each attempt has said last."""
 
 
 class SimulationClient(Actor):
@@ -64,9 +44,8 @@ class SimulationClient(Actor):
         self.context.watch(self._job_manager)
 
     def handle_message(self, message: Message) -> None:
-        """Keep what decides how the run goes on, and count the rest."""
+        """Keep what decides how the run goes on."""
         heard = self._heard
-        heard.answers[type(message)] += 1
         match message:
             case SubmitJob():
                 self._submitted = message
@@ -80,25 +59,8 @@ class SimulationClient(Actor):
                 self._job_manager.tell(self._submitted)
             case JobResultSuccess(job_id=job_id) | JobResultFailure(job_id=job_id):
                 heard.results.setdefault(job_id, message)
-            case StoppingSuccess(job_id=job_id, checkpoint_path=path):
-                heard.stopped[job_id] = path
             case TriggerSavepointSuccess(savepoint_path=path):
                 heard.savepoints.append(path)
-            case JobStatusChanged(job_id=job_id, status=status):
-                heard.statuses[job_id] = status
-                heard.restarts[job_id] += status is JobStatus.RESTARTING
-            case ExceptionHistoryChanged(job_id=job_id, entry=entry):
-                # While regions restart, their job runs.
-                is_running = heard.statuses.get(job_id) is JobStatus.RUNNING
-                heard.restarts[job_id] += is_running and entry.outcome is FailureOutcome.RESTARTING
-            case CheckpointCompleted(job_id=job_id):
-                heard.completed += 1
-                heard.given_up_last.discard(job_id)
-            case CheckpointAborted(job_id=job_id, reason=reason):
-                heard.aborted[reason.value] += 1
-                heard.given_up_last.add(job_id)
-            case MetricsReported(attempt=attempt, metrics=metrics):
-                heard.rows_published[attempt] = metrics.rows_published
             case _:
                 pass
 

@@ -8,6 +8,7 @@ from itertools import count
 
 from flykka.actors.cluster.components import ConfiguredJobManager, ConfiguredResourceManager
 from flykka.actors.cluster.entrypoint import ClusterEntrypoint
+from flykka.actors.cluster.execution_graph_info_store import ExecutionGraphInfoStoreActor
 from flykka.actors.high_availability.embedded import EmbeddedHaServices
 from flykka.actors.machines.slots.task_manager_tracker import Workers
 from flykka.actors.machines.state.handles import exclusive_state
@@ -15,6 +16,7 @@ from flykka.actors.task_manager.props import ConfiguredTaskManagers
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.control.job import JobResultFailure, JobResultSuccess, JobStatus, SubmitJob
 from flykka.messages.graph.job_graph import CheckpointingMode, JobGraph
+from flykka.messages.monitoring.job_details import CHECKPOINT_HISTORY
 from flykka.messages.tasks.simulation import SimulationBegun
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
@@ -119,6 +121,8 @@ class _Simulation:
         self._system.advance(0)
         first = self._system.find("/user/job-manager")
         assert first is not None, "the entrypoint has started no JobManager"
+        stores = (cell.instance for cell in self._system.cells.living())
+        (self._read_models,) = (each.store for each in stores if isinstance(each, ExecutionGraphInfoStoreActor))
         self._client: ActorRef = self._system.spawn(Props(SimulationClient, self._heard, first), "client")
         self._client.tell(SimulationBegun(scenario=to_json(self._scenario)))
 
@@ -167,6 +171,7 @@ class _Simulation:
         # What is on its way when the job ends arrives.
         self._system.advance(1)
         result = self._heard.results[job_id]
+        self._check_read_model(job_id, result)
         match result:
             case JobResultSuccess():
                 job.was_stopped = result.checkpoint_path is not None
@@ -218,6 +223,13 @@ class _Simulation:
         cause = f"{result.cause.type_name}: {result.cause.message}"
         self._violated("result", f"{job.graph.job_id} is {job.status}, and to be restarted without end: {cause}")
 
+    def _check_read_model(self, job_id: JobId, result: JobResultSuccess | JobResultFailure) -> None:
+        """The store of read models tells the same end."""
+        ended = JobStatus.FINISHED if isinstance(result, JobResultSuccess) else result.status
+        told = self._read_models.jobs[job_id].status
+        if told is not ended:
+            self._violated("read-model", f"{job_id} is {ended}, and its read model tells {told}")
+
     def _check_output(self, job: _Job) -> None:
         is_exact = job.graph.checkpointing.mode is CheckpointingMode.EXACTLY_ONCE
         truth = Truth(self._topology, self._world, is_exact=is_exact)
@@ -227,7 +239,9 @@ class _Simulation:
 
     def _check_counts(self, job: _Job) -> None:
         """Check that readers see the rows told as published; all are told where no attempt left any to another."""
-        told = sum(self._heard.rows_published.values())
+        now = self._system.clock.now_ms()
+        vertices = (vertex for model in self._read_models.jobs.values() for vertex in model.details(now, 0).vertices)
+        told = sum(vertex.rows_published for vertex in vertices)
         there = self._rows_published()
         is_undisturbed = not self._faults_happened and len(self._jobs) == 1
         if told > there or (is_undisturbed and job.status == "FINISHED" and told < there):
@@ -251,7 +265,7 @@ class _Simulation:
         if job.status not in ("FINISHED", "STOPPED") or self._injections.leaves_files:
             return
         # What a pending checkpoint might have referred to is kept until the folder goes as a whole.
-        is_settled = leftovers.is_kept(world, job_id) or (kept is None and job_id not in self._heard.given_up_last)
+        is_settled = leftovers.is_kept(world, job_id) or (kept is None and not self._was_aborted_last(job_id))
         left = {
             "nothing refers to": leftovers.unreferenced(world, job_id) if is_settled else [],
             "nobody has published": leftovers.staged(world, job_id),
@@ -261,11 +275,20 @@ class _Simulation:
             if paths:
                 self._violated("storage", f"{job_id} is {job.status} and has left {paths[0]}, which {what}")
 
+    def _was_aborted_last(self, job_id: JobId) -> bool:
+        """Whether a checkpoint of the job was aborted since the last one was complete."""
+        checkpoints = self._read_models.jobs[job_id].checkpoints
+        failed, completed = checkpoints.latest_failed, checkpoints.last_completed
+        return failed is not None and (completed is None or failed.ended_ms >= completed.ended_ms)
+
     def _violated(self, monitor: str, text: str) -> None:
         self._found.append(Violation(monitor, text))
 
     def _outcome(self) -> SimulationOutcome:
-        world, heard = self._world, self._heard
+        world = self._world
+        checkpoints = [model.checkpoints for model in self._read_models.jobs.values()]
+        ended = [stats for each in checkpoints for stats in each.ended(CHECKPOINT_HISTORY)]
+        aborted = Counter(str(stats.reason) for stats in ended if stats.reason is not None)
         read = (text for batches in world.batches.values() for text in batches.read_after_release)
         own = [Violation("data-plane", text) for text in (*world.violations, *read)]
         return SimulationOutcome(
@@ -274,12 +297,12 @@ class _Simulation:
             faults=self._faults_happened,
             turns=self._system.next_sequence() - 1,
             checkpoints=CheckpointTally(
-                completed=heard.completed,
-                aborted=heard.aborted.total(),
-                savepoints=len(heard.savepoints),
-                reasons=heard.aborted,
+                completed=sum(each.counts.completed for each in checkpoints),
+                aborted=aborted.total(),
+                savepoints=len(self._heard.savepoints),
+                reasons=aborted,
             ),
-            restarts=heard.restarts.total(),
+            restarts=sum(model.number_of_restarts for model in self._read_models.jobs.values()),
             jobs=tuple(job.status for job in self._jobs if job.status),
             rows=self._rows_published(),
             late_rows=world.late_rows,

@@ -5,25 +5,28 @@ No actor is unresponsive in a replay. The data plane is not replayed, so what st
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields, replace
+import sys
+from collections.abc import Iterator, Sequence
 
 from flykka.actors.checkpoint_coordinator.actor import CheckpointCoordinator
+from flykka.actors.cluster.execution_graph_info_store import INFO_STORE_PATH
 from flykka.actors.job_manager.actor import JobManager
 from flykka.actors.job_master.actor import JobMaster
+from flykka.actors.machines.read_model.execution_graph_info_store import ExecutionGraphInfoStore
 from flykka.actors.resource_manager.actor import ResourceManager
 from flykka.actors.task.actor import Task
 from flykka.diagnosis.job_diagnosis import JobDiagnosis, diagnose
-from flykka.diagnosis.reports import ActorReports, ClientSnapshot
+from flykka.diagnosis.reports import ActorReports
 from flykka.errors import TraceSelectionError
-from flykka.messages.control.job import JobResultFailure, JobResultSuccess, JobStatus, JobStatusChanged, SubmitJob
+from flykka.messages.control.job import SubmitJob
 from flykka.messages.monitoring.explanation import TaskExplained
-from flykka.messages.wire.ids import ExecutionAttemptId, JobId
+from flykka.messages.monitoring.job_details import JobDetails, TrackJob
+from flykka.messages.wire.ids import ExecutionAttemptId
+from flykka.messages.wire.message import Message
 from flykka.replay.replayer import Replayer
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import ReplaySessionError
 from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.records import Turn
 from flykka.runtime.trace.replay.divergence import DivergenceError
 from flykka.runtime.trace.replay.engine import ReplayEngine
 
@@ -36,7 +39,7 @@ def diagnose_recorded(trace: Trace, turn: int | None = None, job: str | None = N
         TraceSelectionError: there is no such job up to there, or there are several and none was named.
     """
     engine = Replayer().engine(trace)
-    jobs: dict[JobId, ClientSnapshot] = {}
+    store = ExecutionGraphInfoStore(sys.maxsize)
     now_ms = 0
     last: int | None = None
     while (upcoming := engine.records.turns(1)) and (turn is None or upcoming[0].sequence <= turn):
@@ -47,48 +50,32 @@ def diagnose_recorded(trace: Trace, turn: int | None = None, job: str | None = N
         if taken is None:
             break
         now_ms, last = taken.now_ms, taken.sequence
-        _note(jobs, taken)
+        match taken.message:
+            case SubmitJob(job_graph=job_graph):
+                store.on_message(TrackJob(job_graph=job_graph), taken.now_ms)
+            case Message() if taken.recipient.path == INFO_STORE_PATH:
+                store.on_message(taken.message, taken.now_ms)
+            case _:
+                pass
     if turn is not None and last != turn:
         raise ReplaySessionError(f"{trace.path} has no turn {turn}")
-    chosen = _chosen(jobs, job, str(trace.path))
-    return diagnose(_reports(engine, jobs[chosen], now_ms))
+    chosen = _chosen([model.details(now_ms, 0) for model in store.jobs.values()], job, str(trace.path))
+    return diagnose(_reports(engine, chosen, now_ms))
 
 
-def _note(jobs: dict[JobId, ClientSnapshot], turn: Turn) -> None:
-    """Note what a client would know of its job by the message of this turn."""
-    match turn.message:
-        case SubmitJob(job_graph=graph):
-            created = ClientSnapshot(job_id=graph.job_id, job_name=graph.name, status=JobStatus.CREATED)
-            jobs.setdefault(graph.job_id, created)
-        case JobStatusChanged(job_id=job_id, status=status, cause=cause) if job_id in jobs:
-            jobs[job_id] = replace(jobs[job_id], status=status, failure=cause or jobs[job_id].failure)
-        case JobResultSuccess(job_id=job_id, checkpoint_path=kept) if job_id in jobs:
-            jobs[job_id] = replace(jobs[job_id], status=JobStatus.FINISHED, kept_checkpoint=kept)
-        case JobResultFailure(job_id=job_id, cause=cause, status=status, checkpoint_path=kept) if job_id in jobs:
-            jobs[job_id] = replace(jobs[job_id], status=status, failure=cause, kept_checkpoint=kept)
-        case _:
-            pass
-
-
-def _chosen(jobs: dict[JobId, ClientSnapshot], wanted: str | None, path: str) -> JobId:
-    fitting = [
-        job_id
-        for job_id, known in jobs.items()
-        if wanted is None or wanted == known.job_name or job_id.startswith(wanted)
-    ]
+def _chosen(jobs: Sequence[JobDetails], wanted: str | None, path: str) -> JobDetails:
+    fitting = [job for job in jobs if wanted is None or wanted == job.name or job.job_id.startswith(wanted)]
     if len(fitting) == 1:
         return fitting[0]
-    there = ", ".join(f"{known.job_name!r} {job_id}" for job_id, known in jobs.items()) or "none up to this turn"
+    there = ", ".join(f"{job.name!r} {job.job_id}" for job in jobs) or "none up to this turn"
     what = f"{path}: there is no job {wanted!r}" if not fitting and wanted else f"{path} has {len(jobs)} jobs"
     raise TraceSelectionError(f"{what}; name one of: {there}")
 
 
-def _reports(engine: ReplayEngine, known: ClientSnapshot, now_ms: int) -> ActorReports:
-    actors = dict(_living(engine))
+def _reports(engine: ReplayEngine, details: JobDetails, now_ms: int) -> ActorReports:
+    actors, job_id = dict(_living(engine)), details.job_id
     masters = {path: each for path, each in actors.items() if isinstance(each, JobMaster)}
-    path, master = next(
-        ((path, each) for path, each in masters.items() if path.endswith(f"/job-{known.job_id}")), ("", None)
-    )
+    path, master = next(((path, each) for path, each in masters.items() if path.endswith(f"/job-{job_id}")), ("", None))
     coordinator = next(
         (each for at, each in actors.items() if isinstance(each, CheckpointCoordinator) and at.startswith(f"{path}/")),
         None,
@@ -103,9 +90,9 @@ def _reports(engine: ReplayEngine, known: ClientSnapshot, now_ms: int) -> ActorR
     job = None if master is None else master.explain(now_ms)
     own = {attempt.attempt for attempt in job.attempts} if job else set()
     return ActorReports(
-        **{each.name: getattr(known, each.name) for each in fields(known)},
+        details=details,
         now_ms=now_ms,
-        leadership=None if manager is None else manager.explain(known.job_id, now_ms),
+        leadership=None if manager is None else manager.explain(job_id, now_ms),
         job=job,
         checkpoints=None if coordinator is None or master is None else coordinator.explain(now_ms),
         slots=None if resources is None else resources.explain(now_ms),

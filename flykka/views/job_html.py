@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from flykka.actors.machines.checkpoint.statistics import CheckpointStatsStatus
 from flykka.actors.machines.states import JOB_TERMINAL
-from flykka.client.job_details import CheckpointStatistics, JobDetails, JobVertexDetails
+from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointStatsStatus
+from flykka.messages.monitoring.job_details import JobDetails, JobVertexDetails
 from flykka.runtime.durations import format_ms
 from flykka.views.html.markup import AMBER, GREEN, Html, display, dot, element, fragment, quiet, table
 from flykka.views.job_pictures import pictures_html

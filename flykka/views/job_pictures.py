@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flykka.actors.machines.checkpoint.statistics import CheckpointStatsStatus
-from flykka.client.job_details import JobDetails
+from flykka.messages.checkpointing.statistics import CheckpointStatsStatus
+from flykka.messages.monitoring.job_details import JobDetails
 from flykka.runtime.durations import format_ms
 from flykka.views.html.markup import AMBER, BLUE, GREEN, Html, element, fragment, quiet
 from flykka.views.html.sparkline import BARS, bars, line

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from flykka.client.job_details import CheckpointStatistics, JobDetails, JobVertexDetails, Restart
+from flykka.messages.checkpointing.statistics import CheckpointStatistics
 from flykka.messages.control.job import JobStatus
+from flykka.messages.monitoring.job_details import JobDetails, JobVertexDetails, Restart
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.runtime.durations import format_ms

@@ -13,9 +13,8 @@ from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
-from flykka.client.job_details import JobDetails
-from flykka.client.shared_overview import SharedJobOverview
 from flykka.ipython import Bundle, publish
+from flykka.messages.monitoring.job_details import JobDetails
 from flykka.runtime.futures.future import Future
 from flykka.views.job_html import job_html
 from flykka.views.job_text import job_text
@@ -38,21 +37,21 @@ def job_bundle(details: JobDetails) -> Bundle:
 class LiveDisplay:
     """The pictures of one job. A thread of its own draws them, from when it is first shown until the job's end.
 
-    `shown_last` has a result when nothing will be drawn any more.
+    Where `news()` has not changed, only clocks have. `shown_last` has a result when nothing will be drawn any more.
     """
 
     def __init__(
         self,
-        overview: SharedJobOverview,
+        details: Callable[[], JobDetails],
         outcome: Future[Any],
-        now_ms: Callable[[], int],
+        news: Callable[[], int],
         *,
         publish: Publish = publish,
     ) -> None:
         self.shown_last: Future[None] = Future()
-        self._overview = overview
+        self._details = details
         self._outcome = outcome
-        self._now_ms = now_ms
+        self._news = news
         self._publish = publish
         self._display_ids: list[str] = []
         self._ended = threading.Event()
@@ -74,9 +73,9 @@ class LiveDisplay:
         try:
             drawn, drawn_at = -1, -TICK_SECONDS
             while not self._ended.wait(PAUSE_SECONDS):
-                taken = self._overview.taken
-                if taken != drawn or time.monotonic() - drawn_at >= TICK_SECONDS:
-                    drawn, drawn_at = taken, time.monotonic()
+                heard = self._news()
+                if heard != drawn or time.monotonic() - drawn_at >= TICK_SECONDS:
+                    drawn, drawn_at = heard, time.monotonic()
                     self._draw()
             self._draw()
         finally:
@@ -89,4 +88,4 @@ class LiveDisplay:
                 self._publish(picture, display_id, update=True)
 
     def _picture(self) -> Bundle:
-        return job_bundle(self._overview.details(self._now_ms()))
+        return job_bundle(self._details())

@@ -1,14 +1,28 @@
-"""Measurements of a vertex's subtasks in a checkpoint, as listeners of a job get them."""
+"""Statistics of checkpoints: what the CheckpointCoordinator reports, and what is kept of it for clients.
+
+By the names of Flink's CheckpointStatsTracker and of its REST API.
+"""
 
 from __future__ import annotations
 
-from flykka.messages.wire.ids import JobVertexId
-from flykka.messages.wire.message import Value, value
+from enum import StrEnum
+
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointMetrics
+from flykka.messages.wire.ids import JobId, JobVertexId
+from flykka.messages.wire.message import Message, Value, message, value
+
+
+class CheckpointStatsStatus(StrEnum):
+    """Where a checkpoint is in its life."""
+
+    IN_PROGRESS = "IN_PROGRESS"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
 
 
 @value("checkpoint_statistics.summary")
 class StatsSummary(Value):
-    """Over the subtasks of a vertex (Flink's StatsSummaryDto); the average is rounded down."""
+    """Over the subtasks of a vertex, or over checkpoints (Flink's StatsSummaryDto); the average is rounded down."""
 
     minimum: int
     maximum: int
@@ -34,3 +48,103 @@ class VertexCheckpointStatistics(Value):
     alignment_ms: StatsSummary
     sync_ms: StatsSummary
     async_ms: StatsSummary
+
+
+@value("checkpoint_statistics.subtask")
+class SubtaskCheckpointStatistics(Value):
+    """One acknowledgement, the time at which it came, and what the subtask measured."""
+
+    vertex_id: JobVertexId
+    subtask: int
+    ack_ms: int
+    metrics: CheckpointMetrics = CheckpointMetrics()
+
+
+@message("checkpoint_statistics.triggered")
+class CheckpointTriggered(Message):
+    """CheckpointCoordinator -> ExecutionGraphInfoStore: a checkpoint is in progress, and waits for so many subtasks."""
+
+    job_id: JobId
+    checkpoint_id: int
+    timestamp_ms: int
+    num_subtasks: int
+    is_savepoint: bool = False
+
+
+@message("checkpoint_statistics.acknowledged")
+class SubtasksAcknowledged(Message):
+    """CheckpointCoordinator -> ExecutionGraphInfoStore: the acknowledgements of a checkpoint since the last report."""
+
+    job_id: JobId
+    checkpoint_id: int
+    subtasks: tuple[SubtaskCheckpointStatistics, ...]
+
+
+@message("checkpoint_statistics.report_due")
+class CheckpointReportDue(Message):
+    """CheckpointCoordinator's timer -> itself: report the acknowledgements since the last report."""
+
+
+@value("checkpoint_statistics.checkpoint")
+class CheckpointStatistics(Value):
+    """One checkpoint: times in ms, sizes in bytes; `incremental_bytes` were written for it, the rest was there.
+
+    While it is in progress `ended_ms` is 0. `num_acknowledged_subtasks` of `num_subtasks` have acknowledged; of one
+    that failed the sizes are theirs. Only a completed one has a path and what its `vertices` measured, only a failed
+    one a reason.
+    """
+
+    checkpoint_id: int
+    status: CheckpointStatsStatus
+    ended_ms: int = 0
+    duration_ms: int = 0
+    size_bytes: int = 0
+    incremental_bytes: int = 0
+    path: str | None = None
+    reason: CheckpointDeclineReason | None = None
+    vertices: tuple[VertexCheckpointStatistics, ...] = ()
+    trigger_ms: int = 0
+    is_savepoint: bool = False
+    num_subtasks: int = 0
+    num_acknowledged_subtasks: int = 0
+    processed_bytes: int = 0
+    persisted_bytes: int = 0
+
+
+@value("checkpoint_statistics.counts")
+class CheckpointStatsCounts(Value):
+    """How many restores and checkpoints there were, and how many checkpoints of each status."""
+
+    restored: int = 0
+    total: int = 0
+    in_progress: int = 0
+    completed: int = 0
+    failed: int = 0
+
+
+@value("checkpoint_statistics.completed")
+class CompletedCheckpointStatsSummary(Value):
+    """Over all completed checkpoints of the job, savepoints included."""
+
+    duration_ms: StatsSummary
+    size_bytes: StatsSummary
+    incremental_bytes: StatsSummary
+    processed_bytes: StatsSummary
+    persisted_bytes: StatsSummary
+
+
+@message("checkpoint_statistics.snapshot")
+class CheckpointStatsSnapshot(Message):
+    """ExecutionGraphInfoStore -> client: the checkpoints of a job, those in progress among them, the newest first.
+
+    The latest of a kind is the one with the highest id; `latest_restored` is the id that the job went back to last.
+    """
+
+    job_id: JobId
+    counts: CheckpointStatsCounts
+    summary: CompletedCheckpointStatsSummary
+    history: tuple[CheckpointStatistics, ...]
+    latest_completed: CheckpointStatistics | None = None
+    latest_savepoint: CheckpointStatistics | None = None
+    latest_failed: CheckpointStatistics | None = None
+    latest_restored: int | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
-from flykka.messages.checkpointing.statistics import VertexCheckpointStatistics
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
@@ -117,7 +116,7 @@ class RequestJob(Message):
 
 @message("job.found")
 class JobFound(Message):
-    """JobManager -> client: the job, which has not ended."""
+    """JobManager, ExecutionGraphInfoStore -> client: the job; the former knows those that have not ended."""
 
     job_id: JobId
     job_graph: JobGraph
@@ -235,7 +234,7 @@ class ExecutionStateChanged(Message):
 
 @message("job.checkpoint_completed")
 class CheckpointCompleted(Message):
-    """CheckpointCoordinator -> JobMaster -> listeners: a checkpoint is complete, and what its vertices measured.
+    """CheckpointCoordinator -> JobMaster -> listeners: a checkpoint is complete.
 
     Attempts that follow start from it if it `is_retained`; a savepoint that is taken meanwhile is not.
     """
@@ -247,7 +246,6 @@ class CheckpointCompleted(Message):
     incremental_bytes: int
     path: str
     timestamp_ms: int
-    vertices: tuple[VertexCheckpointStatistics, ...] = ()
     is_retained: bool = True
 
 

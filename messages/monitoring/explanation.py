@@ -7,7 +7,6 @@ stuck. The asker puts the answers together (`flykka.explanation`), and tells tho
 from __future__ import annotations
 
 from flykka.messages.control.job import JobStatus
-from flykka.messages.monitoring.exception_history import RootExceptionHistoryEntry
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, ResultPartitionId, TaskManagerId
@@ -57,13 +56,11 @@ class JobExplained(Message):
     now_ms: int
     status: JobStatus
     since_ms: int
-    number_of_restarts: int
     attempts: tuple[AttemptExplained, ...]
     cause: SerializedThrowable | None = None
     restarts: tuple[RestartExplained, ...] = ()
     waits_for_state: int | None = None
     waits_for_end: int | None = None
-    exceptions: tuple[RootExceptionHistoryEntry, ...] = ()
     slots_requested: int = 0
     slots_requested_since_ms: int | None = None
 
@@ -89,17 +86,11 @@ class PendingExplained(Value):
 
 @message("explanation.checkpoints_explained")
 class CheckpointsExplained(Message):
-    """CheckpointCoordinator -> client: the pending checkpoints, the oldest first, and what became of the last ones."""
+    """CheckpointCoordinator -> client: the pending checkpoints, the oldest first."""
 
     job_id: JobId
     now_ms: int
     pending: tuple[PendingExplained, ...]
-    completed: int = 0
-    failed: int = 0
-    last_completed_id: int | None = None
-    last_completed_ms: int | None = None
-    last_failed_id: int | None = None
-    last_failure: str | None = None
 
 
 @message("explanation.explain_task")

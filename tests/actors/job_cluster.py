@@ -14,6 +14,7 @@ from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerResto
 from flykka.actors.high_availability.embedded import EmbeddedHaServices
 from flykka.actors.high_availability.services import HighAvailabilityServices
 from flykka.actors.job_manager.actor import JobManager
+from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
 from flykka.messages.control.job import CancelJob, ListeningBehaviour, SubmitJob
 from flykka.messages.control.registration import JobMasterRegistrationSuccess, RegisterJobMaster, RegisterTaskManager
 from flykka.messages.control.slots import OfferSlots, RequestSlot, SlotOffer
@@ -150,9 +151,9 @@ class JobCluster:
         self.job_manager = self.start_job_manager()
         self.offered: list[tuple[SlotOffer, ...]] = []
 
-    def start_job_manager(self) -> ActorRef:
+    def start_job_manager(self, *, job_store_capacity: int = JOB_STORE_CAPACITY) -> ActorRef:
         """A JobManager, the first one or one that comes after it, with the same store."""
-        props = Props(JobManager, self.resource_manager, self.data_plane, self.services)
+        props = Props(JobManager, self.resource_manager, self.data_plane, self.services, job_store_capacity)
         self.job_manager = self.system.spawn(props, "job-manager")
         self.system.run_until_idle()
         return self.job_manager

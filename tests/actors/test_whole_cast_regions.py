@@ -115,7 +115,7 @@ def test_the_region_of_a_task_that_fails_starts_anew_and_the_other_goes_on(
 def test_a_region_goes_back_to_the_last_checkpoint_and_not_behind_it(tmp_path: Path) -> None:
     with SeededSystem(1) as system:
         stage = Stage(system, tmp_path, OneFails("source", ReadSplits, 2))
-        stage.checkpointing = {"interval_ms": 300}
+        stage.checkpointing = {"interval_ms": 100}
         stage.submit(**REGIONS)
 
         stage.run(seconds=10)

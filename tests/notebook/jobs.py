@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from flykka.actors.machines.checkpoint.statistics import CheckpointStatsStatus
-from flykka.client.job_details import (
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpointing.statistics import CheckpointStatsStatus
+from flykka.messages.control.job import JobStatus
+from flykka.messages.monitoring.job_details import (
     CheckpointStatistics,
     JobDetails,
     JobVertexDetails,
     Restart,
+    SubtaskCount,
     TimeShares,
 )
-from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
-from flykka.messages.control.job import JobStatus
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId, JobVertexId
@@ -29,7 +30,7 @@ SOURCE = JobVertexDetails(
     sources=("flights",),
     sinks=(),
     state=ExecutionState.RUNNING,
-    subtasks={ExecutionState.RUNNING: 1},
+    subtask_counts=(SubtaskCount(state=ExecutionState.RUNNING, count=1),),
     rows_in=120_000,
     rows_out=119_400,
     rows_in_per_second=8_419.4,
@@ -43,7 +44,9 @@ WINDOWS = JobVertexDetails(
     sources=(),
     sinks=("output folder",),
     state=ExecutionState.RUNNING,
-    subtasks={ExecutionState.RUNNING: 1, ExecutionState.FINISHED: 1},
+    subtask_counts=tuple(
+        SubtaskCount(state=state, count=1) for state in (ExecutionState.RUNNING, ExecutionState.FINISHED)
+    ),
     rows_in=118_000,
     rows_out=6_900,
     rows_published=6_500,
@@ -83,7 +86,7 @@ NEW = replace(
     status=JobStatus.CREATED,
     started_ms=None,
     duration_ms=0,
-    vertices=(replace(SOURCE, state=ExecutionState.CREATED, subtasks={}, rows_in=0, rows_out=0, shares=None),),
+    vertices=(replace(SOURCE, state=ExecutionState.CREATED, subtask_counts=(), rows_in=0, rows_out=0, shares=None),),
 )
 
 RESTARTED = replace(

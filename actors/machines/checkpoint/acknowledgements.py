@@ -15,6 +15,7 @@ from flykka.actors.machines.checkpoint.pending import PendingCheckpoint, TaskAck
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.state.handles import exclusive_state
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint
+from flykka.messages.checkpointing.statistics import SubtaskCheckpointStatistics, SubtasksAcknowledged
 
 Effects = Iterator[CoordinatorEffect]
 
@@ -43,7 +44,7 @@ class Acknowledgements:
                 yield from self._discard(event)
             case TaskAcknowledgeResult.DISCARDED:
                 yield Ignore(reason=f"checkpoint {checkpoint_id} is not pending")
-                self._measure(event, now)
+                yield from self._measure(event, now)
                 yield from self._discard(event)
             case unreachable:
                 assert_never(unreachable)
@@ -71,14 +72,20 @@ class Acknowledgements:
         if not pending.properties.is_savepoint:
             state, redundant = self._state.stored.acknowledge(event.checkpoint_id, state)
             yield from self._state.stored.dispose(state=redundant)
-        self._measure(event, now)
+        yield from self._measure(event, now)
+        pending.measure(event.metrics)
         pending.acknowledge(event.attempt, state)
         yield from self.finish(pending, now)
 
-    def _measure(self, event: AcknowledgeCheckpoint, now: int) -> None:
+    def _measure(self, event: AcknowledgeCheckpoint, now: int) -> Effects:
         task = self._state.tasks.task(event.attempt)
         if task is not None:
-            self._state.stats.report_subtask(event.checkpoint_id, task, now, event.metrics)
+            measured = SubtaskCheckpointStatistics(
+                vertex_id=task.vertex_id, subtask=task.subtask, ack_ms=now, metrics=event.metrics
+            )
+            yield SubtasksAcknowledged(
+                job_id=self._state.job.job_id, checkpoint_id=event.checkpoint_id, subtasks=(measured,)
+            )
 
     def _discard(self, event: AcknowledgeCheckpoint) -> Effects:
         exclusive = self._state.pendings.discard(event.checkpoint_id, exclusive_state(event.state))

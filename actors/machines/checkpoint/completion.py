@@ -12,10 +12,16 @@ from flykka.actors.machines.checkpoint import effects
 from flykka.actors.machines.checkpoint.coordinator_state import CoordinatorState
 from flykka.actors.machines.checkpoint.effects import CheckpointFailure, CoordinatorEffect, TimerKind
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint
-from flykka.actors.machines.checkpoint.trigger import CheckpointTrigger
+from flykka.actors.machines.checkpoint.trigger import CheckpointTrigger, savepoint_failed
 from flykka.actors.machines.ignore import Ignore
-from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpointing.checkpoint import (
+    CheckpointDeclineReason,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
+)
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.control.checkpoint_coordination import CheckpointFailuresExceeded, SavepointCompleted
+from flykka.messages.control.job import CheckpointAborted
 from flykka.messages.wire.failure import SerializedThrowable
 
 Effects = Iterator[CoordinatorEffect]
@@ -27,6 +33,7 @@ class CheckpointCompletion:
     def __init__(self, state: CoordinatorState, trigger: CheckpointTrigger) -> None:
         self._state = state
         self._trigger = trigger
+        self._job_id = state.job.job_id
 
     def complete(self, pending: PendingCheckpoint, checkpoint: CompletedCheckpoint, now: int) -> Effects:
         """Its metadata is durable, and it is in the store: nothing can go wrong any more."""
@@ -40,18 +47,29 @@ class CheckpointCompletion:
         self._state.pendings.remove(pending)
         yield effects.CancelTimer(kind=TimerKind.TIMEOUT, checkpoint_id=checkpoint_id)
         self._state.failures.succeed(checkpoint_id)
-        stats = self._state.stats.report_completed(checkpoint_id, now, checkpoint.path)
         # A savepoint is the user's: who goes on from it commits what it holds, and the job commits with its next one.
         is_retained = self._state.retains(properties)
         if is_retained:
             for attempt in self._state.tasks.alive(pending.plan.to_commit_to):
-                yield effects.NotifyComplete(
-                    attempt=attempt, checkpoint_id=checkpoint_id, timestamp_ms=checkpoint.timestamp_ms
+                yield NotifyCheckpointComplete(
+                    job_id=self._job_id,
+                    attempt=attempt,
+                    checkpoint_id=checkpoint_id,
+                    timestamp_ms=checkpoint.timestamp_ms,
                 )
-        yield effects.ReportCompleted(checkpoint=checkpoint, stats=stats, is_retained=is_retained)
+        yield effects.ReportCompleted(
+            checkpoint=checkpoint,
+            duration_ms=now - pending.timestamp_ms,
+            size_bytes=pending.size_bytes,
+            incremental_bytes=pending.incremental_bytes,
+            is_retained=is_retained,
+        )
         if pending.request_id is not None and not self._is_tried_again(pending):
-            yield effects.ReportSavepointCompleted(
-                request_id=pending.request_id, checkpoint_id=checkpoint_id, path=checkpoint.path
+            yield SavepointCompleted(
+                job_id=self._job_id,
+                request_id=pending.request_id,
+                checkpoint_id=checkpoint_id,
+                path=checkpoint.path,
             )
         if is_retained:
             needed_from = self._state.pendings.needed_from(checkpoint_id)
@@ -83,17 +101,18 @@ class CheckpointCompletion:
         if not pending.has_reached_tasks:
             self._trigger.give_way()
         yield effects.CancelTimer(kind=TimerKind.TIMEOUT, checkpoint_id=pending.checkpoint_id)
-        self._state.stats.report_failed(pending.checkpoint_id, now, failure.reason)
         yield from self._notify_aborted(pending)
-        yield effects.ReportAborted(checkpoint_id=pending.checkpoint_id, reason=failure.reason)
+        yield CheckpointAborted(
+            job_id=self._job_id, checkpoint_id=pending.checkpoint_id, reason=failure.reason, timestamp_ms=now
+        )
         yield from self._discard(pending)
         fails_job = self._fails_job(pending, failure.reason, by_task=by_task)
         if self._trigger.final.begun == pending.checkpoint_id:
             yield from self._trigger.on_final_aborted(pending.checkpoint_id, failure)
         elif pending.request_id is not None and not self._is_tried_again(pending):
-            yield effects.ReportSavepointFailed(request_id=pending.request_id, failure=failure)
+            yield savepoint_failed(self._job_id, pending.request_id, failure)
         if fails_job:
-            yield effects.FailJob(cause=_fatal(pending, failure))
+            yield CheckpointFailuresExceeded(job_id=self._job_id, cause=_fatal(pending, failure))
 
     def discard_unwritten(self, target_location: str | None) -> Effects:
         """The metadata of a checkpoint that was given up before could not be written."""
@@ -109,7 +128,8 @@ class CheckpointCompletion:
             return
         latest = self._state.stored.store.latest
         for attempt in self._state.tasks.alive(task.attempt for task in pending.plan.to_wait_for):
-            yield effects.NotifyAborted(
+            yield NotifyCheckpointAborted(
+                job_id=self._job_id,
                 attempt=attempt,
                 checkpoint_id=pending.checkpoint_id,
                 latest_completed_id=latest.checkpoint_id if latest else None,

@@ -28,7 +28,6 @@ from flykka.actors.machines.checkpoint.initialization import CheckpointInitializ
 from flykka.actors.machines.checkpoint.master_states import MasterHookRestores
 from flykka.actors.machines.checkpoint.pending import CoordinatedJob, PendingCheckpoint, PendingPhase
 from flykka.actors.machines.checkpoint.plan import PlannedTask
-from flykka.actors.machines.checkpoint.statistics import CheckpointStatsTracker
 from flykka.actors.machines.checkpoint.trigger import CheckpointTrigger
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.checkpointing.checkpoint import (
@@ -91,11 +90,6 @@ class CheckpointCoordinatorMachine:
     def pending(self) -> dict[int, PendingCheckpoint]:
         """The pending checkpoints by id, oldest first."""
         return {pending.checkpoint_id: pending for pending in self._state.pendings}
-
-    @property
-    def stats(self) -> CheckpointStatsTracker:
-        """The statistics of the checkpoints so far."""
-        return self._state.stats
 
     @property
     def completed(self) -> CompletedCheckpointStore:
@@ -310,8 +304,6 @@ class CheckpointCoordinatorMachine:
             if not isinstance(effect, effects.Restore):
                 yield effect
                 continue
-            if effect.checkpoint is not None:
-                self.stats.report_restored(effect.checkpoint.checkpoint_id)
             yield from self._hooks.restore(effect)
 
     def _on_shutdown(self, event: events.Shutdown, now: int) -> Effects:

@@ -9,7 +9,6 @@ from flykka.actors.machines.checkpoint.pending_checkpoints import PendingCheckpo
 from flykka.actors.machines.checkpoint.plan import CheckpointPlanCalculator
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties, for_checkpoint
 from flykka.actors.machines.checkpoint.request_decider import CheckpointLoad
-from flykka.actors.machines.checkpoint.statistics import CheckpointStatsTracker
 from flykka.actors.machines.checkpoint.stored_checkpoints import StoredCheckpoints
 from flykka.messages.graph.job_graph import CheckpointingSettings
 
@@ -25,7 +24,6 @@ class CoordinatorState:
         store = CompletedCheckpointStore(settings.retained, for_checkpoint(settings.retention))
         self.stored = StoredCheckpoints(store)
         self.failures = CheckpointFailureManager(settings.tolerable_failures)
-        self.stats = CheckpointStatsTracker()
 
     def retains(self, properties: CheckpointProperties) -> bool:
         """True if the job goes back to such a checkpoint: not to a savepoint that it goes on without."""

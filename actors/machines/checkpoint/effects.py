@@ -5,13 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from flykka.actors.machines.checkpoint.statistics import CheckpointStats
 from flykka.actors.machines.ignore import Ignore
-from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointOptions
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, ForTask, SnapshotOperatorCoordinators
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.checkpointing.statistics import CheckpointTriggered, SubtasksAcknowledged
+from flykka.messages.control.checkpoint_coordination import (
+    CheckpointFailuresExceeded,
+    SavepointCompleted,
+    SavepointFailed,
+    StopCheckpointFailed,
+)
+from flykka.messages.control.job import CheckpointAborted
 from flykka.messages.state.handles import ExclusiveStateHandle, SharedStateHandle
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.ids import ExecutionAttemptId
 
 
 class TimerKind(StrEnum):
@@ -25,23 +31,6 @@ class TimerKind(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawCheckpointId:
     """Get an id that nobody else has and come back with `CheckpointIdDrawn` or `CheckpointIdsNotDrawn`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotCoordinators:
-    """Have the JobMaster snapshot its operator coordinators."""
-
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TriggerTask:
-    """Tell a source to take its snapshot and to send the barrier."""
-
-    attempt: ExecutionAttemptId
-    checkpoint_id: int
-    timestamp_ms: int
-    options: CheckpointOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,25 +72,6 @@ class CancelTimer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotifyComplete:
-    """Tell an attempt that the checkpoint is complete and durable."""
-
-    attempt: ExecutionAttemptId
-    checkpoint_id: int
-    timestamp_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotifyAborted:
-    """Tell an attempt that the checkpoint will not complete."""
-
-    attempt: ExecutionAttemptId
-    checkpoint_id: int
-    latest_completed_id: int | None
-    timestamp_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Dispose:
     """Delete written checkpoints and state that nothing refers to any more; come back with `DisposalEnded`.
 
@@ -126,13 +96,6 @@ class DeleteJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailJob:
-    """Too many checkpoints failed: fail the job."""
-
-    cause: SerializedThrowable
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointFailure:
     """The reason for giving a checkpoint up, and its cause where it is known."""
 
@@ -141,49 +104,14 @@ class CheckpointFailure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReportStopFailed:
-    """Tell the requester of a stop that its checkpoint was given up, and that the job goes on.
-
-    Without a `checkpoint_id` it had not begun.
-    """
-
-    checkpoint_id: int | None
-    failure: CheckpointFailure
-    request_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportSavepointCompleted:
-    """Tell the requester of the savepoint where it is."""
-
-    request_id: str
-    checkpoint_id: int
-    path: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportSavepointFailed:
-    """Tell the requester of the savepoint that there will be none."""
-
-    request_id: str
-    failure: CheckpointFailure
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReportCompleted:
     """Tell those who listen that the checkpoint is complete; one that `is_retained` may be what attempts start from."""
 
     checkpoint: CompletedCheckpoint
-    stats: CheckpointStats
+    duration_ms: int
+    size_bytes: int
+    incremental_bytes: int
     is_retained: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportAborted:
-    """Tell those who listen that a pending checkpoint was given up."""
-
-    checkpoint_id: int
-    reason: CheckpointDeclineReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,24 +171,31 @@ class ReportStopped:
     retained: tuple[str, ...]
 
 
+CheckpointReport = CheckpointTriggered | SubtasksAcknowledged
+"""Messages to the statistics. An acknowledgement is a report of its own here; the shell puts several into one."""
+
+ToJobMaster = (
+    SnapshotOperatorCoordinators
+    | CheckpointFailuresExceeded
+    | StopCheckpointFailed
+    | SavepointCompleted
+    | SavepointFailed
+    | CheckpointAborted
+)
+"""Messages to the JobMaster."""
+
 CoordinatorEffect = (
     DrawCheckpointId
-    | SnapshotCoordinators
-    | TriggerTask
     | WriteMetadata
     | ReadMetadata
     | StartTimer
     | CancelTimer
-    | NotifyComplete
-    | NotifyAborted
     | Dispose
     | DeleteJob
-    | FailJob
-    | ReportStopFailed
-    | ReportSavepointCompleted
-    | ReportSavepointFailed
+    | ForTask
+    | ToJobMaster
+    | CheckpointReport
     | ReportCompleted
-    | ReportAborted
     | TriggerDeclined
     | TriggerMasterHooks
     | RestoreMasterHooks

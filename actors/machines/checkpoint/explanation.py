@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint, PendingPhase
-from flykka.actors.machines.checkpoint.statistics import CheckpointStatsTracker
 from flykka.messages.monitoring.explanation import CheckpointsExplained, PendingExplained
 from flykka.messages.wire.ids import JobId
 
@@ -15,22 +16,9 @@ _PHASES = {
 }
 
 
-def explain_checkpoints(
-    job_id: JobId, pending: dict[int, PendingCheckpoint], stats: CheckpointStatsTracker, now: int
-) -> CheckpointsExplained:
-    """The pending checkpoints, and what became of the last ones, at `now`."""
-    completed, failed = stats.latest_completed, stats.latest_failed
-    return CheckpointsExplained(
-        job_id=job_id,
-        now_ms=now,
-        pending=tuple(_pending(each) for each in pending.values()),
-        completed=stats.counts.completed,
-        failed=stats.counts.failed,
-        last_completed_id=completed.checkpoint_id if completed else None,
-        last_completed_ms=completed.trigger_ms + completed.duration_ms if completed else None,
-        last_failed_id=failed.checkpoint_id if failed else None,
-        last_failure=str(failed.reason) if failed and failed.reason else None,
-    )
+def explain_checkpoints(job_id: JobId, pending: Iterable[PendingCheckpoint], now: int) -> CheckpointsExplained:
+    """The pending checkpoints at `now`."""
+    return CheckpointsExplained(job_id=job_id, now_ms=now, pending=tuple(_pending(each) for each in pending))
 
 
 def _pending(pending: PendingCheckpoint) -> PendingExplained:

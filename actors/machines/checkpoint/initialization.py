@@ -18,7 +18,13 @@ from flykka.actors.machines.checkpoint.properties import with_alignment
 from flykka.actors.machines.checkpoint.request_decider import CheckpointTriggerRequest
 from flykka.actors.machines.checkpoint.trigger import CheckpointTrigger
 from flykka.actors.machines.ignore import Ignore
-from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, OperatorCoordinatorsSnapshotted
+from flykka.messages.checkpointing.checkpoint import (
+    CheckpointDeclineReason,
+    OperatorCoordinatorsSnapshotted,
+    SnapshotOperatorCoordinators,
+    TriggerCheckpoint,
+)
+from flykka.messages.checkpointing.statistics import CheckpointTriggered
 from flykka.messages.control.checkpoint_coordination import MasterHookFailed, MasterHooksTriggered
 
 Effects = Iterator[CoordinatorEffect]
@@ -59,13 +65,17 @@ class CheckpointInitialization:
         self._state.pendings.add(pending)
         if properties.is_final:
             self._trigger.final.begin(checkpoint_id)
-        self._state.stats.report_pending(
-            checkpoint_id, now, is_savepoint=properties.is_savepoint, tasks=pending.plan.to_wait_for
+        yield CheckpointTriggered(
+            job_id=self._state.job.job_id,
+            checkpoint_id=checkpoint_id,
+            timestamp_ms=now,
+            num_subtasks=len(pending.plan.to_wait_for),
+            is_savepoint=properties.is_savepoint,
         )
         timeout_ms = self._state.settings.timeout_ms
         yield effects.StartTimer(kind=TimerKind.TIMEOUT, delay_ms=timeout_ms, checkpoint_id=checkpoint_id)
         if self._operator_coordinators:
-            yield effects.SnapshotCoordinators(checkpoint_id=checkpoint_id)
+            yield SnapshotOperatorCoordinators(job_id=self._state.job.job_id, checkpoint_id=checkpoint_id)
         else:
             pending.set_coordinators(())
             yield from self._trigger_hooks(pending, now)
@@ -103,7 +113,8 @@ class CheckpointInitialization:
 
     def _trigger_tasks(self, pending: PendingCheckpoint, now: int) -> Effects:
         for attempt in pending.plan.to_trigger:
-            yield effects.TriggerTask(
+            yield TriggerCheckpoint(
+                job_id=self._state.job.job_id,
                 attempt=attempt,
                 checkpoint_id=pending.checkpoint_id,
                 timestamp_ms=pending.timestamp_ms,

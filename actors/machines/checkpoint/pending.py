@@ -8,7 +8,7 @@ from enum import Enum, auto
 from flykka.actors.machines.checkpoint.plan import CheckpointPlan, PlannedTask
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties
 from flykka.actors.machines.state.handles import exclusive_state
-from flykka.messages.checkpointing.checkpoint import MasterState, OperatorCoordinatorState
+from flykka.messages.checkpointing.checkpoint import CheckpointMetrics, MasterState, OperatorCoordinatorState
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata, TaskStateEntry
 from flykka.messages.state.handles import ExclusiveStateHandle, TaskStateSnapshot
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId
@@ -71,6 +71,8 @@ class PendingCheckpoint:
         self._master_states: tuple[MasterState, ...] = ()
         self._awaited = {task.attempt: task for task in plan.to_wait_for}
         self._states: dict[ExecutionAttemptId, TaskStateEntry] = {}
+        self.size_bytes = self.incremental_bytes = 0
+        """Of the state of those that have acknowledged, and of what was written for it."""
 
     @property
     def acknowledged(self) -> frozenset[ExecutionAttemptId]:
@@ -109,6 +111,11 @@ class PendingCheckpoint:
         if attempt in self._awaited:
             return TaskAcknowledgeResult.SUCCESS
         return TaskAcknowledgeResult.DUPLICATE if attempt in self._states else TaskAcknowledgeResult.UNKNOWN
+
+    def measure(self, metrics: CheckpointMetrics) -> None:
+        """Add the sizes that an attempt has measured."""
+        self.size_bytes += metrics.size_bytes
+        self.incremental_bytes += metrics.incremental_bytes
 
     def acknowledge(self, attempt: ExecutionAttemptId, state: TaskStateSnapshot | None) -> PlannedTask:
         """Take note of the acknowledgement of an attempt that is awaited."""

@@ -15,8 +15,6 @@ from flykka.actors.machines.checkpoint.effects import (
     CheckpointFailure,
     CoordinatorEffect,
     DrawCheckpointId,
-    ReportSavepointFailed,
-    ReportStopFailed,
     StartTimer,
     TimerKind,
     TriggerDeclined,
@@ -32,7 +30,9 @@ from flykka.actors.machines.checkpoint.request_decider import (
 )
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.control.checkpoint_coordination import SavepointFailed, StopCheckpointFailed
 from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
 
 FINAL_RETRY_MS = 1_000
 """Milliseconds after a failed final checkpoint: it may fail at once, and nothing else slows it down."""
@@ -185,7 +185,7 @@ class CheckpointTrigger:
         """The final checkpoint was given up: at the end of the input it is tried again, a stop has failed with it."""
         stop = self.final.fail()
         if stop is not None:
-            yield ReportStopFailed(checkpoint_id=checkpoint_id, failure=failure, request_id=stop.request_id)
+            yield self._stop_failed(stop, checkpoint_id, failure)
         if self.final.is_to_be_retried:
             yield StartTimer(kind=TimerKind.FINAL_RETRY, delay_ms=FINAL_RETRY_MS)
 
@@ -209,7 +209,7 @@ class CheckpointTrigger:
                     message=f"the input is at its end, and the job already ends with checkpoint {begun}",
                 ),
             )
-            yield ReportStopFailed(checkpoint_id=begun, failure=failure, request_id=stop.request_id)
+            yield self._stop_failed(stop, begun, failure)
             return
         if not self.final.stop_with(stop):
             yield Ignore(reason=f"the final checkpoint is {self.final.phase.name}")
@@ -222,7 +222,7 @@ class CheckpointTrigger:
         if stop is None or stop.target_location is None or stop.request_id is None:
             return
         if all(pending.request_id != stop.request_id for pending in self._state.pendings):
-            yield ReportSavepointFailed(request_id=stop.request_id, failure=CheckpointFailure(reason=reason))
+            yield savepoint_failed(self._state.job.job_id, stop.request_id, CheckpointFailure(reason=reason))
 
     def on_final_retry(self, now: int) -> Iterator[CoordinatorEffect]:
         """The final checkpoint failed a while ago."""
@@ -304,7 +304,21 @@ class CheckpointTrigger:
         elif request.properties.is_final:
             self.final.decline()
         elif request.request_id is not None:
-            yield ReportSavepointFailed(request_id=request.request_id, failure=failure)
+            yield savepoint_failed(self._state.job.job_id, request.request_id, failure)
+
+    def _stop_failed(self, stop: Stop, checkpoint_id: int | None, failure: CheckpointFailure) -> StopCheckpointFailed:
+        return StopCheckpointFailed(
+            job_id=self._state.job.job_id,
+            checkpoint_id=checkpoint_id,
+            reason=failure.reason,
+            cause=failure.cause,
+            request_id=stop.request_id,
+        )
+
+
+def savepoint_failed(job_id: JobId, request_id: str, failure: CheckpointFailure) -> SavepointFailed:
+    """What the JobMaster is told of a savepoint that there will not be."""
+    return SavepointFailed(job_id=job_id, request_id=request_id, reason=failure.reason, cause=failure.cause)
 
 
 def _asks(stop: Stop | None) -> str | None:

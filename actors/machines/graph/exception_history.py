@@ -51,11 +51,6 @@ class ExceptionHistory:
         """The entries that are kept, the oldest first."""
         return tuple(self._entries.values())
 
-    @property
-    def suppressed(self) -> int:
-        """The number of entries before them."""
-        return self._last_number - len(self._entries)
-
     def check(self) -> None:
         """Assert the invariants."""
         assert len(self._entries) <= MAX_ENTRIES

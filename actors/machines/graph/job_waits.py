@@ -18,7 +18,6 @@ from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.slots.slot_requests import RequestSlots
 from flykka.actors.machines.states import JOB_TERMINAL
 from flykka.messages.control.job import JobStatus
-from flykka.messages.monitoring.exception_history import RootExceptionHistoryEntry
 from flykka.messages.monitoring.explanation import AttemptExplained, JobExplained, RestartExplained
 from flykka.messages.tasks.task import ExecutionState, TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
@@ -60,9 +59,7 @@ class JobWaits:
             case _:
                 pass
 
-    def explain(
-        self, job_id: JobId, graph: ExecutionGraph, exceptions: tuple[RootExceptionHistoryEntry, ...], now: int
-    ) -> JobExplained:
+    def explain(self, job_id: JobId, graph: ExecutionGraph, now: int) -> JobExplained:
         """The job at `now`."""
         waiting = [each for each in graph.executions if each.state is ExecutionState.SCHEDULED and each.slot is None]
         return JobExplained(
@@ -70,7 +67,6 @@ class JobWaits:
             now_ms=now,
             status=graph.status,
             since_ms=self._status_since,
-            number_of_restarts=graph.number_of_restarts,
             attempts=tuple(
                 AttemptExplained(
                     attempt=execution.attempt,
@@ -84,7 +80,6 @@ class JobWaits:
                 for execution in graph.executions
             ),
             cause=self._cause,
-            exceptions=exceptions,
             restarts=tuple(self._restarts.values()),
             waits_for_state=self._state_since,
             waits_for_end=self._end_since,

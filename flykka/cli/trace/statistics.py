@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import heapq
+import sys
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
+from flykka.actors.machines.read_model.checkpoint_stats_tracker import CheckpointStatsTracker
 from flykka.messages.checkpointing.checkpoint import TriggerCheckpoint
+from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointTriggered
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.wire.message import Value
 from flykka.runtime.trace.effects import Undecoded
@@ -21,19 +24,6 @@ _FAILURES_SHOWN = 20
 _REMEMBERED = 1 << 16
 """So many turns are remembered: a message that was sent before waited longer than can be told."""
 _WAITS_SHOWN = 10
-_IN_PROGRESS = "IN_PROGRESS"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointStatistics:
-    """One checkpoint of one job. `state` is COMPLETED, IN_PROGRESS where the trace ends before it, or why it ended."""
-
-    job_id: str
-    checkpoint_id: int
-    state: str
-    duration_ms: int | None = None
-    size_bytes: int | None = None
-    incremental_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +92,8 @@ class TraceStatistics:
     dead_letters: Counter[str] = field(default_factory=Counter)
     killed: list[str] = field(default_factory=list)
     failures: dict[str, FailureStatistics] = field(default_factory=dict)
-    checkpoints: dict[tuple[str, int], CheckpointStatistics] = field(default_factory=dict)
+    checkpoints: dict[str, CheckpointStatsTracker] = field(default_factory=dict)
+    """By job."""
     waits: Waits = field(default_factory=Waits)
 
     @classmethod
@@ -118,9 +109,13 @@ class TraceStatistics:
         """From the first record to the last."""
         return 0 if self.begin_ms is None or self.end_ms is None else self.end_ms - self.begin_ms
 
-    def in_order(self) -> list[CheckpointStatistics]:
-        """The checkpoints, job by job."""
-        return [checkpoint for _, checkpoint in sorted(self.checkpoints.items())]
+    def in_order(self) -> list[tuple[str, CheckpointStatistics]]:
+        """The checkpoints with their jobs, job by job."""
+        return [
+            (job_id, stats)
+            for job_id, tracker in sorted(self.checkpoints.items())
+            for stats in sorted(tracker.history, key=lambda stats: stats.checkpoint_id)
+        ]
 
     def _add(self, record: Record) -> None:
         self.begin_ms = record.now_ms if self.begin_ms is None else min(self.begin_ms, record.now_ms)
@@ -142,10 +137,24 @@ class TraceStatistics:
         self.failed_turns += turn.failure is not None
         if len(self.failures) < _FAILURES_SHOWN and (failure := failure_of(turn)) is not None:
             self._add_failure(turn, failure_text(failure))
-        for checkpoint in _checkpoints(unwrapped(turn.message)):
-            key = checkpoint.job_id, checkpoint.checkpoint_id
-            if checkpoint.state != _IN_PROGRESS or key not in self.checkpoints:
-                self.checkpoints[key] = checkpoint
+        self._add_checkpoint(unwrapped(turn.message))
+
+    def _add_checkpoint(self, message: Value | Undecoded) -> None:
+        """Each listener is told the same; where the trace does not have the beginning of a checkpoint, its tasks do."""
+        if not isinstance(message, TriggerCheckpoint | CheckpointTriggered | CheckpointCompleted | CheckpointAborted):
+            return
+        tracker = self.checkpoints.setdefault(message.job_id, CheckpointStatsTracker({}, sys.maxsize))
+        if not isinstance(message, TriggerCheckpoint):
+            tracker.on_message(message)
+        elif tracker.lookup(message.checkpoint_id) is None:
+            tracker.on_message(
+                CheckpointTriggered(
+                    job_id=message.job_id,
+                    checkpoint_id=message.checkpoint_id,
+                    timestamp_ms=message.timestamp_ms,
+                    num_subtasks=0,
+                )
+            )
 
     def _add_failure(self, turn: Turn, failure: str) -> None:
         first = self.failures.get(failure)
@@ -157,22 +166,3 @@ class TraceStatistics:
                 message=message_name(turn.message),
                 failure=failure,
             )
-
-
-def _checkpoints(message: Value | Undecoded) -> Iterator[CheckpointStatistics]:
-    match message:
-        case TriggerCheckpoint(job_id=job_id, checkpoint_id=checkpoint_id):
-            yield CheckpointStatistics(job_id=job_id, checkpoint_id=checkpoint_id, state=_IN_PROGRESS)
-        case CheckpointAborted(job_id=job_id, checkpoint_id=checkpoint_id, reason=reason):
-            yield CheckpointStatistics(job_id=job_id, checkpoint_id=checkpoint_id, state=reason)
-        case CheckpointCompleted():
-            yield CheckpointStatistics(
-                job_id=message.job_id,
-                checkpoint_id=message.checkpoint_id,
-                state="COMPLETED",
-                duration_ms=message.duration_ms,
-                size_bytes=message.size_bytes,
-                incremental_bytes=message.incremental_bytes,
-            )
-        case _:
-            return

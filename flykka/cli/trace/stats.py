@@ -16,6 +16,7 @@ from flykka.cli.exit_codes import OK
 from flykka.cli.trace.command import EPILOG
 from flykka.cli.trace.statistics import TraceStatistics
 from flykka.cli.trace.trace_file import run_on_trace
+from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointStatsStatus
 from flykka.runtime.durations import format_ms
 from flykka.runtime.trace.reader import Damage, Trace
 from flykka.traces.origin import beforehand, cut_off, origin
@@ -62,7 +63,7 @@ def _json(trace: Trace, statistics: TraceStatistics, damage: Damage | None) -> d
         "kinds": dict(statistics.kinds.most_common()),
         "messages": dict(statistics.messages.most_common()),
         "actors": dict(statistics.actors.most_common()),
-        "checkpoints": [asdict(checkpoint) for checkpoint in statistics.in_order()],
+        "checkpoints": [_checkpoint_json(job_id, stats) for job_id, stats in statistics.in_order()],
         "longest_waits": [asdict(wait) for wait in statistics.waits.longest()],
         "failed_turns": statistics.failed_turns,
         "failures": [asdict(failure) for failure in statistics.failures.values()],
@@ -101,22 +102,35 @@ def _head(name: str, trace: Trace, statistics: TraceStatistics, damage: Damage |
 def _checkpoints(statistics: TraceStatistics) -> list[str]:
     checkpoints = statistics.in_order()
     earlier, last = checkpoints[:-_ROWS], checkpoints[-_ROWS:]
-    rows = [
-        (
-            checkpoint.job_id,
-            str(checkpoint.checkpoint_id),
-            checkpoint.state,
-            "" if checkpoint.duration_ms is None else format_ms(checkpoint.duration_ms),
-            "" if checkpoint.size_bytes is None else format_bytes(checkpoint.size_bytes),
-            "" if checkpoint.incremental_bytes is None else format_bytes(checkpoint.incremental_bytes),
-        )
-        for checkpoint in last
-    ]
+    rows = [(job_id, str(stats.checkpoint_id), _state(stats), *_figures(stats)) for job_id, stats in last]
     if earlier:
-        states = Counter(checkpoint.state for checkpoint in earlier)
+        states = Counter(_state(stats) for _, stats in earlier)
         counted = ", ".join(f"{count:,} {state}" for state, count in states.most_common())
         rows.insert(0, (f"... {len(earlier):,} before", "", counted, "", "", ""))
     return _below("<><>>>", ("checkpoints of job", "id", "state", "duration", "size", "new"), rows)
+
+
+def _state(stats: CheckpointStatistics) -> str:
+    """COMPLETED, IN_PROGRESS where the trace ends before the checkpoint, or the reason for which it was aborted."""
+    return str(stats.reason or stats.status)
+
+
+def _figures(stats: CheckpointStatistics) -> tuple[str, str, str]:
+    if stats.status is not CheckpointStatsStatus.COMPLETED:
+        return "", "", ""
+    return format_ms(stats.duration_ms), format_bytes(stats.size_bytes), format_bytes(stats.incremental_bytes)
+
+
+def _checkpoint_json(job_id: str, stats: CheckpointStatistics) -> dict[str, Any]:
+    is_complete = stats.status is CheckpointStatsStatus.COMPLETED
+    return {
+        "job_id": job_id,
+        "checkpoint_id": stats.checkpoint_id,
+        "state": _state(stats),
+        "duration_ms": stats.duration_ms if is_complete else None,
+        "size_bytes": stats.size_bytes if is_complete else None,
+        "incremental_bytes": stats.incremental_bytes if is_complete else None,
+    }
 
 
 def _counts(what: str, counts: Counter[str], seconds: float) -> list[str]:

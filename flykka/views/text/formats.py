@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from flykka.client.job_details import JobDetails
+from flykka.messages.monitoring.job_details import JobDetails
 from flykka.messages.tasks.bridge import WorkProgress
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.runtime.durations import format_ms

@@ -11,10 +11,17 @@ from flykka.actors.machines.checkpoint.effects import TimerKind
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
 from flykka.actors.machines.checkpoint.final_checkpoint import Stop
 from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
-from flykka.actors.machines.checkpoint.statistics import CheckpointStatsStatus
 from flykka.actors.machines.state.handles import exclusive_state_of, shared_state_of
-from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, SnapshotType
-from flykka.messages.control.job import JobStatus
+from flykka.messages.checkpointing.checkpoint import (
+    CheckpointDeclineReason,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
+    SnapshotType,
+    TriggerCheckpoint,
+)
+from flykka.messages.checkpointing.statistics import CheckpointStatsStatus
+from flykka.messages.control.checkpoint_coordination import CheckpointFailuresExceeded
+from flykka.messages.control.job import CheckpointAborted, JobStatus
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import JobId
@@ -97,7 +104,7 @@ class CoordinatorCase:
                 only_known_words("ack", step, {"do", "want", "task", "cp", "state", "job"})
                 job = JobId(step.get("job", "job"))
                 made = world.acknowledge(step["task"], step["cp"], _state(step.get("state")), job=job)
-                if any(isinstance(effect, effects.ReportAborted) for effect in made):
+                if any(isinstance(effect, CheckpointAborted) for effect in made):
                     self._result = "error"
             case "decline":
                 only_known_words("decline", step, {"do", "want", "task", "cp", "reason"})
@@ -201,21 +208,21 @@ class CoordinatorCase:
         disposed, registered = self._discarded(), self._registrations()
         match word:
             case "triggered":
-                sent = [[effect.attempt, effect.checkpoint_id] for effect in world.effects(effects.TriggerTask)]
+                sent = [[effect.attempt, effect.checkpoint_id] for effect in world.effects(TriggerCheckpoint)]
                 return _in_any_order(sent, value)
             case "triggered_ids":
-                return sorted({effect.checkpoint_id for effect in world.effects(effects.TriggerTask)})
+                return sorted({effect.checkpoint_id for effect in world.effects(TriggerCheckpoint)})
             case "notified_complete":
-                told = [[effect.attempt, effect.checkpoint_id] for effect in world.effects(effects.NotifyComplete)]
+                told = [[effect.attempt, effect.checkpoint_id] for effect in world.effects(NotifyCheckpointComplete)]
                 return _in_any_order(told, value)
             case "abort_notifications":
                 aborts = [
                     {"task": told.attempt, "cp": told.checkpoint_id, "latest_completed": told.latest_completed_id}
-                    for told in world.effects(effects.NotifyAborted)
+                    for told in world.effects(NotifyCheckpointAborted)
                 ]
                 return _in_any_order(aborts, value)
             case "abort_notified_tasks":
-                return _in_any_order([told.attempt for told in world.effects(effects.NotifyAborted)], value)
+                return _in_any_order([told.attempt for told in world.effects(NotifyCheckpointAborted)], value)
             case "discarded":
                 return [name for name in value if disposed[name] == 1]
             case "kept":
@@ -225,11 +232,11 @@ class CoordinatorCase:
             case "not_shared_registered":
                 return [name for name in value if registered[_shared(name)] == 0]
             case "aborted":
-                aborted = {str(told.checkpoint_id): told.reason for told in world.effects(effects.ReportAborted)}
+                aborted = {str(told.checkpoint_id): told.reason for told in world.effects(CheckpointAborted)}
                 wanted = {number: reason(name) for number, name in value.items()}
                 return value if wanted.items() <= aborted.items() else aborted
             case "job_failures":
-                return len(world.effects(effects.FailJob))
+                return len(world.effects(CheckpointFailuresExceeded))
             case "coordinator_shut_down":
                 return any(
                     declined.reason is CheckpointDeclineReason.COORDINATOR_SHUTDOWN
@@ -258,7 +265,7 @@ class CoordinatorCase:
         return discarded
 
     def _future(self, checkpoint_id: int) -> str:
-        stats = self._world.machine.stats.lookup(checkpoint_id)
+        stats = self._world.stats.lookup(checkpoint_id)
         assert stats is not None
         words = {
             CheckpointStatsStatus.IN_PROGRESS: "open",

@@ -10,6 +10,7 @@ from flykka.actors.machines.checkpoint.final_checkpoint import Stop
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint
 from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
 from flykka.messages.control.checkpoint_coordination import CheckpointTimedOut
+from flykka.messages.control.job import CheckpointAborted
 from tests.actors.machines.checkpoint.coordinating import Coordination, snapshot, task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.checkpoint_coordinator.words import reason
@@ -106,4 +107,4 @@ class _Pending:
 def _future(world: Coordination) -> str:
     if world.effects(effects.ReportCompleted):
         return "done"
-    return "failed" if world.effects(effects.ReportAborted) else "open"
+    return "failed" if world.effects(CheckpointAborted) else "open"

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flykka.actors.machines.checkpoint.plan import PlannedTask
-from flykka.actors.machines.checkpoint.statistics import (
-    CheckpointStats,
-    CheckpointStatsCounts,
-    CheckpointStatsTracker,
-    CompletedCheckpointStatsSummary,
+from flykka.actors.machines.read_model.checkpoint_stats_tracker import CheckpointStatsTracker
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointMetrics
+from flykka.messages.checkpointing.statistics import (
+    CheckpointStatistics,
+    CheckpointTriggered,
+    StatsSummary,
+    SubtaskCheckpointStatistics,
+    SubtasksAcknowledged,
 )
-from flykka.actors.machines.checkpoint.subtask_statistics import MinMaxAvg
-from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
-from tests.actors.machines.checkpoint.coordinating import task
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted, JobRestored
+from flykka.messages.wire.ids import JobId, JobVertexId
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
+
+JOB = JobId("job")
+V = JobVertexId("v")
 
 FIGURES = {
     "state_size": "size_bytes",
@@ -30,28 +34,30 @@ FIGURES = {
 
 
 def run_counts(case: Case) -> None:
-    """Run one case of `stats_counts`."""
+    """Run one case of `stats_counts`: checkpoints that end are the oldest in progress, or strangers where none is."""
     only_known_words("given", case["given"], {"component"})
-    counts = frozen = CheckpointStatsCounts()
+    tracker = CheckpointStatsTracker({})
+    frozen = tracker.counts
     columns: Sequence[str] = case["expect"].get("columns", ())
     after_each = []
-    for step in case["steps"]:
+    for number, step in enumerate(case["steps"], start=1):
+        oldest = next((stats.checkpoint_id for stats in tracker.in_progress), number)
         match step:
             case "SNAPSHOT":
-                frozen = counts
+                frozen = tracker.counts
                 continue
             case "restored":
-                counts = counts.with_restored()
+                tracker.on_message(JobRestored(job_id=JOB, checkpoint_id=number, timestamp_ms=0))
             case "in_progress":
-                counts = counts.with_in_progress()
+                tracker.on_message(_triggered(number))
             case "completed":
-                counts = counts.with_completed()
+                tracker.on_message(_completed(oldest))
             case "failed":
-                counts = counts.with_failed()
+                tracker.on_message(_aborted(oldest))
             case _:
                 raise UnknownWordError(step)
-        assert counts.in_progress >= 0
-        after_each.append([getattr(counts, column) for column in columns])
+        assert tracker.counts.in_progress >= 0
+        after_each.append([getattr(tracker.counts, column) for column in columns])
 
     for word, wanted in case["expect"].items():
         match word:
@@ -60,7 +66,7 @@ def run_counts(case: Case) -> None:
             case "snapshot":
                 assert {column: getattr(frozen, column) for column in wanted} == wanted
             case "counts":
-                assert {column: getattr(counts, column) for column in wanted} == wanted
+                assert {column: getattr(tracker.counts, column) for column in wanted} == wanted
             case "columns" | "in_progress_never_negative":
                 pass
             case _:
@@ -79,10 +85,8 @@ def run_tracker(case: Case) -> None:
 
 class _Tracker:
     def __init__(self, size: int, subtasks: int) -> None:
-        self._tracker = CheckpointStatsTracker(size)
-        self._tasks: list[PlannedTask] = [
-            task("v", subtask=subtask, parallelism=subtasks) for subtask in range(subtasks)
-        ]
+        self._tracker = CheckpointStatsTracker({V: subtasks}, size)
+        self._subtasks = subtasks
         self._replaced = False
 
     def do(self, step: list[Any]) -> None:
@@ -91,15 +95,15 @@ class _Tracker:
         match step[:-1] if wants else step:
             case ["in_progress" | "pending", int(number), *kind] if kind in ([], ["checkpoint"], ["savepoint"]):
                 is_savepoint = kind == ["savepoint"]
-                tracker.report_pending(number, 0, is_savepoint=is_savepoint, tasks=self._tasks)
+                tracker.on_message(_triggered(number, is_savepoint=is_savepoint, num_subtasks=self._subtasks))
             case ["completed" | "complete", int(number)]:
-                self._replaced = number in tracker.history
-                tracker.report_completed(number, 1)
+                self._replaced = number in self._listed()
+                tracker.on_message(_completed(number))
             case ["failed" | "fail", int(number)]:
-                self._replaced = number in tracker.history
-                tracker.report_failed(number, 1, CheckpointDeclineReason.CHECKPOINT_DECLINED)
+                self._replaced = number in self._listed()
+                tracker.on_message(_aborted(number))
             case ["restored", int(number)]:
-                tracker.report_restored(number)
+                tracker.on_message(JobRestored(job_id=JOB, checkpoint_id=number, timestamp_ms=0))
             case _:
                 raise UnknownWordError(step)
         self.check(wants)
@@ -108,21 +112,24 @@ class _Tracker:
         for word, value in wanted.items():
             assert self._shows(word, value) == value, word
 
+    def _listed(self) -> list[int]:
+        return [stats.checkpoint_id for stats in self._tracker.snapshot(JOB).history]
+
     def _shows(self, word: str, value: Any) -> Any:
         tracker = self._tracker
         match word:
             case "replaced":
                 return self._replaced
             case "listed":
-                return [[stats.checkpoint_id, stats.status.value] for stats in tracker.history.listed()]
+                return [[stats.checkpoint_id, stats.status.value] for stats in tracker.snapshot(JOB).history]
             case "lookup":
                 return {number: tracker.lookup(int(number)) is not None for number in value}
             case "counts":
                 return {column: getattr(tracker.counts, column) for column in value}
             case "summary_samples":
-                return tracker.summary.duration_ms.count
+                return tracker.counts.completed
             case "latest_restored":
-                return tracker.latest_restored_id
+                return tracker.latest_restored
             case "latest_completed":
                 return _id(tracker.latest_completed)
             case "latest_savepoint":
@@ -133,40 +140,82 @@ class _Tracker:
                 raise UnknownWordError(word)
 
 
-def _id(stats: CheckpointStats | None) -> int | None:
+def _id(stats: CheckpointStatistics | None) -> int | None:
     return None if stats is None else stats.checkpoint_id
 
 
 def run_summary(case: Case) -> None:
     """Run one case of `stats_summary`."""
     only_known_words("given", case["given"], {"component"})
-    summary = CompletedCheckpointStatsSummary()
+    tracker = CheckpointStatsTracker({V: 1})
     for step in case["steps"]:
         match step:
             case ["ten_checkpoints", {"i": "0..9", **figures}]:
                 for number in range(10):
-                    summary = summary.with_completed(_stats(number, figures))
+                    _complete(tracker, number, figures)
             case _:
                 raise UnknownWordError(step)
 
     for word, value in case["expect"].items():
-        assert _summed(summary, word, value) == value, word
+        assert _summed(tracker, word, value) == value, word
 
 
-def _summed(summary: CompletedCheckpointStatsSummary, word: str, value: Any) -> Any:
+def _summed(tracker: CheckpointStatsTracker, word: str, value: Any) -> Any:
     if word == "count":
-        return summary.duration_ms.count
+        return tracker.counts.completed
     if word not in FIGURES:
         raise UnknownWordError(word)
-    values: MinMaxAvg = getattr(summary, FIGURES[word])
-    return [values.least, values.greatest, values.average][: len(value)]
+    values: StatsSummary = getattr(tracker.snapshot(JOB).summary, FIGURES[word])
+    return [values.minimum, values.maximum, values.average][: len(value)]
 
 
-def _stats(number: int, figures: dict[Any, Any]) -> CheckpointStats:
+def _complete(tracker: CheckpointStatsTracker, number: int, figures: dict[Any, Any]) -> None:
     only_known_words("figures", figures, {"trigger_ts", "ack_ts", *FIGURES})
     begun, ended = (_number(figures[word], number) for word in ("trigger_ts", "ack_ts"))
-    sizes: Any = {FIGURES[word]: _number(text, number) for word, text in figures.items() if word in FIGURES}
-    return CheckpointStats(checkpoint_id=number, trigger_ms=begun, duration_ms=ended - begun, **sizes)
+    sizes = {FIGURES[word]: _number(text, number) for word, text in figures.items() if word in FIGURES}
+    metrics = CheckpointMetrics(
+        size_bytes=sizes.get("size_bytes", 0),
+        incremental_bytes=sizes.get("incremental_bytes", 0),
+        bytes_processed_during_alignment=sizes.get("processed_bytes", 0),
+        bytes_persisted_during_alignment=sizes.get("persisted_bytes", 0),
+    )
+    acknowledged = SubtaskCheckpointStatistics(vertex_id=V, subtask=0, ack_ms=ended, metrics=metrics)
+    tracker.on_message(_triggered(number, timestamp_ms=begun))
+    tracker.on_message(SubtasksAcknowledged(job_id=JOB, checkpoint_id=number, subtasks=(acknowledged,)))
+    tracker.on_message(
+        CheckpointCompleted(
+            job_id=JOB,
+            checkpoint_id=number,
+            duration_ms=ended - begun,
+            size_bytes=metrics.size_bytes,
+            incremental_bytes=metrics.incremental_bytes,
+            path="",
+            timestamp_ms=ended,
+        )
+    )
+
+
+def _triggered(
+    number: int, timestamp_ms: int = 0, *, is_savepoint: bool = False, num_subtasks: int = 1
+) -> CheckpointTriggered:
+    return CheckpointTriggered(
+        job_id=JOB,
+        checkpoint_id=number,
+        timestamp_ms=timestamp_ms,
+        num_subtasks=num_subtasks,
+        is_savepoint=is_savepoint,
+    )
+
+
+def _completed(number: int) -> CheckpointCompleted:
+    return CheckpointCompleted(
+        job_id=JOB, checkpoint_id=number, duration_ms=1, size_bytes=0, incremental_bytes=0, path="", timestamp_ms=1
+    )
+
+
+def _aborted(number: int) -> CheckpointAborted:
+    reason = CheckpointDeclineReason.CHECKPOINT_DECLINED
+    return CheckpointAborted(job_id=JOB, checkpoint_id=number, reason=reason, timestamp_ms=1)
 
 
 def _number(text: int | str, i: int) -> int:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from flykka.actors.cluster.execution_graph_info_store import INFO_STORE, ExecutionGraphInfoStoreActor
 from flykka.client.job_client import JobClient
 from flykka.messages.control.job import (
     CancelJob,
     CancellationSuccess,
     CheckpointCompleted,
+    JobNotFound,
     JobResultSuccess,
     JobSubmitSuccess,
     StopJob,
@@ -19,6 +21,7 @@ from flykka.messages.control.job import (
     TriggerSavepointSuccess,
 )
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph
+from flykka.messages.monitoring.job_details import RequestJobDetails, TrackJob
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
@@ -54,11 +57,15 @@ class Answers:
 class JobManagerDesk(Actor):
     """Notes what clients ask of the JobManager, and answers a cancellation, a stop and a savepoint as told."""
 
-    def __init__(self, asked: list[Message], answers: Answers) -> None:
+    def __init__(self, asked: list[Message], answers: Answers, tracker: Ref) -> None:
         self._asked = asked
+        self._tracker = tracker
         self._answers = answers
 
     def handle_message(self, message: Message) -> None:
+        if isinstance(message, RequestJobDetails):
+            self._tracker.tell(message)
+            return
         self._asked.append(message)
         match message:
             case CancelJob(client=client) if self._answers.cancellation is not None:
@@ -85,9 +92,12 @@ class JobManagerDesk(Actor):
 
 
 class FinishingDesk(Actor):
-    """Takes every job, and says at once that it has FINISHED."""
+    """Takes every job, and says at once that it has FINISHED. It knows no details."""
 
     def handle_message(self, message: Message) -> None:
+        if isinstance(message, RequestJobDetails):
+            message.reply_to.tell(JobNotFound(job_id=JOB))
+            return
         assert isinstance(message, SubmitJob)
         message.client.tell(JobSubmitSuccess(job_id=JOB))
         message.client.tell(JobResultSuccess(job_id=JOB))
@@ -103,7 +113,13 @@ class Cluster:
     job_graph: JobGraph = GRAPH
 
     def __post_init__(self) -> None:
-        self.desk = self.system.spawn(Props(JobManagerDesk, self.asked, self.answers), "job-manager")
+        self.tracker = self.system.spawn(Props(ExecutionGraphInfoStoreActor), INFO_STORE)
+        self.tracker.tell(TrackJob(job_graph=self.job_graph))
+        self._open_desk()
+
+    def _open_desk(self) -> None:
+        desk = Props(JobManagerDesk, self.asked, self.answers, self.tracker)
+        self.desk = self.system.spawn(desk, "job-manager")
 
     def submit(self, *, attached: bool = True) -> JobClient:
         client = JobClient(self.system, self.desk, self.job_graph, attached=attached)
@@ -114,12 +130,13 @@ class Cluster:
         """The JobManager dies, and another one takes its place."""
         self.system.kill(self.desk)
         self.system.run_until_idle()
-        self.__post_init__()
+        self._open_desk()
         self.system.advance(1_000)
 
     def say(self, *messages: Message) -> None:
         """What the JobManager tells the client."""
         for message in messages:
+            self.tracker.tell(message)
             self.client_ref().tell(message)
             self.system.run_until_idle()
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from flykka.actors.cluster.execution_graph_info_store import INFO_STORE, ExecutionGraphInfoStoreActor
 from flykka.client.job_client import JobClient
 from flykka.messages.control.job import (
     CancelJob,
@@ -30,6 +31,7 @@ from flykka.messages.graph.job_graph import (
     OperatorKind,
     OperatorRef,
 )
+from flykka.messages.monitoring.job_details import RequestJobDetails, TrackJob
 from flykka.messages.tasks.task import TaskIOMetrics
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId, attempt_id
@@ -86,12 +88,16 @@ def status(status: JobStatus, at: int = 0, cause: SerializedThrowable | None = N
 class JobManagerDesk(Actor):
     """Accepts the job and notes who wants to hear of it; stops it, unless it may not, and cancels it."""
 
-    def __init__(self, told: list[Message], clients: list[Ref], *, stops: bool) -> None:
+    def __init__(self, told: list[Message], clients: list[Ref], tracker: Ref, *, stops: bool) -> None:
         self._told = told
         self._clients = clients
+        self._tracker = tracker
         self._stops = stops
 
     def handle_message(self, message: Message) -> None:
+        if isinstance(message, RequestJobDetails):
+            self._tracker.tell(message)
+            return
         self._told.append(message)
         match message:
             case SubmitJob(client=client):
@@ -99,12 +105,16 @@ class JobManagerDesk(Actor):
                 client.tell(JobSubmitSuccess(job_id=JOB))
             case StopJob(client=client) if self._stops:
                 client.tell(StoppingSuccess(job_id=JOB, checkpoint_path=KEPT))
-                self._clients[0].tell(JobResultSuccess(job_id=JOB, checkpoint_path=KEPT))
+                self._end(JobResultSuccess(job_id=JOB, checkpoint_path=KEPT))
             case StopJob(client=client):
                 client.tell(StoppingFailure(job_id=JOB, cause=BOOM))
             case CancelJob(client=client):
                 client.tell(CancellationSuccess(job_id=JOB))
-                self._clients[0].tell(JobResultFailure(job_id=JOB, cause=BOOM, status=JobStatus.CANCELED))
+                self._end(JobResultFailure(job_id=JOB, cause=BOOM, status=JobStatus.CANCELED))
+
+    def _end(self, result: Message) -> None:
+        self._tracker.tell(result)
+        self._clients[0].tell(result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +124,11 @@ class OneJob:
     client: JobClient
     told: list[Message]
     _listening: Ref
+    _tracker: Ref
 
     def say(self, *messages: Message) -> None:
         for message in messages:
+            self._tracker.tell(message)
             self._listening.tell(message)
 
 
@@ -126,10 +138,12 @@ def one_job(*, stops: bool = True, savepoint_directory: str | None = None) -> It
     told: list[Message] = []
     clients: list[Ref] = []
     with ActorSystem("one-job") as system:
-        desk: ActorRef = system.spawn(Props(JobManagerDesk, told, clients, stops=stops), "job-manager")
+        tracker = system.spawn(Props(ExecutionGraphInfoStoreActor), INFO_STORE)
+        tracker.tell(TrackJob(job_graph=GRAPH))
+        desk: ActorRef = system.spawn(Props(JobManagerDesk, told, clients, tracker, stops=stops), "job-manager")
         client = JobClient(system, desk, replace(GRAPH, checkpointing=checkpointing))
         client.wait_submitted(timeout=10)
-        yield OneJob(client, told, clients[0])
+        yield OneJob(client, told, clients[0], tracker)
 
 
 def metrics(

@@ -17,12 +17,13 @@ from flykka.client.flight_record import flight_record_path, flight_record_writer
 from flykka.client.job_client import JobClient
 from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
 from flykka.errors import ClusterError, JobCancelledError, JobExecutionError, JobSubmissionError
-from flykka.messages.control.job import JobResultFailure, JobStatus, JobSubmitSuccess, SubmitJob
+from flykka.messages.control.job import JobNotFound, JobResultFailure, JobStatus, JobSubmitSuccess, SubmitJob
 from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     JobGraph,
     NoRestartStrategyConfiguration,
 )
+from flykka.messages.monitoring.job_details import RequestJobDetails
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
@@ -160,6 +161,9 @@ class Desk(Actor):
         self._answers = answers
 
     def handle_message(self, message: Message) -> None:
+        if isinstance(message, RequestJobDetails):
+            message.reply_to.tell(JobNotFound(job_id=JOB))
+            return
         assert isinstance(message, SubmitJob)
         for answer in self._answers:
             message.client.tell(answer)

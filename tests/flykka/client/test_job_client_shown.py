@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pandas as pd
 import pytest
 
 from flykka.client.checkpoint_frame import checkpoint_frame, vertex_checkpoint_frame
+from flykka.client.job_client import JobClient
 from flykka.errors import JobExecutionError
-from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
-from flykka.messages.checkpointing.statistics import StatsSummary, VertexCheckpointStatistics
-from flykka.messages.control.job import CheckpointAborted, JobResultFailure, JobResultSuccess, JobStatus
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointMetrics
+from flykka.messages.checkpointing.statistics import (
+    CheckpointTriggered,
+    SubtaskCheckpointStatistics,
+    SubtasksAcknowledged,
+)
+from flykka.messages.control.job import (
+    CheckpointAborted,
+    JobResultFailure,
+    JobResultSuccess,
+    JobStatus,
+    JobSubmitSuccess,
+    SubmitJob,
+)
 from flykka.messages.wire.ids import JobVertexId
-from tests.flykka.client.job_desk import BOOM, JOB, Cluster, accepted, completed
+from flykka.messages.wire.message import Message
+from flykka.runtime.actor import Actor
+from flykka.runtime.props import Props
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.flykka.client.job_desk import BOOM, GRAPH, JOB, Cluster, accepted, completed
 
 
 def test_the_checkpoints_are_a_table_with_a_row_for_each(cluster: Cluster) -> None:
@@ -34,23 +48,23 @@ def test_the_checkpoints_are_a_table_with_a_row_for_each(cluster: Cluster) -> No
 def test_what_the_vertices_measured_is_a_table_with_a_row_for_each(cluster: Cluster) -> None:
     client = cluster.submit()
     vertex_id = JobVertexId("v")
-    took = StatsSummary(minimum=1, maximum=9, average=4)
-    measured = VertexCheckpointStatistics(
-        vertex_id=vertex_id,
-        parallelism=2,
-        acknowledged=2,
-        duration_ms=70,
-        size_bytes=1_000,
-        incremental_bytes=100,
-        processed_bytes=10,
-        persisted_bytes=0,
-        start_delay_ms=took,
-        alignment_ms=took,
-        sync_ms=took,
-        async_ms=took,
+    acknowledged = tuple(
+        SubtaskCheckpointStatistics(
+            vertex_id=vertex_id,
+            subtask=subtask,
+            ack_ms=70,
+            metrics=CheckpointMetrics(size_bytes=500, alignment_ms=alignment_ms),
+        )
+        for subtask, alignment_ms in enumerate((0, 9))
     )
 
-    cluster.say(accepted(), replace(completed(1), vertices=(measured,)), completed(2))
+    cluster.say(
+        accepted(),
+        CheckpointTriggered(job_id=JOB, checkpoint_id=1, timestamp_ms=0, num_subtasks=2),
+        SubtasksAcknowledged(job_id=JOB, checkpoint_id=1, subtasks=acknowledged),
+        completed(1),
+        completed(2),
+    )
 
     table = vertex_checkpoint_frame(client.details.checkpoints, {vertex_id: "counts"})
     [row] = table.to_dict("records")
@@ -98,3 +112,25 @@ def test_a_job_that_was_lost_with_its_cluster_is_shown_as_failed(cluster: Cluste
     assert isinstance(client.exception(), JobExecutionError)
     assert client.details.last_failure is not None
     assert client.details.last_failure.type_name == "ClusterLostError"
+
+
+class SilentJobManager(Actor):
+    """Accepts the job, and answers nothing more."""
+
+    def handle_message(self, message: Message) -> None:
+        if isinstance(message, SubmitJob):
+            message.client.tell(JobSubmitSuccess(job_id=JOB))
+
+
+@pytest.mark.parametrize("attached", [True, False])
+def test_the_details_of_a_job_whose_cluster_does_not_answer_are_the_last_ones_known(*, attached: bool) -> None:
+    with SeededSystem() as system:
+        silent = system.spawn(Props(SilentJobManager), "job-manager")
+        client = JobClient(system, silent, GRAPH, attached=attached)
+        system.run_until_idle()
+
+        while_silent = client.details.status
+        system.kill(silent)
+
+        assert (while_silent, client.details.status) == (JobStatus.CREATED, JobStatus.CREATED)
+    assert client.details.name == "counts"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from flykka.actors.cluster.execution_graph_info_store import INFO_STORE, ExecutionGraphInfoStoreActor
 from flykka.client.job_client import JobClient
 from flykka.errors import JobStoppingError, SavepointError
 from flykka.messages.control.job import (
@@ -18,6 +19,7 @@ from flykka.messages.control.job import (
     SubmitJob,
     TriggerSavepoint,
 )
+from flykka.messages.monitoring.job_details import TrackJob
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.message import Message
 from flykka.runtime.props import Props
@@ -141,7 +143,9 @@ def test_a_coroutine_may_ask_from_another_thread() -> None:
     asked: list[Message] = []
     system = ActorSystem("savepoints")
     try:
-        desk = system.spawn(Props(JobManagerDesk, asked, TAKEN), "job-manager")
+        tracker = system.spawn(Props(ExecutionGraphInfoStoreActor), INFO_STORE)
+        tracker.tell(TrackJob(job_graph=GRAPH))
+        desk = system.spawn(Props(JobManagerDesk, asked, TAKEN, tracker), "job-manager")
         client = JobClient(system, desk, GRAPH)
 
         assert asyncio.run(asyncio.to_thread(client.trigger_savepoint, "/here")) == PATH

@@ -7,9 +7,9 @@ from io import StringIO
 from rich.console import Console as RichConsole
 from rich.console import RenderableType
 
-from flykka.actors.machines.checkpoint.statistics import CheckpointStatsStatus
-from flykka.client.job_details import CheckpointStatistics, JobDetails, JobVertexDetails
+from flykka.messages.checkpointing.statistics import CheckpointStatsStatus
 from flykka.messages.control.job import JobStatus
+from flykka.messages.monitoring.job_details import CheckpointStatistics, JobDetails, JobVertexDetails, SubtaskCount
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import JobId, JobVertexId
 
@@ -35,7 +35,7 @@ VERTEX = JobVertexDetails(
     sources=("flights",),
     sinks=(),
     state=ExecutionState.RUNNING,
-    subtasks={ExecutionState.RUNNING: 2},
+    subtask_counts=(SubtaskCount(state=ExecutionState.RUNNING, count=2),),
 )
 
 

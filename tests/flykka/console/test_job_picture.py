@@ -6,18 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.machines.checkpoint.statistics import CheckpointStatsStatus
-from flykka.client.job_details import (
+from flykka.console.job_picture import JobPicture
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpointing.statistics import CheckpointStatsStatus
+from flykka.messages.control.job import JobStatus
+from flykka.messages.monitoring.job_details import (
     CheckpointStatistics,
     JobDetails,
     JobVertexDetails,
     Latency,
     Restart,
+    SubtaskCount,
     TimeShares,
 )
-from flykka.console.job_picture import JobPicture
-from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
-from flykka.messages.control.job import JobStatus
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from tests.flykka.console.pictures import DETAILS, VERTEX, checkpoint, shown
@@ -192,7 +193,9 @@ def test_nothing_is_wider_than_the_terminal(width: int) -> None:
 def test_subtasks_that_are_elsewhere_are_seen(
     state: ExecutionState, subtasks: dict[ExecutionState, int], text: str
 ) -> None:
-    assert cells(replace(BUSY, state=state, subtasks=subtasks))["tasks"] == text
+    counts = tuple(SubtaskCount(state=each, count=count) for each, count in subtasks.items())
+
+    assert cells(replace(BUSY, state=state, subtask_counts=counts))["tasks"] == text
 
 
 def test_the_end_of_the_input_takes_the_place_of_the_watermark() -> None:

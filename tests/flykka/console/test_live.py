@@ -11,8 +11,8 @@ from io import StringIO
 import pytest
 from rich.console import Console as RichConsole
 
-from flykka.client.job_details import JobDetails
 from flykka.console.live import LiveScreen, can_be_live
+from flykka.messages.monitoring.job_details import JobDetails
 from flykka.messages.tasks.bridge import WorkProgress
 from tests.flykka.console.pictures import DETAILS
 

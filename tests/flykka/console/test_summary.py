@@ -7,7 +7,6 @@ from io import StringIO
 
 from rich.console import Console as RichConsole
 
-from flykka.client.job_details import JobDetails, JobVertexDetails
 from flykka.console.summary import print_summary
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.exception_history import (
@@ -15,6 +14,7 @@ from flykka.messages.monitoring.exception_history import (
     FailureOutcome,
     RootExceptionHistoryEntry,
 )
+from flykka.messages.monitoring.job_details import JobDetails, JobVertexDetails
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobVertexId, TaskManagerId
 from tests.flykka.console.pictures import DETAILS, VERTEX, checkpoint

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flykka.diagnosis.reports import ActorReports, UnresponsiveActor
+from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointStatsStatus
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.explanation import (
     AttemptExplained,
@@ -18,6 +19,7 @@ from flykka.messages.monitoring.explanation import (
     StageProgress,
     TaskExplained,
 )
+from flykka.messages.monitoring.job_details import JobDetails
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import (
@@ -58,7 +60,7 @@ def attempt(
 
 def job(status: JobStatus = JobStatus.RUNNING, **more: object) -> JobExplained:
     attempts = tuple(attempt(name) for name in (SOURCE, WINDOW_1, WINDOW_2))
-    made = JobExplained(job_id=JOB, now_ms=NOW, status=status, since_ms=BEGAN, number_of_restarts=0, attempts=attempts)
+    made = JobExplained(job_id=JOB, now_ms=NOW, status=status, since_ms=BEGAN, attempts=attempts)
     return replace(made, **more)  # type: ignore[arg-type]  # fields of JobExplained
 
 
@@ -91,14 +93,29 @@ def spark(done: int = 3, of: int = 8, **more: object) -> tuple[StageProgress, ..
 
 def pending(*awaited: ExecutionAttemptId, since_ms: int = NOW - 41_000, phase: str = "tasks") -> CheckpointsExplained:
     checkpoint = PendingExplained(checkpoint_id=7, since_ms=since_ms, phase=phase, awaited=awaited, acknowledged=1)
-    return CheckpointsExplained(
-        job_id=JOB,
-        now_ms=NOW,
-        pending=(checkpoint,),
-        completed=6,
-        last_completed_id=6,
-        last_completed_ms=NOW - 52_000,
+    return CheckpointsExplained(job_id=JOB, now_ms=NOW, pending=(checkpoint,))
+
+
+def details(status: JobStatus = JobStatus.RUNNING, **more: object) -> JobDetails:
+    completed = CheckpointStatistics(
+        checkpoint_id=6, status=CheckpointStatsStatus.COMPLETED, ended_ms=NOW - 52_000, path="/c/chk-6"
     )
+    made = JobDetails(
+        job_id=JOB,
+        name="prices",
+        status=status,
+        started_ms=BEGAN,
+        duration_ms=NOW - BEGAN,
+        vertices=(),
+        checkpoints=(completed,),
+        checkpoints_completed=6,
+        checkpoints_failed=0,
+        last_completed=completed,
+        restored_checkpoint=None,
+        restarts=(),
+        last_failure=None,
+    )
+    return replace(made, **more)  # type: ignore[arg-type]  # fields of JobDetails
 
 
 SLOTS = SlotsExplained(
@@ -108,10 +125,8 @@ SLOTS = SlotsExplained(
 
 def answers(*tasks: TaskExplained, **more: object) -> ActorReports:
     made = ActorReports(
-        job_name="prices",
-        job_id=JOB,
+        details=details(),
         now_ms=NOW,
-        status=JobStatus.RUNNING,
         job=job(),
         tasks={each.attempt: each for each in tasks},
     )

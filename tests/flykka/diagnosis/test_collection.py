@@ -9,8 +9,6 @@ import pytest
 
 from flykka.diagnosis.collection import collect_reports
 from flykka.diagnosis.job_diagnosis import JobDiagnosis, diagnose
-from flykka.diagnosis.reports import ClientSnapshot
-from flykka.messages.control.job import JobStatus
 from flykka.messages.tasks.stage import StateSnapshotted
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId
@@ -18,6 +16,7 @@ from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import Names, Stage
 from tests.actors.slow_cast import SlowBridge, SlowNames
+from tests.flykka.diagnosis.reports import details
 
 JOB = JobId("job")
 
@@ -43,9 +42,8 @@ def system() -> Iterator[SeededSystem]:
         yield system
 
 
-def why(system: SeededSystem, status: JobStatus = JobStatus.RUNNING) -> JobDiagnosis:
-    client = ClientSnapshot(job_id=JOB, job_name="job", status=status)
-    return diagnose(collect_reports(system, client, time_limit=0.5))
+def why(system: SeededSystem) -> JobDiagnosis:
+    return diagnose(collect_reports(system, details(job_id=JOB, name="job"), time_limit=0.5))
 
 
 def submitted(system: SeededSystem, folder: Path, data_plane: Names, *, parallelism: int = 2) -> Stage:
@@ -86,11 +84,11 @@ def test_a_job_without_slots_says_how_many_there_are(system: SeededSystem, tmp_p
     assert "2 TaskManagers with 4 slots" in told.answer
 
 
-def test_a_job_that_is_over_is_told_by_its_client_alone(system: SeededSystem, tmp_path: Path) -> None:
+def test_a_job_that_is_over_is_told_by_its_details(system: SeededSystem, tmp_path: Path) -> None:
     stage = submitted(system, tmp_path, SlowNames())
     stage.run(seconds=30)
 
-    assert why(system, JobStatus.FINISHED).answer == "job 'job' has FINISHED: it waits for nothing"
+    assert why(system).answer == "job 'job' has FINISHED: it waits for nothing"
 
 
 def test_asking_changes_nothing(tmp_path: Path) -> None:

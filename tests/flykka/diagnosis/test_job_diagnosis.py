@@ -8,13 +8,10 @@ import pytest
 
 from flykka.diagnosis.job_diagnosis import JobDiagnosis, diagnose
 from flykka.diagnosis.reports import ActorReports
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointStatsStatus
 from flykka.messages.control.job import JobStatus
-from flykka.messages.monitoring.explanation import (
-    CheckpointsExplained,
-    LeadershipExplained,
-    RestartExplained,
-    TaskExplained,
-)
+from flykka.messages.monitoring.explanation import LeadershipExplained, RestartExplained, TaskExplained
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import JobVertexId, attempt_id
 from tests.flykka.diagnosis.reports import (
@@ -29,6 +26,7 @@ from tests.flykka.diagnosis.reports import (
     at_stage,
     attempt,
     channel,
+    details,
     full_output,
     job,
     pending,
@@ -58,26 +56,34 @@ def idle_window(number: int, *, barrier_missing: bool = False, **more: object) -
 
 
 FINAL = {"waits_for_final_checkpoint": True}
-NO_CHECKPOINT = CheckpointsExplained(
-    job_id=JOB, now_ms=NOW, pending=(), failed=1, last_failed_id=3, last_failure="EXPIRED"
+NO_CHECKPOINT = details(
+    last_completed=None,
+    checkpoints_failed=1,
+    last_failed=CheckpointStatistics(
+        checkpoint_id=3, status=CheckpointStatsStatus.FAILED, reason=CheckpointDeclineReason.EXPIRED
+    ),
 )
 
 TABLE: list[tuple[str, ActorReports, str]] = [
     # The job has ended, or nobody leads it, or nobody answers.
-    ("finished", answers(job=None, status=JobStatus.FINISHED), "job 'prices' has FINISHED: it waits for nothing"),
+    (
+        "finished",
+        answers(job=None, details=details(JobStatus.FINISHED)),
+        "job 'prices' has FINISHED: it waits for nothing",
+    ),
     (
         "stopped",
-        answers(job=None, status=JobStatus.FINISHED, kept_checkpoint="/c/chk-7"),
+        answers(job=None, details=details(JobStatus.FINISHED, kept_checkpoint="/c/chk-7")),
         "job 'prices' was STOPPED: it continues from its checkpoint when it is run again",
     ),
     (
         "failed",
-        answers(job=None, status=JobStatus.FAILED, failure=BUG),
+        answers(job=None, details=details(JobStatus.FAILED, last_failure=BUG)),
         "job 'prices' has FAILED of ValueError: operator 'taxed': no price may be 26",
     ),
     (
         "canceled",
-        answers(job=None, status=JobStatus.CANCELED, failure=BUG),
+        answers(job=None, details=details(JobStatus.CANCELED, last_failure=BUG)),
         "job 'prices' is CANCELED: it waits for nothing",
     ),
     (
@@ -276,7 +282,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     ),
     (
         "final-checkpoint",
-        answers(task(SOURCE, **FINAL), task(WINDOW_1, **FINAL), task(WINDOW_2, **FINAL), checkpoints=NO_CHECKPOINT),
+        answers(task(SOURCE, **FINAL), task(WINDOW_1, **FINAL), task(WINDOW_2, **FINAL), details=NO_CHECKPOINT),
         "job 'prices' has processed its last row and waits for the final checkpoint; the last one, 3, failed: EXPIRED",
     ),
     (
@@ -304,7 +310,7 @@ def test_an_explanation_is_text_of_one_screen_and_html(given: ActorReports) -> N
 
 @pytest.mark.parametrize("status", [JobStatus.FINISHED, JobStatus.CANCELED])
 def test_a_job_that_has_ended_well_speaks_of_no_failure(status: JobStatus) -> None:
-    why = diagnose(answers(job=None, status=status, failure=BUG))
+    why = diagnose(answers(job=None, details=details(status, last_failure=BUG)))
 
     assert "failure" not in str(why)
     assert BUG.message not in str(why)

@@ -34,9 +34,9 @@ def test_every_job_is_told_to_its_end(history: Trace) -> None:
 def test_every_checkpoint_is_told_as_the_statistics_have_it(history: Trace) -> None:
     checkpoints = TraceStatistics.of(history.records()).in_order()[:FEW]
 
-    for checkpoint in checkpoints:
-        story = history.story(checkpoint=checkpoint.checkpoint_id, job=checkpoint.job_id)
-        state = "COMPLETED" if checkpoint.state == "COMPLETED" else f"ABORTED, {checkpoint.state}"
+    for job_id, checkpoint in checkpoints:
+        story = history.story(checkpoint=checkpoint.checkpoint_id, job=job_id)
+        state = "COMPLETED" if checkpoint.reason is None else f"ABORTED, {checkpoint.reason}"
         assert story.outcome.startswith(state)
         assert story.lines()[0].phase == "trigger"
 

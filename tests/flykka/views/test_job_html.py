@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.client.job_details import JobDetails, Latency
-from flykka.client.time_series import TimeSeries
+from flykka.actors.machines.read_model.time_series import TimeSeries
 from flykka.messages.control.job import JobStatus
+from flykka.messages.monitoring.job_details import JobDetails, Latency
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
 from flykka.views.job_html import job_html
@@ -136,8 +136,8 @@ def test_rows_that_were_read_again_are_told_as_such_where_there_are_some() -> No
 
 def test_throughput_lag_and_checkpoints_are_pictures_with_words_beside_them() -> None:
     details = job(
-        throughput=TimeSeries(0, 1_000, (0.0, 900.0, 1_200.0)),
-        watermark_lag=TimeSeries(0, 1_000, (None, 5_000.0, 2_000.0)),
+        throughput=TimeSeries(start_ms=0, step_ms=1_000, values=(0.0, 900.0, 1_200.0)),
+        watermark_lag=TimeSeries(start_ms=0, step_ms=1_000, values=(None, 5_000.0, 2_000.0)),
     )
 
     picture = shown(details)

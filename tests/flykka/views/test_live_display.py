@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flykka.client.shared_overview import SharedJobOverview
+from flykka.actors.machines.read_model.job_read_model import JobReadModel
 from flykka.ipython import Bundle
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.control.job import CheckpointAborted, JobResultSuccess, JobStatus, JobStatusChanged
@@ -41,14 +41,16 @@ class Notebook:
     def __init__(self) -> None:
         self.pictures: queue.Queue[tuple[Bundle, str, bool, float]] = queue.Queue()
         self.outcome: Future[Any] = Future()
-        self.overview = SharedJobOverview(GRAPH)
-        self.display = LiveDisplay(self.overview, self.outcome, lambda: 0, publish=self.publish)
+        self.model = JobReadModel(GRAPH)
+        self.news = 0
+        self.display = LiveDisplay(lambda: self.model.details(0), self.outcome, lambda: self.news, publish=self.publish)
 
     def publish(self, bundle: Bundle, display_id: str, *, update: bool) -> None:
         self.pictures.put((bundle, display_id, update, time.monotonic()))
 
     def tell(self, message: Message) -> None:
-        self.overview.take(message, 0)
+        self.model.on_message(message, 0)
+        self.news += 1
 
     def end(self) -> None:
         self.tell(JobResultSuccess(job_id=JOB))

@@ -14,6 +14,7 @@ from flykka.actors.machines.checkpoint.events import CoordinatorEvent
 from flykka.actors.machines.checkpoint.pending import CoordinatedJob
 from flykka.actors.machines.checkpoint.plan import PlannedTask
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties
+from flykka.actors.machines.read_model.checkpoint_stats_tracker import CheckpointStatsTracker
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     CheckpointDeclineReason,
@@ -22,6 +23,7 @@ from flykka.messages.checkpointing.checkpoint import (
     SnapshotType,
 )
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.checkpointing.statistics import CheckpointTriggered, SubtasksAcknowledged
 from flykka.messages.control.checkpoint_coordination import (
     CheckpointIds,
     CheckpointIdsNotDrawn,
@@ -36,6 +38,7 @@ from flykka.messages.control.checkpoint_coordination import (
     MetadataWritten,
     PeriodicTriggerDue,
 )
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.graph.job_graph import CheckpointingSettings
 from flykka.messages.state.handles import (
     ExclusiveStateHandle,
@@ -127,6 +130,7 @@ class Coordination:
             operator_coordinators=operator_coordinators,
             master_hooks=self.hooks.identifiers,
         )
+        self.stats = CheckpointStatsTracker({task.vertex_id: task.parallelism for task in tasks})
         self.now = 0
         self.log: list[CoordinatorEffect] = []
         self.ids = Ids()
@@ -146,6 +150,7 @@ class Coordination:
         self.machine.check()
         self.log += made
         for effect in made:
+            self._report(effect)
             self._answer(effect)
         return self.log[already:]
 
@@ -205,6 +210,26 @@ class Coordination:
 
     def completed(self) -> list[int]:
         return [checkpoint.checkpoint_id for checkpoint in self.machine.completed]
+
+    def _report(self, effect: CoordinatorEffect) -> None:
+        """Have the statistics hear of it, as the coordinator's actor does."""
+        match effect:
+            case CheckpointTriggered() | SubtasksAcknowledged() | CheckpointAborted():
+                self.stats.on_message(effect)
+            case effects.ReportCompleted(checkpoint=checkpoint):
+                self.stats.on_message(
+                    CheckpointCompleted(
+                        job_id=JOB,
+                        checkpoint_id=checkpoint.checkpoint_id,
+                        duration_ms=effect.duration_ms,
+                        size_bytes=effect.size_bytes,
+                        incremental_bytes=effect.incremental_bytes,
+                        path=checkpoint.path,
+                        timestamp_ms=self.now,
+                    )
+                )
+            case _:
+                pass
 
     def _answer(self, effect: CoordinatorEffect) -> None:
         match effect:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint import events
 from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
     DeclineCheckpoint,
+    NotifyCheckpointAborted,
     OperatorCoordinatorsSnapshotted,
 )
 from flykka.messages.control.checkpoint_coordination import (
+    CheckpointFailuresExceeded,
     CheckpointTimedOut,
     FinalCheckpointRetryDue,
     PeriodicTriggerDue,
@@ -160,7 +162,7 @@ def test_what_the_attempts_of_a_former_life_say_reaches_no_new_checkpoint() -> N
     world.handle(CheckpointTimedOut(checkpoint_id=1))
 
     assert world.machine.pending[2].awaited == {"source 2", "sink 2"}
-    assert world.effects(effects.FailJob) == []
+    assert world.effects(CheckpointFailuresExceeded) == []
     assert world.disposed() == ["s"]
 
 
@@ -171,7 +173,7 @@ def test_one_task_is_told_nothing_that_is_over_while_others_hear_of_an_abort() -
 
     world.decline("b", 1)
 
-    assert [told.attempt for told in world.effects(effects.NotifyAborted)] == ["b"]
+    assert [told.attempt for told in world.effects(NotifyCheckpointAborted)] == ["b"]
 
 
 def test_a_checkpoint_long_forgotten_is_told_from_one_that_completed() -> None:

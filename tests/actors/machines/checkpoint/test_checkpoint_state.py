@@ -9,17 +9,28 @@ from flykka.actors.machines.checkpoint.properties import for_final_checkpoint
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
+    NotifyCheckpointComplete,
 )
-from flykka.messages.control.checkpoint_coordination import CheckpointTimedOut, MetadataWriteFailed
+from flykka.messages.control.checkpoint_coordination import (
+    CheckpointFailuresExceeded,
+    CheckpointTimedOut,
+    MetadataWriteFailed,
+)
+from flykka.messages.control.job import CheckpointAborted
 from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState, SharedStateHandle
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
 from tests.actors.machines.checkpoint.coordinating import (
+    JOB,
     complete,
     shared,
     snapshot,
     two_tasks,
 )
+
+
+def aborted(checkpoint_id: int, reason: CheckpointDeclineReason) -> CheckpointAborted:
+    return CheckpointAborted(job_id=JOB, checkpoint_id=checkpoint_id, reason=reason, timestamp_ms=0)
 
 
 def test_what_is_being_added_to_the_store_cannot_be_given_up_any_more() -> None:
@@ -43,7 +54,7 @@ def test_what_the_store_has_not_taken_is_given_up() -> None:
     made = world.handle(_write_failed(1))
 
     failed = CheckpointDeclineReason.FINALIZE_CHECKPOINT_FAILURE
-    assert effects.ReportAborted(checkpoint_id=1, reason=failed) in made
+    assert aborted(1, failed) in made
     assert world.completed() == []
     assert world.disposed() == ["s"]
 
@@ -56,9 +67,9 @@ def test_what_the_store_takes_behind_a_newer_one_is_subsumed() -> None:
 
     older = world.written(1)
 
-    assert effects.ReportAborted(checkpoint_id=1, reason=CheckpointDeclineReason.SUBSUMED) in older
-    assert not [effect for effect in older if isinstance(effect, effects.NotifyComplete)]
-    assert not [effect for effect in newer if isinstance(effect, effects.Dispose | effects.ReportAborted)]
+    assert aborted(1, CheckpointDeclineReason.SUBSUMED) in older
+    assert not [effect for effect in older if isinstance(effect, NotifyCheckpointComplete)]
+    assert not [effect for effect in newer if isinstance(effect, effects.Dispose | CheckpointAborted)]
     assert effects.Dispose(retained=(1,), checkpoints=("chk-1",)) in older
     assert world.completed() == [2]
     assert world.disposed() == ["s 1", "chk-1"]
@@ -74,9 +85,9 @@ def test_a_newer_checkpoint_subsumes_the_older_pending_ones() -> None:
     world.acknowledge("sink", 2)
 
     assert world.completed() == [2]
-    assert effects.ReportAborted(checkpoint_id=1, reason=CheckpointDeclineReason.SUBSUMED) in world.log
+    assert aborted(1, CheckpointDeclineReason.SUBSUMED) in world.log
     assert world.disposed() == ["s"]
-    assert world.effects(effects.FailJob) == []
+    assert world.effects(CheckpointFailuresExceeded) == []
 
 
 def test_what_a_younger_pending_checkpoint_may_refer_to_outlives_the_completion_of_one_without_it() -> None:

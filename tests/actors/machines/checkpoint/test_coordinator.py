@@ -7,11 +7,16 @@ from flykka.actors.machines.ignore import Ignore
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
     CheckpointMetrics,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
     OperatorCoordinatorsSnapshotted,
     OperatorCoordinatorState,
+    SnapshotOperatorCoordinators,
+    TriggerCheckpoint,
 )
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
-from flykka.messages.control.checkpoint_coordination import CheckpointTimedOut
+from flykka.messages.control.checkpoint_coordination import CheckpointFailuresExceeded, CheckpointTimedOut
+from flykka.messages.control.job import CheckpointAborted
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import JobVertexId, OperatorId
 from tests.actors.machines.checkpoint.coordinating import (
@@ -31,7 +36,7 @@ def test_only_sources_are_triggered_and_everybody_is_waited_for() -> None:
 
     world.trigger()
 
-    assert [effect.attempt for effect in world.effects(effects.TriggerTask)] == ["source"]
+    assert [effect.attempt for effect in world.effects(TriggerCheckpoint)] == ["source"]
     assert world.machine.pending[1].awaited == {"source", "sink"}
 
 
@@ -39,12 +44,12 @@ def test_a_checkpoint_is_complete_only_when_its_metadata_is_durable() -> None:
     world = two_tasks(storage_answers=False)
     complete(world, 1)
 
-    before = (list(world.machine.pending), world.completed(), world.effects(effects.NotifyComplete))
+    before = (list(world.machine.pending), world.completed(), world.effects(NotifyCheckpointComplete))
     world.written(1)
 
     assert before == ([1], [], [])
     assert (list(world.machine.pending), world.completed()) == ([], [1])
-    assert [effect.attempt for effect in world.effects(effects.NotifyComplete)] == ["source", "sink"]
+    assert [effect.attempt for effect in world.effects(NotifyCheckpointComplete)] == ["source", "sink"]
 
 
 def test_the_metadata_holds_what_every_task_acknowledged() -> None:
@@ -87,7 +92,7 @@ def test_what_is_reported_is_measured_up_to_the_durable_metadata() -> None:
     world.written(1)
 
     [report] = world.effects(effects.ReportCompleted)
-    assert (report.stats.duration_ms, report.stats.size_bytes, report.stats.incremental_bytes) == (40, 510, 30)
+    assert (report.duration_ms, report.size_bytes, report.incremental_bytes) == (40, 510, 30)
     assert report.checkpoint.path == "chk-1"
 
 
@@ -100,9 +105,9 @@ def test_tasks_are_triggered_when_the_operator_coordinators_are_snapshotted() ->
     world.acknowledge("source", 1)
     world.acknowledge("sink", 1)
 
-    assert effects.SnapshotCoordinators(checkpoint_id=1) in first
-    assert not [effect for effect in first if isinstance(effect, effects.TriggerTask)]
-    assert [effect.attempt for effect in then if isinstance(effect, effects.TriggerTask)] == ["source"]
+    assert SnapshotOperatorCoordinators(job_id=JOB, checkpoint_id=1) in first
+    assert not [effect for effect in first if isinstance(effect, TriggerCheckpoint)]
+    assert [effect.attempt for effect in then if isinstance(effect, TriggerCheckpoint)] == ["source"]
     assert world.effects(effects.WriteMetadata)[0].checkpoint.coordinator_states == (state,)
 
 
@@ -113,8 +118,8 @@ def test_nobody_is_told_of_the_end_of_a_checkpoint_that_reached_no_task() -> Non
     world.handle(CheckpointTimedOut(checkpoint_id=1))
     late = world.handle(OperatorCoordinatorsSnapshotted(job_id=JOB, checkpoint_id=1, states=()))
 
-    assert world.effects(effects.NotifyAborted) == []
-    assert [report.checkpoint_id for report in world.effects(effects.ReportAborted)] == [1]
+    assert world.effects(NotifyCheckpointAborted) == []
+    assert [report.checkpoint_id for report in world.effects(CheckpointAborted)] == [1]
     assert [type(effect) for effect in late] == [Ignore]
 
 
@@ -125,10 +130,10 @@ def test_a_checkpoint_that_takes_too_long_expires() -> None:
 
     world.advance(1_000)
 
-    assert world.effects(effects.ReportAborted) == [
-        effects.ReportAborted(checkpoint_id=1, reason=CheckpointDeclineReason.EXPIRED)
+    assert world.effects(CheckpointAborted) == [
+        CheckpointAborted(job_id=JOB, checkpoint_id=1, reason=CheckpointDeclineReason.EXPIRED, timestamp_ms=1_000)
     ]
-    assert [effect.attempt for effect in world.effects(effects.NotifyAborted)] == ["source", "sink"]
+    assert [effect.attempt for effect in world.effects(NotifyCheckpointAborted)] == ["source", "sink"]
     assert world.disposed() == ["s"]
 
 
@@ -138,7 +143,7 @@ def test_metadata_that_cannot_be_written_fails_the_checkpoint_and_counts() -> No
 
     complete(world, 1, exclusive=["s"])
 
-    [failed] = world.effects(effects.FailJob)
+    [failed] = world.effects(CheckpointFailuresExceeded)
     assert "FINALIZE_CHECKPOINT_FAILURE" in failed.cause.message
     assert "disk full" in failed.cause.message
     assert world.disposed() == ["s"]
@@ -155,7 +160,7 @@ def test_the_job_fails_when_more_failures_come_in_a_row_than_are_tolerable() -> 
         else:
             world.decline("sink", checkpoint_id)
 
-    failed = [(effect.cause.type_name, effect.cause.message) for effect in world.effects(effects.FailJob)]
+    failed = [(effect.cause.type_name, effect.cause.message) for effect in world.effects(CheckpointFailuresExceeded)]
     assert failed == [
         (
             "CheckpointError",
@@ -172,6 +177,6 @@ def test_a_finished_task_is_neither_triggered_nor_told() -> None:
     entries = [
         (entry.vertex_id, entry.state) for entry in world.effects(effects.WriteMetadata)[0].checkpoint.task_states
     ]
-    assert [effect.attempt for effect in world.effects(effects.TriggerTask)] == ["source"]
+    assert [effect.attempt for effect in world.effects(TriggerCheckpoint)] == ["source"]
     assert ("done", None) in entries
-    assert "done" not in {effect.attempt for effect in world.effects(effects.NotifyComplete)}
+    assert "done" not in {effect.attempt for effect in world.effects(NotifyCheckpointComplete)}

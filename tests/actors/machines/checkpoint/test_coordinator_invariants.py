@@ -13,9 +13,14 @@ from flykka.actors.machines.checkpoint import effects, events
 from flykka.actors.machines.checkpoint.final_checkpoint import Stop
 from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
 from flykka.actors.machines.state.handles import shared_state_of
-from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, SnapshotType
-from flykka.messages.control.checkpoint_coordination import MetadataWriteFailed
-from flykka.messages.control.job import JobStatus
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, SnapshotType, TriggerCheckpoint
+from flykka.messages.control.checkpoint_coordination import (
+    MetadataWriteFailed,
+    SavepointCompleted,
+    SavepointFailed,
+    StopCheckpointFailed,
+)
+from flykka.messages.control.job import CheckpointAborted, JobStatus
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
@@ -169,7 +174,7 @@ class Coordinating(RuleBasedStateMachine):
     @invariant()
     def whatever_ended_was_reported_once(self) -> None:
         ended = [e.checkpoint.checkpoint_id for e in self.world.effects(effects.ReportCompleted)]
-        ended += [e.checkpoint_id for e in self.world.effects(effects.ReportAborted)]
+        ended += [e.checkpoint_id for e in self.world.effects(CheckpointAborted)]
         assert len(ended) == len(set(ended))
         assert not set(ended) & set(self.world.machine.pending)
 
@@ -180,7 +185,7 @@ class Coordinating(RuleBasedStateMachine):
 
     @invariant()
     def a_stop_fails_at_most_once(self) -> None:
-        assert len(self.world.effects(effects.ReportStopFailed)) <= self.stops
+        assert len(self.world.effects(StopCheckpointFailed)) <= self.stops
 
     @invariant()
     def one_timer_runs_for_each_pending_checkpoint(self) -> None:
@@ -209,8 +214,8 @@ class Coordinating(RuleBasedStateMachine):
         assert len(self._answered()) == self.savepoints
 
     def _answered(self) -> list[str]:
-        told = [report.request_id for report in self.world.effects(effects.ReportSavepointCompleted)]
-        told += [report.request_id for report in self.world.effects(effects.ReportSavepointFailed)]
+        told = [report.request_id for report in self.world.effects(SavepointCompleted)]
+        told += [report.request_id for report in self.world.effects(SavepointFailed)]
         return [request_id for request_id in told if request_id != "stop"]
 
     def _names(self) -> list[str]:
@@ -225,7 +230,7 @@ class Coordinating(RuleBasedStateMachine):
 
     def _acknowledge(self, name: str, checkpoint_id: int) -> None:
         self.acknowledged.setdefault(checkpoint_id, set()).add(name)
-        triggered = [told for told in self.world.effects(effects.TriggerTask) if told.checkpoint_id == checkpoint_id]
+        triggered = [told for told in self.world.effects(TriggerCheckpoint) if told.checkpoint_id == checkpoint_id]
         is_savepoint = any(told.options.snapshot_type is SnapshotType.SAVEPOINT for told in triggered)
         state = snapshot(exclusive=[f"{name} of {checkpoint_id}"]) if is_savepoint else _state_of(name, checkpoint_id)
         self.world.acknowledge(name, checkpoint_id, state)

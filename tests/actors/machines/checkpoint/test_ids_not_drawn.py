@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from flykka.actors.machines.checkpoint import effects, events
-from flykka.actors.machines.checkpoint.effects import CheckpointFailure, TimerKind
+from flykka.actors.machines.checkpoint.effects import TimerKind
 from flykka.actors.machines.checkpoint.final_checkpoint import Stop
 from flykka.actors.machines.checkpoint.properties import for_savepoint
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.control.checkpoint_coordination import (
+    CheckpointFailuresExceeded,
+    SavepointFailed,
+    StopCheckpointFailed,
+)
 from flykka.messages.wire.failure import SerializedThrowable
-from tests.actors.machines.checkpoint.coordinating import Coordination, task
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, task
 
 
 def without_ids(interval_ms: int = 100) -> Coordination:
@@ -17,10 +22,12 @@ def without_ids(interval_ms: int = 100) -> Coordination:
     return world
 
 
-def failure(times: str = "") -> CheckpointFailure:
+REASON = CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE
+
+
+def cause(times: str = "") -> SerializedThrowable:
     message = f"no id could be drawn for it{times}: the store cannot be reached"
-    cause = SerializedThrowable(type_name="StoreUnavailableError", message=message)
-    return CheckpointFailure(reason=CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE, cause=cause)
+    return SerializedThrowable(type_name="StoreUnavailableError", message=message)
 
 
 def want_savepoint(world: Coordination, request_id: str) -> None:
@@ -33,9 +40,9 @@ def test_whoever_wants_a_savepoint_is_answered_with_the_reason_and_how_often_in_
     want_savepoint(world, "first")
     want_savepoint(world, "second")
 
-    assert world.effects(effects.ReportSavepointFailed) == [
-        effects.ReportSavepointFailed(request_id="first", failure=failure()),
-        effects.ReportSavepointFailed(request_id="second", failure=failure(", 2 times in a row")),
+    assert world.effects(SavepointFailed) == [
+        SavepointFailed(job_id=JOB, request_id="first", reason=REASON, cause=cause()),
+        SavepointFailed(job_id=JOB, request_id="second", reason=REASON, cause=cause(", 2 times in a row")),
     ]
 
 
@@ -49,7 +56,7 @@ def test_an_id_that_is_drawn_ends_the_row() -> None:
 
     want_savepoint(world, "second")
 
-    assert [each.failure for each in world.effects(effects.ReportSavepointFailed)] == [failure()] * 2
+    assert [each.cause for each in world.effects(SavepointFailed)] == [cause()] * 2
 
 
 def test_the_clockwork_asks_again_with_its_next_tick_and_no_failure_of_the_job_follows() -> None:
@@ -61,9 +68,9 @@ def test_the_clockwork_asks_again_with_its_next_tick_and_no_failure_of_the_job_f
     world.counter_fails = False
     world.advance(100)
 
-    assert [declined.cause for declined in failed][-1] == failure(", 3 times in a row").cause
+    assert [declined.cause for declined in failed][-1] == cause(", 3 times in a row")
     assert list(world.machine.pending) == [1]
-    assert world.effects(effects.FailJob) == []
+    assert world.effects(CheckpointFailuresExceeded) == []
 
 
 def test_a_stop_is_refused_and_the_job_goes_on() -> None:
@@ -73,8 +80,8 @@ def test_a_stop_is_refused_and_the_job_goes_on() -> None:
     world.counter_fails = False
     world.advance(10_000)
 
-    assert world.effects(effects.ReportStopFailed) == [
-        effects.ReportStopFailed(checkpoint_id=None, failure=failure(), request_id="stop")
+    assert world.effects(StopCheckpointFailed) == [
+        StopCheckpointFailed(job_id=JOB, checkpoint_id=None, reason=REASON, cause=cause(), request_id="stop")
     ]
     assert not world.machine.pending
 

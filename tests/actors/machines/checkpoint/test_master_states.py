@@ -12,8 +12,14 @@ from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
 from flykka.actors.machines.checkpoint.pending import CoordinatedJob
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties, for_checkpoint
 from flykka.actors.machines.ignore import Ignore
-from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, MasterState
+from flykka.messages.checkpointing.checkpoint import (
+    CheckpointDeclineReason,
+    MasterState,
+    NotifyCheckpointAborted,
+    TriggerCheckpoint,
+)
 from flykka.messages.control.checkpoint_coordination import (
+    CheckpointFailuresExceeded,
     CheckpointIds,
     CheckpointsRecovered,
     MasterHookFailed,
@@ -21,7 +27,7 @@ from flykka.messages.control.checkpoint_coordination import (
     MasterHooksRestored,
     MasterHooksTriggered,
 )
-from flykka.messages.control.job import JobStatus
+from flykka.messages.control.job import CheckpointAborted, JobStatus
 from flykka.messages.wire.failure import SerializedThrowable
 from tests.actors.machines.checkpoint.coordinating import JOB, acknowledgement, completed, settings, task
 
@@ -61,8 +67,8 @@ def test_no_task_hears_of_a_checkpoint_before_the_hooks_have_run() -> None:
     acknowledged = job.handle(acknowledgement("source", 1))
 
     assert effects.TriggerMasterHooks(checkpoint_id=1, timestamp_ms=0) in began
-    assert not [effect for effect in began if isinstance(effect, effects.TriggerTask)]
-    assert [type(effect) for effect in hooked] == [effects.TriggerTask]
+    assert not [effect for effect in began if isinstance(effect, TriggerCheckpoint)]
+    assert [type(effect) for effect in hooked] == [TriggerCheckpoint]
     [write] = [effect for effect in acknowledged if isinstance(effect, effects.WriteMetadata)]
     assert write.checkpoint.master_states == (STATE,)
 
@@ -74,8 +80,8 @@ def test_a_hook_that_fails_gives_up_the_checkpoint_and_not_the_job() -> None:
     made = job.handle(MasterHookFailed(checkpoint_id=1, cause=BROKEN))
 
     failure = CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE
-    assert effects.ReportAborted(checkpoint_id=1, reason=failure) in made
-    assert not [effect for effect in made if isinstance(effect, effects.FailJob | effects.NotifyAborted)]
+    assert CheckpointAborted(job_id=JOB, checkpoint_id=1, reason=failure, timestamp_ms=0) in made
+    assert not [effect for effect in made if isinstance(effect, CheckpointFailuresExceeded | NotifyCheckpointAborted)]
 
 
 @pytest.mark.parametrize(

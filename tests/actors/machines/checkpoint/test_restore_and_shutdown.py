@@ -8,8 +8,9 @@ from flykka.actors.machines.checkpoint import effects, events
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
+    NotifyCheckpointComplete,
 )
-from flykka.messages.control.job import JobStatus
+from flykka.messages.control.job import CheckpointAborted, JobStatus
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId
 from tests.actors.machines.checkpoint.coordinating import (
@@ -50,7 +51,7 @@ def test_new_attempts_wait_until_what_is_being_written_is_there_or_not() -> None
     assert not [effect for effect in asked if isinstance(effect, effects.Restore)]
     [restore] = [effect for effect in answered if isinstance(effect, effects.Restore)]
     assert (restore.version, restore.checkpoint.checkpoint_id if restore.checkpoint else None) == (5, 2)
-    assert not [effect for effect in answered if isinstance(effect, effects.NotifyComplete)]
+    assert not [effect for effect in answered if isinstance(effect, NotifyCheckpointComplete)]
 
 
 def test_a_job_without_checkpoints_starts_from_the_beginning() -> None:
@@ -134,7 +135,7 @@ def test_what_is_pending_at_the_shutdown_is_given_up_because_of_it_whatever_beca
 
     world.handle(events.Shutdown(job_status=status))
 
-    [aborted] = world.effects(effects.ReportAborted)
+    [aborted] = world.effects(CheckpointAborted)
     assert aborted.reason is CheckpointDeclineReason.COORDINATOR_SHUTDOWN
 
 

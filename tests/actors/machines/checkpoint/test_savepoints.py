@@ -7,15 +7,26 @@ from typing import Any
 import pytest
 
 from flykka.actors.machines.checkpoint import effects, events
-from flykka.actors.machines.checkpoint.effects import CheckpointFailure, ReportSavepointCompleted, ReportSavepointFailed
 from flykka.actors.machines.checkpoint.final_checkpoint import Stop
 from flykka.actors.machines.checkpoint.properties import for_savepoint
-from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, SnapshotType
-from flykka.messages.control.checkpoint_coordination import CheckpointTimedOut, MetadataWriteFailed
+from flykka.messages.checkpointing.checkpoint import (
+    CheckpointDeclineReason,
+    NotifyCheckpointComplete,
+    SnapshotType,
+    TriggerCheckpoint,
+)
+from flykka.messages.control.checkpoint_coordination import (
+    CheckpointFailuresExceeded,
+    CheckpointTimedOut,
+    MetadataWriteFailed,
+    SavepointCompleted,
+    SavepointFailed,
+    StopCheckpointFailed,
+)
 from flykka.messages.control.job import JobStatus
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
-from tests.actors.machines.checkpoint.coordinating import Coordination, complete, snapshot, task, two_tasks
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, complete, snapshot, task, two_tasks
 
 FOLDER = "savepoints/savepoint-1"
 
@@ -30,7 +41,7 @@ def acknowledge_all(world: Coordination, checkpoint_id: int, **state: Any) -> No
 
 
 def failures(world: Coordination) -> list[tuple[str, CheckpointDeclineReason]]:
-    return [(told.request_id, told.failure.reason) for told in world.effects(ReportSavepointFailed)]
+    return [(told.request_id, told.reason) for told in world.effects(SavepointFailed)]
 
 
 def test_it_is_taken_where_it_was_asked_for_and_told_once_it_is_durable() -> None:
@@ -41,8 +52,8 @@ def test_it_is_taken_where_it_was_asked_for_and_told_once_it_is_durable() -> Non
 
     [write] = world.effects(effects.WriteMetadata)
     assert (write.target_location, write.checkpoint.snapshot_type) == (FOLDER, SnapshotType.SAVEPOINT)
-    assert world.effects(ReportSavepointCompleted) == [
-        ReportSavepointCompleted(request_id="wish", checkpoint_id=1, path="chk-1")
+    assert world.effects(SavepointCompleted) == [
+        SavepointCompleted(job_id=JOB, request_id="wish", checkpoint_id=1, path="chk-1")
     ]
 
 
@@ -60,12 +71,12 @@ def test_it_waits_for_no_limit_and_no_pause_and_goes_before_what_waits() -> None
 def test_the_job_commits_nothing_with_it_and_goes_back_to_no_savepoint() -> None:
     world = two_tasks()
     complete(world, 1)
-    committed = len(world.effects(effects.NotifyComplete))
+    committed = len(world.effects(NotifyCheckpointComplete))
 
     savepoint(world)
     acknowledge_all(world, 2)
 
-    assert len(world.effects(effects.NotifyComplete)) == committed
+    assert len(world.effects(NotifyCheckpointComplete)) == committed
     assert world.completed() == [1]
 
 
@@ -100,7 +111,7 @@ def test_where_it_is_given_up_nothing_of_it_is_left_and_the_job_goes_on(how: str
 
     assert [request for request, _ in failures(world)] == ["wish"]
     assert world.disposed() == [FOLDER, f"{FOLDER}/state"]
-    assert world.effects(effects.FailJob) == []
+    assert world.effects(CheckpointFailuresExceeded) == []
 
 
 def test_the_folder_of_one_that_is_given_up_while_it_is_written_goes_when_the_write_has_ended() -> None:
@@ -134,7 +145,7 @@ def test_a_task_that_was_overtaken_by_a_newer_barrier_gives_it_up_too() -> None:
     world.decline("sink", 1, CheckpointDeclineReason.SUBSUMED)
 
     assert failures(world) == [("wish", CheckpointDeclineReason.SUBSUMED)]
-    assert world.effects(effects.FailJob) == []
+    assert world.effects(CheckpointFailuresExceeded) == []
 
 
 def test_one_that_cannot_begin_is_declined_to_whoever_asked() -> None:
@@ -168,8 +179,8 @@ def test_a_task_that_cannot_take_part_counts_as_a_failure_and_a_late_one_does_no
     declined.decline("source", 1)
     expired.handle(CheckpointTimedOut(checkpoint_id=1))
 
-    assert len(declined.effects(effects.FailJob)) == 1
-    assert expired.effects(effects.FailJob) == []
+    assert len(declined.effects(CheckpointFailuresExceeded)) == 1
+    assert expired.effects(CheckpointFailuresExceeded) == []
 
 
 # --- with which a job is stopped
@@ -186,10 +197,10 @@ def test_a_job_is_stopped_with_it_and_its_tasks_commit() -> None:
     acknowledge_all(world, 1)
     world.handle(events.Shutdown(job_status=JobStatus.FINISHED))
 
-    [trigger] = world.effects(effects.TriggerTask)
+    [trigger] = world.effects(TriggerCheckpoint)
     assert (trigger.options.is_final, trigger.options.target_location) == (True, FOLDER)
-    assert {told.attempt for told in world.effects(effects.NotifyComplete)} == {"source", "sink"}
-    assert world.effects(ReportSavepointCompleted)[0].request_id == "stop"
+    assert {told.attempt for told in world.effects(NotifyCheckpointComplete)} == {"source", "sink"}
+    assert world.effects(SavepointCompleted)[0].request_id == "stop"
     assert world.effects(effects.ReportStopped) == [effects.ReportStopped(retained=())]
     assert world.disposed() == []
 
@@ -226,7 +237,7 @@ def test_whoever_stops_a_job_that_goes_another_way_hears_that_there_is_no_savepo
     world.handle(gone)
 
     assert [request_id for request_id, _ in failures(world)] == ["stop"]
-    assert world.effects(ReportSavepointCompleted) == []
+    assert world.effects(SavepointCompleted) == []
 
 
 def test_whoever_has_the_last_savepoint_of_a_job_hears_nothing_more() -> None:
@@ -247,9 +258,9 @@ def test_a_drained_job_that_cannot_end_is_failed_for_its_sources_read_nothing_an
 
     world.decline("sink", 1)
 
-    [failed] = world.effects(effects.ReportStopFailed)
-    assert (failed.request_id, failed.failure.reason) == ("stop", CheckpointDeclineReason.CHECKPOINT_DECLINED)
-    [fatal] = world.effects(effects.FailJob)
+    [failed] = world.effects(StopCheckpointFailed)
+    assert (failed.request_id, failed.reason) == ("stop", CheckpointDeclineReason.CHECKPOINT_DECLINED)
+    [fatal] = world.effects(CheckpointFailuresExceeded)
     assert fatal.cause.message == "the job was drained, and its last checkpoint failed, 1 with CHECKPOINT_DECLINED"
 
 
@@ -259,8 +270,8 @@ def test_a_drain_that_no_task_has_heard_of_leaves_the_job_alone() -> None:
 
     world.handle(CheckpointTimedOut(checkpoint_id=1))
 
-    assert len(world.effects(effects.ReportStopFailed)) == 1
-    assert world.effects(effects.FailJob) == []
+    assert len(world.effects(StopCheckpointFailed)) == 1
+    assert world.effects(CheckpointFailuresExceeded) == []
 
 
 def test_a_job_that_ends_already_is_not_stopped_with_a_savepoint() -> None:
@@ -270,10 +281,10 @@ def test_a_job_that_ends_already_is_not_stopped_with_a_savepoint() -> None:
     made = stop(world)
     acknowledge_all(world, 1)
 
-    [refused] = [effect for effect in made if isinstance(effect, effects.ReportStopFailed)]
-    assert refused.failure == CheckpointFailure(
-        reason=CheckpointDeclineReason.INPUT_END_OF_STREAM,
-        cause=SerializedThrowable(
+    [refused] = [effect for effect in made if isinstance(effect, StopCheckpointFailed)]
+    assert (refused.reason, refused.cause) == (
+        CheckpointDeclineReason.INPUT_END_OF_STREAM,
+        SerializedThrowable(
             type_name="CheckpointError",
             message="the input is at its end, and the job already ends with checkpoint 1",
         ),

@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from flykka.actors.machines.checkpoint import effects, events
-from flykka.actors.machines.checkpoint.effects import CheckpointFailure, ReportStopFailed, ReportStopped
+from flykka.actors.machines.checkpoint.effects import ReportStopped
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
 from flykka.actors.machines.ignore import Ignore
-from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, TriggerCheckpoint
+from flykka.messages.control.checkpoint_coordination import CheckpointFailuresExceeded, StopCheckpointFailed
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
 from flykka.messages.tasks.task import ExecutionState
-from tests.actors.machines.checkpoint.coordinating import Coordination, snapshot, task
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, snapshot, task
 
 FAILOVER = CheckpointDeclineReason.JOB_FAILOVER_REGION
 
@@ -41,7 +42,7 @@ def test_the_last_checkpoint_is_final_for_the_tasks() -> None:
 
     stop(world)
 
-    [trigger] = world.effects(effects.TriggerTask)
+    [trigger] = world.effects(TriggerCheckpoint)
     assert (trigger.checkpoint_id, trigger.options.is_final) == (1, True)
 
 
@@ -104,8 +105,8 @@ def test_the_scheduler_does_not_interfere_and_goes_on_when_the_stop_has_failed(m
     world.advance(100)
 
     assert while_stopping == [1]
-    assert world.effects(ReportStopFailed) == [
-        ReportStopFailed(checkpoint_id=1, failure=CheckpointFailure(reason=CheckpointDeclineReason.EXPIRED))
+    assert world.effects(StopCheckpointFailed) == [
+        StopCheckpointFailed(job_id=JOB, checkpoint_id=1, reason=CheckpointDeclineReason.EXPIRED)
     ]
     assert list(world.machine.pending) == [2]
 
@@ -117,8 +118,8 @@ def test_a_stop_that_fails_is_not_tried_again_and_does_not_fail_the_job() -> Non
     world.decline("a", 1)
     world.advance(10_000)
 
-    assert len(world.effects(ReportStopFailed)) == 1
-    assert world.effects(effects.FailJob) == []
+    assert len(world.effects(StopCheckpointFailed)) == 1
+    assert world.effects(CheckpointFailuresExceeded) == []
     assert list(world.machine.pending) == []
 
 
@@ -190,7 +191,7 @@ def test_a_job_at_its_end_goes_on_to_its_end_when_the_stop_has_failed() -> None:
     world.advance(1_000)
     world.acknowledge("a", 2)
 
-    assert len(world.effects(ReportStopFailed)) == 1
+    assert len(world.effects(StopCheckpointFailed)) == 1
     assert ended(world) == ()
 
 
@@ -203,7 +204,7 @@ def test_tasks_that_are_restarted_meanwhile_are_not_stopped() -> None:
     world.advance(10_000)
 
     assert list(world.machine.pending) == []
-    assert world.effects(ReportStopFailed) == []
+    assert world.effects(StopCheckpointFailed) == []
 
 
 def test_a_job_that_restarts_from_its_last_checkpoint_keeps_it_no_longer() -> None:

@@ -34,7 +34,7 @@ def explained(*effects: Effect) -> JobExplained:
     waits = JobWaits(0)
     for number, effect in enumerate(effects, 1):
         waits.hear(effect, number * 10)
-    return waits.explain(JobId("job"), ExecutionGraph(graph, restart_strategy(graph.restart_strategy), 0), (), 100)
+    return waits.explain(JobId("job"), ExecutionGraph(graph, restart_strategy(graph.restart_strategy), 0), 100)
 
 
 def deployed() -> Deploy:
@@ -90,7 +90,7 @@ def test_attempts_that_wait_for_their_slot_are_counted() -> None:
     for effect in running.handle(SchedulingRequested(), 30):
         waits.hear(effect, 30)
 
-    told = waits.explain(JobId("job"), running, (), 100)
+    told = waits.explain(JobId("job"), running, 100)
 
     assert (told.slots_requested, told.slots_requested_since_ms) == (2, 30)
     assert [(each.name, each.since_ms) for each in told.attempts] == [("source (1/2)", 30), ("source (2/2)", 30)]

@@ -8,22 +8,14 @@ average over many.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+
+from flykka.messages.monitoring.job_details import TimeSeries
 
 POINTS = 120
 """Of one series at most; there are at least half as many once it has been coarsened."""
 
 STEP_MS = 1_000
 """The first step: actors do not report more often."""
-
-
-@dataclass(frozen=True, slots=True)
-class TimeSeries:
-    """Values at the steps since `start_ms`, the oldest first; None where nothing was noted."""
-
-    start_ms: int = 0
-    step_ms: int = STEP_MS
-    values: tuple[float | None, ...] = ()
 
 
 class _Points(ABC):
@@ -87,7 +79,7 @@ class Counts(_Points):
             (count or 0) * 1_000 / min(self.step_ms, max(STEP_MS, lasted - index * self.step_ms))
             for index, count in enumerate(counts)
         ]
-        return TimeSeries(self.start_ms, self.step_ms, tuple(rates))
+        return TimeSeries(start_ms=self.start_ms, step_ms=self.step_ms, values=tuple(rates))
 
 
 class Peaks(_Points):
@@ -105,4 +97,4 @@ class Peaks(_Points):
 
     def series(self) -> TimeSeries:
         """The peaks so far."""
-        return TimeSeries(self.start_ms or 0, self.step_ms, tuple(self.values))
+        return TimeSeries(start_ms=self.start_ms or 0, step_ms=self.step_ms, values=tuple(self.values))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from flykka.client.job_details import JobDetails, Latency
-from flykka.client.job_overview import JobOverview
+from flykka.actors.machines.read_model.job_read_model import JobReadModel
 from flykka.messages.control.job import JobResultSuccess, MetricsReported
+from flykka.messages.monitoring.job_details import JobDetails, Latency
 from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot, AccumulatorType
 from flykka.messages.tasks.task import LatencyStatistics, TaskIOMetrics
 from flykka.messages.wire.ids import attempt_id
@@ -42,9 +42,9 @@ def reported(
 
 
 def told(*messages: Message) -> JobDetails:
-    overview = JobOverview(GRAPH)
+    overview = JobReadModel(GRAPH)
     for message in messages:
-        overview.take(message, 0)
+        overview.on_message(message, 0)
     return overview.details(0)
 
 

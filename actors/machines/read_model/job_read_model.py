@@ -1,21 +1,16 @@
-"""The overview of a job, as a fold over what `JobClient.add_listener` tells.
-
-It holds no clock and draws nothing: who listens says when each message was heard, and asks for the values to show.
-"""
+"""The read model of a job: a fold over what its JobMaster and the JobManager tell those who listen."""
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 
-from flykka.actors.machines.checkpoint.statistics import CheckpointStatsStatus
 from flykka.actors.machines.graph.accumulators import merged
 from flykka.actors.machines.graph.exception_history import MAX_ENTRIES
+from flykka.actors.machines.read_model.checkpoint_stats_tracker import CheckpointStatsTracker
+from flykka.actors.machines.read_model.time_series import Counts, Peaks
+from flykka.actors.machines.read_model.vertex_read_model import VertexReadModel
 from flykka.actors.machines.states import JOB_TERMINAL
-from flykka.client.job_details import CheckpointStatistics, JobDetails, Restart
-from flykka.client.time_series import Counts, Peaks
-from flykka.client.vertex_overview import VertexOverview
 from flykka.messages.control.job import (
-    CheckpointAborted,
     CheckpointCompleted,
     ExecutionStateChanged,
     JobRestored,
@@ -24,6 +19,7 @@ from flykka.messages.control.job import (
     JobStatus,
     JobStatusChanged,
     MetricsReported,
+    TaskManagerLost,
 )
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.monitoring.exception_history import (
@@ -31,32 +27,44 @@ from flykka.messages.monitoring.exception_history import (
     FailureOutcome,
     RootExceptionHistoryEntry,
 )
+from flykka.messages.monitoring.job_details import (
+    CHECKPOINT_HISTORY,
+    JobDetails,
+    JobOverview,
+    Restart,
+    StatusTimestamp,
+    SubtaskCount,
+    SubtasksOfVertex,
+)
 from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, TaskManagerId
 from flykka.messages.wire.message import Message
 
-LAST_CHECKPOINTS = 5
 LAST_RESTARTS = 10
 """A job may be restarted without end, and each restart holds the failure that led to it."""
 
 
-class JobOverview:
-    """Takes in the messages about one job, in their order; `details` says what is to be shown of it."""
+class JobReadModel:
+    """Reads the messages about one job, in their order; `details` gives its state as a value.
 
-    def __init__(self, job_graph: JobGraph, checkpoints: int = LAST_CHECKPOINTS) -> None:
-        self._graph = job_graph
-        self._status = JobStatus.CREATED
+    It outlives the JobMasters of the job. Every message costs the same, however large the job.
+    """
+
+    def __init__(self, job_graph: JobGraph) -> None:
+        self.job_graph = job_graph
+        self.status = JobStatus.CREATED
         self._began_ms: int | None = None
-        self._ended_ms: int | None = None
-        self._vertices = {vertex.vertex_id: VertexOverview(vertex) for vertex in job_graph.vertices}
-        self._checkpoints: deque[CheckpointStatistics] = deque(maxlen=checkpoints)
-        self._checkpoint_counts = dict.fromkeys(CheckpointStatsStatus, 0)
-        self._last_completed: CheckpointStatistics | None = None
+        self.ended_ms: int | None = None
+        self._timestamps: dict[JobStatus, int] = {}
+        self._vertices = {vertex.vertex_id: VertexReadModel(vertex) for vertex in job_graph.vertices}
+        self.checkpoints = CheckpointStatsTracker(
+            {vertex.vertex_id: vertex.parallelism for vertex in job_graph.vertices}
+        )
         self._restored: int | None = None
         self._restarts: deque[Restart] = deque(maxlen=LAST_RESTARTS)
-        self._number_of_restarts = 0
+        self.number_of_restarts = 0
         self._exceptions: dict[int, RootExceptionHistoryEntry] = {}
         self._number_of_exceptions = 0
         self._failure: SerializedThrowable | None = None
@@ -64,29 +72,37 @@ class JobOverview:
         self._final_accumulators: AccumulatorResults | None = None
         self._rows_read = Counts()
         self._lags = Peaks()
+        self._modified_ms = 0
+        self.lost_task_managers: dict[TaskManagerId, None] = {}
 
-    def take(self, message: Message, at_ms: int) -> None:
-        """Note a message that was heard at `at_ms`; one that carries a time of its own is noted with that."""
+    @property
+    def job_id(self) -> JobId:
+        """The id of the job."""
+        return self.job_graph.job_id
+
+    def on_message(self, message: Message, at_ms: int) -> None:
+        """Read a message that came at `at_ms`; one that carries a time is noted with that."""
+        self._modified_ms = at_ms
+        self.checkpoints.on_message(message)
         match message:
             case JobStatusChanged(status=status, timestamp_ms=told_ms, cause=cause):
                 self._on_status(status, told_ms, cause)
-            case ExecutionStateChanged(attempt=attempt, state=state, timestamp_ms=told_ms):
-                self._on_execution(attempt, state, told_ms)
+            case ExecutionStateChanged(attempt=attempt, state=state):
+                vertex_id, subtask, number = self._place(attempt)
+                self._vertices[vertex_id].note_state(subtask, number, message)
                 if state is ExecutionState.FAILED:
                     self._failure = message.failure or self._failure
             case MetricsReported(attempt=attempt, metrics=metrics, accumulators=accumulators):
                 self._on_metrics(attempt, metrics, at_ms, accumulators, message.files_unassigned)
-            case CheckpointCompleted(is_retained=is_retained):
-                if is_retained:
-                    for vertex in self._vertices.values():
-                        vertex.note_checkpoint(message.timestamp_ms - message.duration_ms)
-                self._on_checkpoint(_completed(message))
-            case CheckpointAborted():
-                self._on_checkpoint(_aborted(message))
+            case CheckpointCompleted(is_retained=True):
+                for vertex in self._vertices.values():
+                    vertex.note_checkpoint(message.timestamp_ms - message.duration_ms)
             case ExceptionHistoryChanged(entry=entry):
                 self._on_exception(entry, at_ms)
             case JobRestored(checkpoint_id=checkpoint):
                 self._restored = checkpoint
+            case TaskManagerLost(task_manager=task_manager):
+                self.lost_task_managers[task_manager] = None
             case JobResultSuccess(checkpoint_path=kept, accumulators=final):
                 self._kept, self._final_accumulators = kept, final
                 self._end(JobStatus.FINISHED, at_ms)
@@ -96,24 +112,51 @@ class JobOverview:
             case _:
                 pass
 
-    def details(self, at_ms: int) -> JobDetails:
-        """What is to be shown at `at_ms`."""
-        began = self._began_ms
-        until = at_ms if self._ended_ms is None else self._ended_ms
+    def on_new_job_master(self, at_ms: int) -> None:
+        """Another JobMaster goes on with the job, and another CheckpointCoordinator."""
+        self.checkpoints.on_coordinator_lost(at_ms)
+
+    def overview(self, at_ms: int) -> JobOverview:
+        """The job at `at_ms` in a list of jobs."""
+        counts = sum((vertex.states for vertex in self._vertices.values()), Counter[ExecutionState]())
+        return JobOverview(
+            job_id=self.job_id,
+            name=self.job_graph.name,
+            status=self.status,
+            started_ms=self._began_ms,
+            ended_ms=self.ended_ms,
+            duration_ms=self._duration_ms(at_ms),
+            last_modification_ms=self._modified_ms,
+            subtask_counts=tuple(SubtaskCount(state=state, count=count) for state, count in counts.items()),
+        )
+
+    def subtasks(self, vertex_id: JobVertexId, at_ms: int) -> SubtasksOfVertex:
+        """A vertex at `at_ms`, with its subtasks and their attempts."""
+        vertex = self._vertices.get(vertex_id)
+        if vertex is None:
+            return SubtasksOfVertex(job_id=self.job_id, vertex=None)
+        return SubtasksOfVertex(job_id=self.job_id, vertex=vertex.details(at_ms), subtasks=vertex.subtasks())
+
+    def details(self, at_ms: int, checkpoints: int = CHECKPOINT_HISTORY) -> JobDetails:
+        """The job as it stands at `at_ms`, with that many of its last checkpoints."""
+        until = at_ms if self.ended_ms is None else self.ended_ms
         return JobDetails(
-            job_id=self._graph.job_id,
-            name=self._graph.name,
-            status=self._status,
-            started_ms=began,
-            duration_ms=0 if began is None else max(0, until - began),
+            job_id=self.job_id,
+            name=self.job_graph.name,
+            status=self.status,
+            started_ms=self._began_ms,
+            ended_ms=self.ended_ms,
+            duration_ms=self._duration_ms(at_ms),
             vertices=tuple(vertex.details(at_ms) for vertex in self._vertices.values()),
-            checkpoints=tuple(self._checkpoints),
-            checkpoints_completed=self._checkpoint_counts[CheckpointStatsStatus.COMPLETED],
-            checkpoints_failed=self._checkpoint_counts[CheckpointStatsStatus.FAILED],
-            last_completed=self._last_completed,
+            checkpoints=self.checkpoints.ended(checkpoints),
+            checkpoints_in_progress=self.checkpoints.in_progress,
+            checkpoints_completed=self.checkpoints.counts.completed,
+            checkpoints_failed=self.checkpoints.counts.failed,
+            last_completed=self.checkpoints.last_completed,
+            last_failed=self.checkpoints.latest_failed,
             restored_checkpoint=self._restored,
             restarts=tuple(self._restarts),
-            number_of_restarts=self._number_of_restarts,
+            number_of_restarts=self.number_of_restarts,
             exceptions=tuple(self._exceptions.values()),
             number_of_exceptions=self._number_of_exceptions,
             accumulators=self._final_accumulators
@@ -122,6 +165,7 @@ class JobOverview:
             kept_checkpoint=self._kept,
             throughput=self._rows_read.per_second(until),
             watermark_lag=self._lags.series(),
+            timestamps=tuple(StatusTimestamp(status=status, at_ms=at) for status, at in self._timestamps.items()),
         )
 
     def _on_status(self, status: JobStatus, told_ms: int, cause: SerializedThrowable | None) -> None:
@@ -130,7 +174,7 @@ class JobOverview:
             self._rows_read.begin(told_ms)
             self._lags.begin(told_ms)
         self._failure = cause or self._failure
-        self._status = status
+        self._enter(status, told_ms)
         if status is JobStatus.RESTARTING:
             self._restarted(told_ms, self._failure)
         elif status is JobStatus.CREATED:
@@ -146,17 +190,13 @@ class JobOverview:
         self._number_of_exceptions = max(self._number_of_exceptions, entry.number)
         if len(self._exceptions) > MAX_ENTRIES:
             del self._exceptions[min(self._exceptions)]
-        if entry.outcome is FailureOutcome.RESTARTING and not was_restarting and self._status is JobStatus.RUNNING:
+        if entry.outcome is FailureOutcome.RESTARTING and not was_restarting and self.status is JobStatus.RUNNING:
             # A region restarts, and the job runs all the while.
             self._restarted(at_ms, entry.root.cause)
 
     def _restarted(self, at_ms: int, cause: SerializedThrowable | None) -> None:
-        self._number_of_restarts += 1
+        self.number_of_restarts += 1
         self._restarts.append(Restart(at_ms=at_ms, cause=cause))
-
-    def _on_execution(self, attempt: ExecutionAttemptId, state: ExecutionState, told_ms: int) -> None:
-        vertex, subtask, number = self._place(attempt)
-        self._vertices[vertex].note_state(subtask, number, state, told_ms)
 
     def _on_metrics(
         self,
@@ -177,40 +217,23 @@ class JobOverview:
             if watermarks:
                 self._lags.note(at_ms, at_ms - min(watermarks))
 
-    def _on_checkpoint(self, checkpoint: CheckpointStatistics) -> None:
-        self._checkpoints.append(checkpoint)
-        self._checkpoint_counts[checkpoint.status] += 1
-        if checkpoint.status is CheckpointStatsStatus.COMPLETED:
-            self._last_completed = checkpoint
+    def _duration_ms(self, at_ms: int) -> int:
+        until = at_ms if self.ended_ms is None else self.ended_ms
+        return 0 if self._began_ms is None else max(0, until - self._began_ms)
 
     def _end(self, status: JobStatus, at_ms: int) -> None:
-        self._status = status
-        if self._ended_ms is None:
-            self._ended_ms = at_ms
+        if self.ended_ms is None:
+            self.ended_ms = at_ms
+        if self.status is not status:
+            self._enter(status, at_ms)
+
+    def _enter(self, status: JobStatus, at_ms: int) -> None:
+        self.status = status
+        # At the end of the dictionary: in the order of the times.
+        self._timestamps.pop(status, None)
+        self._timestamps[status] = at_ms
 
     def _place(self, attempt: ExecutionAttemptId) -> tuple[JobVertexId, int, int]:
         """Vertex, subtask (from 0) and number of an attempt."""
-        vertex, subtask, number = attempt.removeprefix(f"{self._graph.job_id}_").rsplit("_", 2)
+        vertex, subtask, number = attempt.removeprefix(f"{self.job_id}_").rsplit("_", 2)
         return JobVertexId(vertex), int(subtask), int(number)
-
-
-def _completed(message: CheckpointCompleted) -> CheckpointStatistics:
-    return CheckpointStatistics(
-        checkpoint_id=message.checkpoint_id,
-        status=CheckpointStatsStatus.COMPLETED,
-        ended_ms=message.timestamp_ms,
-        duration_ms=message.duration_ms,
-        size_bytes=message.size_bytes,
-        incremental_bytes=message.incremental_bytes,
-        path=message.path,
-        vertices=message.vertices,
-    )
-
-
-def _aborted(message: CheckpointAborted) -> CheckpointStatistics:
-    return CheckpointStatistics(
-        checkpoint_id=message.checkpoint_id,
-        status=CheckpointStatsStatus.FAILED,
-        ended_ms=message.timestamp_ms,
-        reason=message.reason,
-    )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flykka.client.job_details import JobDetails
-from flykka.client.job_overview import JobOverview
+from flykka.actors.machines.read_model.job_read_model import JobReadModel
 from flykka.messages.control.job import JobStatus, MetricsReported
+from flykka.messages.monitoring.job_details import JobDetails
 from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.messages.tasks.task import TaskIOMetrics
 from flykka.messages.wire.ids import attempt_id
@@ -23,9 +23,9 @@ def read(rows_in: int, number: int = 0, watermark_ms: int | None = None) -> Metr
 
 def folded(*heard: tuple[int, Message]) -> JobDetails:
     """The details after messages that were heard at these times, at the last of them."""
-    overview = JobOverview(GRAPH)
+    overview = JobReadModel(GRAPH)
     for at, message in heard:
-        overview.take(message, at)
+        overview.on_message(message, at)
     return overview.details(heard[-1][0])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.client.time_series import POINTS, STEP_MS, Counts, Peaks, TimeSeries
+from flykka.actors.machines.read_model.time_series import POINTS, STEP_MS, Counts, Peaks, TimeSeries
 
 
 def test_a_step_counts_all_that_came_in_it_and_one_without_news_is_zero() -> None:
@@ -14,7 +14,7 @@ def test_a_step_counts_all_that_came_in_it_and_one_without_news_is_zero() -> Non
     for at_ms, rows in ((1_100, 10), (1_900, 20), (3_500, 5)):
         counts.note(at_ms, rows)
 
-    assert counts.per_second(5_000) == TimeSeries(1_000, STEP_MS, (30.0, 0.0, 5.0, 0.0))
+    assert counts.per_second(5_000) == TimeSeries(start_ms=1_000, step_ms=STEP_MS, values=(30.0, 0.0, 5.0, 0.0))
 
 
 @pytest.mark.parametrize("seconds", [1, POINTS, POINTS + 1, 100_000])

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.machines.checkpoint.statistics import CheckpointStatsStatus
-from flykka.client.job_details import (
-    CheckpointStatistics,
-    JobDetails,
-    JobVertexDetails,
-    Restart,
-    TimeShares,
-    aggregate_state,
-)
-from flykka.client.job_overview import JobOverview
+from flykka.actors.machines.read_model.aggregation import aggregate_state
+from flykka.actors.machines.read_model.job_read_model import JobReadModel
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.checkpointing.statistics import CheckpointStatsStatus
 from flykka.messages.control.job import (
     CheckpointAborted,
     ExecutionStateChanged,
@@ -24,6 +17,14 @@ from flykka.messages.control.job import (
     JobStatus,
     MetricsReported,
 )
+from flykka.messages.monitoring.job_details import (
+    CHECKPOINT_HISTORY,
+    CheckpointStatistics,
+    JobDetails,
+    JobVertexDetails,
+    Restart,
+    TimeShares,
+)
 from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
 from flykka.messages.wire.ids import JobVertexId, attempt_id
@@ -31,12 +32,12 @@ from flykka.messages.wire.message import Message
 from tests.flykka.client.one_job import BOOM, GRAPH, JOB, KEPT, WINDOWS, completed, metrics, status
 
 
-def told(*messages: Message, at: int = 0, now: int = 0) -> JobDetails:
+def told(*messages: Message, at: int = 0, now: int = 0, checkpoints: int = CHECKPOINT_HISTORY) -> JobDetails:
     """The details at `now`, after messages that were all heard at `at`."""
-    overview = JobOverview(GRAPH)
+    overview = JobReadModel(GRAPH)
     for message in messages:
-        overview.take(message, at)
-    return overview.details(now)
+        overview.on_message(message, at)
+    return overview.details(now, checkpoints)
 
 
 def execution(
@@ -188,14 +189,14 @@ def test_subtasks_are_counted_by_state() -> None:
 
 
 def test_a_job_that_begins_anew_waits_for_its_new_attempts_and_hears_nothing_of_the_old_ones() -> None:
-    overview = JobOverview(GRAPH)
+    overview = JobReadModel(GRAPH)
     for message in (
         execution(ExecutionState.FAILED),
         status(JobStatus.CREATED),
         execution(ExecutionState.SCHEDULED, number=1),
         execution(ExecutionState.CANCELED, number=0),
     ):
-        overview.take(message, 0)
+        overview.on_message(message, 0)
 
     assert windows(overview.details(0)).subtasks == {ExecutionState.SCHEDULED: 1, ExecutionState.CREATED: 1}
 
@@ -212,12 +213,12 @@ def test_rows_are_counted_over_all_subtasks_and_all_attempts() -> None:
 
 
 def test_rates_are_those_of_the_last_seconds_of_every_running_subtask() -> None:
-    overview = JobOverview(GRAPH)
+    overview = JobReadModel(GRAPH)
     for subtask in (0, 1):
-        overview.take(execution(ExecutionState.RUNNING, subtask=subtask, at=0), 0)
+        overview.on_message(execution(ExecutionState.RUNNING, subtask=subtask, at=0), 0)
     for second in range(1, 21):
-        overview.take(metrics(100 * second, rows_out=10 * second, subtask=0), 1_000 * second)
-    overview.take(metrics(50, subtask=1), 10_000)
+        overview.on_message(metrics(100 * second, rows_out=10 * second, subtask=0), 1_000 * second)
+    overview.on_message(metrics(50, subtask=1), 10_000)
 
     shown = windows(overview.details(20_000))
 
@@ -225,10 +226,10 @@ def test_rates_are_those_of_the_last_seconds_of_every_running_subtask() -> None:
 
 
 def test_a_burst_that_is_over_is_forgotten_when_the_window_has_passed() -> None:
-    overview = JobOverview(GRAPH)
-    overview.take(execution(ExecutionState.RUNNING, at=0), 0)
+    overview = JobReadModel(GRAPH)
+    overview.on_message(execution(ExecutionState.RUNNING, at=0), 0)
     for second in range(1, 11):
-        overview.take(metrics(1_000), 1_000 * second)
+        overview.on_message(metrics(1_000), 1_000 * second)
 
     assert windows(overview.details(10_000)).rows_in_per_second == 0
 
@@ -248,11 +249,11 @@ def test_history_that_is_heard_at_one_moment_makes_no_rate() -> None:
 
 
 def test_the_shares_of_time_add_up_over_the_subtasks() -> None:
-    overview = JobOverview(GRAPH)
+    overview = JobReadModel(GRAPH)
     for subtask in (0, 1):
-        overview.take(execution(ExecutionState.RUNNING, subtask=subtask), 0)
-    overview.take(metrics(busy=500, idle=500, subtask=0), 1_000)
-    overview.take(metrics(back_pressured=1_000, subtask=1), 1_000)
+        overview.on_message(execution(ExecutionState.RUNNING, subtask=subtask), 0)
+    overview.on_message(metrics(busy=500, idle=500, subtask=0), 1_000)
+    overview.on_message(metrics(back_pressured=1_000, subtask=1), 1_000)
 
     assert windows(overview.details(1_000)).shares == TimeShares(busy=0.25, back_pressured=0.5, idle=0.25)
 
@@ -277,10 +278,10 @@ def test_at_the_end_of_the_input_there_is_no_watermark_any_more() -> None:
     assert (shown.watermark_ms, shown.watermark_lag_ms, shown.event_time_ended) == (None, None, True)
 
 
-def test_the_last_checkpoints_are_kept_and_all_are_counted() -> None:
+def test_the_last_checkpoints_are_told_as_many_as_were_asked_for_and_all_are_counted() -> None:
     aborted = CheckpointAborted(job_id=JOB, checkpoint_id=8, reason=CheckpointDeclineReason.EXPIRED, timestamp_ms=8_000)
 
-    details = told(*(completed(number, at=number * 1_000) for number in range(1, 8)), aborted)
+    details = told(*(completed(number, at=number * 1_000) for number in range(1, 8)), aborted, checkpoints=5)
 
     assert [checkpoint.checkpoint_id for checkpoint in details.checkpoints] == [4, 5, 6, 7, 8]
     assert (details.checkpoints_completed, details.checkpoints_failed) == (7, 1)
@@ -292,10 +293,35 @@ def test_the_last_checkpoints_are_kept_and_all_are_counted() -> None:
         size_bytes=2_048,
         incremental_bytes=512,
         path="/checkpoints/chk-7",
+        trigger_ms=6_700,
     )
     assert details.checkpoints[-1] == CheckpointStatistics(
         checkpoint_id=8,
         status=CheckpointStatsStatus.FAILED,
         ended_ms=8_000,
         reason=CheckpointDeclineReason.EXPIRED,
+        trigger_ms=8_000,
     )
+
+
+def test_the_last_time_of_each_status_is_told_in_the_order_of_the_times() -> None:
+    details = told(
+        status(JobStatus.RUNNING, at=1),
+        status(JobStatus.RESTARTING, at=2),
+        status(JobStatus.RUNNING, at=3),
+        JobResultSuccess(job_id=JOB),
+        at=4,
+    )
+
+    assert [(each.status, each.at_ms) for each in details.timestamps] == [
+        (JobStatus.RESTARTING, 2),
+        (JobStatus.RUNNING, 3),
+        (JobStatus.FINISHED, 4),
+    ]
+
+
+def test_of_checkpoints_without_end_the_last_are_kept() -> None:
+    details = told(*(completed(number, at=number) for number in range(CHECKPOINT_HISTORY + 5)))
+
+    assert len(details.checkpoints) == CHECKPOINT_HISTORY
+    assert details.checkpoints_completed == CHECKPOINT_HISTORY + 5

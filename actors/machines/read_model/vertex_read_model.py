@@ -6,20 +6,32 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from flykka.client.job_details import (
-    JobVertexDetails,
-    TimeShares,
+from flykka.actors.machines.read_model.aggregation import (
     aggregate_state,
     event_time_has_ended,
     least_watermark,
     slowest,
 )
+from flykka.messages.control.job import ExecutionStateChanged
 from flykka.messages.graph.job_graph import JobVertex, OperatorKind
+from flykka.messages.monitoring.job_details import (
+    AttemptDetails,
+    JobVertexDetails,
+    StateTimestamp,
+    SubtaskCount,
+    SubtaskDetails,
+    TimeShares,
+)
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ExecutionAttemptId, TaskManagerId
 
 RATE_WINDOW_MS = 5_000
 """Rates are those of about the last five seconds: steady to the eye, and soon at zero when nothing comes any more."""
+
+MAX_ATTEMPTS = 16
+"""So many attempts of a subtask are kept beside the current one (Flink's execution.attempts-history-size)."""
 
 _NOTHING = TaskIOMetrics()
 
@@ -42,6 +54,11 @@ class _Subtask:
     """Rows that the newest attempt had counted, at least, when its last checkpoint was taken."""
     rows_read_again: int = 0
     accumulators: tuple[AccumulatorSnapshot, ...] = ()
+    attempt: ExecutionAttemptId | None = None
+    timestamps: dict[ExecutionState, int] = field(default_factory=dict)
+    task_manager: TaskManagerId | None = None
+    failure: SerializedThrowable | None = None
+    earlier: deque[AttemptDetails] = field(default_factory=lambda: deque(maxlen=MAX_ATTEMPTS))
 
     @property
     def now(self) -> TaskIOMetrics:
@@ -50,6 +67,10 @@ class _Subtask:
     def has_attempt(self, number: int) -> bool:
         """Whether the attempt is the newest there is. A newer one takes the place of the one before."""
         if number > self.attempt_number:
+            if self.attempt is not None:
+                self.earlier.append(self.details())
+            self.attempt = self.task_manager = self.failure = None
+            self.timestamps.clear()
             self.before = _counted(self.before, self.now)
             self.rows_read_again += self.now.rows_in - self.rows_in_checkpoint
             self.rows_in_checkpoint = 0
@@ -57,6 +78,28 @@ class _Subtask:
             self.samples.clear()
             self.accumulators = ()
         return number == self.attempt_number
+
+    def note_state(self, message: ExecutionStateChanged) -> None:
+        """The newest attempt has a new state."""
+        self.state, self.attempt = message.state, message.attempt
+        self.timestamps.setdefault(message.state, message.timestamp_ms)
+        self.task_manager = message.task_manager or self.task_manager
+        self.failure = message.failure or self.failure
+        if message.state is ExecutionState.RUNNING and not self.samples:
+            # It has done nothing yet: the first rate is measured from here.
+            self.sample(message.timestamp_ms, _NOTHING)
+
+    def details(self) -> AttemptDetails:
+        """The newest attempt as it stands now."""
+        return AttemptDetails(
+            attempt=self.attempt,
+            attempt_number=self.attempt_number,
+            state=self.state,
+            timestamps=tuple(StateTimestamp(state=state, at_ms=at_ms) for state, at_ms in self.timestamps.items()),
+            task_manager=self.task_manager,
+            metrics=self.now,
+            failure=self.failure,
+        )
 
     def sample(self, at_ms: int, metrics: TaskIOMetrics) -> None:
         """Note what was told at `at_ms`, and forget what lies before the window that ends there."""
@@ -77,7 +120,7 @@ class _Subtask:
         return (first, last) if first.at_ms < last.at_ms else None
 
 
-class VertexOverview:
+class VertexReadModel:
     """Takes in what is said about the subtasks of one vertex. A late word about an earlier attempt changes nothing."""
 
     def __init__(self, vertex: JobVertex) -> None:
@@ -90,15 +133,11 @@ class VertexOverview:
         for subtask in self._subtasks:
             subtask.state = ExecutionState.CREATED
 
-    def note_state(self, subtask: int, attempt_number: int, state: ExecutionState, at_ms: int) -> None:
+    def note_state(self, subtask: int, attempt_number: int, message: ExecutionStateChanged) -> None:
         """An attempt has a new state."""
         noted = self._subtasks[subtask]
-        if not noted.has_attempt(attempt_number):
-            return
-        noted.state = state
-        if state is ExecutionState.RUNNING and not noted.samples:
-            # It has done nothing yet: the first rate is measured from here.
-            noted.sample(at_ms, _NOTHING)
+        if noted.has_attempt(attempt_number):
+            noted.note_state(message)
 
     def note_metrics(
         self,
@@ -144,9 +183,21 @@ class VertexOverview:
         """What the newest attempts have counted so far."""
         return (snapshot for subtask in self._subtasks for snapshot in subtask.accumulators)
 
+    @property
+    def states(self) -> Counter[ExecutionState]:
+        """How many subtasks are in each state."""
+        return Counter(subtask.state for subtask in self._subtasks)
+
+    def subtasks(self) -> tuple[SubtaskDetails, ...]:
+        """The subtasks with their attempts."""
+        return tuple(
+            SubtaskDetails(subtask=number, current=subtask.details(), earlier=tuple(subtask.earlier))
+            for number, subtask in enumerate(self._subtasks)
+        )
+
     def details(self, at_ms: int) -> JobVertexDetails:
         """The vertex as it stands at `at_ms`."""
-        states = Counter(subtask.state for subtask in self._subtasks)
+        states = self.states
         total = _NOTHING
         for subtask in self._subtasks:
             total = _counted(_counted(total, subtask.before), subtask.now)
@@ -160,7 +211,7 @@ class VertexOverview:
             sources=self._names(OperatorKind.SOURCE),
             sinks=self._names(OperatorKind.SINK),
             state=aggregate_state(states),
-            subtasks=dict(states),
+            subtask_counts=tuple(SubtaskCount(state=state, count=count) for state, count in states.items()),
             rows_in=total.rows_in,
             rows_out=total.rows_out,
             rows_published=total.rows_published,

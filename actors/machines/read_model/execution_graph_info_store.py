@@ -1,0 +1,82 @@
+"""The read models of all jobs: of those that run, and of the last that have ended (Flink's ExecutionGraphInfoStore).
+
+Folds the messages that listeners of jobs are told, and answers questions. The actor of the same name feeds it from its
+mailbox; what reads traces feeds it what that actor was told.
+"""
+
+from __future__ import annotations
+
+from flykka.actors.machines.read_model.job_read_model import JobReadModel
+from flykka.messages.control.job import JobFound, JobNotFound
+from flykka.messages.monitoring.job_details import (
+    JobInfoRequest,
+    JobsOverview,
+    RequestCheckpointDetails,
+    RequestCheckpointStats,
+    RequestJobDetails,
+    RequestJobGraph,
+    RequestJobVertexDetails,
+    TrackJob,
+)
+from flykka.messages.wire.ids import JobId
+from flykka.messages.wire.message import Message
+
+JOB_STORE_CAPACITY = 100
+"""How many jobs that have ended are kept (Flink's jobstore.max-capacity)."""
+
+
+class ExecutionGraphInfoStore:
+    """The models by job id, in the order of submission. Of jobs that have ended the last `capacity` are kept."""
+
+    def __init__(self, capacity: int = JOB_STORE_CAPACITY) -> None:
+        self._capacity = capacity
+        self.jobs: dict[JobId, JobReadModel] = {}
+        self._ended: dict[JobId, None] = {}
+        """In the order of their ends."""
+
+    def on_message(self, message: Message, now: int) -> None:
+        """Read a message about a job; one about a job that is not tracked changes nothing."""
+        if isinstance(message, TrackJob):
+            self._track(message, now)
+            return
+        model = self.jobs.get(getattr(message, "job_id", JobId("")))
+        if model is None:
+            return
+        model.on_message(message, now)
+        if model.ended_ms is not None and model.job_id not in self._ended:
+            self._ended[model.job_id] = None
+            while len(self._ended) > self._capacity:
+                oldest = next(iter(self._ended))
+                del self._ended[oldest], self.jobs[oldest]
+
+    def overview(self, now: int) -> JobsOverview:
+        """All jobs at `now`."""
+        return JobsOverview(jobs=tuple(model.overview(now) for model in self.jobs.values()))
+
+    def answer(self, request: JobInfoRequest, now: int) -> Message:
+        """The answer to a question about one job at `now`."""
+        model = self.jobs.get(request.job_id)
+        match request:
+            case _ if model is None:
+                return JobNotFound(job_id=request.job_id)
+            case RequestJobDetails(checkpoints=checkpoints):
+                return model.details(now, checkpoints)
+            case RequestJobGraph(job_id=job_id):
+                return JobFound(job_id=job_id, job_graph=model.job_graph)
+            case RequestJobVertexDetails(vertex_id=vertex_id):
+                return model.subtasks(vertex_id, now)
+            case RequestCheckpointStats(job_id=job_id):
+                return model.checkpoints.snapshot(job_id)
+            case RequestCheckpointDetails(job_id=job_id, checkpoint_id=checkpoint_id):
+                return model.checkpoints.details(job_id, checkpoint_id)
+
+    def _track(self, message: TrackJob, now: int) -> None:
+        job_id = message.job_graph.job_id
+        known = self.jobs.get(job_id)
+        if known is not None and known.ended_ms is None and known.job_graph.vertices == message.job_graph.vertices:
+            known.on_new_job_master(now)
+            return
+        # A new job; or one of this id was submitted before, and what is known is of that one.
+        self.jobs.pop(job_id, None)
+        self._ended.pop(job_id, None)
+        self.jobs[job_id] = JobReadModel(message.job_graph)

@@ -1,0 +1,114 @@
+"""The attempts of each subtask with the times of their states, the restarts of regions, and a job in a list."""
+
+from __future__ import annotations
+
+from flykka.actors.machines.read_model.job_read_model import JobReadModel
+from flykka.actors.machines.read_model.vertex_read_model import MAX_ATTEMPTS
+from flykka.messages.control.job import JobStatus
+from flykka.messages.monitoring.exception_history import (
+    ExceptionHistoryChanged,
+    ExceptionHistoryEntry,
+    FailureOutcome,
+    RootExceptionHistoryEntry,
+)
+from flykka.messages.monitoring.job_details import Restart, SubtaskDetails
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import JobVertexId, attempt_id
+from flykka.messages.wire.message import Message
+from tests.actors.machines.read_model.test_job_read_model import execution, told
+from tests.flykka.client.one_job import BOOM, GRAPH, JOB, WINDOWS, metrics, status
+
+
+def region_failed(outcome: FailureOutcome, times: int = 1) -> ExceptionHistoryChanged:
+    entry = RootExceptionHistoryEntry(
+        number=1,
+        root=ExceptionHistoryEntry(cause=BOOM, timestamp_ms=10),
+        outcome=outcome,
+        restarted_tasks=("means (1/2)",),
+        times=times,
+    )
+    return ExceptionHistoryChanged(job_id=JOB, entry=entry)
+
+
+def test_the_restart_of_a_region_is_a_restart_with_its_reason_however_often_it_is_told() -> None:
+    details = told(
+        status(JobStatus.RUNNING),
+        region_failed(FailureOutcome.UNDECIDED),
+        region_failed(FailureOutcome.RESTARTING),
+        region_failed(FailureOutcome.RESTARTING),
+        region_failed(FailureOutcome.RESTARTED),
+        at=10,
+    )
+
+    assert details.restarts == (Restart(at_ms=10, cause=BOOM),)
+
+
+def test_each_restart_of_a_region_after_the_same_failure_counts() -> None:
+    again = (region_failed(outcome, times=2) for outcome in (FailureOutcome.UNDECIDED, FailureOutcome.RESTARTING))
+
+    assert told(status(JobStatus.RUNNING), region_failed(FailureOutcome.RESTARTING), *again).number_of_restarts == 2
+
+
+def test_a_restart_of_the_whole_job_is_left_to_its_status() -> None:
+    details = told(
+        status(JobStatus.FAILING),
+        region_failed(FailureOutcome.RESTARTING),
+        status(JobStatus.RESTARTING),
+        status(JobStatus.RUNNING),
+        region_failed(FailureOutcome.RESTARTED),
+    )
+
+    assert details.number_of_restarts == 1
+
+
+def subtask_of_windows(*messages: Message, subtask: int = 0) -> SubtaskDetails:
+    model = JobReadModel(GRAPH)
+    for message in messages:
+        model.on_message(message, 0)
+    return model.subtasks(WINDOWS, 0).subtasks[subtask]
+
+
+def test_an_attempt_has_the_times_at_which_it_entered_each_state() -> None:
+    told_of = subtask_of_windows(
+        execution(ExecutionState.SCHEDULED, at=1),
+        execution(ExecutionState.DEPLOYING, at=2),
+        execution(ExecutionState.RUNNING, at=3),
+        metrics(rows_in=7),
+    )
+
+    assert told_of.current.attempt == attempt_id(JOB, WINDOWS, 0, 0)
+    assert [(each.state.value, each.at_ms) for each in told_of.current.timestamps] == [
+        ("SCHEDULED", 1),
+        ("DEPLOYING", 2),
+        ("RUNNING", 3),
+    ]
+    assert told_of.current.metrics.rows_in == 7
+    assert told_of.earlier == ()
+
+
+def test_the_attempts_before_the_current_one_are_kept_the_last_of_them() -> None:
+    states = [execution(ExecutionState.RUNNING, number=number, at=number) for number in range(MAX_ATTEMPTS + 3)]
+
+    told_of = subtask_of_windows(*states)
+
+    assert told_of.current.attempt_number == MAX_ATTEMPTS + 2
+    assert [each.attempt_number for each in told_of.earlier] == list(range(2, MAX_ATTEMPTS + 2))
+
+
+def test_of_a_vertex_that_the_job_does_not_have_nothing_is_told() -> None:
+    assert JobReadModel(GRAPH).subtasks(JobVertexId("other"), 0).vertex is None
+
+
+def test_a_job_in_a_list_has_the_states_of_its_subtasks_and_its_last_change() -> None:
+    model = JobReadModel(GRAPH)
+    model.on_message(status(JobStatus.RUNNING, at=1_000), 1_000)
+    model.on_message(execution(ExecutionState.RUNNING), 1_500)
+
+    listed = model.overview(4_000)
+
+    assert (listed.name, listed.status, listed.started_ms, listed.ended_ms) == ("delays", "RUNNING", 1_000, None)
+    assert (listed.duration_ms, listed.last_modification_ms) == (3_000, 1_500)
+    assert {each.state: each.count for each in listed.subtask_counts} == {
+        ExecutionState.CREATED: 2,
+        ExecutionState.RUNNING: 1,
+    }

@@ -1,0 +1,130 @@
+"""What is known of each checkpoint and each subtask of it, while it is in progress and when it has ended."""
+
+from __future__ import annotations
+
+from flykka.actors.machines.read_model.checkpoint_stats_tracker import SUBTASK_HISTORY, CheckpointStatsTracker
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, CheckpointMetrics
+from flykka.messages.checkpointing.statistics import (
+    CheckpointStatsStatus,
+    StatsSummary,
+    SubtaskCheckpointStatistics,
+    SubtasksAcknowledged,
+)
+from flykka.messages.control.checkpoint_coordination import CheckpointTimedOut
+from flykka.messages.control.job import JobRestored
+from flykka.messages.wire.ids import JobVertexId
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, complete, task, two_tasks
+
+V = JobVertexId("v")
+
+
+def two_subtasks() -> Coordination:
+    return Coordination(*(task(f"v{number}", vertex_id=V, subtask=number, parallelism=2) for number in (0, 1)))
+
+
+def test_a_checkpoint_in_progress_shows_which_subtasks_have_acknowledged() -> None:
+    world = two_subtasks()
+    world.trigger()
+
+    world.advance(10)
+    world.acknowledge("v1", 1, metrics=CheckpointMetrics(size_bytes=10))
+
+    [pending] = world.stats.in_progress
+    assert (pending.status, pending.trigger_ms) == (CheckpointStatsStatus.IN_PROGRESS, 0)
+    assert (pending.num_acknowledged_subtasks, pending.num_subtasks, pending.size_bytes) == (1, 2, 10)
+    [subtask] = world.stats.details(JOB, 1).subtasks
+    assert (subtask.vertex_id, subtask.subtask, subtask.ack_ms) == (V, 1, 10)
+
+
+def test_every_subtask_is_measured_and_summed_up_by_vertex() -> None:
+    world = two_subtasks()
+    world.trigger()
+
+    world.advance(10)
+    world.acknowledge("v1", 1, metrics=CheckpointMetrics(size_bytes=10, sync_ms=3, alignment_ms=7, start_delay_ms=1))
+    world.advance(30)
+    world.acknowledge("v0", 1, metrics=CheckpointMetrics(size_bytes=30, async_ms=5, incremental_bytes=4))
+
+    stats = world.stats.lookup(1)
+    assert stats is not None
+    assert (stats.size_bytes, stats.incremental_bytes, stats.duration_ms, stats.path) == (40, 4, 40, "chk-1")
+    [vertex] = stats.vertices
+    assert (vertex.parallelism, vertex.acknowledged, vertex.duration_ms, vertex.size_bytes) == (2, 2, 40, 40)
+    assert vertex.sync_ms == StatsSummary(minimum=0, maximum=3, average=1)
+    assert (vertex.async_ms.average, vertex.start_delay_ms.maximum) == (2, 1)
+    assert world.stats.details(JOB, 1).subtasks[0].metrics.alignment_ms == 7
+
+
+def test_a_checkpoint_that_is_given_up_shows_how_far_it_came_late_answers_included() -> None:
+    world = two_subtasks()
+    world.trigger()
+    world.acknowledge("v0", 1, metrics=CheckpointMetrics(size_bytes=5))
+    world.handle(CheckpointTimedOut(checkpoint_id=1))
+
+    world.acknowledge("v1", 1, metrics=CheckpointMetrics(size_bytes=9))
+
+    stats = world.stats.lookup(1)
+    assert stats is not None
+    assert (stats.status, stats.reason) == (CheckpointStatsStatus.FAILED, CheckpointDeclineReason.EXPIRED)
+    assert stats.num_acknowledged_subtasks == 2
+    assert stats.size_bytes == 5
+
+
+def test_a_subtask_is_counted_once_and_of_an_unknown_checkpoint_nothing() -> None:
+    world = two_subtasks()
+    world.trigger()
+    once = SubtaskCheckpointStatistics(vertex_id=V, subtask=0, ack_ms=5)
+
+    for checkpoint_id in (1, 1, 2):
+        world.stats.on_message(SubtasksAcknowledged(job_id=JOB, checkpoint_id=checkpoint_id, subtasks=(once,)))
+
+    assert world.stats.details(JOB, 1).subtasks == (once,)
+    assert world.stats.details(JOB, 2).checkpoint is None
+
+
+def test_the_subtasks_are_kept_of_the_last_checkpoints_that_have_ended_and_of_those_in_progress() -> None:
+    world = two_tasks()
+    world.trigger()
+
+    for checkpoint_id in range(2, SUBTASK_HISTORY + 4):
+        complete(world, checkpoint_id)
+
+    kept = [number for number in range(1, SUBTASK_HISTORY + 4) if world.stats.details(JOB, number).subtasks]
+    assert kept == list(range(4, SUBTASK_HISTORY + 4))
+    assert len(world.stats.ended(1_000)) == SUBTASK_HISTORY + 3
+
+
+def test_the_latest_of_a_kind_is_the_one_with_the_highest_id() -> None:
+    world = two_tasks(retained=2)
+    world.trigger()
+    world.trigger()
+    for checkpoint_id in (1, 2):
+        world.acknowledge("source", checkpoint_id)
+    world.handle(CheckpointTimedOut(checkpoint_id=2))
+    world.handle(CheckpointTimedOut(checkpoint_id=1))
+
+    latest = world.stats.latest_failed
+
+    assert latest is not None
+    assert latest.checkpoint_id == 2
+
+
+def test_a_restore_is_counted_with_the_checkpoint_that_the_job_went_back_to() -> None:
+    tracker = CheckpointStatsTracker({})
+
+    tracker.on_message(JobRestored(job_id=JOB, checkpoint_id=1, timestamp_ms=0))
+
+    assert (tracker.counts.restored, tracker.latest_restored) == (1, 1)
+
+
+def test_what_was_in_progress_has_failed_when_its_coordinator_is_lost() -> None:
+    world = two_subtasks()
+    world.trigger()
+
+    world.stats.on_coordinator_lost(70)
+
+    failed = world.stats.latest_failed
+    assert failed is not None
+    assert (failed.reason, failed.duration_ms) == (CheckpointDeclineReason.COORDINATOR_SHUTDOWN, 70)
+    assert world.stats.in_progress == ()
+    assert (world.stats.counts.in_progress, world.stats.counts.failed) == (0, 1)

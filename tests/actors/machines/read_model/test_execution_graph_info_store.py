@@ -1,0 +1,73 @@
+"""Which jobs are kept, and which job of an id is meant."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flykka.actors.machines.read_model.execution_graph_info_store import ExecutionGraphInfoStore
+from flykka.messages.checkpointing.statistics import CheckpointTriggered
+from flykka.messages.control.job import JobResultSuccess, JobStatus
+from flykka.messages.monitoring.job_details import TrackJob
+from flykka.messages.wire.ids import JobId
+from tests.flykka.client.one_job import GRAPH, JOB, status
+
+
+def begin(store: ExecutionGraphInfoStore, job_id: str) -> None:
+    store.on_message(TrackJob(job_graph=replace(GRAPH, job_id=JobId(job_id))), 0)
+
+
+def end(store: ExecutionGraphInfoStore, job_id: str) -> None:
+    store.on_message(JobResultSuccess(job_id=JobId(job_id)), 5)
+
+
+def test_of_jobs_that_have_ended_the_last_are_kept_and_all_that_run() -> None:
+    store = ExecutionGraphInfoStore(capacity=2)
+    for job_id in ("a", "b", "c", "runs"):
+        begin(store, job_id)
+
+    for job_id in ("c", "a", "b"):
+        end(store, job_id)
+
+    assert list(store.jobs) == ["a", "b", "runs"]
+    assert [job.status for job in store.overview(9).jobs] == ["FINISHED", "FINISHED", "CREATED"]
+
+
+def test_no_job_that_has_ended_is_kept_where_that_is_wanted() -> None:
+    store = ExecutionGraphInfoStore(capacity=0)
+    begin(store, "a")
+
+    end(store, "a")
+
+    assert store.jobs == {}
+
+
+def test_another_job_master_of_the_job_goes_on_with_what_is_known_and_without_the_checkpoints_in_progress() -> None:
+    store = ExecutionGraphInfoStore()
+    store.on_message(TrackJob(job_graph=GRAPH), 0)
+    store.on_message(status(JobStatus.RUNNING, at=1), 1)
+    store.on_message(CheckpointTriggered(job_id=JOB, checkpoint_id=1, timestamp_ms=2, num_subtasks=3), 2)
+
+    store.on_message(TrackJob(job_graph=GRAPH), 9)
+
+    told = store.jobs[JOB].details(10)
+    assert (told.started_ms, told.checkpoints_in_progress) == (1, ())
+    assert told.last_failed is not None
+    assert told.last_failed.duration_ms == 7
+
+
+def test_a_job_that_has_ended_and_is_submitted_again_is_another_one() -> None:
+    store = ExecutionGraphInfoStore()
+    begin(store, JOB)
+    end(store, JOB)
+
+    begin(store, JOB)
+
+    assert store.jobs[JOB].details(10).status is JobStatus.CREATED
+
+
+def test_of_a_job_that_is_not_tracked_nothing_is_kept() -> None:
+    store = ExecutionGraphInfoStore()
+
+    store.on_message(status(JobStatus.RUNNING), 1)
+
+    assert store.jobs == {}
