@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tests.house.sources import Source, sources
 
-CLEAN = ("messages/", "runtime/", "spark_bridge/session/", "spark_bridge/diagnosis/")
+CLEAN = ("messages/", "runtime/", "spark_bridge/")
 NOT_YET = ("runtime/trace/",)
 
 OPENING = re.compile(
