@@ -8,7 +8,16 @@ from collections.abc import Iterator
 
 from tests.house.sources import Source, sources
 
-CLEAN = ("messages/", "runtime/", "spark_bridge/")
+CLEAN = (
+    "messages/",
+    "runtime/",
+    "spark_bridge/",
+    "flykka/api/",
+    "flykka/client/",
+    "flykka/console/",
+    "flykka/views/",
+    "flykka/diagnosis/",
+)
 NOT_YET = ("runtime/trace/",)
 
 OPENING = re.compile(
