@@ -19,8 +19,8 @@ from flykka.spark_bridge.attempt.engine import SparkEngine
 from flykka.spark_bridge.attempt.services import Services
 from flykka.spark_bridge.connectors.job_sinks import check_sinks, staging_folders
 from flykka.spark_bridge.connectors.job_sources import NamedDiscovery, check_sources
+from flykka.spark_bridge.operators.code import SinkCode, SourceCode
 from flykka.spark_bridge.operators.source import SourceReaders
-from flykka.spark_bridge.program.code import SinkCode, SourceCode
 from flykka.spark_bridge.rows.batches import BatchStore, StoreStats
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.session.session import engine_session
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
     from flykka.actors.data_plane import SplitDiscovery
     from flykka.messages.tasks.bridge import EngineFailed, WorkProgress
-    from flykka.spark_bridge.program.code_registry import CodeRegistry
+    from flykka.spark_bridge.operators.code_registry import CodeRegistry
 
 
 logger = logging.getLogger("flykka.spark_bridge")

@@ -51,7 +51,7 @@ from flykka.runtime.trace.flight_recorder import DEFAULT_TURNS
 from flykka.runtime.trace.recorder import TraceRecorder
 from flykka.spark_bridge.connectors.dataframe import DataFrameSource
 from flykka.spark_bridge.data_plane import SparkDataPlane
-from flykka.spark_bridge.program.code_registry import CodeRegistry
+from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from flykka.spark_bridge.session.session import session_is_there, spark_session, stop_session
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from flykka.cluster.application_jobs import IdentifiedJob
     from flykka.cluster.local_cluster import LocalCluster
     from flykka.messages.checkpointing.metadata import CompletedCheckpoint
-    from flykka.spark_bridge.program.code_registry import CodeRegistry
+    from flykka.spark_bridge.operators.code_registry import CodeRegistry
     from flykka.spark_bridge.program.prototype import SparkSession
 
 logger = logging.getLogger("flykka")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import JobType
 from flykka.spark_bridge.connectors.source import Boundedness
-from flykka.spark_bridge.program.code import SourceCode
+from flykka.spark_bridge.operators.code import SourceCode
 
 if TYPE_CHECKING:
     from flykka.api.streams.transformation import Transformation

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from flykka.errors import DuplicateUidError
-from flykka.spark_bridge.program.code_registry import uids_of
+from flykka.spark_bridge.operators.code_registry import uids_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from flykka.client.job_client import JobClient
-    from flykka.spark_bridge.program.code_registry import CodeRegistry
+    from flykka.spark_bridge.operators.code_registry import CodeRegistry
 
 
 class EnvironmentJobs:

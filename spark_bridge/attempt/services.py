@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from flykka.spark_bridge.operators.code_registry import CodeRegistry
     from flykka.spark_bridge.operators.source import SourceReaders
-    from flykka.spark_bridge.program.code_registry import CodeRegistry
     from flykka.spark_bridge.rows.batches import BatchStore
     from flykka.spark_bridge.rows.filesystem import FileSystem
     from flykka.spark_bridge.session.spark_sessions import SparkSessions

@@ -11,14 +11,14 @@ from py4j.protocol import Py4JJavaError
 
 from flykka.spark_bridge.connectors.sink import Sink
 from flykka.spark_bridge.errors import SinkError
-from flykka.spark_bridge.program.code import SinkCode
+from flykka.spark_bridge.operators.code import SinkCode
 
 if TYPE_CHECKING:
     from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
     from flykka.messages.tasks.task import TaskDeploymentDescriptor
     from flykka.spark_bridge.attempt.services import Services
     from flykka.spark_bridge.connectors.file.published_files import PublishedFiles
-    from flykka.spark_bridge.program.code_registry import CodeRegistry
+    from flykka.spark_bridge.operators.code_registry import CodeRegistry
     from flykka.spark_bridge.rows.filesystem import FileSystem
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from flykka.spark_bridge.diagnosis.failures import serialized
 from flykka.spark_bridge.errors import SourceError
-from flykka.spark_bridge.program.code import SourceCode
+from flykka.spark_bridge.operators.code import SourceCode
 
 if TYPE_CHECKING:
     from flykka.actors.data_plane import SplitDiscovery
     from flykka.messages.graph.job_graph import JobGraph
     from flykka.messages.tasks.source import SplitsDiscovered
     from flykka.spark_bridge.attempt.services import Services
-    from flykka.spark_bridge.program.code_registry import CodeRegistry
+    from flykka.spark_bridge.operators.code_registry import CodeRegistry
 
 
 def check_sources(job_graph: JobGraph, services: Services) -> None:

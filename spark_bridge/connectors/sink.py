@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.attempt.scope import AttemptScope
     from flykka.spark_bridge.connectors.file.published_files import PublishedFiles
     from flykka.spark_bridge.operators.chain import OperatorContext
-    from flykka.spark_bridge.program.code import SinkCode
     from flykka.spark_bridge.rows.filesystem import FileSystem
 
 
@@ -108,28 +107,27 @@ class Sink(ABC):
         """Return the folder of a job's staged rows, deleted with the job; None for a sink that stages none."""
         return None
 
-
-def sink_operator(context: OperatorContext, code: SinkCode) -> SinkOperator[Slices]:
-    """The operator of a sink, with what writes for it in one attempt."""
-    descriptor, services, uid, sink = context.descriptor, context.services, context.link.uid, code.sink
-    writer = sink.writer(
-        SinkContext(
-            filesystem=services.filesystem,
-            scope=context.scope,
-            user_session=services.user_session,
-            uid=uid,
-            name=context.link.operator.name,
-            operator=services.registry.describe(uid),
-            subtask=descriptor.subtask,
-            parallelism=descriptor.vertex.parallelism,
-            attempt_number=descriptor.attempt_number,
-            staging_folder=sink.staging_folder(descriptor.job_id, descriptor.checkpoint_directory),
-            job_name=services.job_name,
+    def operator(self, context: OperatorContext) -> SinkOperator[Slices]:
+        """Make the operator of one attempt, with the writer that works for it."""
+        descriptor, services, uid = context.descriptor, context.services, context.link.uid
+        writer = self.writer(
+            SinkContext(
+                filesystem=services.filesystem,
+                scope=context.scope,
+                user_session=services.user_session,
+                uid=uid,
+                name=context.link.operator.name,
+                operator=services.registry.describe(uid),
+                subtask=descriptor.subtask,
+                parallelism=descriptor.vertex.parallelism,
+                attempt_number=descriptor.attempt_number,
+                staging_folder=self.staging_folder(descriptor.job_id, descriptor.checkpoint_directory),
+                job_name=services.job_name,
+            )
         )
-    )
 
-    def stage(rows: Slices) -> Staged:
-        context.scope.check()
-        return writer.stage(together(rows))
+        def stage(rows: Slices) -> Staged:
+            context.scope.check()
+            return writer.stage(together(rows))
 
-    return SinkOperator(context.operator_id, writer, stage, services.filesystem, descriptor.attempt)
+        return SinkOperator(context.operator_id, writer, stage, services.filesystem, descriptor.attempt)

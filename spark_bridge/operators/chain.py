@@ -15,9 +15,9 @@ from flykka.messages.graph.job_graph import Operator, OperatorKind
 from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
 from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.errors import ChainError
+from flykka.spark_bridge.operators.code import KeyByCode, OperatorCode, SourceCode, TransformCode
+from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from flykka.spark_bridge.program.accumulators import AccumulatorRegistry
-from flykka.spark_bridge.program.code import KeyByCode, OperatorCode, SourceCode, TransformCode
-from flykka.spark_bridge.program.code_registry import CodeRegistry
 from flykka.spark_bridge.program.rich_function import RichFunction
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from flykka.spark_bridge.operators.chain import OperatorContext
-    from flykka.spark_bridge.program.code import GroupAggregateCode
+    from flykka.spark_bridge.operators.code import GroupAggregateCode
 
 ACCUMULATORS = "accumulators"
 """The name of the state."""

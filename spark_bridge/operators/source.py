@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
-from flykka.spark_bridge.connectors.file.reading import as_one
+from flykka.messages.tasks.source import FileBatchSplit
+from flykka.messages.wire.ids import SplitId
 from flykka.spark_bridge.operators.operator import Operator
 from flykka.spark_bridge.program.row_wise import works_row_by_row
 from flykka.spark_bridge.rows.materialise import Slices, is_complete, numbers_of
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ids import JobVertexId
     from flykka.spark_bridge.connectors.source import SplitRows
     from flykka.spark_bridge.operators.chain import Link, OperatorContext
-    from flykka.spark_bridge.program.code import SourceCode
+    from flykka.spark_bridge.operators.code import SourceCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +90,8 @@ class SourceReader:
     def read(self, splits: tuple[SourceSplit, ...]) -> SourceRows:
         """The rows of splits as one batch."""
         read = [
-            self._source.read(self._session, self._schema, split, in_slices=self._in_slices) for split in as_one(splits)
+            self._source.read(self._session, self._schema, split, in_slices=self._in_slices)
+            for split in read_as_one(splits)
         ]
         slices = tuple(rows for each in read for rows in each.slices)
         known = _known(read)
@@ -176,3 +178,18 @@ def _millis(found: Iterable[Mapping[str, Any]], name: str) -> list[int]:
 
 
 _ROWS, _LATEST, _EARLIEST = "rows", "latest", "earliest"
+
+
+def read_as_one(splits: tuple[SourceSplit, ...]) -> tuple[SourceSplit, ...]:
+    """Join whole files of several splits to one split, so that Spark plans and runs one scan; other splits stay."""
+    batches = [split for split in splits if isinstance(split, FileBatchSplit) and split.size_bytes is not None]
+    if len(batches) < 2 or len(batches) < len(splits):
+        return splits
+    times = [batch.event_time_max for batch in batches if batch.event_time_max is not None]
+    one = FileBatchSplit(
+        split_id=SplitId("+".join(batch.split_id for batch in batches)),
+        files=tuple(file for batch in batches for file in batch.files),
+        rows=sum(batch.rows for batch in batches),
+        event_time_max=max(times) if len(times) == len(batches) else None,
+    )
+    return (one,)

@@ -14,7 +14,7 @@ from flykka.spark_bridge.rows.materialise import Slices
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.operators.chain import OperatorContext
-    from flykka.spark_bridge.program.code import LateRowsCode, LocalAggregateCode, TransformCode
+    from flykka.spark_bridge.operators.code import LateRowsCode, LocalAggregateCode, TransformCode
 
 
 class TransformOperator(Operator[Slices]):

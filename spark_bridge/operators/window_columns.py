@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from flykka.actors.machines.state.segments import Reading
     from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
     from flykka.spark_bridge.operators.chain import OperatorContext
+    from flykka.spark_bridge.operators.code import WindowCode
     from flykka.spark_bridge.operators.operator import Element
-    from flykka.spark_bridge.program.code import WindowCode
     from flykka.spark_bridge.rows.materialise import Slices
 
 MICROS_PER_MS = 1000

@@ -12,7 +12,7 @@ from flykka.api.streams.windows import TumblingEventTimeWindows
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.file.source import FileSource
-from flykka.spark_bridge.program.code import SourceCode
+from flykka.spark_bridge.operators.code import SourceCode
 
 BIDS = "auction long, bidder long, price long, channel string, at timestamp"
 HOURS = TumblingEventTimeWindows.of("1h")

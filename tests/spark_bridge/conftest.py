@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flykka.spark_bridge.data_plane import SparkDataPlane
-from flykka.spark_bridge.program.code_registry import CodeRegistry
+from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from tests.spark_bridge.laboratory import Laboratory
 
 

@@ -61,8 +61,7 @@ from flykka.spark_bridge.attempt.engine import SparkEngine
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.data_plane import SparkDataPlane
-from flykka.spark_bridge.program.aggregates import analyze
-from flykka.spark_bridge.program.code import (
+from flykka.spark_bridge.operators.code import (
     KeyByCode,
     LocalAggregateCode,
     OperatorCode,
@@ -71,7 +70,8 @@ from flykka.spark_bridge.program.code import (
     TransformCode,
     WindowCode,
 )
-from flykka.spark_bridge.program.code_registry import CodeRegistry
+from flykka.spark_bridge.operators.code_registry import CodeRegistry
+from flykka.spark_bridge.program.aggregates import analyze
 
 Answer = TypeVar("Answer", bound=Message)
 

@@ -17,8 +17,8 @@ from flykka.spark_bridge.attempt.engine import SparkEngine
 from flykka.spark_bridge.attempt.services import Services
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.errors import AttemptCancelledError
+from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from flykka.spark_bridge.operators.source import SourceReaders
-from flykka.spark_bridge.program.code_registry import CodeRegistry
 from flykka.spark_bridge.rows.batches import BatchStore
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.session.session import CANCELLED_FOLDER

@@ -6,9 +6,9 @@ from inspect import currentframe
 
 from flykka.api.streams.transformation import Transformation
 from flykka.messages.graph.job_graph import OperatorKind
+from flykka.spark_bridge.operators.code import KeyByCode, LateRowsCode
+from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from flykka.spark_bridge.program.call_site import CallSite, call_site
-from flykka.spark_bridge.program.code import KeyByCode, LateRowsCode
-from flykka.spark_bridge.program.code_registry import CodeRegistry
 
 
 def line() -> int:

@@ -13,8 +13,15 @@ from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.errors import ChainError
 from flykka.spark_bridge.operators.chain import bound_chain
-from flykka.spark_bridge.program.code import KeyByCode, LateRowsCode, OperatorCode, SinkCode, SourceCode, TransformCode
-from flykka.spark_bridge.program.code_registry import CodeRegistry
+from flykka.spark_bridge.operators.code import (
+    KeyByCode,
+    LateRowsCode,
+    OperatorCode,
+    SinkCode,
+    SourceCode,
+    TransformCode,
+)
+from flykka.spark_bridge.operators.code_registry import CodeRegistry
 
 SOURCE = SourceCode(source=FileSource.parquet("in", event_time="at"))
 TRANSFORM = TransformCode(function=lambda rows: rows)

@@ -25,7 +25,7 @@ from flykka.messages.tasks.stage import (
     WriteChannelState,
 )
 from flykka.messages.wire.ids import OperatorId
-from flykka.spark_bridge.program.code import LocalAggregateCode
+from flykka.spark_bridge.operators.code import LocalAggregateCode
 from tests.spark_bridge.laboratory import Laboratory, Told, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

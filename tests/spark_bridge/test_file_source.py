@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from flykka.messages.tasks.source import FileBatchSplit, SplitsDiscovered, size_of
 from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.connectors.file import split_discovery
-from flykka.spark_bridge.connectors.file.reading import as_one, read_sliced, read_split
+from flykka.spark_bridge.connectors.file.reading import read_sliced, read_split
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.connectors.file.split_discovery import FileSplitDiscovery
 from flykka.spark_bridge.errors import (
@@ -22,6 +22,7 @@ from flykka.spark_bridge.errors import (
     SourceNotFoundError,
     UnreadableFileError,
 )
+from flykka.spark_bridge.operators.source import read_as_one
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.materialise import together
@@ -177,7 +178,7 @@ def test_files_that_are_read_together_are_one_scan_with_the_rows_and_the_latest_
     source = FileSource.parquet(str(folder), event_time="at")
     found = discovery(spark, source).discover(b"").splits
 
-    (one,) = as_one(found)
+    (one,) = read_as_one(found)
     read = source.read(spark, source.prototype(spark).schema, one, in_slices=in_slices)
 
     assert len(read.slices) == (min(5, spark.sparkContext.defaultParallelism) if in_slices else 1)
@@ -189,8 +190,8 @@ def test_files_that_are_read_together_are_one_scan_with_the_rows_and_the_latest_
 def test_splits_that_are_batches_by_themselves_stay_apart(spark: SparkSession, folder: Path) -> None:
     found = discovery(spark, FileSource.parquet(str(folder)).files_per_batch(2)).discover(b"").splits
 
-    assert as_one(found) == found
-    assert as_one(found[:1]) == found[:1]
+    assert read_as_one(found) == found
+    assert read_as_one(found[:1]) == found[:1]
 
 
 def test_a_marker_of_any_name_is_not_read(spark: SparkSession, folder: Path) -> None:

@@ -14,9 +14,9 @@ from flykka.messages.checkpointing.checkpoint import CheckpointOptions
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.tasks.stage import SnapshotState, StageFinished, StateSnapshotted
+from flykka.spark_bridge.operators.code import GroupAggregateCode, LocalAggregateCode
 from flykka.spark_bridge.operators.group_aggregate import ACCUMULATORS
 from flykka.spark_bridge.program.aggregates import PartialAggregates, analyze
-from flykka.spark_bridge.program.code import GroupAggregateCode, LocalAggregateCode
 from flykka.spark_bridge.state.state_backend import SparkStateBackend
 from tests.conformance.key_groups.checkpoints import completed
 from tests.spark_bridge.laboratory import Laboratory, Told, write_rows

@@ -15,7 +15,7 @@ from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink
 from flykka.spark_bridge.connectors.sink import Sink
 from flykka.spark_bridge.errors import SinkError
-from flykka.spark_bridge.program.code import SinkCode
+from flykka.spark_bridge.operators.code import SinkCode
 from tests.spark_bridge.laboratory import Laboratory
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from flykka.messages.graph.job_graph import ResultPartitionType, ShipStrategy
 from flykka.messages.tasks.stage import StageFailed, StageFinished
 from flykka.spark_bridge.data_plane import SparkDataPlane
-from flykka.spark_bridge.program.code_registry import CodeRegistry
+from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from tests.spark_bridge.laboratory import PATIENCE_SECONDS, Laboratory, Told, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

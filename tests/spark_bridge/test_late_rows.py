@@ -8,7 +8,7 @@ import pytest
 
 from flykka.messages.graph.job_graph import JobVertex
 from flykka.spark_bridge.connectors.file.sink import FileSink
-from flykka.spark_bridge.program.code import LateRowsCode, SinkCode, WindowCode
+from flykka.spark_bridge.operators.code import LateRowsCode, SinkCode, WindowCode
 from tests.spark_bridge.laboratory import END, Laboratory, Told, at, at_ms, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from flykka.messages.tasks.stage import StageFailed
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.spark_bridge.diagnosis.origins import Made, Origins
+from flykka.spark_bridge.operators.code import LocalAggregateCode, OperatorCode
 from flykka.spark_bridge.program.call_site import CallSite
-from flykka.spark_bridge.program.code import LocalAggregateCode, OperatorCode
 from tests.spark_bridge.laboratory import Laboratory, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -12,7 +12,7 @@ from flykka.actors.machines.state.key_groups import covers, key_groups_of
 from flykka.messages.state.handles import SharedStateHandle
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.tasks.stage import StateSnapshotted
-from flykka.spark_bridge.program.code import LocalAggregateCode, WindowCode
+from flykka.spark_bridge.operators.code import LocalAggregateCode, WindowCode
 from tests.conformance.key_groups.checkpoints import completed
 from tests.spark_bridge.laboratory import END, Laboratory, Told, at_ms, write_rows
 

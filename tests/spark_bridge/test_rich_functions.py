@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from flykka.messages.tasks.stage import BridgeClosed, CloseBridge, OpenBridge, StageFailed, StageFinished
 from flykka.spark_bridge.data_plane import SparkDataPlane
-from flykka.spark_bridge.program.code_registry import CodeRegistry
+from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
 from flykka.spark_bridge.program.row_wise import works_row_by_row
 from tests.spark_bridge.laboratory import PATIENCE_SECONDS, Laboratory, Told, transform, write_rows

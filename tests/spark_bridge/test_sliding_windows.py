@@ -10,7 +10,7 @@ from pyspark.testing import assertDataFrameEqual
 from flykka.messages.graph.job_graph import FiringMode, ShipStrategy
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.tasks.stage import AdvanceWatermark, StageFinished
-from flykka.spark_bridge.program.code import LocalAggregateCode, WindowCode
+from flykka.spark_bridge.operators.code import LocalAggregateCode, WindowCode
 from tests.spark_bridge.laboratory import END, Laboratory, Told, at_ms, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

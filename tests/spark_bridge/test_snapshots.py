@@ -26,7 +26,7 @@ from flykka.messages.tasks.stage import (
     StateSnapshotted,
 )
 from flykka.messages.wire.ids import JobId
-from flykka.spark_bridge.program.code import LocalAggregateCode
+from flykka.spark_bridge.operators.code import LocalAggregateCode
 from flykka.spark_bridge.state.state_backend import SparkStateBackend
 from tests.spark_bridge.laboratory import END, PATIENCE_SECONDS, Laboratory, Told, at_ms, transform, write_rows
 

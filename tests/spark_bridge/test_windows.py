@@ -9,9 +9,9 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
+from flykka.spark_bridge.operators.code import WindowCode
 from flykka.spark_bridge.operators.window_columns import WindowLayout, by_window, fired, local_state
 from flykka.spark_bridge.program.aggregates import TIME, analyze
-from flykka.spark_bridge.program.code import WindowCode
 from tests.spark_bridge.laboratory import END
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -26,7 +26,7 @@ from flykka.api.streams.windows import WindowAssigner
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
 from flykka.spark_bridge.connectors.sink import Sink
-from flykka.spark_bridge.program.code import GroupAggregateCode, KeyByCode, SinkCode, TransformCode
+from flykka.spark_bridge.operators.code import GroupAggregateCode, KeyByCode, SinkCode, TransformCode
 from flykka.spark_bridge.program.functions import where, where_not
 from flykka.spark_bridge.program.prototype import counted_by, fitted, has_event_time, transformed
 from flykka.spark_bridge.program.trials import check_union, checked_deterministic

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.errors import EmptySourceError, NotADataFrameError
+from flykka.spark_bridge.operators.code import AggregateCode, SourceCode, TransformCode
 from flykka.spark_bridge.program.applied import applied
-from flykka.spark_bridge.program.code import AggregateCode, SourceCode, TransformCode
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
 from flykka.spark_bridge.rows.filesystem import FileSystem
 

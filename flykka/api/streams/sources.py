@@ -11,7 +11,7 @@ from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import MonotonyViolationHandler, OperatorKind
 from flykka.spark_bridge.connectors.dataframe import ComputedFrame
 from flykka.spark_bridge.connectors.source import Source
-from flykka.spark_bridge.program.code import SourceCode
+from flykka.spark_bridge.operators.code import SourceCode
 from flykka.spark_bridge.program.prototype import DataFrame, PrototypeError, check_condition, check_event_time
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flykka.api.streams.transformation import Input, Transformation
-    from flykka.spark_bridge.program.code import OperatorCode
-    from flykka.spark_bridge.program.code_registry import CodeRegistry
+    from flykka.spark_bridge.operators.code import OperatorCode
+    from flykka.spark_bridge.operators.code_registry import CodeRegistry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from flykka.messages.graph.job_graph import MonotonyViolationHandler, OperatorKi
 from flykka.spark_bridge.program.call_site import CallSite, call_site
 
 if TYPE_CHECKING:
-    from flykka.spark_bridge.program.code import KeyByCode, LocalAggregateCode, OperatorCode
+    from flykka.spark_bridge.operators.code import KeyByCode, LocalAggregateCode, OperatorCode
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

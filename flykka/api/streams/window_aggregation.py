@@ -9,8 +9,8 @@ from flykka.api.streams.program import Program, tried
 from flykka.api.streams.stateless_verbs import listed
 from flykka.api.streams.transformation import Input, Transformation
 from flykka.messages.graph.job_graph import OperatorKind
+from flykka.spark_bridge.operators.code import AggregateCode, KeyByCode, LateRowsCode, LocalAggregateCode, WindowCode
 from flykka.spark_bridge.program.aggregates import analyze
-from flykka.spark_bridge.program.code import AggregateCode, KeyByCode, LateRowsCode, LocalAggregateCode, WindowCode
 from flykka.spark_bridge.program.prototype import windowed
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from flykka.messages.tasks.source import FileBatchSplit, FileSplit, SourceSplit
-from flykka.messages.wire.ids import SplitId
+from flykka.messages.tasks.source import FileBatchSplit, FileSplit
 from flykka.spark_bridge.connectors.file.formats import merged
 from flykka.spark_bridge.diagnosis.unreadable import reason
 from flykka.spark_bridge.errors import EmptySourceError, UnreadableFileError
@@ -52,21 +51,6 @@ def inferred_schema(session: SparkSession, source: FileSource) -> StructType:
     if not schema.names:
         raise EmptySourceError(f"nothing in {source.path} yet to take the schema from: declare it with schema=...")
     return schema
-
-
-def as_one(splits: tuple[SourceSplit, ...]) -> tuple[SourceSplit, ...]:
-    """Whole files of several splits as one split, so that Spark plans and runs one scan; other splits as they are."""
-    batches = [split for split in splits if isinstance(split, FileBatchSplit) and split.size_bytes is not None]
-    if len(batches) < 2 or len(batches) < len(splits):
-        return splits
-    times = [batch.event_time_max for batch in batches if batch.event_time_max is not None]
-    one = FileBatchSplit(
-        split_id=SplitId("+".join(batch.split_id for batch in batches)),
-        files=tuple(file for batch in batches for file in batch.files),
-        rows=sum(batch.rows for batch in batches),
-        event_time_max=max(times) if len(times) == len(batches) else None,
-    )
-    return (one,)
 
 
 def read_split(

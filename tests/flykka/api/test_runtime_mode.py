@@ -11,7 +11,7 @@ from flykka.messages.graph.job_graph import JobType, OperatorKind
 from flykka.spark_bridge.connectors.datagen.source import DataGenSource
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.connectors.source import Source
-from flykka.spark_bridge.program.code import SourceCode
+from flykka.spark_bridge.operators.code import SourceCode
 
 FILES = FileSource.parquet("/data")
 WATCHED = FILES.monitor_continuously("1s")

@@ -12,7 +12,7 @@ from flykka.api.streams.program import Program
 from flykka.api.streams.stream_graph_generator import Defaults, stream_graph
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import ShipStrategy
-from flykka.spark_bridge.program.code_registry import CodeRegistry
+from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from tests.flykka.programs import bids
 
 pytestmark = pytest.mark.spark

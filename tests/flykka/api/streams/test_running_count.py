@@ -11,7 +11,7 @@ from flykka.api.streams.stream_graph_generator import Defaults, stream_graph
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import StateSchema
-from flykka.spark_bridge.program.code_registry import CodeRegistry
+from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from tests.flykka.programs import HOURS, bids
 
 pytestmark = pytest.mark.spark

@@ -17,7 +17,7 @@ from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import CheckpointingSettings, FiringMode, JobGraph, OperatorKind, ShipStrategy
 from flykka.messages.wire.ids import JobId
 from flykka.spark_bridge.connectors.file.sink import FileSink
-from flykka.spark_bridge.program.code_registry import CodeRegistry
+from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from tests.flykka.programs import HOURS, bids, counting
 
 pytestmark = pytest.mark.spark

@@ -17,7 +17,7 @@ from flykka.api.streams.windows import SlidingEventTimeWindows
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import ShipStrategy
 from flykka.spark_bridge.connectors.file.sink import FileSink
-from flykka.spark_bridge.program.code_registry import CodeRegistry
+from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from tests.flykka.programs import HOURS, bids
 
 pytestmark = pytest.mark.spark

@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import StateSchema
-from flykka.spark_bridge.connectors.sink import sink_operator
 from flykka.spark_bridge.operators.group_aggregate import GroupAggregateOperator
 from flykka.spark_bridge.operators.source import SourceOperator
 from flykka.spark_bridge.operators.stateless import LateRowsOperator, LocalAggregateOperator, TransformOperator
@@ -296,4 +295,4 @@ class SinkCode(OperatorCode):
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         """The operator of one attempt."""
-        return sink_operator(context, self)
+        return self.sink.operator(context)
