@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from flykka.runtime.supervision import OneForOne as OneForOne
     from flykka.runtime.supervision import SupervisorStrategy as SupervisorStrategy
     from flykka.runtime.system import ActorSystem as ActorSystem
-    from flykka.runtime.trace.recorder import TraceRecorder as TraceRecorder
+    from flykka.runtime.trace.record.recorder import TraceRecorder as TraceRecorder
     from flykka.runtime.watchdog import SlowTurn as SlowTurn
 
 _MODULES = {
@@ -123,7 +123,7 @@ _MODULES = {
     "SupervisorStrategy": "flykka.runtime.supervision",
     "Terminated": "flykka.runtime.signals",
     "TerminationTimeoutError": "flykka.runtime.errors",
-    "TraceRecorder": "flykka.runtime.trace.recorder",
+    "TraceRecorder": "flykka.runtime.trace.record.recorder",
     "UnboundedMailbox": "flykka.runtime.mailboxes.message_queue",
     "UnhandledMessage": "flykka.runtime.events",
     "Value": "flykka.messages.wire.message",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.runtime.errors import AskFailedError
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from flykka.runtime.props import Props
 
 Effect = tuple[Any, ...]
-"""What a turn did, as it is noted in passing: a kind and its operands, as `trace.effect_forms` has them.
+"""What a turn did, as it is noted in passing: a kind and its operands, as `trace.effects` has them.
 
 Plain tuples, because one is made for every message sent while a recorder is on.
 """
 
 
-class Recorder(Protocol):
-    """Told of everything in the order it happens on each thread; called from all dispatcher threads.
+class Recorder:
+    """Told of everything in the order it happens on each thread, from all dispatcher threads. This one keeps nothing.
 
     One with a `before_turn(cell)` that is not None is called with it in each turn too, before anything is done there.
     """

@@ -9,12 +9,12 @@ from flykka.cli.debugger import Debugger
 from flykka.cli.trace_file import DIFFERENT, OK, UNREADABLE, import_modules, run_on_trace
 from flykka.replay.replayer import Replayer
 from flykka.runtime.errors import ReplaySessionError
-from flykka.runtime.trace.replay.breakpoint import Breakpoint
+from flykka.runtime.replay.session.breakpoint import Breakpoint
 
 if TYPE_CHECKING:
     import argparse
 
-    from flykka.runtime.trace.reader import Trace
+    from flykka.runtime.trace.file.reader import TraceReader
 
 
 def debug(arguments: argparse.Namespace) -> int:
@@ -22,7 +22,7 @@ def debug(arguments: argparse.Namespace) -> int:
     return run_on_trace("flykka debug", arguments.file, lambda trace: _debug(trace, arguments))
 
 
-def _debug(trace: Trace, arguments: argparse.Namespace) -> int:
+def _debug(trace: TraceReader, arguments: argparse.Namespace) -> int:
     import_modules(arguments.modules)
     session = Replayer().session(trace)
     try:

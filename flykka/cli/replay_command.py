@@ -31,7 +31,7 @@ from flykka.cli.trace_file import (
 from flykka.errors import TraceSelectionError
 from flykka.replay.replayer import Replayer
 from flykka.runtime.errors import TraceError
-from flykka.runtime.trace.replay.comparison import DivergenceKind
+from flykka.runtime.replay.effect_differences import DivergenceKind
 from flykka.traces.origin import beforehand
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from flykka.runtime.trace.replay.comparison import DivergenceKind
-from flykka.runtime.trace.replay.replayer import ReplayResult
+from flykka.runtime.replay.effect_differences import DivergenceKind
+from flykka.runtime.replay.replayer import ReplayResult
 
 _SHOWN = 3
 """So many actors that are not replayed are named, for each reason."""

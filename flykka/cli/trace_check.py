@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from flykka.cli.arguments import at_least_one
 
 if TYPE_CHECKING:
-    from flykka.runtime.trace.reader import Trace
+    from flykka.runtime.trace.file.reader import TraceReader
     from flykka.runtime.trace.records import Record
 
 _DESCRIPTION = """\
@@ -60,7 +60,7 @@ def _check(arguments: argparse.Namespace) -> int:
     return run_on_trace("flykka trace check", arguments.file, lambda trace: _shown(trace, arguments))
 
 
-def _shown(trace: Trace, arguments: argparse.Namespace) -> int:
+def _shown(trace: TraceReader, arguments: argparse.Namespace) -> int:
     from flykka.cli.trace_file import DIFFERENT, OK
     from flykka.monitors.monitors import all_monitors, check
     from flykka.traces.origin import shortcomings

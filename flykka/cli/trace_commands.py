@@ -14,8 +14,8 @@ from flykka.cli.trace_report import report_json, write_report
 from flykka.cli.trace_statistics import TraceStatistics
 from flykka.cli.trace_table import print_table, row_of, write_lines
 from flykka.errors import TraceSelectionError
-from flykka.runtime.trace.order import exactly_in_order, nearly_in_order
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.order import exactly_in_order, nearly_in_order
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Record
 from flykka.traces.origin import beforehand, cut_off
 from flykka.traces.record_json import record_json
@@ -24,7 +24,7 @@ from flykka.traces.selection import Counted, Selection, patterns_of
 if TYPE_CHECKING:
     import argparse
 
-Command = Callable[[Trace, "argparse.Namespace"], None]
+Command = Callable[[TraceReader, "argparse.Namespace"], None]
 
 
 _TABLE_WIDTH = 80
@@ -41,7 +41,7 @@ def stats(arguments: argparse.Namespace) -> int:
     return _run("stats", _stats, arguments)
 
 
-def _show(trace: Trace, arguments: argparse.Namespace) -> None:
+def _show(trace: TraceReader, arguments: argparse.Namespace) -> None:
     notes = sys.stderr if arguments.json else sys.stdout
     for note in beforehand(trace):
         print(f"# {note}", file=notes)
@@ -80,12 +80,12 @@ def _is_selective(arguments: argparse.Namespace) -> bool:
     return bool(arguments.without) or any(each is not None for each in asked)
 
 
-def _ordered(trace: Trace, last: int | None) -> Iterator[Record]:
+def _ordered(trace: TraceReader, last: int | None) -> Iterator[Record]:
     """The records as they are shown: from the first one on at once, or, where reading stops, with none left out."""
     return nearly_in_order(trace.records()) if last is None else exactly_in_order(trace)
 
 
-def _stats(trace: Trace, arguments: argparse.Namespace) -> None:
+def _stats(trace: TraceReader, arguments: argparse.Namespace) -> None:
     statistics, damage = TraceStatistics.of(trace.records()), trace.truncated
     if arguments.json:
         print(json.dumps(report_json(trace, statistics, damage), indent=2))
@@ -94,7 +94,7 @@ def _stats(trace: Trace, arguments: argparse.Namespace) -> None:
 
 
 def _run(name: str, command: Command, arguments: argparse.Namespace) -> int:
-    def run(trace: Trace) -> int:
+    def run(trace: TraceReader) -> int:
         command(trace, arguments)
         return OK
 

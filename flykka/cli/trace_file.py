@@ -16,13 +16,13 @@ from fsspec.core import url_to_fs
 from flykka.cli.closed_pipe import print_no_more
 from flykka.errors import TraceSelectionError
 from flykka.runtime.errors import TraceError
-from flykka.runtime.trace.reader import Damage, Trace
+from flykka.runtime.trace.file.reader import Damage, TraceReader
 
 OK, DIFFERENT, UNREADABLE, BROKEN = 0, 1, 2, 3
 """`DIFFERENT`: a replay has diverged, a monitor has found something, or two runs are not the same."""
 
 
-def run_on_trace(name: str, address: str, command: Callable[[Trace], int]) -> int:
+def run_on_trace(name: str, address: str, command: Callable[[TraceReader], int]) -> int:
     """Open a trace and do something with it; the exit code, which is that of `command` where nothing goes wrong.
 
     That `command` has come upon damage in the trace goes wrong, however much could be read before it.
@@ -55,7 +55,7 @@ def broken(what: str) -> int:
 
 
 @contextmanager
-def opened(address: str) -> Iterator[Trace]:
+def opened(address: str) -> Iterator[TraceReader]:
     """The trace at a path, or a copy of one that is somewhere else. Raises what `reason` puts in words.
 
     A trace names the modules of its actors. Those in the folder one is in are found, as they are with `python -m`.
@@ -63,13 +63,13 @@ def opened(address: str) -> Iterator[Trace]:
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     if "://" not in address:
-        yield Trace.open(address)
+        yield TraceReader.open(address)
         return
     with TemporaryDirectory(prefix="flykka-") as folder:
         fs, location = url_to_fs(address)
         copy = Path(folder, "copy.trace")
         fs.get_file(location, str(copy))
-        yield Trace.open(copy)
+        yield TraceReader.open(copy)
 
 
 def import_modules(names: Iterable[str]) -> None:

@@ -11,13 +11,13 @@ from typing import Any, TextIO
 from flykka.cli.trace_statistics import TraceStatistics
 from flykka.console.formats import format_bytes
 from flykka.runtime.durations import format_ms
-from flykka.runtime.trace.reader import Damage, Trace
+from flykka.runtime.trace.file.reader import Damage, TraceReader
 from flykka.traces.origin import beforehand, cut_off, origin
 
 _ROWS = 15
 
 
-def report_json(trace: Trace, statistics: TraceStatistics, damage: Damage | None) -> dict[str, Any]:
+def report_json(trace: TraceReader, statistics: TraceStatistics, damage: Damage | None) -> dict[str, Any]:
     """Everything, for programs."""
     return {
         "file": str(trace.path),
@@ -38,7 +38,9 @@ def report_json(trace: Trace, statistics: TraceStatistics, damage: Damage | None
     }
 
 
-def write_report(name: str, trace: Trace, statistics: TraceStatistics, damage: Damage | None, out: TextIO) -> None:
+def write_report(
+    name: str, trace: TraceReader, statistics: TraceStatistics, damage: Damage | None, out: TextIO
+) -> None:
     """Everything that a person wants to know first."""
     lines = [*_head(name, trace, statistics, damage), *_checkpoints(statistics)]
     seconds = statistics.duration_ms / 1000
@@ -50,7 +52,7 @@ def write_report(name: str, trace: Trace, statistics: TraceStatistics, damage: D
     out.write("\n".join(lines) + "\n")
 
 
-def _head(name: str, trace: Trace, statistics: TraceStatistics, damage: Damage | None) -> Iterable[str]:
+def _head(name: str, trace: TraceReader, statistics: TraceStatistics, damage: Damage | None) -> Iterable[str]:
     header, turns = trace.header, statistics.turns
     yield f"{name}: {origin(trace)}"
     yield f"written by flykka ({header.package}) on Python {header.python}, format {header.format_version}"

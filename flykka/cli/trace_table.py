@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flykka.runtime.trace.effect_text import effects_text
-from flykka.runtime.trace.order import recipient_of
+from flykka.runtime.trace.file.order import recipient_of
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_text
 

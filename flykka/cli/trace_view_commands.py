@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from flykka.cli.trace_file import OK, UNREADABLE, is_the_same_file, output_problem, run_on_trace
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.traces.attempt_story import attempt_story
 from flykka.traces.checkpoint_story import checkpoint_story
 from flykka.traces.diagram import View
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def story(arguments: argparse.Namespace) -> int:
     """`flykka trace story`; returns the exit code."""
 
-    def tell(trace: Trace) -> int:
+    def tell(trace: TraceReader) -> int:
         told = _story(trace, arguments)
         if arguments.json:
             print(json.dumps(told.to_json(everything=arguments.all), indent=2))
@@ -51,7 +51,7 @@ def diagram(arguments: argparse.Namespace) -> int:
         print(f"flykka trace diagram: {output} is the trace itself: name another file with -o", file=sys.stderr)
         return UNREADABLE
 
-    def draw(trace: Trace) -> int:
+    def draw(trace: TraceReader) -> int:
         parts = _drawing(trace, arguments)
         if output is None:
             sys.stdout.writelines(parts)
@@ -83,7 +83,7 @@ def _written(output: str, parts: Iterable[str]) -> int:
     return OK
 
 
-def _story(trace: Trace, arguments: argparse.Namespace) -> Story:
+def _story(trace: TraceReader, arguments: argparse.Namespace) -> Story:
     if arguments.checkpoint is not None:
         return checkpoint_story(trace, arguments.checkpoint, arguments.job)
     if arguments.attempt is not None:
@@ -91,7 +91,7 @@ def _story(trace: Trace, arguments: argparse.Namespace) -> Story:
     return job_story(trace, arguments.job or "")
 
 
-def _drawing(trace: Trace, arguments: argparse.Namespace) -> Iterable[str]:
+def _drawing(trace: TraceReader, arguments: argparse.Namespace) -> Iterable[str]:
     view = View(
         actors=tuple(arguments.actors),
         collapse=tuple(arguments.collapse),

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from flykka.runtime.trace.replay.words import effect_line
-from flykka.runtime.trace.state_text import cut
-from flykka.runtime.trace.state_tree import one_line
+from flykka.runtime.trace.effect_text import effect_line
+from flykka.runtime.trace.state.tree import cut, one_line
 from flykka.runtime.trace.text import failure_text, message_text
 
 if TYPE_CHECKING:
+    from flykka.runtime.replay.session.causes import Cause
     from flykka.runtime.trace.records import Turn
-    from flykka.runtime.trace.replay.causes import Cause
-    from flykka.runtime.trace.state import Change
+    from flykka.runtime.trace.state.description import Change
 
 _WIDTH = 140
 _SIDE = 60

@@ -24,16 +24,16 @@ from flykka.cli.turn_text import turn_line
 from flykka.replay.outcomes import JobOutcome, RunOutcome
 from flykka.replay.replayer import Replayer
 from flykka.runtime.errors import ReplaySessionError, TraceError
-from flykka.runtime.trace.replay.fork_trace import ForkTraceRecorder
+from flykka.runtime.replay.fork.trace import ForkTraceRecorder
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
     from flykka.replay.job_fork import JobFork
-    from flykka.runtime.trace.reader import Trace
-    from flykka.runtime.trace.recorder import TraceRecorder
-    from flykka.runtime.trace.replay.fork import ForkRun
+    from flykka.runtime.replay.fork.fork import ForkRun
+    from flykka.runtime.trace.file.reader import TraceReader
+    from flykka.runtime.trace.record.recorder import TraceRecorder
 
 Row = tuple[str, str, str]
 """What is compared, as it was recorded, and in the fork."""
@@ -48,7 +48,7 @@ def whatif(arguments: argparse.Namespace) -> int:
     return run_on_trace("flykka whatif", arguments.file, lambda trace: _whatif(trace, arguments))
 
 
-def _whatif(trace: Trace, arguments: argparse.Namespace) -> int:
+def _whatif(trace: TraceReader, arguments: argparse.Namespace) -> int:
     import_modules(arguments.modules)
     session = Replayer().session(trace)
     try:
@@ -92,7 +92,7 @@ def _inject(fork: JobFork, arguments: argparse.Namespace) -> str:
 
 
 @contextmanager
-def _recorded(trace: Trace, number: int, path: str | None) -> Iterator[TraceRecorder | None]:
+def _recorded(trace: TraceReader, number: int, path: str | None) -> Iterator[TraceRecorder | None]:
     if path is None:
         yield None
         return
@@ -107,7 +107,7 @@ def _recorded(trace: Trace, number: int, path: str | None) -> Iterator[TraceReco
         recorder.close()
 
 
-def _show(trace: Trace, fork: JobFork, run: ForkRun, fault: str) -> None:
+def _show(trace: TraceReader, fork: JobFork, run: ForkRun, fault: str) -> None:
     began_ms = next((record.now_ms for record in trace.records()), 0)
     assert fork.turn is not None
     print(turn_line(fork.turn, began_ms))

@@ -15,7 +15,7 @@ from flykka.explanation.recorded import explain_recorded
 from flykka.explanation.sockets import Process, ask_all
 from flykka.runtime.durations import positive_duration_ms
 from flykka.runtime.errors import DurationError, ReplaySessionError
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.reader import TraceReader
 
 _SLACK = 3.0
 """Seconds that a process has for its answer beside twice the time that each of its actors has."""
@@ -65,7 +65,7 @@ def _tell(jobs: Sequence[_Job], wanted: str | None, *, someone: bool) -> int:
 def why_recorded(arguments: argparse.Namespace) -> int:
     """`flykka why --trace FILE [--turn N]`; returns the exit code."""
 
-    def tell(trace: Trace) -> int:
+    def tell(trace: TraceReader) -> int:
         import_modules(arguments.modules)
         try:
             explained = explain_recorded(trace, arguments.turn, arguments.job)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from flykka.cluster.high_availability.stores import StoreSettings
     from flykka.cluster.local_cluster import ClusterSettings
     from flykka.console.long_work import Look
-    from flykka.runtime.trace.recorder import TraceRecorder
+    from flykka.runtime.trace.record.recorder import TraceRecorder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ class Launch:
     def _recording(self, file: str) -> str | TraceRecorder:
         """The first environment has the file, the next one a file beside it."""
         # Imported when it is wanted: whoever reads the help of `flykka run` records nothing.
-        from flykka.runtime.trace.recorder import TraceRecorder
+        from flykka.runtime.trace.record.recorder import TraceRecorder
 
         path, ring, max_bytes = _numbered(file, self._clusters), self.options.ring, self.options.max_bytes
         if ring is None and max_bytes is None:

@@ -1,6 +1,6 @@
 """The same of a recorded run: it is replayed up to a turn, and its actors are asked as the living ones are.
 
-Nobody is silent in a replay. The bridges are not replayed, so what their stages stood at is not known.
+No actor is silent in a replay. The engines are not there, so how far the stages are is not known.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from flykka.messages.wire.ids import ExecutionAttemptId, JobId
 from flykka.replay.replayer import Replayer
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import ReplaySessionError
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.replay.divergence import DivergenceError
+from flykka.runtime.replay.engine import ReplayEngine
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Turn
-from flykka.runtime.trace.replay.divergence import DivergenceError
-from flykka.runtime.trace.replay.engine import ReplayEngine
 
 
 class _Heard:
@@ -38,7 +38,7 @@ class _Heard:
         self.kept: str | None = None
 
 
-def explain_recorded(trace: Trace, turn: int | None = None, job: str | None = None) -> JobWhy:
+def explain_recorded(trace: TraceReader, turn: int | None = None, job: str | None = None) -> JobWhy:
     """What a job of the trace waited for behind this turn, or at the end; of several the one that is named.
 
     Raises:

@@ -8,7 +8,7 @@ from flykka.notebook.shell import Bundle
 from flykka.notebook.trace_markup import head, note, page, table
 from flykka.replay.job_fork import JobFork
 from flykka.runtime.durations import format_ms
-from flykka.runtime.trace.replay.fork import ForkRun
+from flykka.runtime.replay.fork.fork import ForkRun
 from flykka.runtime.trace.text import message_text
 
 _COLUMNS = (("", ""), ("recorded", "wide"), ("fork", "wide"))

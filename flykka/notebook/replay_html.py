@@ -6,8 +6,8 @@ from flykka.cli.replay_report import boundary_lines
 from flykka.notebook.colours import GREEN, RED
 from flykka.notebook.shell import Bundle
 from flykka.notebook.trace_markup import head, note, page, table, told
-from flykka.runtime.trace.replay.divergence import Divergence
-from flykka.runtime.trace.replay.replayer import ReplayResult
+from flykka.runtime.replay.divergence import Divergence, value_text
+from flykka.runtime.replay.replayer import ReplayResult
 from flykka.runtime.trace.text import message_text
 
 _FIELDS = (("what differs", "code"), ("recorded", "code wide"), ("now", "code wide"))
@@ -36,6 +36,9 @@ def divergence_bundle(divergence: Divergence) -> Bundle:
 
 def divergence_html(divergence: Divergence) -> str:
     """The report as it is in a terminal, and its fields and causes as tables."""
-    fields = [(each.path, each.recorded or "not there", each.now or "not there") for each in divergence.fields]
+    fields = [
+        (each.path or "it", value_text(each.left) or "not there", value_text(each.right) or "not there")
+        for each in divergence.fields
+    ]
     causes = [(str(turn.sequence), turn.recipient.path, message_text(turn.message)) for turn in divergence.causes]
     return told(divergence.text(), bad=True) + table(_FIELDS, fields) + table(_CAUSES, causes)

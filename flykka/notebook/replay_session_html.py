@@ -6,13 +6,13 @@ from flykka.notebook.colours import GREY, RED
 from flykka.notebook.shell import Bundle
 from flykka.notebook.trace_html import turn_html, turn_text
 from flykka.notebook.trace_markup import head, note, page, table, told
+from flykka.runtime.replay.session.causes import Cause
+from flykka.runtime.replay.session.session import ReplaySession
+from flykka.runtime.replay.session.walk import Step
+from flykka.runtime.trace.effect_text import effect_line
 from flykka.runtime.trace.records import Turn
-from flykka.runtime.trace.replay.causes import Cause
-from flykka.runtime.trace.replay.session import ReplaySession
-from flykka.runtime.trace.replay.walk import Step
-from flykka.runtime.trace.replay.words import effect_line
-from flykka.runtime.trace.state import Fields, one_line
-from flykka.runtime.trace.state_text import cut, lines_of
+from flykka.runtime.trace.state.description import Fields, one_line
+from flykka.runtime.trace.state.tree import cut, lines_of
 from flykka.runtime.trace.text import message_text
 
 SHOWN_BEHIND, SHOWN_AHEAD = 3, 5

@@ -10,10 +10,10 @@ from flykka.console.formats import format_bytes
 from flykka.notebook.colours import GREY, RED
 from flykka.notebook.shell import Bundle
 from flykka.notebook.trace_markup import head, note, page, table, told
-from flykka.runtime.trace.order import nearly_in_order
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.effect_text import effect_line
+from flykka.runtime.trace.file.order import nearly_in_order
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Record, Turn
-from flykka.runtime.trace.replay.words import effect_line
 from flykka.runtime.trace.text import failure_text, message_text
 from flykka.traces.origin import origin
 
@@ -29,7 +29,7 @@ _COLUMNS = (
 )
 
 
-def trace_bundle(trace: Trace) -> Bundle:
+def trace_bundle(trace: TraceReader) -> Bundle:
     """What was recorded, and how it began."""
     records = list(islice(nearly_in_order(trace.records()), SHOWN_RECORDS + 1))
     shown = records[:SHOWN_RECORDS]

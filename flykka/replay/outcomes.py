@@ -1,4 +1,4 @@
-"""What came of the jobs of a run: a fold over its records, to compare a recorded run with a fork of it."""
+"""Outcomes of the jobs of a run: a fold over its records, to compare a recorded run with a fork of it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class JobOutcome:
 
     @property
     def duration_ms(self) -> int:
-        """From the submission to the last change of status."""
+        """The time from the submission to the last change of status."""
         return self.changed_ms - self.submitted_ms
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from flykka.errors import TraceSelectionError
-from flykka.runtime.trace.order import exactly_in_order
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.order import exactly_in_order
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_name
-from flykka.traces.cast import Attempt, Cast, Role, role_of
+from flykka.traces.actor_directory import ActorDirectory, ActorKind, Attempt, kind_of
 from flykka.traces.drawing import begin_of
 from flykka.traces.facts import Facts, facts_of
 from flykka.traces.origin import shortcomings
@@ -19,37 +19,37 @@ from flykka.traces.story import Step, Story
 
 _WORK: Final = "work"
 
-STEPS: Final[Mapping[str, tuple[Role | None, str, str | None]]] = {
-    "task.submit": (Role.OTHER, "deploys it", None),
-    "stage.open_bridge": (Role.BRIDGE, "makes its chain ready", None),
-    "stage.bridge_opened": (Role.TASK, "has its chain ready", None),
-    "task.update_execution_state": (Role.JOB_MASTER, "is notified of its state", None),
-    "stage.read_splits": (Role.BRIDGE, "reads splits", _WORK),
-    "stage.run": (Role.BRIDGE, "takes a batch", _WORK),
-    "stage.advance_watermark": (Role.BRIDGE, "advances event time", _WORK),
-    "stage.finished": (Role.TASK, "finishes a stage", _WORK),
-    "stage.failed": (Role.TASK, "a stage has failed", None),
-    "task.end_of_data": (Role.JOB_MASTER, "is notified that it has all of its data", None),
-    "task.cancel": (Role.TASK, "is to end", None),
-    "task.fail": (Role.TASK, "is failed by its TaskManager", None),
-    "task.cancellation_due": (Role.TASK, "has not ended yet", None),
-    "task.fatal_error": (Role.OTHER, "is notified that it does not end", None),
-    "stage.close_bridge": (Role.BRIDGE, "closes its bridge", None),
-    "stage.bridge_closed": (Role.TASK, "has nothing running any more", None),
-    "exchange.error_response": (Role.TASK, "cannot have one of its inputs", None),
+STEPS: Final[Mapping[str, tuple[ActorKind | None, str, str | None]]] = {
+    "task.submit": (ActorKind.OTHER, "deploys it", None),
+    "stage.open_bridge": (ActorKind.BRIDGE, "makes its chain ready", None),
+    "stage.bridge_opened": (ActorKind.TASK, "has its chain ready", None),
+    "task.update_execution_state": (ActorKind.JOB_MASTER, "is notified of its state", None),
+    "stage.read_splits": (ActorKind.BRIDGE, "reads splits", _WORK),
+    "stage.run": (ActorKind.BRIDGE, "takes a batch", _WORK),
+    "stage.advance_watermark": (ActorKind.BRIDGE, "advances event time", _WORK),
+    "stage.finished": (ActorKind.TASK, "finishes a stage", _WORK),
+    "stage.failed": (ActorKind.TASK, "a stage has failed", None),
+    "task.end_of_data": (ActorKind.JOB_MASTER, "is notified that it has all of its data", None),
+    "task.cancel": (ActorKind.TASK, "is to end", None),
+    "task.fail": (ActorKind.TASK, "is failed by its TaskManager", None),
+    "task.cancellation_due": (ActorKind.TASK, "has not ended yet", None),
+    "task.fatal_error": (ActorKind.OTHER, "is notified that it does not end", None),
+    "stage.close_bridge": (ActorKind.BRIDGE, "closes its bridge", None),
+    "stage.bridge_closed": (ActorKind.TASK, "has nothing running any more", None),
+    "exchange.error_response": (ActorKind.TASK, "cannot have one of its inputs", None),
 }
 CHECKPOINTS: Final = {
-    "checkpoint.trigger": (Role.TASK, "triggered"),
-    "exchange.checkpoint_barrier": (Role.TASK, "barrier"),
-    "exchange.cancel_checkpoint_marker": (Role.TASK, "cancelled upstream"),
-    "exchange.alignment_timeout_due": (Role.TASK, "becomes unaligned"),
-    "stage.state_snapshotted": (Role.TASK, "snapshot durable"),
-    "stage.snapshot_failed": (Role.TASK, "snapshot failed"),
-    "checkpoint.acknowledge": (Role.JOB_MASTER, "acknowledged"),
-    "checkpoint.decline": (Role.JOB_MASTER, "declined"),
-    "checkpoint.notify_complete": (Role.TASK, "complete"),
-    "checkpoint.notify_aborted": (Role.TASK, "given up"),
-    "stage.checkpoint_committed": (Role.TASK, "committed"),
+    "checkpoint.trigger": (ActorKind.TASK, "triggered"),
+    "exchange.checkpoint_barrier": (ActorKind.TASK, "barrier"),
+    "exchange.cancel_checkpoint_marker": (ActorKind.TASK, "cancelled upstream"),
+    "exchange.alignment_timeout_due": (ActorKind.TASK, "becomes unaligned"),
+    "stage.state_snapshotted": (ActorKind.TASK, "snapshot durable"),
+    "stage.snapshot_failed": (ActorKind.TASK, "snapshot failed"),
+    "checkpoint.acknowledge": (ActorKind.JOB_MASTER, "acknowledged"),
+    "checkpoint.decline": (ActorKind.JOB_MASTER, "declined"),
+    "checkpoint.notify_complete": (ActorKind.TASK, "complete"),
+    "checkpoint.notify_aborted": (ActorKind.TASK, "given up"),
+    "stage.checkpoint_committed": (ActorKind.TASK, "committed"),
 }
 _NAMED: Final = 8
 """So many attempts are named where one was meant."""
@@ -66,26 +66,26 @@ class _Heard:
     steps: list[Step] = field(default_factory=list)
 
 
-def attempt_story(trace: Trace, attempt: str) -> Story:
+def attempt_story(trace: TraceReader, attempt: str) -> Story:
     """The story of the attempt whose id, path or name has this text in it; the whole id is always of one.
 
     Raises:
         TraceSelectionError: there is no such attempt in the trace, or several.
     """
-    cast, heard = Cast(), dict[str, _Heard]()
+    actors, heard = ActorDirectory(), dict[str, _Heard]()
     for record in exactly_in_order(trace):
-        cast.learn(record)
-        whose = _whose(record, cast)
+        actors.learn(record)
+        whose = _whose(record, actors)
         if whose is None or not _fits(whose, attempt):
             continue
         story = heard.setdefault(whose.attempt, _Heard(whose))
         story.attempt = whose
         if len(heard) <= _NAMED or whose.attempt == attempt:
-            _listen(story, record, cast)
+            _listen(story, record, actors)
     if attempt in heard:
         heard = {attempt: heard[attempt]}
     if len(heard) != 1:
-        raise TraceSelectionError(_not_one(trace, attempt, list(heard) or list(cast.attempts), found=bool(heard)))
+        raise TraceSelectionError(_not_one(trace, attempt, list(heard) or list(actors.attempts), found=bool(heard)))
     (story,) = heard.values()
     return Story(
         subject=f"attempt {story.attempt.attempt}, {story.attempt.name}",
@@ -97,7 +97,7 @@ def attempt_story(trace: Trace, attempt: str) -> Story:
     )
 
 
-def _not_one(trace: Trace, attempt: str, names: list[str], *, found: bool) -> str:
+def _not_one(trace: TraceReader, attempt: str, names: list[str], *, found: bool) -> str:
     shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
     if found:
         return f"{trace.path}: {attempt!r} fits {len(names):,} attempts; choose one: {shown}"
@@ -108,11 +108,11 @@ def _fits(known: Attempt, text: str) -> bool:
     return text in known.attempt or text in known.name or (known.path is not None and text in known.path)
 
 
-def _whose(record: Record, cast: Cast) -> Attempt | None:
+def _whose(record: Record, actors: ActorDirectory) -> Attempt | None:
     """The attempt that a record is about."""
     if isinstance(record, Killed | Spawned):
-        return cast.attempt_at(record.ref.path)
-    known = cast.attempt_at(record.recipient.path)
+        return actors.attempt_at(record.ref.path)
+    known = actors.attempt_at(record.recipient.path)
     if known is not None:
         return known
     said = facts_of(record.message)
@@ -120,43 +120,43 @@ def _whose(record: Record, cast: Cast) -> Attempt | None:
         return None
     holders = (said, said.part("descriptor"), said.part("state"))
     named = (None if holder is None else holder.get("attempt") for holder in holders)
-    return next((cast.attempts[each] for each in named if isinstance(each, str) and each in cast.attempts), None)
+    return next((actors.attempts[each] for each in named if isinstance(each, str) and each in actors.attempts), None)
 
 
-def _listen(story: _Heard, record: Record, cast: Cast) -> None:
+def _listen(story: _Heard, record: Record, actors: ActorDirectory) -> None:
     match record:
         case Killed():
-            if role_of(record.ref.path) is Role.TASK:
+            if kind_of(record.ref.path) is ActorKind.TASK:
                 story.outcome = "KILLED with its TaskManager"
-                story.steps.append(_step(record, cast, "is killed", failed=True))
+                story.steps.append(_step(record, actors, "is killed", failed=True))
         case Spawned():
             pass
         case DeadLetterRecord():
             text = f"does not get it: {message_name(record.message)} is a dead letter, {record.reason}"
-            story.steps.append(_step(record, cast, text, failed=True))
+            story.steps.append(_step(record, actors, text, failed=True))
         case Turn():
             said = facts_of(record.message)
             if said is not None:
-                story.steps.append(_told(story, record, said, cast))
+                story.steps.append(_told(story, record, said, actors))
 
 
-def _told(story: _Heard, turn: Turn, said: Facts, cast: Cast) -> Step:
-    role, inner = role_of(turn.recipient.path), said.part("buffer") or said
+def _told(story: _Heard, turn: Turn, said: Facts, actors: ActorDirectory) -> Step:
+    kind, inner = kind_of(turn.recipient.path), said.part("buffer") or said
     failure = failure_of(turn)
     why = "" if failure is None else failure_text(failure)
     if inner.tag in CHECKPOINTS:
         heard_by, text = CHECKPOINTS[inner.tag]
         group = f"checkpoint {inner.get('checkpoint_id')}"
-        return _step(turn, cast, text, why, group=group, failed=bool(why), hop=role is not heard_by)
+        return _step(turn, actors, text, why, group=group, failed=bool(why), hop=kind is not heard_by)
     unknown = (None, f"is told {inner.name}", None)
-    at, text, kind = STEPS.get(inner.tag, unknown)
+    at, text, section = STEPS.get(inner.tag, unknown)
     detail = _detail(inner)
-    if inner.tag == "task.update_execution_state" and role is Role.JOB_MASTER:
+    if inner.tag == "task.update_execution_state" and kind is ActorKind.JOB_MASTER:
         story.outcome = f"{detail}{f', {why}' if why else ''}" if detail in _ENDED else f"{detail} when the trace ends"
         text, detail = f"is notified that it is {detail}", ""
-    failed = bool(why) or (inner.tag in _BAD and role is at)
+    failed = bool(why) or (inner.tag in _BAD and kind is at)
     details = ", ".join(filter(None, (detail, why)))
-    return _step(turn, cast, text, details, group=kind, failed=failed, hop=role is not at and turn.failure is None)
+    return _step(turn, actors, text, details, group=section, failed=failed, hop=kind is not at and turn.failure is None)
 
 
 def _detail(said: Facts) -> str:
@@ -175,7 +175,7 @@ def _detail(said: Facts) -> str:
 
 def _step(
     record: Turn | Killed | DeadLetterRecord,
-    cast: Cast,
+    actors: ActorDirectory,
     text: str,
     detail: str = "",
     *,
@@ -184,7 +184,7 @@ def _step(
     hop: bool = False,
 ) -> Step:
     path = record.ref.path if isinstance(record, Killed) else record.recipient.path
-    actor = cast.name_of(path) if cast.attempt_at(path) is None else role_of(path)
+    actor = actors.name_of(path) if actors.attempt_at(path) is None else kind_of(path)
     return Step(
         turn=record.sequence,
         now_ms=record.now_ms,

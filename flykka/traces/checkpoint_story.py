@@ -7,22 +7,22 @@ from dataclasses import dataclass
 
 from flykka.errors import TraceSelectionError
 from flykka.runtime.trace.effects import Send
-from flykka.runtime.trace.order import exactly_in_order
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.order import exactly_in_order
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_name
-from flykka.traces.cast import Cast, Role, job_of, role_of
+from flykka.traces.actor_directory import ActorDirectory, ActorKind, job_of, kind_of
 from flykka.traces.checkpoint_steps import ACKNOWLEDGEMENTS, FAILURES, detail_of, outcome_of, step_of, step_of_sent
 from flykka.traces.drawing import begin_of
 from flykka.traces.facts import Facts, facts_of
 from flykka.traces.origin import shortcomings
 from flykka.traces.story import Step, Story
 
-_WHO_BEGIN_AND_END = (Role.COORDINATOR, Role.JOB_MASTER)
+_WHO_BEGIN_AND_END = (ActorKind.COORDINATOR, ActorKind.JOB_MASTER)
 """They do something about a checkpoint when they are told something else. Others only pass on what they are told."""
 
 
-def checkpoint_story(trace: Trace, checkpoint: int, job: str | None = None) -> Story:
+def checkpoint_story(trace: TraceReader, checkpoint: int, job: str | None = None) -> Story:
     """The story of a checkpoint; `job` may be the beginning of its id, and is needed where several have this one.
 
     Raises:
@@ -58,7 +58,7 @@ def concerns_checkpoint(record: Record, checkpoint: int) -> bool:
     return _Teller(checkpoint).fact_in(record) is not None
 
 
-def _nothing(trace: Trace, checkpoint: int, job: str | None, teller: _Teller) -> str:
+def _nothing(trace: TraceReader, checkpoint: int, job: str | None, teller: _Teller) -> str:
     if teller.steps:
         there = f"it is of {', '.join(sorted(teller.steps))}"
         return f"{trace.path}: there is no checkpoint {checkpoint} of a job {job!r}; {there}"
@@ -80,7 +80,7 @@ class _Teller:
 
     def __init__(self, checkpoint: int) -> None:
         self._checkpoint = checkpoint
-        self._cast = Cast()
+        self._actors = ActorDirectory()
         self.steps: dict[str, list[Step]] = {}
         self.unclear: list[Step] = []
         self.outcomes: dict[str, str] = {}
@@ -88,7 +88,7 @@ class _Teller:
 
     def listen(self, records: Iterable[Record]) -> None:
         for record in records:
-            self._cast.learn(record)
+            self._actors.learn(record)
             fact = self.fact_in(record)
             if fact is None:
                 continue
@@ -111,7 +111,7 @@ class _Teller:
         meant = next(filter(self._is_meant, _within(said)), None)
         if meant is not None:
             return _Fact(meant)
-        if role_of(record.recipient.path) not in _WHO_BEGIN_AND_END:
+        if kind_of(record.recipient.path) not in _WHO_BEGIN_AND_END:
             return None
         sent = (facts_of(effect.message) for effect in _sends(record))
         found = next(
@@ -126,7 +126,7 @@ class _Teller:
         return bool(found == self._checkpoint)
 
     def _job_of(self, record: Turn | DeadLetterRecord, said: Facts) -> str | None:
-        job: str | None = said.get("job_id") or self._cast.job_at(record.recipient.path)
+        job: str | None = said.get("job_id") or self._actors.job_at(record.recipient.path)
         if job is None and isinstance(attempt := said.get("attempt"), str):
             job = job_of(attempt)
         return job
@@ -134,12 +134,12 @@ class _Teller:
     def _step(self, record: Turn | DeadLetterRecord, fact: _Fact) -> Step:
         path, said = record.recipient.path, fact.said
         if fact.sent:
-            phase, text, hop = step_of_sent(said, message_name(record.message), role_of(path))
+            phase, text, hop = step_of_sent(said, message_name(record.message), kind_of(path))
         else:
-            phase, text, hop = step_of(said, role_of(path))
+            phase, text, hop = step_of(said, kind_of(path))
         attempt, failure = said.get("attempt"), failure_of(record)
         # An answer is told of who gave it, not of who collects the answers.
-        told_of = self._cast.name_of_attempt(attempt) if phase == ACKNOWLEDGEMENTS and attempt else None
+        told_of = self._actors.name_of_attempt(attempt) if phase == ACKNOWLEDGEMENTS and attempt else None
         details = [detail_of(said), "" if failure is None else failure_text(failure)]
         if isinstance(record, DeadLetterRecord):
             text, hop = f"does not get it: {said.name} is a dead letter, {record.reason}", False
@@ -147,7 +147,7 @@ class _Teller:
             turn=record.sequence,
             now_ms=record.now_ms,
             phase=phase,
-            actor=told_of or self._cast.name_of(path),
+            actor=told_of or self._actors.name_of(path),
             text=text,
             detail=", ".join(filter(None, details)),
             group=text,

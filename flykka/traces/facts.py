@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgpack
-
 from flykka.messages.control.leader import LeaderSessionMessage
 from flykka.messages.wire.forms import TAG_KEY
 from flykka.messages.wire.message import Value
 from flykka.runtime.trace.effects import Undecoded
+from flykka.runtime.trace.text import wire_fields
 
 
 class Facts:
@@ -40,21 +39,16 @@ def facts_of(message: Value | Undecoded | None) -> Facts | None:
     match message:
         case LeaderSessionMessage(message=said):
             return Facts(said)
-        case Undecoded(data=data):
-            return _unpacked(data)
+        case Undecoded():
+            return _unpacked(message)
         case None:
             return None
         case _:
             return Facts(message)
 
 
-def _unpacked(data: bytes) -> Facts | None:
-    try:
-        on_the_wire = msgpack.unpackb(data, use_list=False)
-    except ValueError:
-        return None
-    if not isinstance(on_the_wire, dict):
-        return None
-    if on_the_wire.get(TAG_KEY) == LeaderSessionMessage.wire_tag and isinstance(on_the_wire.get("message"), dict):
-        return Facts(on_the_wire["message"])
-    return Facts(on_the_wire)
+def _unpacked(message: Undecoded) -> Facts | None:
+    fields = wire_fields(message)
+    if fields.get(TAG_KEY) == LeaderSessionMessage.wire_tag and isinstance(fields.get("message"), dict):
+        return Facts(fields["message"])
+    return Facts(fields) if fields else None

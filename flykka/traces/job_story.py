@@ -9,28 +9,28 @@ from typing import Final
 from flykka.errors import TraceSelectionError
 from flykka.runtime.durations import format_ms
 from flykka.runtime.trace.effects import Send
-from flykka.runtime.trace.order import exactly_in_order
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.order import exactly_in_order
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Killed, Turn
 from flykka.runtime.trace.text import failure_of, failure_text
-from flykka.traces.cast import Cast, Role, role_of
+from flykka.traces.actor_directory import ActorDirectory, ActorKind, kind_of
 from flykka.traces.drawing import begin_of
 from flykka.traces.facts import Facts, facts_of
 from flykka.traces.origin import shortcomings
 from flykka.traces.story import Step, Story
 
 TOLD: Final = {
-    "job.submit": (Role.JOB_MANAGER, "is asked to run it"),
-    "job_control.accepted": (Role.JOB_MANAGER, "has stored it"),
-    "job_control.refused": (Role.JOB_MANAGER, "refuses it"),
-    "job_control.restart_due": (Role.JOB_MASTER, "restarts it"),
-    "job.cancel": (Role.JOB_MANAGER, "is asked to cancel it"),
-    "job.stop": (Role.JOB_MANAGER, "is asked to stop it"),
-    "job.trigger_savepoint": (Role.JOB_MANAGER, "is asked for a savepoint"),
-    "coordination.too_many_failures": (Role.JOB_MASTER, "is notified that too many checkpoints have failed"),
-    "coordination.savepoint_completed": (Role.JOB_MASTER, "has a savepoint"),
-    "coordination.savepoint_failed": (Role.JOB_MASTER, "has no savepoint"),
-    "job_control.ended": (Role.JOB_MANAGER, "is notified that it has ended"),
+    "job.submit": (ActorKind.JOB_MANAGER, "is asked to run it"),
+    "job_control.accepted": (ActorKind.JOB_MANAGER, "has stored it"),
+    "job_control.refused": (ActorKind.JOB_MANAGER, "refuses it"),
+    "job_control.restart_due": (ActorKind.JOB_MASTER, "restarts it"),
+    "job.cancel": (ActorKind.JOB_MANAGER, "is asked to cancel it"),
+    "job.stop": (ActorKind.JOB_MANAGER, "is asked to stop it"),
+    "job.trigger_savepoint": (ActorKind.JOB_MANAGER, "is asked for a savepoint"),
+    "coordination.too_many_failures": (ActorKind.JOB_MASTER, "is notified that too many checkpoints have failed"),
+    "coordination.savepoint_completed": (ActorKind.JOB_MASTER, "has a savepoint"),
+    "coordination.savepoint_failed": (ActorKind.JOB_MASTER, "has no savepoint"),
+    "job_control.ended": (ActorKind.JOB_MANAGER, "is notified that it has ended"),
 }
 """What is told of it, and to whom."""
 
@@ -44,19 +44,19 @@ class _Heard:
     steps: list[Step] = field(default_factory=list)
 
 
-def job_story(trace: Trace, job: str = "") -> Story:
+def job_story(trace: TraceReader, job: str = "") -> Story:
     """The story of the job whose id begins with this text; of the only one where the text is empty.
 
     Raises:
         TraceSelectionError: there is no such job in the trace, or several.
     """
-    cast, heard, kills = Cast(), dict[str, _Heard](), list[Step]()
+    actors, heard, kills = ActorDirectory(), dict[str, _Heard](), list[Step]()
     for record in exactly_in_order(trace):
-        cast.learn(record)
-        if isinstance(record, Killed) and role_of(record.ref.path) is Role.OTHER:
-            kills.append(_step(record, cast, "is killed", failed=True))
+        actors.learn(record)
+        if isinstance(record, Killed) and kind_of(record.ref.path) is ActorKind.OTHER:
+            kills.append(_step(record, actors, "is killed", failed=True))
         elif isinstance(record, Turn):
-            _listen(heard, record, cast)
+            _listen(heard, record, actors)
     fitting = {each: story for each, story in heard.items() if each.startswith(job)}
     if len(fitting) != 1:
         raise TraceSelectionError(_not_one(trace, job, sorted(fitting) or sorted(heard), found=bool(fitting)))
@@ -73,7 +73,7 @@ def job_story(trace: Trace, job: str = "") -> Story:
     )
 
 
-def _not_one(trace: Trace, job: str, names: list[str], *, found: bool) -> str:
+def _not_one(trace: TraceReader, job: str, names: list[str], *, found: bool) -> str:
     shown = ", ".join(names[:8]) + (f" and {len(names) - 8:,} more" if len(names) > 8 else "")
     if not names:
         return f"{trace.path}: the trace tells of no job at all"
@@ -84,22 +84,22 @@ def _not_one(trace: Trace, job: str, names: list[str], *, found: bool) -> str:
     return f"{trace.path}: there is no job {job!r}; there are: {shown}"
 
 
-def _listen(heard: dict[str, _Heard], turn: Turn, cast: Cast) -> None:
-    role, said = role_of(turn.recipient.path), facts_of(turn.message)
-    if said is not None and said.tag in TOLD and TOLD[said.tag][0] is role:
-        job = _job_in(said) or cast.job_at(turn.recipient.path)
+def _listen(heard: dict[str, _Heard], turn: Turn, actors: ActorDirectory) -> None:
+    kind, said = kind_of(turn.recipient.path), facts_of(turn.message)
+    if said is not None and said.tag in TOLD and TOLD[said.tag][0] is kind:
+        job = _job_in(said) or actors.job_at(turn.recipient.path)
         if job is not None:
             story = heard.setdefault(job, _Heard())
             failure = failure_of(turn)
             why = "" if failure is None else failure_text(failure)
             detail = ", ".join(filter(None, (_detail(said), why)))
-            story.steps.append(_step(turn, cast, TOLD[said.tag][1], detail, failed=bool(why)))
-    if role is Role.JOB_MASTER:
+            story.steps.append(_step(turn, actors, TOLD[said.tag][1], detail, failed=bool(why)))
+    if kind is ActorKind.JOB_MASTER:
         for announced in _announced(turn):
             story = heard.setdefault(str(announced.get("job_id")), _Heard())
             if announced.tag == "job.status_changed":
                 story.outcome = str(announced.get("status"))
-            story.steps.append(_announcement(turn, announced, cast))
+            story.steps.append(_announcement(turn, announced, actors))
 
 
 def _job_in(said: Facts) -> str | None:
@@ -137,27 +137,27 @@ ANNOUNCEMENTS: Final = (
 )
 
 
-def _announcement(turn: Turn, said: Facts, cast: Cast) -> Step:
+def _announcement(turn: Turn, said: Facts, actors: ActorDirectory) -> Step:
     match said.tag:
         case "job.status_changed":
             why = _failure(said, "cause")
-            return _step(turn, cast, f"the job is {said.get('status')}", why, failed=bool(why))
+            return _step(turn, actors, f"the job is {said.get('status')}", why, failed=bool(why))
         case "job.execution_state_changed":
             why, state = _failure(said, "failure"), str(said.get("state"))
             if why:
-                return _step(turn, cast, f"{said.get('task_name')} is {state}", why, failed=True)
-            return _step(turn, cast, state, str(said.get("task_name")), group=_TASKS)
+                return _step(turn, actors, f"{said.get('task_name')} is {state}", why, failed=True)
+            return _step(turn, actors, state, str(said.get("task_name")), group=_TASKS)
         case "job.checkpoint_completed":
             which = f"{said.get('checkpoint_id')} in {format_ms(said.get('duration_ms'))}"
-            return _step(turn, cast, "completed", which, group=_CHECKPOINTS)
+            return _step(turn, actors, "completed", which, group=_CHECKPOINTS)
         case "job.checkpoint_aborted":
-            return _step(turn, cast, f"checkpoint {said.get('checkpoint_id')} is given up", str(said.get("reason")))
+            return _step(turn, actors, f"checkpoint {said.get('checkpoint_id')} is given up", str(said.get("reason")))
         case "job.restored":
             checkpoint = said.get("checkpoint_id")
             whence = "the beginning" if checkpoint is None else f"checkpoint {checkpoint}"
-            return _step(turn, cast, f"starts from {whence}")
+            return _step(turn, actors, f"starts from {whence}")
         case _:
-            return _step(turn, cast, f"has lost {said.get('task_manager')}", str(said.get("reason")), failed=True)
+            return _step(turn, actors, f"has lost {said.get('task_manager')}", str(said.get("reason")), failed=True)
 
 
 def _failure(said: Facts, name: str) -> str:
@@ -166,14 +166,20 @@ def _failure(said: Facts, name: str) -> str:
 
 
 def _step(
-    record: Turn | Killed, cast: Cast, text: str, detail: str = "", *, group: str | None = None, failed: bool = False
+    record: Turn | Killed,
+    actors: ActorDirectory,
+    text: str,
+    detail: str = "",
+    *,
+    group: str | None = None,
+    failed: bool = False,
 ) -> Step:
     path = record.ref.path if isinstance(record, Killed) else record.recipient.path
     return Step(
         turn=record.sequence,
         now_ms=record.now_ms,
         phase=group or "life",
-        actor=cast.name_of(path),
+        actor=actors.name_of(path),
         text=text,
         detail=detail,
         group=group,

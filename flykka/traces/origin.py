@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flykka.console.formats import format_bytes
-from flykka.runtime.trace.reader import Damage, Trace
+from flykka.runtime.trace.file.reader import Damage, TraceReader
 
 
-def origin(trace: Trace) -> str:
+def origin(trace: TraceReader) -> str:
     """Which system was recorded, and how much of it."""
     ring = trace.header.ring
     if ring is None:
@@ -22,7 +22,7 @@ def cut_off(damage: Damage) -> str:
     return f"the trace ends at byte {damage.offset:,}: {damage.reason}; what comes before is shown"
 
 
-def beforehand(trace: Trace) -> Iterator[str]:
+def beforehand(trace: TraceReader) -> Iterator[str]:
     """What is to be known of a trace before it is read: what the header tells."""
     header = trace.header
     if header.ring is not None:
@@ -34,7 +34,7 @@ def beforehand(trace: Trace) -> Iterator[str]:
         yield f"the recording had reached its {size}: turn {header.capped.sequence:,} and all after it are not in it"
 
 
-def shortcomings(trace: Trace) -> Iterator[str]:
+def shortcomings(trace: TraceReader) -> Iterator[str]:
     """All that the trace does not tell as it happened. Looks for the end of the file: that may take a second."""
     yield from beforehand(trace)
     if (damage := trace.truncated) is not None:

@@ -9,7 +9,7 @@ from itertools import islice, takewhile
 from typing import Final
 
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.trace.order import recipient_of
+from flykka.runtime.trace.file.order import recipient_of
 from flykka.runtime.trace.records import DeadLetterRecord, Record, Turn
 from flykka.runtime.trace.text import message_name, message_tag
 

@@ -8,7 +8,7 @@ from functools import partial
 from flykka.notebook.sequence_diagram import HEIGHT, SequenceDiagram
 from flykka.replay.job_fork import JobSession
 from flykka.replay.replayer import Replayer
-from flykka.runtime.trace import reader
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.traces.attempt_story import attempt_story
 from flykka.traces.checkpoint_story import checkpoint_story, concerns_checkpoint
 from flykka.traces.diagram import Concerns, Diagram, View
@@ -19,7 +19,7 @@ from flykka.traces.page import page
 from flykka.traces.story import Story
 
 
-class Trace(reader.Trace):
+class Trace(TraceReader):
     """A recorded run. Nothing but the header is kept in memory; every iteration reads the file anew."""
 
     def at(self, number: int) -> JobSession:
@@ -33,7 +33,7 @@ class Trace(reader.Trace):
         return session
 
     def story(self, *, checkpoint: int | None = None, attempt: str | None = None, job: str | None = None) -> Story:
-        """What concerns one checkpoint, one attempt or one job, in the order in which it came about.
+        """The story of one checkpoint, one attempt or one job, in the order in which it came about.
 
         Without arguments it is the story of the job, where the trace has one only.
 
