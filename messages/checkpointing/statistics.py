@@ -13,7 +13,7 @@ from flykka.messages.wire.message import Message, Value, message, value
 
 
 class CheckpointStatsStatus(StrEnum):
-    """Where a checkpoint is in its life."""
+    """State of a checkpoint in its life."""
 
     IN_PROGRESS = "IN_PROGRESS"
     COMPLETED = "COMPLETED"
@@ -52,7 +52,7 @@ class VertexCheckpointStatistics(Value):
 
 @value("checkpoint_statistics.subtask")
 class SubtaskCheckpointStatistics(Value):
-    """One acknowledgement, the time at which it came, and what the subtask measured."""
+    """Acknowledgement, the time at which it came, and what the subtask measured."""
 
     vertex_id: JobVertexId
     subtask: int
@@ -87,7 +87,7 @@ class CheckpointReportDue(Message):
 
 @value("checkpoint_statistics.checkpoint")
 class CheckpointStatistics(Value):
-    """One checkpoint: times in ms, sizes in bytes; `incremental_bytes` were written for it, the rest was there.
+    """Numbers of a checkpoint: times in ms, sizes in bytes; `incremental_bytes` of them were written for it.
 
     While it is in progress `ended_ms` is 0. `num_acknowledged_subtasks` of `num_subtasks` have acknowledged; of one
     that failed the sizes are theirs. Only a completed one has a path and what its `vertices` measured, only a failed
@@ -113,7 +113,7 @@ class CheckpointStatistics(Value):
 
 @value("checkpoint_statistics.counts")
 class CheckpointStatsCounts(Value):
-    """How many restores and checkpoints there were, and how many checkpoints of each status."""
+    """Numbers of restores and checkpoints, and of the checkpoints of each status."""
 
     restored: int = 0
     total: int = 0

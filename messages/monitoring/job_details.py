@@ -14,7 +14,7 @@ from flykka.messages.wire.message import Message, Value, message, value
 from flykka.messages.wire.ref import Ref
 
 CHECKPOINT_HISTORY = 1_000
-"""How many of the last checkpoints are kept: those of a quarter of an hour, where there is one per second."""
+"""Number of last checkpoints that are kept: those of a quarter of an hour, where there is one per second."""
 
 
 @message("job_details.track")
@@ -111,7 +111,7 @@ class StatusTimestamp(Value):
 
 @value("job_details.subtask_count")
 class SubtaskCount(Value):
-    """How many subtasks of a vertex are in a state."""
+    """Number of subtasks of a vertex in a state."""
 
     state: ExecutionState
     count: int
@@ -127,7 +127,7 @@ class Restart(Value):
 
 @value("job_details.time_shares")
 class TimeShares(Value):
-    """How the running subtasks of a vertex have spent the last seconds: three shares that add up to 1."""
+    """Shares of the last seconds that the running subtasks of a vertex spent in each way; they add up to 1."""
 
     busy: float
     back_pressured: float
@@ -136,7 +136,7 @@ class TimeShares(Value):
 
 @value("job_details.latency")
 class Latency(Value):
-    """How long the last latency markers took (ms) on the slowest way from a subtask of a source to one of a vertex."""
+    """Latency (ms) of the last latency markers on the slowest way from a subtask of a source to one of a vertex."""
 
     median_ms: int
     p99_ms: int
@@ -144,7 +144,7 @@ class Latency(Value):
 
 @value("job_details.vertex")
 class JobVertexDetails(Value):
-    """One vertex. Rows are counted over all of its attempts: what a restart reads again is counted again.
+    """Details of a vertex. Rows are counted over all of its attempts: what a restart reads again is counted again.
 
     At most `rows_read_again` of `rows_in` are such: what attempts had counted that ended behind their last checkpoint.
     `sources` and `sinks` are the names of such operators in its chain. `subtask_counts` says how many subtasks are in
@@ -184,7 +184,7 @@ class JobVertexDetails(Value):
 
     @property
     def subtasks(self) -> dict[ExecutionState, int]:
-        """How many of its subtasks are in each state."""
+        """Numbers of its subtasks in each state."""
         return {each.state: each.count for each in self.subtask_counts}
 
 
@@ -228,18 +228,18 @@ class JobDetails(Message):
 
     @property
     def was_stopped(self) -> bool:
-        """Whether it was stopped with a checkpoint or a savepoint: it is FINISHED, but not at the end of its input."""
+        """True if it was stopped with a checkpoint or a savepoint: it is FINISHED, but not at the end of its input."""
         return self.status is JobStatus.FINISHED and self.kept_checkpoint is not None
 
     @property
     def files_waiting(self) -> int:
-        """How many files of its sources were found and are not begun to be read."""
+        """Number of files of its sources that were found and are not begun to be read."""
         return sum(vertex.files_waiting for vertex in self.vertices)
 
 
 @value("job_details.job_overview")
 class JobOverview(Value):
-    """One job in a list of jobs: `subtask_counts` are those of all vertices (Flink's JobDetails)."""
+    """Job in a list of jobs: `subtask_counts` are those of all vertices (Flink's JobDetails)."""
 
     job_id: JobId
     name: str
@@ -268,7 +268,7 @@ class StateTimestamp(Value):
 
 @value("job_details.attempt")
 class AttemptDetails(Value):
-    """One execution attempt (Flink's SubtaskExecutionAttemptDetailsInfo).
+    """Details of an execution attempt (Flink's SubtaskExecutionAttemptDetailsInfo).
 
     `timestamps` are in the order of the states. `attempt` is None before the first one was scheduled.
     """
@@ -284,7 +284,7 @@ class AttemptDetails(Value):
 
 @value("job_details.subtask")
 class SubtaskDetails(Value):
-    """One subtask, counted from 0: its current attempt, and the last of those before it, the oldest first."""
+    """Details of a subtask, counted from 0: its current attempt, and the last of those before it, the oldest first."""
 
     subtask: int
     current: AttemptDetails

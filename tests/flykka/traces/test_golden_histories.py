@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flykka.cli.trace.statistics import TraceStatistics
-from flykka.traces.actor_index import Role, role_of
+from flykka.traces.actor_directory import ActorKind, kind_of
 from flykka.traces.trace import Trace
 
 HISTORIES = sorted((Path(__file__).parents[2] / "histories").glob("*.trace"))
@@ -21,7 +21,7 @@ def history(request: pytest.FixtureRequest) -> Trace:
 
 @pytest.mark.slow
 def test_every_job_is_told_to_its_end(history: Trace) -> None:
-    masters = {turn.recipient.path for turn in history if role_of(turn.recipient.path) is Role.JOB_MASTER}
+    masters = {turn.recipient.path for turn in history if kind_of(turn.recipient.path) is ActorKind.JOB_MASTER}
     jobs = sorted(path.rpartition("/job-")[2] for path in masters)
 
     stories = [history.story(job=job) for job in jobs]

@@ -1,0 +1,1 @@
+"""The file of a trace: its format, and its reader."""

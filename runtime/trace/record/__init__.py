@@ -1,0 +1,1 @@
+"""Recorders: what is noted of turns, and how it comes into a file."""

@@ -1,0 +1,40 @@
+"""Records as they are noted in passing: plain tuples, headed by their kind, that hold messages and not copies of them.
+
+Not the envelope: that of a failure holds the living exception with its frames, that of an ask the future.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flykka.runtime.trace.state.graph_writer import pack_props
+
+if TYPE_CHECKING:
+    from flykka.messages.wire.message import Message
+    from flykka.messages.wire.ref import Ref
+    from flykka.runtime.props import Props
+
+Noted = tuple[Any, ...]
+
+TURN = 0
+"""Behind it sequence, time, recipient, sender, cause, kind, message, effects, failure and digest."""
+KILLED = 1
+DEAD_LETTER = 2
+SPAWNED = 3
+
+
+def note_spawned(sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> Noted:
+    """An actor was spawned from outside any turn."""
+    return (SPAWNED, sequence, now_ms, ref, parent, props.factory_name, pack_props(props))
+
+
+def note_killed(sequence: int, now_ms: int, ref: Ref) -> Noted:
+    """An actor was killed."""
+    return (KILLED, sequence, now_ms, ref)
+
+
+def note_dead_letter(
+    sequence: int, now_ms: int, message: Message, sender: Ref | None, recipient: Ref, reason: str
+) -> Noted:
+    """A message found no one to handle it."""
+    return (DEAD_LETTER, sequence, now_ms, message, sender, recipient, reason)
