@@ -13,7 +13,7 @@ from flykka.messages.wire.message import Message, Value, message, value
 
 
 class CheckpointStatsStatus(StrEnum):
-    """State of a checkpoint in its life."""
+    """The status of a checkpoint."""
 
     IN_PROGRESS = "IN_PROGRESS"
     COMPLETED = "COMPLETED"
@@ -52,7 +52,7 @@ class VertexCheckpointStatistics(Value):
 
 @value("checkpoint_statistics.subtask")
 class SubtaskCheckpointStatistics(Value):
-    """Acknowledgement, the time at which it came, and what the subtask measured."""
+    """An acknowledgement: the time of its arrival and the metrics of the subtask."""
 
     vertex_id: JobVertexId
     subtask: int
@@ -87,7 +87,7 @@ class CheckpointReportDue(Message):
 
 @value("checkpoint_statistics.checkpoint")
 class CheckpointStatistics(Value):
-    """Numbers of a checkpoint: times in ms, sizes in bytes; `incremental_bytes` of them were written for it.
+    """A checkpoint: times in ms, sizes in bytes; `incremental_bytes` were written for it, the rest existed before.
 
     While it is in progress `ended_ms` is 0. `num_acknowledged_subtasks` of `num_subtasks` have acknowledged; of one
     that failed the sizes are theirs. Only a completed one has a path and what its `vertices` measured, only a failed
@@ -113,7 +113,7 @@ class CheckpointStatistics(Value):
 
 @value("checkpoint_statistics.counts")
 class CheckpointStatsCounts(Value):
-    """Numbers of restores and checkpoints, and of the checkpoints of each status."""
+    """Counts of restores and checkpoints, in total and by status."""
 
     restored: int = 0
     total: int = 0

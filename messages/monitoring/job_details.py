@@ -14,7 +14,7 @@ from flykka.messages.wire.message import Message, Value, message, value
 from flykka.messages.wire.ref import Ref
 
 CHECKPOINT_HISTORY = 1_000
-"""Number of last checkpoints that are kept: those of a quarter of an hour, where there is one per second."""
+"""The number of checkpoints kept, the last ones: a quarter of an hour of them at one per second."""
 
 
 @message("job_details.track")
@@ -111,7 +111,7 @@ class StatusTimestamp(Value):
 
 @value("job_details.subtask_count")
 class SubtaskCount(Value):
-    """Number of subtasks of a vertex in a state."""
+    """The number of subtasks of a vertex in a state."""
 
     state: ExecutionState
     count: int
@@ -127,7 +127,7 @@ class Restart(Value):
 
 @value("job_details.time_shares")
 class TimeShares(Value):
-    """Shares of the last seconds that the running subtasks of a vertex spent in each way; they add up to 1."""
+    """Shares of the last seconds of a vertex's running subtasks: the three add up to 1."""
 
     busy: float
     back_pressured: float
@@ -144,7 +144,7 @@ class Latency(Value):
 
 @value("job_details.vertex")
 class JobVertexDetails(Value):
-    """Details of a vertex. Rows are counted over all of its attempts: what a restart reads again is counted again.
+    """A vertex. Rows are counted over all of its attempts: those that a restart reads again are counted again.
 
     At most `rows_read_again` of `rows_in` are such: what attempts had counted that ended behind their last checkpoint.
     `sources` and `sinks` are the names of such operators in its chain. `subtask_counts` says how many subtasks are in
@@ -184,7 +184,7 @@ class JobVertexDetails(Value):
 
     @property
     def subtasks(self) -> dict[ExecutionState, int]:
-        """Numbers of its subtasks in each state."""
+        """The number of its subtasks by state."""
         return {each.state: each.count for each in self.subtask_counts}
 
 
@@ -233,13 +233,13 @@ class JobDetails(Message):
 
     @property
     def files_waiting(self) -> int:
-        """Number of files of its sources that were found and are not begun to be read."""
+        """The number of files that its sources have discovered and not begun to read."""
         return sum(vertex.files_waiting for vertex in self.vertices)
 
 
 @value("job_details.job_overview")
 class JobOverview(Value):
-    """Job in a list of jobs: `subtask_counts` are those of all vertices (Flink's JobDetails)."""
+    """A job in a list of jobs: `subtask_counts` are those of all vertices (Flink's JobDetails)."""
 
     job_id: JobId
     name: str
@@ -268,7 +268,7 @@ class StateTimestamp(Value):
 
 @value("job_details.attempt")
 class AttemptDetails(Value):
-    """Details of an execution attempt (Flink's SubtaskExecutionAttemptDetailsInfo).
+    """An execution attempt (Flink's SubtaskExecutionAttemptDetailsInfo).
 
     `timestamps` are in the order of the states. `attempt` is None before the first one was scheduled.
     """
@@ -284,7 +284,7 @@ class AttemptDetails(Value):
 
 @value("job_details.subtask")
 class SubtaskDetails(Value):
-    """Details of a subtask, counted from 0: its current attempt, and the last of those before it, the oldest first."""
+    """A subtask, counted from 0: its current attempt, and the last of those before it, the oldest first."""
 
     subtask: int
     current: AttemptDetails
