@@ -38,9 +38,9 @@ def test_every_checkpoint_is_told_as_the_statistics_have_it(history: Trace) -> N
         story = history.story(checkpoint=checkpoint.checkpoint_id, job=job_id)
         state = "COMPLETED" if checkpoint.reason is None else f"ABORTED, {checkpoint.reason}"
         assert story.outcome.startswith(state)
-        # One that was given up in the moment of its trigger has ended before a step of it is taken.
+        # One that is given up in the moment of its trigger may have ended before the first step of that is taken.
         is_given_up_at_once = checkpoint.reason is not None and checkpoint.duration_ms == 0
-        assert story.lines()[0].phase == ("end" if is_given_up_at_once else "trigger")
+        assert story.lines()[0].phase in (("trigger", "end") if is_given_up_at_once else ("trigger",))
 
 
 @pytest.mark.slow
