@@ -130,7 +130,7 @@ class JobSession(ReplaySession):
         super().__init__(make_engine)
         self._make_fork_engine = make_fork_engine
 
-    def fork(self) -> JobFork:  # type: ignore[override]  # Who plays on is known.
+    def fork(self) -> JobFork:  # type: ignore[override]  # Jobs' unrecorded work is known.
         """A cluster right before the turn of this session, with its message in hand, which can go on otherwise."""
         return JobFork(self._before_turn(self._make_fork_engine()))
 

@@ -27,6 +27,10 @@ class ActorKind(StrEnum):
     OTHER = "other"
 
 
+_ONE_EACH = (ActorKind.JOB_MANAGER, ActorKind.JOB_MASTER, ActorKind.COORDINATOR)
+"""Of these a job has one each."""
+
+
 @lru_cache(maxsize=1 << 16)
 def kind_of(path: str) -> ActorKind:
     """The kind of the actor at this path."""
@@ -90,9 +94,7 @@ class ActorDirectory:
         known, kind = self.attempt_at(path), kind_of(path)
         if known is not None:
             return known.name
-        return (
-            kind if kind in (ActorKind.JOB_MANAGER, ActorKind.JOB_MASTER, ActorKind.COORDINATOR) else _last_part(path)
-        )
+        return kind if kind in _ONE_EACH else _last_part(path)
 
     def name_of_attempt(self, attempt: str) -> str:
         """The name of an attempt for readers."""

@@ -26,7 +26,7 @@ NAMED = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """Turn, as far as it concerns the story. Steps with the same `group` may be collapsed.
+    """Step of a story: a turn, as far as it concerns it. Steps with the same `group` may be collapsed.
 
     A `hop` is a message on its way, or told to an actor that only listens: it is told where everything is. `detail` is
     what makes this step different from others that do the same.

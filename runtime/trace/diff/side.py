@@ -28,7 +28,7 @@ class Cause:
 
 
 class Side:
-    """Run of the two: what was read of it and has no counterpart yet."""
+    """Side of the comparison: what was read of its run and has no counterpart yet."""
 
     def __init__(self, records: Iterable[Record], wanted: Callable[[Record], bool]) -> None:
         self._records = iter(records)
