@@ -38,8 +38,8 @@ an actor dies; a stage fails. It takes seconds, in virtual time, and touches
 nothing that the run has left behind.
 
 What Spark, the storage and the clients said is taken from the record as long as
-it fits. Behind that, bridges answer by the protocol alone, without rows: a fork
-tells what the actors would have decided, and nothing about the data.
+it fits. Behind that, empty engines answer by the protocol alone, without rows:
+a fork tells what the actors would have decided, and nothing about the data.
 """
 
 _EPILOG = """\

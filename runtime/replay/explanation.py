@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from flykka.messages.wire.message import Message
 from flykka.runtime.replay.session.causes import causes_of
 from flykka.runtime.replay.source import source_of
-from flykka.runtime.trace.record.versions import module_hashes
+from flykka.runtime.trace.file.versions import module_hashes
 from flykka.runtime.trace.text import unwrapped
 
 if TYPE_CHECKING:

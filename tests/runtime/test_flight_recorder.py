@@ -15,9 +15,9 @@ from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import Send, Stop
 from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.file.weight import weight
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from flykka.runtime.trace.record.weight import weight
 from flykka.runtime.trace.records import DeadLetterRecord, Ring
 from tests.runtime.players import Say, fails, player, replies, says
 

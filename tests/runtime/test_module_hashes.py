@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import flykka.runtime.trace.file.reader
-from flykka.runtime.trace.record.versions import module_hashes
+from flykka.runtime.trace.file.versions import module_hashes
 
 PACKAGE = flykka.runtime.trace.file.__name__
 MODULE = flykka.runtime.trace.file.reader.__name__

@@ -13,7 +13,7 @@ from flykka.messages.wire.ref import Ref
 from flykka.runtime.errors import TraceError
 from flykka.runtime.trace.effects import CODES, EFFECTS, OPERANDS, SEND, Effect, Operand, Send, Undecoded
 from flykka.runtime.trace.file.chunks import KINDS
-from flykka.runtime.trace.record.noted import DEAD_LETTER, KILLED, SPAWNED
+from flykka.runtime.trace.noted import DEAD_LETTER, KILLED, SPAWNED
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
 
 if TYPE_CHECKING:

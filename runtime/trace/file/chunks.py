@@ -21,8 +21,8 @@ import msgpack
 
 from flykka.messages.wire.message import Value
 from flykka.runtime.trace.effects import CODES, OPERANDS, SEND, Operand
-from flykka.runtime.trace.record.noted import DEAD_LETTER, KILLED, TURN, Noted
-from flykka.runtime.trace.record.written import Written
+from flykka.runtime.trace.file.written import Written
+from flykka.runtime.trace.noted import DEAD_LETTER, KILLED, TURN, Noted
 
 if TYPE_CHECKING:
     from flykka.messages.wire.ref import Ref

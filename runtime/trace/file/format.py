@@ -28,7 +28,7 @@ from typing import Any
 
 import msgpack
 
-from flykka.runtime.trace.record.versions import revision
+from flykka.runtime.trace.file.versions import revision
 
 FORMAT_NAME = "flykka.trace"
 FORMAT_VERSION = 3

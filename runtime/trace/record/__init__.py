@@ -1,1 +1,1 @@
-"""Recorders: what is noted of turns, and how it comes into a file."""
+"""Recorders: turns are noted in passing, and come into a file, a ring or a flight record."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from io import FileIO
     from pathlib import Path
 
-    from flykka.runtime.trace.record.noted import Noted
+    from flykka.runtime.trace.noted import Noted
 
 logger = logging.getLogger("flykka.runtime")
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ref import Ref
     from flykka.runtime.cell.cell import Cell
     from flykka.runtime.system import ActorSystem
-    from flykka.runtime.trace.record.noted import Noted
+    from flykka.runtime.trace.noted import Noted
 
 _SNAPSHOTS_PER_FRAME = 256
 

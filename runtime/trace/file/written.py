@@ -14,8 +14,8 @@ from flykka.messages.wire.codec import encode
 from flykka.messages.wire.errors import CodecError
 from flykka.messages.wire.forms import Misfit
 from flykka.messages.wire.message import Message, Value, is_declared
-from flykka.runtime.trace.record.versions import module_hashes, schema_hash
-from flykka.runtime.trace.record.weight import fingerprint, weight
+from flykka.runtime.trace.file.versions import module_hashes, schema_hash
+from flykka.runtime.trace.file.weight import fingerprint, weight
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
