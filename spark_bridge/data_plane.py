@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.spark_bridge")
 
 CANCELLATION_TIMEOUT_SECONDS = 30.0
-"""How long is waited for what was cancelled."""
+"""The time to wait for work that was cancelled."""
 
 LONG_WORK_MS = 1_000
 """Work that is over sooner need not be looked at."""
@@ -46,7 +46,7 @@ LONG_WORK_MS = 1_000
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Job:
-    """One life of a job: what its attempts use together, the latest one of each subtask, where its sinks stage."""
+    """A run of a job: what its attempts use together, the latest one of each subtask, where its sinks stage."""
 
     services: Services
     latest: dict[tuple[JobVertexId, int], SparkEngine] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class SparkDataPlane:
         """Look before a job runs whether it can. May block.
 
         Raises:
-            SessionError: the Spark session was stopped and cannot be started anew, or its JVM is gone.
+            SessionError: the Spark session was stopped and cannot be started again, or its JVM is gone.
             UnboundOperatorError: the graph does not fit the registered code; the text names the operators.
             SinkError: a sink cannot write where it is to; the text names the operator.
             SourceError: what a source is to read is not there, or cannot be read; the text names operator and file.
@@ -210,7 +210,7 @@ class SparkDataPlane:
                 logger.warning("%s: job %s is released while it still runs", attempt.descriptor.attempt, job_id)
 
     def long_work(self, job_id: JobId) -> tuple[WorkProgress, ...]:
-        """What the attempts of a job have been at for `LONG_WORK_MS` and more. Blocks: Spark is asked about that.
+        """Return the work of a job's attempts that has run for `LONG_WORK_MS` or more. Blocks: Spark is asked.
 
         Raises whatever Py4J raises where Spark is gone.
         """
@@ -220,7 +220,7 @@ class SparkDataPlane:
         return tuple(work for attempt in attempts for work in attempt.progress(LONG_WORK_MS))
 
     def stats(self) -> StoreStats:
-        """What the batch stores of all jobs hold."""
+        """Sum the contents of the batch stores of all jobs."""
         with self._lock:
             jobs = [*self._jobs.values(), *(job for ending in self._ending.values() for job in ending)]
         return sum((job.services.store.stats() for job in jobs), StoreStats())

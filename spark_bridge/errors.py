@@ -1,4 +1,4 @@
-"""What can go wrong on the way to Spark, named for whose matter it is.
+"""Errors of the data plane, named by the party that can mend them.
 
 SparkBridgeError
 ├── SessionError            the Spark session cannot be used

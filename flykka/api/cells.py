@@ -24,7 +24,7 @@ ENDING_TIMEOUT = 60.0
 """Seconds that a job has to stop, and then to be cancelled: a stage of Spark's may not hear of it at once."""
 
 Written = dict[str, tuple["Transformation", ...]]
-"""What the last run of a cell has written down, by the id of the cell."""
+"""Sources and jobs of the last run of each cell, by the id of the cell."""
 
 
 class Cells:

@@ -66,7 +66,7 @@ class LaunchOptions:
 
 
 class Launch:
-    """One run of an app. Launchers that want to be told of what it does override the methods that tell."""
+    """A run of an app. Launchers that want to be told of its events override the methods that tell."""
 
     shows_jobs = False
     """True if the launcher prints what happens to the jobs: then a `Console` of the app need not."""

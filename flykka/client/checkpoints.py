@@ -22,7 +22,7 @@ LATEST = "latest"
 """In place of a path: the newest completed checkpoint below the checkpoint directory, of whichever job."""
 
 _NAMED = 5
-"""How many savepoints are named to whoever has given the directory that they are in."""
+"""The number of savepoints that an error names where their parent directory was given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class UnreadableCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointListing:
-    """What is below a checkpoint directory: completed checkpoints, newest first, and what cannot be read."""
+    """Contents of a checkpoint directory: completed checkpoints, newest first, and what cannot be read."""
 
     directory: str
     completed: tuple[CompletedCheckpoint, ...]
@@ -72,7 +72,7 @@ def read_checkpoint(path: str) -> CompletedCheckpoint:
 
 
 def missing_state(checkpoint: CompletedCheckpoint) -> str | None:
-    """What the checkpoint refers to and is not there, or not whole, as a sentence; None where it is complete."""
+    """Name the files that the checkpoint refers to and that are missing or not whole; None where it is complete."""
     try:
         CheckpointStorage(checkpoint.path).check_state(checkpoint)
     except CheckpointStorageError as missing:
@@ -123,7 +123,7 @@ def check_restorable(
 def compatibility(
     checkpoint: CompletedCheckpoint, job_graph: JobGraph, *, allow_non_restored_state: bool = False
 ) -> StateCompatibility:
-    """What each operator of the job finds in the checkpoint."""
+    """Match the operators of the job with the checkpoint."""
     return state_compatibility(
         checkpoint, job_graph, operators_of(checkpoint), allow_non_restored_state=allow_non_restored_state
     )
@@ -177,7 +177,7 @@ def _latest(directory: str) -> CompletedCheckpoint:
 
 
 def _is_later(path: str, than: str) -> bool:
-    """Whether of two checkpoints of one job this is the later one: they lie side by side, and are numbered."""
+    """True if of two checkpoints of one job this is the later one: they lie side by side, and are numbered."""
     job, _, number = path.rpartition("/chk-")
     other_job, _, other_number = than.rpartition("/chk-")
     return job == other_job and number.isdigit() and int(number) > int(other_number)

@@ -50,14 +50,14 @@ _TOLD_RESTARTS = frozenset(10**power for power in range(10))
 _EARLIER = "its result is that of then, and nothing runs again"
 
 DETAILS_TIMEOUT_MS = 10_000
-"""How long a result waits for the details of the job."""
+"""The time that a result waits for the details of the job."""
 
 FLIGHT_RECORD_TIMEOUT_MS = 30_000
-"""How long a failure waits for its flight record: a file system that does not answer must not keep it for itself."""
+"""The time that a failure waits for its flight record: a file system that does not answer must not hold it back."""
 
 
 class JobClientActor(Actor):
-    """One per submitted job. Its view is completed whatever happens, the end of the cluster included.
+    """The client of one submitted job. Its view is completed whatever happens, the end of the cluster included.
 
     That a job has ended is told when its last details are here, for nobody answers when the cluster has ended; that it
     has failed, when its flight record has been written, so that the error can name the file.
@@ -84,7 +84,7 @@ class JobClientActor(Actor):
         self._allow_non_restored_state = allow_non_restored_state
         self._write_flight_record = write_flight_record
         self._result: JobResultSuccess | JobResultFailure | None = None
-        """How the job has ended, while its last details are awaited."""
+        """The result of the job, while its last details are awaited."""
         self._untold: JobResultFailure | None = None
         """The failure whose flight record is being written."""
         self._submitted_ms = 0
@@ -159,7 +159,7 @@ class JobClientActor(Actor):
                 self._on_add_listener(listener)
                 return
             case RegisterJobClient(listening_behaviour=behaviour):
-                # Of the front door: whoever was detached wants to hear of the job.
+                # From this process: a client that was detached wants to hear of the job.
                 self._listening_behaviour = behaviour
                 self._register()
                 return
@@ -337,7 +337,7 @@ class JobClientActor(Actor):
 
     def _fail(self, failure: Callable[[], Exception]) -> None:
         if not self._view.outcome.done():
-            # First of all: whoever waits for the outcome finds it there too.
+            # First of all: a thread that waits for the outcome finds it there too.
             self._view.failure = failure()
             self._view.outcome.try_fail(failure)
 
@@ -371,7 +371,7 @@ class JobListenerActor(Actor):
         """Nothing begins: the client knows this listener, and would tell it everything once more."""
 
     def post_stop(self) -> None:
-        """Whoever waits for this listener goes on."""
+        """Release the threads that wait for this listener."""
         self._heard_all.try_set(None)
 
 

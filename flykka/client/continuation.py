@@ -18,7 +18,7 @@ from flykka.messages.control.job_control import JobRun
 
 
 class LastRunState(Enum):
-    """What is known of the last run of the jobs of this name."""
+    """The state of the last run of the jobs of this name."""
 
     NONE = auto()
     LEFT_OFF = auto()
@@ -35,7 +35,7 @@ class LastRunState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderContents:
-    """How many files the folder of a sink holds: of this job, of others by their names, and of no job at all.
+    """Counts of the files in the folder of a sink: of this job, of others by their names, and of no job at all.
 
     `written_by` are the names of other jobs that write into it at this moment.
     """
@@ -49,7 +49,7 @@ class FolderContents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What there is of a job before it starts.
+    """Remains of a job that it finds before it starts.
 
     `checkpoint` is the path to go on from, `described` the same in words, `misfit` why the job cannot go on from there.
     `process` is the one that runs the job, where another one does. A job that `shows_only` keeps its rows nowhere.
@@ -86,7 +86,7 @@ class Refusal:
 
 
 def last_run_state(run: JobRun | None, *, is_there: bool) -> LastRunState:
-    """What the note of a run says; `is_there`: whether anything of the job is left below the checkpoint directory."""
+    """Read the note of a run; `is_there`: whether anything of the job is left below the checkpoint directory."""
     match run:
         case None:
             return LastRunState.NONE
@@ -104,7 +104,7 @@ def last_run_state(run: JobRun | None, *, is_there: bool) -> LastRunState:
 def decide(
     found: Found, mode: StartMode, overwritten: tuple[str, ...] = (), commands: StartCommands = COMMAND_LINE
 ) -> Start | Refusal:
-    """How the job starts. `overwritten` are folders as `found` names them; a refusal is told with `commands`."""
+    """Decide how the job starts. `overwritten` are folders as `found` names them; a refusal is told with `commands`."""
     match mode:
         case StartMode.AUTO:
             decided = _automatic(found, commands)
@@ -191,13 +191,13 @@ def _misfit(found: Found, commands: StartCommands) -> str:
 
 
 def _choices(found: Found, commands: StartCommands, *, fresh: bool = True) -> str:
-    """What there is to do."""
+    """List what can be done."""
     from_the_input = _from_the_input(found, commands, fresh=fresh)
     return _sentence([f"to go on from a checkpoint: {commands.from_checkpoint}", *from_the_input])
 
 
 def _from_the_input(found: Found, commands: StartCommands, *, fresh: bool = True) -> Iterator[str]:
-    """How to begin with the input; one that is `fresh` already needs another folder only."""
+    """Tell how to begin with the input; a start that is `fresh` already needs another folder only."""
     rows = tuple(folder.path for folder in _with_rows(found))
     how = [commands.fresh, "with another folder in the sink"] if fresh else ["another folder in the sink"]
     yield f"to begin with the input: {', '.join(how if rows else how[:1])}"

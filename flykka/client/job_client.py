@@ -51,10 +51,10 @@ DETAILS_TIMEOUT = 5.0
 """Seconds that `details` waits for the JobManager, until it says what was known last."""
 
 LIVE_CHECKPOINTS = 100
-"""How many checkpoints a picture gets that is drawn again and again."""
+"""The number of checkpoints in a picture that is drawn again and again."""
 
 ATTACH_TIMEOUT = 10.0
-"""Seconds that whoever was detached waits to hear how the job stands."""
+"""Seconds that a detached client waits for the details of its job."""
 
 LISTENERS_TIMEOUT = 5.0
 """Seconds that `wait` gives the listeners to hear the end of the job, once it has ended."""
@@ -83,7 +83,7 @@ class JobClient:
         attached: bool = True,
         submits: bool = True,
     ) -> None:
-        """One that does not submit comes back to a job that was submitted before, and hears of it from now on."""
+        """Submit the job, or else come back to one that was submitted before, and hear of it from now on."""
         self._system = system
         self._requests = JobRequests(JobManagerGateway(system, job_manager), job_graph)
         self._graph = job_graph
@@ -123,7 +123,7 @@ class JobClient:
 
     @property
     def job_graph(self) -> JobGraph:
-        """What was submitted: the vertices, their operators and how they are connected."""
+        """The submitted graph: the vertices, their operators and how they are connected."""
         return self._graph
 
     @property
@@ -133,7 +133,7 @@ class JobClient:
         return self._view.status
 
     def exception(self) -> Exception | None:
-        """What `wait` raises, once the job has ended badly; None before, and when all is well.
+        """Return the error that `wait` raises once the job has failed; None before, and when all is well.
 
         Its text begins with the lines of your own code; what the job has overcome is in `exception_history`.
         """
@@ -157,7 +157,7 @@ class JobClient:
         return self._requests.details(DETAILS_TIMEOUT, checkpoints) or self._view.details
 
     def get_accumulators(self) -> dict[str, AccumulatorValue]:
-        """What the functions of the job's newest attempts have counted so far, by name (Flink's getAccumulators).
+        """Return the accumulators of the job's newest attempts so far, by name (Flink's getAccumulators).
 
         Raises:
             AccumulatorError: an accumulator is of different kinds in two places.
@@ -187,11 +187,11 @@ class JobClient:
 
     @property
     def exception_history(self) -> JobExceptionHistory:
-        """What the job has failed of so far, and how it went on each time: the last failures, the oldest first."""
+        """Return the job's last failures, the oldest first, each with how the job went on."""
         return JobExceptionHistory.of(self.details)
 
     def why(self, timeout: float = TIME_LIMIT) -> JobDiagnosis:
-        """Why the job does not go on, or what it is at: which task waits for which. Its text is one screen.
+        """Diagnose why the job does not go on, or what it does: which task waits for which. Its text is one screen.
 
         Every actor of the job is asked and has `timeout` seconds for the answer; one that is stuck is told as such. The
         answer is there after twice that time at the latest.
@@ -199,10 +199,10 @@ class JobClient:
         return diagnose(collect_reports(self._system, self._view.details, timeout))
 
     def done(self) -> bool:
-        """Whether the job has ended, in whatever way."""
+        """True if the job has ended, in whatever way."""
         if self._attached or not self._view.submitted.done() or self._view.outcome.done():
             return self._view.outcome.done()
-        # Whoever is detached hears nothing by itself, and may ask.
+        # A detached client hears nothing by itself, and may ask.
         return self._requests.has_ended()
 
     def wait_submitted(self, timeout: float | None = None) -> JobId:
@@ -250,7 +250,7 @@ class JobClient:
         """Have the job take a last checkpoint, publish what it holds, and finish; the path of that checkpoint.
 
         As `stop_with_savepoint`, but what it leaves behind is a checkpoint: quicker to take, and not to be moved.
-        Windows that are open stay in it, and it is kept for whoever continues from it. Returns when the job has
+        Windows that are open stay in it, and it is kept for a job that continues from it. Returns when the job has
         FINISHED; a stop that fails leaves the job running.
 
         Raises:
@@ -283,7 +283,7 @@ class JobClient:
         """Have the job take a savepoint and go on; the path of the savepoint, which is complete when this returns.
 
         It is a folder as `stop_with_savepoint` makes one. It publishes nothing: what it holds for the sinks is
-        published by the next checkpoint of the job, and by whoever starts from it where that has not come to be. From
+        published by the next checkpoint of the job, or where there is none by a job that starts from it. From
         a coroutine: `await asyncio.to_thread(...)`.
 
         Raises:
@@ -332,7 +332,7 @@ class JobClient:
         self._live.show()
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The job as it stands now, for whoever shows objects without IPython."""
+        """The job as it stands now, for displays without IPython."""
         from flykka.views.live_display import job_bundle
 
         return job_bundle(self.details)
@@ -384,7 +384,7 @@ class JobClient:
                 f"job {self.job_name!r} ({self.job_id}) was not stopped: it is {self.status} already"
             )
         path = self._requests.stop(timeout, savepoint_directory, drain=drain)
-        # Whoever looks at the job when this returns is to see that it has finished.
+        # A look at the job when this has returned is to show that it has finished.
         self._get(self._view.outcome, timeout, "has stopped, and has not said so")
         return path
 

@@ -1,4 +1,4 @@
-"""What a job that has FINISHED comes to (Flink's JobExecutionResult)."""
+"""The result of a job that has FINISHED (Flink's JobExecutionResult)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AccumulatorValue = int | float | dict[int, int]
 
 
 def accumulator_value(snapshot: AccumulatorSnapshot) -> AccumulatorValue:
-    """What an accumulator has come to, as the user knows it."""
+    """Return the value of an accumulator, as the user knows it."""
     match snapshot.type:
         case AccumulatorType.INT_COUNTER | AccumulatorType.LONG_COUNTER:
             return snapshot.count
@@ -31,7 +31,7 @@ def accumulator_value(snapshot: AccumulatorSnapshot) -> AccumulatorValue:
 
 
 def accumulator_values(results: AccumulatorResults, job_name: str) -> dict[str, AccumulatorValue]:
-    """What all accumulators of a job have come to, by name.
+    """Return the values of all accumulators of a job, by name.
 
     Raises:
         AccumulatorError: one of them is of different kinds in two places.
@@ -63,7 +63,7 @@ class JobExecutionResult:
 
     @property
     def accumulator_results(self) -> dict[str, AccumulatorValue]:
-        """What every accumulator has come to over all subtasks, by name: an int, a float, or counts by number.
+        """Return every accumulator over all subtasks, by name: an int, a float, or counts by number.
 
         Raises:
             AccumulatorError: one of them is of different kinds in two places.
@@ -71,7 +71,7 @@ class JobExecutionResult:
         return accumulator_values(self.accumulators, self.job_name)
 
     def get_accumulator_result(self, name: str) -> AccumulatorValue:
-        """What one accumulator has come to over all subtasks.
+        """Return one accumulator over all subtasks.
 
         Raises:
             AccumulatorError: there is none of this name, or it is of different kinds in two places.

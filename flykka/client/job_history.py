@@ -1,4 +1,4 @@
-"""What was said about a job, for listeners that come late."""
+"""Messages about a job, kept for listeners that come late."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flykka.messages.wire.ids import JobVertexId
 from flykka.messages.wire.message import Message
 
 HISTORY = 1_000
-"""How many messages about a job are kept, besides the metrics."""
+"""The number of messages about a job that are kept, besides the metrics."""
 
 
 class JobHistory:

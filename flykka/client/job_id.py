@@ -1,4 +1,4 @@
-"""What tells one execution of a program from another."""
+"""Ids of jobs: they tell one execution of a program from another."""
 
 from __future__ import annotations
 

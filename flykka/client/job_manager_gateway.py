@@ -1,4 +1,4 @@
-"""How threads of the user ask the JobManager: the one that is there now, or the one that takes its place."""
+"""Asks the JobManager on behalf of the user's threads: the present one, or its successor."""
 
 from __future__ import annotations
 

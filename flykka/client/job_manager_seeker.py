@@ -8,7 +8,7 @@ from flykka.runtime.context import ActorContext
 
 SEEK_INTERVAL_MS = 100
 SEEK_TIMEOUT_MS = 60_000
-"""How long there may be none. A cluster that cannot start one gives up before, and ends."""
+"""The time without a JobManager that is accepted. A cluster that cannot start one gives up before, and ends."""
 
 
 class JobManagerSeeker:
@@ -35,7 +35,7 @@ class JobManagerSeeker:
 
     @property
     def is_in_vain(self) -> bool:
-        """Whether it has been looked for as long as makes sense."""
+        """True if it has been looked for as long as makes sense."""
         return self._since_ms is not None and self._context.now() - self._since_ms >= SEEK_TIMEOUT_MS
 
     def _wait(self) -> None:

@@ -1,4 +1,4 @@
-"""What a client asks of a running job, and what it raises where that comes to nothing."""
+"""Requests of a client to a running job, and the errors of those that fail."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class JobRequests:
         self._named = f"job {job_graph.name!r} ({job_graph.job_id})"
 
     def has_ended(self) -> bool:
-        """Whether the JobManager knows it no more."""
+        """True if the JobManager knows it no more."""
         answer = self._job_manager.ask(lambda me: RequestJob(job_id=self._job_id, client=me), _LOOK_TIMEOUT)
         return isinstance(answer, JobNotFound)
 
     def details(self, timeout: float, checkpoints: int = CHECKPOINT_HISTORY) -> JobDetails | None:
-        """How the job stands, with so many of its last checkpoints; None where nobody knows, or is there to answer."""
+        """Ask for the job's details with this many last checkpoints; None where no JobManager answers or knows it."""
         job_id = self._job_id
         try:
             answer = self._job_manager.ref.ask(
@@ -92,7 +92,7 @@ class JobRequests:
         return answer.savepoint_path
 
     def savepoint_directory(self, directory: str | PathLike[str] | None) -> str:
-        """Where savepoints go: there, or to the default. Raises `SavepointError` where there is neither."""
+        """Return the directory for savepoints, else the default. Raises `SavepointError` where there is neither."""
         chosen = directory or self._graph.checkpointing.savepoint_directory
         if chosen is None:
             raise SavepointError(

@@ -1,4 +1,4 @@
-"""What a client knows of its job without asking."""
+"""The job as its client knows it without asking."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class JobView:
     details: JobDetails
     """The last answer of the job's tracker."""
     is_final: bool = False
-    """Whether these are the details of its end."""
+    """True if these are the details of its end."""
     news: int = 0
-    """How many messages have come: while it does not change, only clocks have."""
+    """The number of messages received: while it does not change, only clocks have."""
     status: JobStatus = JobStatus.CREATED
     failure: Exception | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)

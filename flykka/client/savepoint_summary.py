@@ -1,4 +1,4 @@
-"""What is in a checkpoint or a savepoint, operator by operator, for those who look into it."""
+"""Contents of a checkpoint or a savepoint, operator by operator, for `flykka savepoint inspect` and Python."""
 
 from __future__ import annotations
 

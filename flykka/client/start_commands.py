@@ -1,4 +1,4 @@
-"""How a user says where a job starts: with options of `flykka run`, or in Python."""
+"""Wordings of a start for refusals: options of `flykka run`, or calls in Python."""
 
 from __future__ import annotations
 

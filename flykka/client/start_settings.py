@@ -1,4 +1,4 @@
-"""Where the next job of an environment begins: at a checkpoint, or with its input."""
+"""The start of an environment's next job: at a checkpoint, or with its input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AUTO = "auto"
 
 
 class StartMode(Enum):
-    """What the user has said about the start of a job."""
+    """The user's choice of how a job starts."""
 
     AUTO = auto()
     CHECKPOINT = auto()
@@ -92,7 +92,7 @@ class StartSettings:
 
 
 def start_mode(said: StartSettings) -> StartMode:
-    """What was said about the next job."""
+    """The user's choice for the next job."""
     if said.overwritten:
         return StartMode.OVERWRITE
     if said.restore_from is None:

@@ -1,6 +1,6 @@
-"""Which operators of a job find their state in a checkpoint, operator by operator, and what is to be done where not.
+"""Matches the operators of a job with the state in a checkpoint, and says what is to be done where they do not match.
 
-It is looked at before a job starts: by whoever submits it, and without submitting by `flykka savepoint check`.
+Used before a job starts: at its submission, and without one by `flykka savepoint check`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LET_GO = "allow_non_restored_state=True (in `flykka run` --allow-non-restored-st
 
 
 class OperatorMatch(StrEnum):
-    """What an operator of the job is to the checkpoint, or the other way round."""
+    """The match of an operator of the job with the checkpoint, or the other way round."""
 
     MATCHED = "matched"
     ADDED = "added"
@@ -55,7 +55,7 @@ class StateCompatibility:
 
     operators: tuple[OperatorCompatibility, ...]
     problems: tuple[str, ...]
-    """Why the job cannot start from the checkpoint; one sentence each. None where it can."""
+    """Reasons why the job cannot start from the checkpoint, a sentence each; none where it can."""
 
     def of(self, match: OperatorMatch) -> tuple[OperatorCompatibility, ...]:
         """The operators of which this holds."""
@@ -176,7 +176,7 @@ def _with_renamed(
     job_graph: JobGraph,
     former: Mapping[OperatorId, OperatorMetadata],
 ) -> tuple[OperatorCompatibility, ...]:
-    """What was added and looks like what is gone has another uid now, perhaps: by its name first, else by its kind."""
+    """Pair added operators with removed ones that look alike, as perhaps renamed: by name first, else by kind."""
     now = {operator.operator_id: operator for vertex in job_graph.vertices for operator in vertex.operators}
     operators = list(compared)
     lost = [each for each in gone if each.state_bytes is not None and each.uid is not None]

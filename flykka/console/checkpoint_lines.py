@@ -16,7 +16,7 @@ LONGEST_PAUSE_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class CheckpointLine:
-    """What is to be printed, and when it was so (ms)."""
+    """A line to print, and the time (ms) that it tells of."""
 
     timestamp_ms: int
     text: str
@@ -67,7 +67,7 @@ class CheckpointLines:
 
 
 def completed_text(checkpoint: CheckpointCompleted) -> str:
-    """What is said of a single checkpoint or savepoint."""
+    """Return the text for a single checkpoint or savepoint."""
     what = "savepoint" if is_savepoint(checkpoint.path) else "checkpoint"
     return f"{what} {checkpoint.checkpoint_id} completed in {format_ms(checkpoint.duration_ms)}: {_size(checkpoint)}"
 

@@ -1,4 +1,4 @@
-"""What takes seconds in which nothing else happens: said with the seconds that have gone by."""
+"""Tells of steps that take seconds, such as the start of Spark, with the seconds gone by."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to a job, line by line: a listener for `JobClient.add_listener`."""
+"""Events of a job, line by line: a listener for `JobClient.add_listener`."""
 
 from __future__ import annotations
 

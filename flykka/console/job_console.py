@@ -17,7 +17,7 @@ from flykka.messages.monitoring.job_details import JobDetails
 from flykka.messages.wire.message import Message
 
 Epilogue = Callable[[JobClient], Iterable[tuple[str, str]]]
-"""What is to be added to the summary of a job that has ended: labels and texts."""
+"""Lines to add to the summary of a job that has ended: labels and texts."""
 
 
 class JobConsole:

@@ -1,4 +1,4 @@
-"""What a job looks like at one moment: a header, its vertices, its last checkpoints and restarts, for rich to draw."""
+"""Picture of a job at one moment, for rich: a header, its vertices, its last checkpoints and restarts."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class _Column:
         return self._aligned(Text(self.title))
 
     def of(self, vertex: JobVertexDetails) -> Text:
-        """What it says of a vertex, as wide as the column."""
+        """Render the column for a vertex, as wide as the column."""
         return self._aligned(self.cell(vertex))
 
     def _aligned(self, cell: Text) -> Text:
@@ -96,9 +96,9 @@ class JobPicture:
 
     details: JobDetails
     jobs: int = 1
-    """How many pictures share the terminal."""
+    """The number of pictures that share the terminal."""
     long_work: tuple[WorkProgress, ...] = ()
-    """What takes long in Spark, the oldest first."""
+    """Long work in Spark, the oldest first."""
 
     def __rich_console__(self, console: RichConsole, options: ConsoleOptions) -> RenderResult:
         ascii_only = options.ascii_only
@@ -195,7 +195,7 @@ def _columns(*, ascii_only: bool, with_latency: bool) -> list[_Column]:
 
 
 def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
-    """Those that find room, the most important ones first; none that is less important than one that does not."""
+    """Return the columns that find room, the most important ones first; once one does not, none after it."""
     chosen: list[_Column] = []
     for column in sorted(columns, key=lambda column: column.importance):
         width -= _GAP + column.width
@@ -223,7 +223,7 @@ def _cut(line: Text, *, ascii_only: bool) -> Text:
 
 
 def _tasks(vertex: JobVertexDetails) -> Text:
-    """How many of the subtasks are in the state that stands for all: of all of them, where it is not all."""
+    """Count the subtasks in the state that stands for all: of all of them, where it is not all."""
     there, of = vertex.subtasks.get(vertex.state, 0), vertex.parallelism
     count = f"{of}" if there in (0, of) else f"{there}/{of}"
     return Text(f"{count} ").append(vertex.state, _STATE_STYLES.get(vertex.state, ""))

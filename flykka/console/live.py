@@ -22,11 +22,11 @@ LOOK_SECONDS = 0.5
 logger = logging.getLogger("flykka.console")
 
 Details = Callable[[], JobDetails]
-"""What is known of one job now."""
+"""A function that returns the details of a job now."""
 
 
 def can_be_live(output: RichConsole) -> bool:
-    """Whether there is a terminal that can draw again what it has drawn. Forced colours alone make none."""
+    """Return True if there is a terminal that can redraw. Forced colours alone make none."""
     return output.file.isatty() and not output.is_dumb_terminal
 
 
@@ -80,7 +80,7 @@ class LiveScreen:
 
 
 class LongWork:
-    """What was seen last of the work of one job that takes long in Spark, the oldest first.
+    """The work of one job that takes long in Spark, as it was seen last, the oldest first.
 
     A thread looks, for Spark may take its time to answer.
     """
@@ -96,7 +96,7 @@ class LongWork:
         threading.Thread(target=self._run, name="flykka looks at Spark", daemon=True).start()
 
     def seen(self) -> tuple[WorkProgress, ...]:
-        """What was seen last. Does not block."""
+        """Return what was seen last. Does not block."""
         return self._seen
 
     def close(self) -> None:

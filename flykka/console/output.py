@@ -18,7 +18,7 @@ _NOBODY_READS = (errno.EPIPE, errno.EIO)
 _STDOUT = 1
 _LOOK_MS = 200
 _PATIENCE_MS = 2_000
-"""How long what is printed is waited for when the run is to end: a connection that was lost may not say so."""
+"""The time to wait for printed output when the run is to end: a connection that was lost may not say so."""
 
 
 class _LastingDescriptor(RawIOBase):
@@ -35,7 +35,7 @@ class _LastingDescriptor(RawIOBase):
         return self._descriptor
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
+        """Return True if it is a terminal."""
         return os.isatty(self._descriptor)
 
     def writable(self) -> bool:
@@ -93,7 +93,7 @@ def _own_terminal(descriptor: int) -> int:
 
 @contextmanager
 def lasting_output(hurry: Event | None = None) -> Iterator[None]:
-    """Have nothing that is printed in this process fail, by whomever, until the end of the `with`.
+    """Let no printing in this process fail until the end of the `with`.
 
     When the reader of a pipe has left, or the terminal has gone, it goes nowhere; and when nothing was read for some
     seconds after `hurry` was set. A character that the encoding does not know, in the name of a job say, is written as

@@ -15,14 +15,14 @@ _OF_A_RESTART = frozenset({JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.CR
 
 
 class SameFailures:
-    """Those of one job since its last checkpoint; what only says that such a one is answered is not told either."""
+    """Same failures of one job since its last checkpoint; messages about the answer to one are not told either."""
 
     def __init__(self) -> None:
         self._times: Counter[FailureSignature] = Counter()
         self._is_untold = False
 
     def count(self, task_name: str, cause: SerializedThrowable) -> tuple[int, bool]:
-        """How often this failure has come by now, and whether that is to be told: 1, 2, 5, 10, 20, 50, ..."""
+        """Count a failure; return its count, and whether that is to be told: 1, 2, 5, 10, 20, 50, ..."""
         signature = failure_signature(task_name.rpartition(" (")[0], cause)
         if signature is None:
             self._is_untold = False
@@ -33,7 +33,7 @@ class SameFailures:
         return times, not self._is_untold
 
     def hides(self, message: Message) -> bool:
-        """Whether the message only says how a failure is answered that was not told."""
+        """Return True if the message only tells of the answer to a failure that was not told."""
         match message:
             case CheckpointCompleted():
                 self._times.clear()

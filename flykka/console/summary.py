@@ -1,4 +1,4 @@
-"""What came of a job, in a few lines."""
+"""The summary of a job that has ended, in a few lines."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _lines(details: JobDetails) -> Iterator[tuple[str, str]]:
 
 
 def _written(vertex: JobVertexDetails, *, is_least: bool) -> str:
-    """What readers see of its rows; at least, where a restart may have published some that are not counted."""
+    """Tell the rows that readers see; at least, where a restart may have published some that are not counted."""
     published = f"{'at least ' if is_least else ''}{vertex.rows_published:,} rows to {_named(vertex.sinks)}"
     staged = f"; {vertex.rows_staged:,} more were staged and not published" if vertex.rows_staged else ""
     return published + staged

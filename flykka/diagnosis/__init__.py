@@ -1,1 +1,1 @@
-"""Why a job does not go on: its actors are asked, and what they report is put into one answer."""
+"""Diagnosis of a job that does not go on: its actors are asked, and their reports are put into one answer."""

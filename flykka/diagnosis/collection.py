@@ -125,7 +125,7 @@ class _Collection:
     def _stages(
         self, tasks: list[Cell], explained: dict[ExecutionAttemptId, TaskExplained]
     ) -> dict[ExecutionAttemptId, tuple[StageProgress, ...]]:
-        """What the bridges say of their stages, where there may be any; a bridge need not answer."""
+        """Collect the bridges' reports of their stages, where there may be any; a bridge need not answer."""
         by_parent = {cell.parent: cell for cell in self._system.cells.living() if cell.parent in set(tasks)}
         asked: list[_Asked | None] = []
         for task in tasks:

@@ -26,7 +26,7 @@ class JobExceptionHistory(Sequence[RootExceptionHistoryEntry]):
 
     @classmethod
     def of(cls, details: JobDetails) -> JobExceptionHistory:
-        """That of a job."""
+        """The exception history of a job."""
         return cls(details.exceptions, details.number_of_exceptions - len(details.exceptions), details.started_ms or 0)
 
     @overload

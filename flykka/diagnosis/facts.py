@@ -1,4 +1,4 @@
-"""What the conclusion rests on: lines about the job, and a row for each attempt that tells something."""
+"""Facts behind a diagnosis: lines about the job, and a row for each attempt that tells something."""
 
 from __future__ import annotations
 

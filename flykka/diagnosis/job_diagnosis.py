@@ -35,7 +35,7 @@ _ENDED = frozenset({ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDiagnosis:
-    """Why a job does not go on, or what it is at where it does: the answer in one sentence, and what it rests on.
+    """Diagnosis of a job: in one sentence why it does not go on, or what it does, and the facts behind that.
 
     `facts` are labelled lines about the job; `attempts` those of its attempts that tell something, `left_out` how many
     others there are.
@@ -76,7 +76,7 @@ class JobDiagnosis:
 
 
 def diagnose(reports: ActorReports) -> JobDiagnosis:
-    """What is the matter."""
+    """Diagnose a job from the reports of its actors."""
     waits = Waits(reports)
     attempts, left_out = attempt_facts(reports, waits)
     return JobDiagnosis(

@@ -1,4 +1,4 @@
-"""What is known of one job when its actors have been asked: the client's own knowledge, and what each of them said."""
+"""Reports on one job: the client's own knowledge, and the answers of its actors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class UnresponsiveActor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorReports:
-    """What is known of one job at `now_ms`; a report is None where there was no such actor, or it has not answered.
+    """Reports on one job at `now_ms`; a report is None where there was no such actor, or it has not answered.
 
     The details are those of its read model, or what its client knew last where no actor is left to be asked. Each actor
     had `time_limit_ms` for the answer.

@@ -45,10 +45,10 @@ class DiagnosableJob(Protocol):
         """The last status that was heard of."""
 
     def done(self) -> bool:
-        """Whether it has ended."""
+        """True if it has ended."""
 
     def why(self, timeout: float) -> JobDiagnosis:
-        """Why it does not go on; each of its actors has `timeout` seconds for its answer."""
+        """Diagnose why it does not go on; each of its actors has `timeout` seconds for its answer."""
 
 
 class DiagnosticsServer:
@@ -139,10 +139,10 @@ def _told(jobs: list[DiagnosableJob], timeout: float, *, in_full: bool) -> Itera
 
 
 def _described(job: DiagnosableJob) -> dict[str, Any]:
-    """What is known of a job without asking its actors."""
+    """Describe a job without asking its actors."""
     return {"id": job.job_id, "name": job.job_name, "status": str(job.status), "done": job.done()}
 
 
 DIAGNOSTICS = DiagnosticsServer()
-"""That of this process."""
+"""The server of this process."""
 atexit.register(DIAGNOSTICS.close)

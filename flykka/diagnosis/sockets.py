@@ -51,7 +51,7 @@ class RunningJob:
 
 
 def socket_folder() -> Path:
-    """Where the sockets are; made where it is not there yet.
+    """Return the folder of the sockets; made where it does not exist yet.
 
     Raises:
         PermissionError: it belongs to another user, or others may look into it.

@@ -1,4 +1,4 @@
-"""What an attempt waits for, and what that one waits for, to the end of the chain: a stage, a snapshot, an input.
+"""Chains of waiting: an attempt's stage, snapshot or input, what that waits for in turn, and so on to the end.
 
 A wait is told by what comes first of these: the Task is unresponsive; it is on its way to an end; a stage is at work;
 its outputs are full, so that it waits for a reader; a barrier is missing, or there is no input, so that it waits for a
@@ -22,7 +22,7 @@ STANDS_STILL_MS = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One attempt and what it waits for: in words (`why`, about "it"), since when, and for whom, if for another."""
+    """An attempt and what it waits for: in words (`why`, about "it"), since when, and which other one, if any."""
 
     attempt: ExecutionAttemptId
     why: str
@@ -45,7 +45,7 @@ class Waits:
         }
 
     def name(self, attempt: ExecutionAttemptId) -> str:
-        """What the task of the attempt is called."""
+        """The name of the attempt's task."""
         known = self._known.get(attempt)
         return str(attempt) if known is None else known.name
 
@@ -69,7 +69,7 @@ class Waits:
         return f"{first.why}; {self.name(others[-1].attempt)}: {others[-1].why}"
 
     def link(self, attempt: ExecutionAttemptId) -> Link:
-        """What the attempt itself waits for."""
+        """Return what the attempt itself waits for."""
         task = self._reports.tasks.get(attempt)
         silence = self._reports.unresponsive_task(attempt)
         if silence is not None:
@@ -146,13 +146,13 @@ class Waits:
         return self._reports.unresponsive_task(attempt) is not None
 
     def _at_work(self, attempt: ExecutionAttemptId, *, lead: str = ": ") -> str:
-        """What the data plane says of its oldest stage; nothing where it says nothing."""
+        """Return the data plane's report of its oldest stage; nothing where there is none."""
         stages = self._reports.stages.get(attempt, ())
         return f"{lead}{progress(stages[0], self._reports.now_ms)}" if stages else ""
 
 
 def unanswered(actor: UnresponsiveActor, time_limit_ms: int) -> str:
-    """That an actor has not answered, about "it"."""
+    """Tell that an actor has not answered, about "it"."""
     said = f"it has not answered for {lasting(time_limit_ms)}"
     at = f" and has {actor.handles} in hand" if actor.handles else ""
     behind = f", {counted(actor.waiting, 'message')} behind it" if actor.waiting else ""
@@ -160,7 +160,7 @@ def unanswered(actor: UnresponsiveActor, time_limit_ms: int) -> str:
 
 
 def progress(stage: StageProgress, now_ms: int) -> str:
-    """How far a stage is, about "it"."""
+    """Tell how far a stage is, about "it"."""
     if not stage.tasks:
         return f"its {stage.what} has no Spark job at work"
     text = f"its {stage.what} has finished {stage.tasks_done} of {stage.tasks} Spark tasks"

@@ -1,1 +1,1 @@
-"""What people see of jobs, plans and traces: as text and as HTML, for notebooks, terminals and pages."""
+"""Views of jobs, plans and traces, as text and as HTML: for notebooks, terminals and pages."""

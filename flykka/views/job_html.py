@@ -52,7 +52,7 @@ def _head(details: JobDetails) -> Html:
 
 
 def _columns(details: JobDetails) -> list[_Column]:
-    """What is told of a vertex. What it does at the moment is of no interest when the job has ended."""
+    """Return the cells of a vertex. Its present work is of no interest when the job has ended."""
     runs = details.status not in JOB_TERMINAL
     late = any(vertex.late_rows for vertex in details.vertices)
     again = any(vertex.rows_read_again for vertex in details.vertices)

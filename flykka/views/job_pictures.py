@@ -1,4 +1,4 @@
-"""How a job has done over its life, in three small pictures: rows per second, watermark lag, times of checkpoints."""
+"""A job over its life, in three small pictures: rows per second, watermark lag, times of checkpoints."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def job_text(details: JobDetails) -> str:
 
 
 def headline(details: JobDetails) -> str:
-    """How long the job runs, how often it was restarted, and how many files wait to be read."""
+    """Tell how long the job has run, how often it was restarted, and how many files wait to be read."""
     restarts = details.number_of_restarts
     counted = f", {restarts} restart{'s' * (restarts > 1)}" if restarts else ""
     waiting = format_files_waiting(details.files_waiting)
@@ -41,17 +41,17 @@ def headline(details: JobDetails) -> str:
 
 
 def into_the_run(restart: Restart, started_ms: int) -> str:
-    """When a restart was, counted from the beginning of the job."""
+    """Tell the time of a restart, counted from the beginning of the job."""
     return f"{format_ms(max(0, restart.at_ms - started_ms))} into the run"
 
 
 def read_again(vertex: JobVertexDetails) -> str:
-    """How many of its rows came in once more after a restart; empty where none did."""
+    """Tell how many of its rows came in once more after a restart; empty where none did."""
     return f"up to {format_count(vertex.rows_read_again)}" if vertex.rows_read_again else ""
 
 
 def has_failed(details: JobDetails) -> bool:
-    """Whether its last failure is what ends the job."""
+    """Return True if its last failure is what ends the job."""
     return details.status in (JobStatus.FAILING, JobStatus.FAILED)
 
 
@@ -62,14 +62,14 @@ def vertex_state(vertex: JobVertexDetails) -> str:
 
 
 def watermark(vertex: JobVertexDetails) -> str:
-    """How far event time is; empty where there is none."""
+    """Tell how far event time is; empty where there is none."""
     if vertex.event_time_ended:
         return "end of input"
     return "" if vertex.watermark_ms is None else format_event_time(vertex.watermark_ms)
 
 
 def lag(vertex: JobVertexDetails) -> str:
-    """How far event time is behind the clock; empty where there is none."""
+    """Tell how far event time is behind the clock; empty where there is none."""
     return "" if vertex.watermark_lag_ms is None else format_lag(vertex.watermark_lag_ms)
 
 

@@ -1,4 +1,4 @@
-"""The end of an attempt: its threads return, what it holds is freed, and whoever waits for that is told.
+"""The end of an attempt: its threads return, what it holds is freed, and its waiters are told.
 
 Nothing keeps an attempt from ending. Where Spark is stopped or its JVM is gone, what cannot be freed is logged. Code of
 the user's that does not end is interrupted after a while. Where it blocks in one long call even that does not help:
@@ -144,7 +144,7 @@ class AttemptEnd:
         self._ended.set()
 
     def _replace(self, predecessor: AttemptEnd) -> None:
-        """The attempt before has ended: whoever was to read what it has kept reads what this one makes."""
+        """The attempt before has ended: readers of what it has kept read what this one makes."""
         self._predecessor = None
         attempt = predecessor._descriptor.attempt
         self._freed("what the attempt before has kept", lambda: self._store.release_produced(attempt))

@@ -153,7 +153,7 @@ class SparkEngine(OperatorChain[Slices]):
         )
 
     def moved(self, moved: Moved, **seen: Any) -> RowsMoved:
-        """What is answered of rows that were moved, with what the operators have counted."""
+        """Make the answer for rows that were moved, with the counts of the operators."""
         return replace(super().moved(moved, **seen), accumulators=self._lifecycle.accumulators())
 
     def emit(self, operator: Operator[Slices], output: Output[Slices], stage: int) -> Moved:
@@ -184,7 +184,7 @@ class SparkEngine(OperatorChain[Slices]):
     # Batches
 
     def hold(self, batch_ids: tuple[BatchId, ...], holder: str) -> None:
-        """Keep batches, whoever else lets go of them."""
+        """Keep batches, even where all others let go of them."""
         self._services.store.hold(batch_ids, holder)
 
     def write_in_flight(self, parts: tuple[InFlightPart, ...]) -> InFlightWritten:
@@ -202,7 +202,7 @@ class SparkEngine(OperatorChain[Slices]):
     # Failures, progress and the end
 
     def failed(self, key: str, what: str, raised: BaseException, *, ends_attempt: bool) -> WorkFailed:
-        """Why work has failed; where the session was stopped another one is begun, which may take a second."""
+        """Tell why work has failed; where the session was stopped another one is started, which may take a second."""
         if self._scope.is_cancelled:
             # Nothing waits for it, and what would explain it may be gone.
             return WorkFailed(work=key, cause=SerializedThrowable(type_name=type(raised).__name__, message=what))
@@ -213,7 +213,7 @@ class SparkEngine(OperatorChain[Slices]):
         return WorkFailed(work=key, cause=self._failures.of_attempt(what, raised))
 
     def progress(self, at_least_ms: int = 0) -> tuple[WorkProgress, ...]:
-        """How far that is which has been at work for so long. Blocks: Spark is asked where there is any."""
+        """Return the progress of work that has run for so long. Blocks: Spark is asked where there is any."""
         return read_progress(self._scope, self._workers.at_work(), at_least_ms)
 
     def cancel(self) -> None:

@@ -1,4 +1,4 @@
-"""What an attempt has failed of, as it is told: where, in whose code, of what in Spark, and what is lost with it."""
+"""Failures of an attempt as messages: the place, the author's code, Spark's reason, and what is lost with it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AttemptFailures:
         self._origins = origins
 
     def of_attempt(self, what: str, raised: BaseException) -> SerializedThrowable:
-        """Why the attempt fails. Where its session was stopped another one is begun, which may take a second."""
+        """Tell why the attempt fails. Where its session was stopped another one is started, which may take a second."""
         try:
             cause = self._located(what, raised)
         except Exception:  # noqa: BLE001 - the JVM that knows the plan may be gone; that there was a failure must be told
@@ -68,7 +68,7 @@ class AttemptFailures:
         return tuple(dict.fromkeys(line for line in lines if line is not None))
 
     def of_snapshot(self, what: str, raised: Exception) -> SerializedThrowable | None:
-        """Why a snapshot fails; None where the attempt cannot go on: its state is lost, or its session."""
+        """Tell why a snapshot fails; None where the attempt cannot go on: its state is lost, or its session."""
         cause = serialized(what, raised)
         is_lost = cause.type_name == _LOST_BATCH or self._services.sessions.is_lost(self._services.session)
         return None if is_lost else cause

@@ -31,7 +31,7 @@ logger = logging.getLogger("flykka.spark_bridge")
 
 
 class AttemptScope:
-    """What runs in Spark for one attempt."""
+    """The work of one attempt in Spark."""
 
     def __init__(self, session: SparkSession, attempt: ExecutionAttemptId, pool: str) -> None:
         self.session = session
@@ -61,7 +61,7 @@ class AttemptScope:
         self.session.sparkContext.setLocalProperty("spark.jobGroup.id", self.job_group(piece))
 
     def job_group(self, piece: int) -> str:
-        """What Spark calls the jobs of a piece of work together."""
+        """Spark's name for the jobs of a piece of work together."""
         return f"{self._tag} {piece}"
 
     def check(self) -> None:
@@ -71,12 +71,12 @@ class AttemptScope:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the attempt is over."""
+        """True if the attempt is over."""
         return self._cancelled.is_set()
 
     @property
     def is_spark_lost(self) -> bool:
-        """Whether the session was stopped, or its JVM is gone: nothing runs there, and nothing is left to be freed."""
+        """True if the session was stopped, or its JVM is gone: nothing runs there, and nothing is left to be freed."""
         return state_of(self.session) is not SessionState.RUNNING
 
     def refuse(self) -> None:

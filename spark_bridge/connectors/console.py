@@ -42,11 +42,11 @@ class ConsoleSink(Sink):
 
     @property
     def format(self) -> str:
-        """What the rows become: lines on the console."""
+        """The format: lines on the console."""
         return "console"
 
     def writer(self, context: SinkContext) -> ConsoleWriter:
-        """What prints in one attempt."""
+        """Make the writer of one attempt, which prints."""
         return ConsoleWriter(self, context)
 
     def __str__(self) -> str:

@@ -68,7 +68,7 @@ class DataFrameSource:
 
     @property
     def format(self) -> str:
-        """One word for all."""
+        """The same for every such sink."""
         return "dataframe"
 
     def __str__(self) -> str:

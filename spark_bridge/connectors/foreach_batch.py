@@ -67,11 +67,11 @@ class ForeachBatchSink(Sink):
 
     @property
     def format(self) -> str:
-        """What the rows become is the matter of the function."""
+        """The format: the function decides it."""
         return "foreach_batch"
 
     def writer(self, context: SinkContext) -> ForeachBatchWriter:
-        """What stages rows and calls the function in one attempt."""
+        """Make the writer of one attempt, which stages rows and calls the function."""
         return ForeachBatchWriter(self.function, context)
 
     def check_rows(self, prototype: DataFrame) -> None:
@@ -142,7 +142,7 @@ class ForeachBatchWriter(SinkWriter["DataFrame"]):
             raise OperatorFailedError(
                 f"operator {self._context.operator}, its function for the rows of checkpoint {checkpoint_id}"
             ) from raised
-        # Whoever cancelled the attempt may have cancelled jobs of the function's without its noticing.
+        # The cancellation of the attempt may have cancelled jobs of the function's without its noticing.
         self._context.scope.check()
 
     def _note_as_given(self, first: StagedBatch) -> None:

@@ -44,7 +44,7 @@ def check_sinks(job_graph: JobGraph, services: Services) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkFolders:
-    """What the folders of a job's sinks hold before it begins; `shows_only`: its rows are kept nowhere."""
+    """Contents of the folders of a job's sinks before it begins; `shows_only`: its rows are kept nowhere."""
 
     published: tuple[PublishedFiles, ...]
     shows_only: bool
@@ -80,7 +80,7 @@ def delete_published(
 
 
 def staging_folders(descriptor: TaskDeploymentDescriptor, registry: CodeRegistry) -> set[str]:
-    """Where the sinks of a vertex stage rows."""
+    """Return the folders in which the sinks of a vertex stage rows."""
     folders = (
         sink.staging_folder(descriptor.job_id, descriptor.checkpoint_directory)
         for _, sink in _sinks(descriptor.vertex, registry)

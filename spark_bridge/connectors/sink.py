@@ -48,10 +48,10 @@ class SinkContext:
 
 
 class Sink(ABC):
-    """Where rows go."""
+    """A destination of rows."""
 
     publishes_per_checkpoint: ClassVar[bool] = True
-    """Whether nobody sees a row before the checkpoint that holds it is complete."""
+    """True if nobody sees a row before the checkpoint that holds it is complete."""
 
     parallelism_limit: ClassVar[int | None] = None
     """In how many subtasks the sink may run; None: in any number."""
@@ -59,11 +59,11 @@ class Sink(ABC):
     @property
     @abstractmethod
     def format(self) -> str:
-        """What the rows become: the kind of sink, or of files."""
+        """The kind of sink, or of files."""
 
     @abstractmethod
     def writer(self, context: SinkContext) -> SinkWriter[DataFrame]:
-        """What writes in one attempt. Does not block."""
+        """Make the writer of one attempt. Does not block."""
 
     def bound(self, session: SparkSession) -> Self:
         """This sink as it is meant where it was written: a relative path is made absolute."""
@@ -78,11 +78,11 @@ class Sink(ABC):
         return
 
     def target(self, filesystem: FileSystem) -> str | None:
-        """Where the rows go, named the same by all sinks that write to it; None where that concerns nobody."""
+        """The destination, named the same by all sinks that write to it; None where that concerns no other sink."""
         return None
 
     def published_files(self, filesystem: FileSystem, job_name: str) -> PublishedFiles | None:
-        """What is in the folder that the rows go to, and what of it jobs of this name have published. May block.
+        """List the folder that the rows go to, with the files that jobs of this name have published. May block.
 
         None for a sink that has no folder.
         """
@@ -94,7 +94,7 @@ class Sink(ABC):
 
     @property
     def read_as(self) -> str:
-        """What readers of the target rely on: sinks with one target must agree in it."""
+        """The format that readers of the target rely on: sinks with one target must agree in it."""
         return self.format
 
     def finalize_global(self, filesystem: FileSystem) -> None:
@@ -105,7 +105,7 @@ class Sink(ABC):
         return
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str | None:
-        """Where a job stages its rows; None for a sink that stages none. It is deleted with the job."""
+        """Return the folder of a job's staged rows, deleted with the job; None for a sink that stages none."""
         return None
 
 

@@ -28,7 +28,7 @@ SPLITS_PER_LOOK = 256
 
 
 class Boundedness(StrEnum):
-    """Whether a source comes to an end by itself (Flink's Boundedness)."""
+    """The kinds of sources: bounded ones come to an end by themselves (Flink's Boundedness)."""
 
     BOUNDED = "BOUNDED"
     CONTINUOUS_UNBOUNDED = "CONTINUOUS_UNBOUNDED"
@@ -45,7 +45,7 @@ class SplitRows:
 
 @runtime_checkable
 class Source(Protocol):
-    """Where rows come from, split by split. `str()` of it is the name of its operator where the user gives none."""
+    """An origin of rows, read split by split. `str()` of it is the name of its operator where the user gives none."""
 
     @property
     def format(self) -> str:
@@ -57,7 +57,7 @@ class Source(Protocol):
 
     @property
     def boundedness(self) -> Boundedness:
-        """Whether all that it will ever give is there, or is known: then a batch job can read it."""
+        """True if all that it will ever give is there, or is known: then a batch job can read it."""
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
         """The source as a job reads it: with this event-time column, and one schema from now on. May block.
@@ -81,7 +81,7 @@ class Source(Protocol):
         """Looks for the splits of one operator."""
 
     def read(self, session: SparkSession, schema: StructType, split: SourceSplit, *, in_slices: bool) -> SplitRows:
-        """The rows of a split, to be computed by whoever runs an action; the same rows whenever it is read again.
+        """Return the rows of a split, computed by the first action on them; the same rows whenever it is read again.
 
         `in_slices`: what follows works row by row, so slices of one Spark partition each spare a shuffle.
 

@@ -1,4 +1,4 @@
-"""Where one subtask of a sink stages its rows: `<the job's staging folder>/<uid>-<subtask>/<attempt>-<batch>/`.
+"""Folders in which a subtask of a sink stages rows: `<the job's staging folder>/<uid>-<subtask>/<attempt>-<batch>/`.
 
 The uid has a digest behind it, for two that read alike in a file name must not discard each other's files.
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.sink import SinkContext
 
 Pending = TypeVar("Pending", bound=Value)
-"""What a sink has staged and not yet committed, piece by piece."""
+"""Pieces that a sink has staged and not yet committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedFiles:
-    """One batch: its folder, the files in it, and how many rows they have; of no rows there is nothing."""
+    """A batch: its folder, the files in it, and how many rows they have; of no rows there is nothing."""
 
     folder: str
     files: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class Staging:
 
     @property
     def folders(self) -> tuple[StagingFolder, ...]:
-        """What a checkpoint keeps: whoever goes on from it knows what there is to clear."""
+        """The folders that a checkpoint keeps: an attempt that goes on from it knows what there is to clear."""
         return tuple(StagingFolder(path=path) for path in (self.folder, *sorted(self._inherited)))
 
     def write(self, rows: DataFrame, layout: FileLayout = PARQUET) -> StagedFiles:
@@ -109,7 +109,7 @@ class Staging:
 def restored(
     prepared: Iterable[Value], pending: type[Pending], operator: str, kind: str
 ) -> tuple[tuple[Pending, ...], tuple[StagingFolder, ...]]:
-    """What a checkpoint holds of a sink: what is pending, and the folders to clear.
+    """Read the state of a sink in a checkpoint: the pending pieces, and the folders to clear.
 
     Raises:
         SinkError: another kind of sink has prepared something of it.

@@ -1,4 +1,4 @@
-"""What is written must fit the files: looked at when the sink is written down, with no job of Spark's."""
+"""Checks that rows fit the files to be written, when the sink is declared, with no Spark job."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One operator with what reads it: operators of the chain, and outputs of the vertex.
+    """An operator with what reads it: operators of the chain, and outputs of the vertex.
 
     `name` is how the user calls the operator. Readers whose code `reads_side_output` get the rows of that alone.
     """
@@ -57,7 +57,7 @@ class Link:
             yield from reader.walk()
 
     def readers_of(self, side_output: str | None) -> tuple[Link, ...]:
-        """What reads a side output, or (None) the main one."""
+        """Return the readers of a side output, or (None) of the main one."""
         return tuple(reader for reader in self.readers if reader.code.reads_side_output == side_output)
 
     @property
@@ -67,7 +67,7 @@ class Link:
 
     @property
     def only_aggregates(self) -> bool:
-        """Whether rows go one way, into aggregates that are computed slice by slice.
+        """True if rows go one way, into aggregates that are computed slice by slice.
 
         Then they may be worked on slice by slice, unless a function on the way needs to see all of a batch.
         """
@@ -116,7 +116,7 @@ class Chain:
 
     @property
     def computes(self) -> bool:
-        """Whether anything reads what the operators make; Spark computes nothing else."""
+        """True if anything reads what the operators make; Spark computes nothing else."""
         return any(link.outputs or link.code.kind is OperatorKind.SINK for link in self.head.walk())
 
     @property

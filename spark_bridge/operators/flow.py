@@ -114,7 +114,7 @@ class Flow:
     def _whole(
         self, outputs: tuple[ResultPartitionDescriptor, ...], made: Materialised, stage: int
     ) -> tuple[tuple[StageOutput, ...], list[Batch]]:
-        """What is sent of rows that are not split; of no rows nothing is sent."""
+        """Send rows that are not split; of no rows nothing is sent."""
         sent: list[StageOutput] = []
         batches: list[Batch] = []
         for output in outputs if made.rows else ():

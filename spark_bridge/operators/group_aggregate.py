@@ -44,7 +44,7 @@ class GroupAggregateOperator(KeyedOperator[Slices, "DataFrame"]):
 
     @property
     def is_ordered(self) -> bool:
-        """What a batch emits depends on those before it."""
+        """True: the rows that a batch emits depend on the batches before it."""
         return True
 
     def process(self, element: Element[Slices]) -> Output[Slices]:

@@ -29,7 +29,7 @@ _LOOK_AGAIN_SECONDS = 0.05
 
 
 class StateBackend(Protocol[Frame]):
-    """How an engine keeps the rows of one state, reads and writes them. Safe to use from several threads."""
+    """Keeps the rows of one state in an engine, reads and writes them. Safe to use from several threads."""
 
     owned: KeyGroupRange
     """The key groups of the subtask."""
@@ -85,7 +85,7 @@ class _AtBarrier(Generic[Frame]):
 
 
 class KeyedStore(Generic[Frame]):
-    """One state of an operator."""
+    """A state of an operator."""
 
     def __init__(self, backend: StateBackend[Frame], segments: Segments[Frame], name: str = "") -> None:
         self.backend = backend
@@ -103,7 +103,7 @@ class KeyedStore(Generic[Frame]):
 
     @property
     def has_to_read(self) -> bool:
-        """Whether there is restored state that is not read yet."""
+        """True if there is restored state that is not read yet."""
         return bool(self._parts) and not self._is_restored.done()
 
     def read_restored(self) -> None:
@@ -145,7 +145,7 @@ class KeyedStore(Generic[Frame]):
     def held(
         self, chosen: Callable[[], Sequence[Reading[Frame]]]
     ) -> tuple[Sequence[Reading[Frame]], Callable[[], None]]:
-        """What is to be read of the segments, and what lets go of it: a merge may replace segments meanwhile."""
+        """Hold the segments to be read, and return what releases them: a merge may replace them meanwhile."""
         self._await_restored()
         with self._lock:
             readings = chosen()
@@ -232,7 +232,7 @@ class KeyedOperator(Operator[Rows], Generic[Rows, Frame]):
 
     @property
     def has_to_read(self) -> bool:
-        """Whether there is restored state that is not read yet."""
+        """True if there is restored state that is not read yet."""
         return any(store.has_to_read for store in self.stores.values())
 
     def read_restored(self) -> None:

@@ -37,11 +37,11 @@ class OperatorLifecycle:
 
     @property
     def runs_user_code(self) -> bool:
-        """Whether closing calls code of the user's, which may block."""
+        """True if closing calls code of the user's, which may block."""
         return any(isinstance(each, TransformOperator) and each.is_ordered for each in self._last_to_first)
 
     def accumulators(self) -> tuple[AccumulatorSnapshot, ...]:
-        """What they have counted so far."""
+        """Return their counts so far."""
         return self._accumulators.snapshot()
 
     def open(self) -> None:

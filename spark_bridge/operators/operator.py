@@ -52,7 +52,7 @@ class Output(Generic[Rows]):
 
 
 class Operator(Generic[Rows]):
-    """One operator of a chain in one attempt; it is used as `open`, then anything, then `close`.
+    """An operator of a chain in one attempt; it is used as `open`, then anything, then `close`.
 
     `process` may be called for two stages at once, unless the operator `is_ordered`. What sees state is called in the
     order of the stages: `update_state`, `advance_watermark` and `snapshot`. What a snapshot writes, and what a complete
@@ -60,16 +60,16 @@ class Operator(Generic[Rows]):
     """
 
     keeps_state: ClassVar[bool] = False
-    """Whether snapshots hold keyed state of it."""
+    """True if snapshots hold keyed state of it."""
     commits: ClassVar[bool] = False
-    """Whether snapshots hold what it is to commit when they are complete."""
+    """True if snapshots hold what it is to commit when they are complete."""
 
     def __init__(self, operator_id: OperatorId) -> None:
         self.operator_id = operator_id
 
     @property
     def is_ordered(self) -> bool:
-        """Whether it has to process one batch after the other."""
+        """True if it has to process one batch after the other."""
         return False
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
@@ -104,7 +104,7 @@ class Operator(Generic[Rows]):
         return None
 
     def copied(self, prepared: OperatorSubtaskState, savepoint: str) -> OperatorSubtaskState:
-        """What was prepared, with copies in the folder of a savepoint of all that a commit takes away."""
+        """Return what was prepared, with copies in a savepoint's folder of all files that a commit moves."""
         return prepared
 
     def notify_complete(self, checkpoint_id: int) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ STAGES_IN_FLIGHT = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """What became of rows: batches sent, what each sink has staged, and how many rows left the chain."""
+    """Results of moving rows: batches sent, files staged by each sink, and the number of rows that left the chain."""
 
     outputs: tuple[StageOutput, ...] = ()
     staged: tuple[StagedOutput, ...] = ()
@@ -46,7 +46,7 @@ class Moved:
 
 
 Emitted = Sequence[tuple[Operator[Rows], Output[Rows]]]
-"""What operators emit at once."""
+"""Outputs that operators emit at once."""
 
 
 class OperatorChain(ABC, Generic[Rows]):
@@ -90,7 +90,7 @@ class OperatorChain(ABC, Generic[Rows]):
             operator.restore(states.get(operator.operator_id, ()))
 
     def opened(self, name: str, recover: tuple[InFlightRead, ...]) -> ChainOpened:
-        """What is answered when all operators are open."""
+        """Make the answer for a chain whose operators are all open."""
         is_ordered = any(operator.is_ordered for operator in self.operators.values())
         return ChainOpened(
             name=name,
@@ -131,7 +131,7 @@ class OperatorChain(ABC, Generic[Rows]):
         return self.moved(self._emitted(self._completed(watermark_ms), stage))
 
     def moved(self, moved: Moved, **seen: Any) -> RowsMoved:
-        """What is answered of rows that were moved; `seen` are the other fields of the answer."""
+        """Make the answer for rows that were moved; `seen` are the other fields of the answer."""
         return RowsMoved(outputs=moved.outputs, staged=moved.staged, rows_out=moved.rows, **seen)
 
     def _completed(self, watermark_ms: int) -> Emitted[Rows]:

@@ -18,7 +18,7 @@ from flykka.spark_bridge.state.savepoint import Files, into_savepoint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """What became of one batch: how many rows it had, and names that mean something to the sink alone."""
+    """A staged batch: its number of rows, and names that mean something to the sink alone."""
 
     rows: int
     names: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class SinkWriter(ABC, Generic[Rows]):
         """Write one batch, with nothing to be seen of it before its checkpoint is complete, if the sink can."""
 
     def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
-        """What the checkpoint must hold, piece by piece; `names` were staged for it.
+        """Return the pieces that the checkpoint must hold; `names` were staged for it.
 
         Where the parallelism changes, each piece may come to another subtask, and a subtask gets pieces of several.
         """
@@ -87,7 +87,7 @@ class SinkOperator(Operator[Rows]):
         return OperatorSubtaskState(operator_id=self.operator_id, operator_state=(list_state(COMMITTABLES, pieces),))
 
     def copied(self, prepared: OperatorSubtaskState, savepoint: str) -> OperatorSubtaskState:
-        """What was prepared, with copies of its files in a folder of the savepoint."""
+        """Return what was prepared, with copies of its files in a folder of the savepoint."""
         folder = self._files.qualified(f"{savepoint}/{self._attempt}-{self.operator_id}")
         pieces = into_savepoint(self._files, elements_of([prepared], COMMITTABLES, Value), folder)
         size = self._files.bytes_below(folder)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceNumbers:
-    """How many rows there are, and the latest event time in ms; None where it is not known, or no row has one.
+    """The number of rows, and the latest event time in ms; None where it is not known, or no row has one.
 
     The earliest is known only where the order of the rows is watched. Where rows mark watermarks, event times are
     those of the rows that do.

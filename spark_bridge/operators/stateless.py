@@ -37,7 +37,7 @@ class TransformOperator(Operator[Slices]):
                 self._function.open(self._runtime_context())
 
     def process(self, element: Element[Slices]) -> Output[Slices]:
-        """What the function makes of the rows. Raises `OperatorFailedError`."""
+        """Apply the function to the rows. Raises `OperatorFailedError`."""
         with self._named("operator"):
             return Output(rows=tuple(applied(self._function, rows) for rows in element.rows))
 

@@ -34,7 +34,7 @@ class Arrived(Generic[Rows, Frame]):
 
 
 class Panes(Protocol[Rows, Frame]):
-    """What an engine does with rows that are cut into windows."""
+    """Cuts rows into windows and computes results, in an engine."""
 
     def arrived(self, element: Element[Rows], closed_to_ms: int | None) -> Arrived[Rows, Frame]:
         """Make state of a batch, where windows that start at `closed_to_ms` or before are closed (None: none is)."""
@@ -112,7 +112,7 @@ class WindowOperator(KeyedOperator[Rows, Frame]):
         self._emitted_to[checkpoint_id] = None if emitted == WATERMARK_MAX else emitted
 
     def emitted_to(self, checkpoint_id: int) -> int | None:
-        """How far windows had fired at the barrier."""
+        """Return the time up to which windows had fired at the barrier."""
         return self._emitted_to.pop(checkpoint_id)
 
     def discard_snapshot(self, checkpoint_id: int) -> None:

@@ -176,7 +176,7 @@ def _pane(windows: EventTimeWindows, time: Column) -> Column:
 
 
 def _since_start(windows: EventTimeWindows, micros: Column) -> Column:
-    """How long before a time the last window started."""
+    """The time since the start of the last window, as a column."""
     since_offset = micros - F.lit(windows.offset_ms * MICROS_PER_MS) if windows.offset_ms else micros
     return F.pmod(since_offset, F.lit(windows.slide_ms * MICROS_PER_MS))
 
@@ -186,5 +186,5 @@ def _micros(milliseconds: int) -> Column:
 
 
 def _before(micros: Column, until_ms: int) -> Column:
-    """Whether a time, in microseconds, is before `until_ms`."""
+    """True if a time, in microseconds, is before `until_ms`."""
     return micros < _micros(until_ms)

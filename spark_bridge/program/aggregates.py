@@ -31,7 +31,7 @@ The name is that of files in checkpoints, and was chosen when nothing but window
 """
 
 ROWS = "__rows"
-"""How many input rows stand behind a row of state."""
+"""The number of input rows behind a row of state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,11 +128,11 @@ class RowsKept:
 
 
 AggregatePlan = PartialAggregates | RowsKept
-"""How the state of one operator is made, merged and finished."""
+"""The aggregates of one operator: how its state is made, merged and finished."""
 
 
 def analyze(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]) -> AggregatePlan:
-    """How state of rows like `prototype`, keyed by `keys`, is kept for these aggregates.
+    """Plan the state of rows like `prototype`, keyed by `keys`, for these aggregates.
 
     Raises:
         AnalysisException: a key or an aggregate does not fit the columns of the prototype.

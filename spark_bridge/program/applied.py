@@ -12,7 +12,7 @@ from flykka.spark_bridge.program.rich_function import RichFunction
 
 
 def applied(function: Callable[[DataFrame], object], rows: DataFrame) -> DataFrame:
-    """What `function` makes of `rows`.
+    """Return the result of `function` for `rows`.
 
     Raises:
         NotADataFrameError: it is no DataFrame.

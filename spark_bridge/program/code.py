@@ -41,19 +41,19 @@ class OperatorCode(ABC):
 
     kind: ClassVar[OperatorKind]
     is_head: ClassVar[bool] = False
-    """Whether it must stand at the head of its chain."""
+    """True if it must stand at the head of its chain."""
     reads_side_output: ClassVar[str | None] = None
     """The side output of the operator before it that it reads; None reads the main output."""
     side_outputs: ClassVar[tuple[str, ...]] = ()
     """The side outputs that it may have."""
     is_computed: ClassVar[bool] = False
-    """Whether Spark computes expressions or functions of the user's for it."""
+    """True if Spark computes expressions or functions of the user's for it."""
     aggregates_slices: ClassVar[bool] = False
-    """Whether it aggregates rows slice by slice."""
+    """True if it aggregates rows slice by slice."""
 
     @property
     def state_schema(self) -> StateSchema | None:
-        """What a checkpoint tells of keyed state to those who look into it; None where there is none."""
+        """The schema of keyed state, for readers of a checkpoint; None where there is none."""
         return None
 
     @property
@@ -128,7 +128,7 @@ class KeyByCode:
 
     @property
     def fingerprint(self) -> str:
-        """How many keys there are; the operator behind the edge knows their types."""
+        """The number of keys; the operator behind the edge knows their types."""
         return f"key_by({len(self.columns)})"
 
 
@@ -252,7 +252,7 @@ class LocalAggregateCode(OperatorCode):
 
     @property
     def fingerprint(self) -> str:
-        """That of the aggregates it feeds."""
+        """The schema of the aggregates it feeds."""
         return f"local_{self.of.fingerprint}"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
@@ -260,7 +260,7 @@ class LocalAggregateCode(OperatorCode):
         return LocalAggregateOperator(context, self)
 
     def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
-        """Those of state."""
+        """The times of state."""
         return self.of.state_times()
 
 

@@ -1,4 +1,4 @@
-"""Where the code of operators waits for job graphs that name it.
+"""The registry of operators' code, for job graphs that name it.
 
 User code never travels: running the application fills the registry, and a job graph, new or stored, is bound to it by
 uid. Code is kept for as long as a job may come back to it, by a restart or by another leader.
@@ -47,7 +47,7 @@ class CodeRegistry:
         return OperatorRef(uid=uid, fingerprint=code.fingerprint)
 
     def call_site(self, uid: str) -> CallSite | None:
-        """Where the operator was written; None where nobody has said."""
+        """The line on which the operator was written; None where it is not known."""
         with self._lock:
             bound = self._bound.get(uid)
         return None if bound is None else bound.call_site

@@ -1,4 +1,4 @@
-"""What the verbs of a stream do to a batch, as functions of its rows."""
+"""The verbs of a stream as functions of the rows of a batch."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def drop(rows: DataFrame, columns: tuple[Column | str, ...]) -> DataFrame:
 
 
 def map_in_pandas(rows: DataFrame, function: PandasFunction, schema: StructType | str) -> DataFrame:
-    """What a function makes of the rows as pandas DataFrames."""
+    """Apply a function to the rows as pandas DataFrames."""
     return rows.mapInPandas(function, schema)
 
 
 def map_in_arrow(rows: DataFrame, function: ArrowFunction, schema: StructType | str) -> DataFrame:
-    """What a function makes of the rows as Arrow record batches."""
+    """Apply a function to the rows as Arrow record batches."""
     return rows.mapInArrow(function, schema)
 
 

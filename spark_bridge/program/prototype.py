@@ -45,7 +45,7 @@ class PrototypeError(ValueError):
 
 
 def transformed(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]) -> DataFrame:
-    """What `function` makes of the prototype.
+    """Apply `function` to the prototype.
 
     What the function raises by itself is passed on as it is: its traceback points at the user's line.
 
@@ -93,7 +93,7 @@ def fitted(
 
 
 def _made_by(function: RichFunction, prototype: DataFrame, *, uid: str, name: str) -> DataFrame:
-    """What a rich function declares, or else what a copy of it makes of the prototype between open and close."""
+    """Return the columns that a rich function declares, or else those that a copy of it makes of the prototype."""
     if function.schema is not None:
         try:
             return prototype.sparkSession.createDataFrame([], function.schema)
@@ -161,7 +161,7 @@ def check_condition(prototype: DataFrame, condition: Column | str | None) -> Non
 
 
 def has_event_time(prototype: DataFrame, column: str | None) -> bool:
-    """Whether `column` is there and can be an event time."""
+    """True if `column` is there and can be an event time."""
     return column in prototype.columns and isinstance(prototype.schema[column].dataType, TimestampType)
 
 
@@ -186,6 +186,6 @@ def _check_names(rows: DataFrame) -> None:
 
 
 def _text(refused: PySparkException) -> str:
-    """What Spark says, with the line of a function of the user's in which it was said."""
+    """Spark's message, with the line of the user's function in which it was raised."""
     said, line = refused.getMessage() or str(refused), line_of(refused)
     return said if line is None else f"{said}\n{line}"

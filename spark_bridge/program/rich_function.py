@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeContext:
-    """What a function may know of the subtask it works in.
+    """The subtask that a function works in, as far as the function may know it.
 
     `session` is the Spark session of the batches. A function that is opened only to be tried, where the program is
     written, is subtask 0 of 1 of no job yet.

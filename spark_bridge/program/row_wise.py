@@ -1,4 +1,4 @@
-"""Whether a function works row by row, so that a batch may be taken through it in slices.
+"""Finds functions that work row by row, so that a batch may be taken through them in slices.
 
 The user's function may be anything that makes a DataFrame of one: it may deduplicate, sort, number rows, or look at
 all of them before it decides. It is tried on a probe, and Spark's analysis of the result says what it does. Where that
@@ -25,7 +25,7 @@ _ROW_BY_ROW = frozenset({"Project", "Filter", "SubqueryAlias"})
 def works_row_by_row(
     session: SparkSession, schema: StructType, functions: Sequence[Callable[[DataFrame], DataFrame]]
 ) -> bool:
-    """Whether the functions, one after the other, make of each row what they would make of it alone."""
+    """True if the functions, one after the other, make of each row what they would make of it alone."""
     if not functions:
         return True
     if any(isinstance(function, RichFunction) for function in functions):
@@ -37,7 +37,7 @@ def works_row_by_row(
         plan = made._jdf.queryExecution().analyzed()
     except Exception:  # noqa: BLE001 - what is wrong with a function is told where a batch goes through it
         return False
-    # A subquery sees all rows; numbers drawn by chance, or counted, begin anew in every slice.
+    # A subquery sees all rows; numbers drawn by chance, or counted, start again in every slice.
     return plan.deterministic() and plan.subqueriesAll().isEmpty() and _is_line(plan, _leaf(probe))
 
 

@@ -1,4 +1,4 @@
-"""What Spark would let pass and a stream cannot: found on the prototype, where the user wrote it."""
+"""Refusals of plans that Spark would let pass and a stream cannot, on the prototype, at the user's line."""
 
 from __future__ import annotations
 

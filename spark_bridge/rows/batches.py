@@ -7,7 +7,7 @@ Who holds what, and when the last holder has let go, is decided by `BatchHolders
 one materialisation share it.
 
 Every job has a store of its own, which ends with it: what a thread that is still on its way out adds behind the end is
-freed at once, and who ends it waits for those who are freeing what was let go before. So whoever is late, nothing is
+freed at once, and its end waits for all that is being freed. So whatever comes late, nothing is
 left of a job that is over.
 """
 
@@ -54,7 +54,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStats:
-    """What the store holds at a moment."""
+    """The contents of the store at a moment."""
 
     batches: int = 0
     rows: int = 0
@@ -140,7 +140,7 @@ class BatchStore:
         self._free(lambda held: held.release_partitions(partitions))
 
     def close(self) -> None:
-        """The job is over: free every batch, whoever holds it, and from now on whatever is put.
+        """End the job: free every batch, even one that is held, and from now on every batch that is put.
 
         Returns when all is freed, also what others are freeing meanwhile.
         """
@@ -151,7 +151,7 @@ class BatchStore:
             self._lock.wait_for(lambda: self._at_work == 0)
 
     def stats(self) -> StoreStats:
-        """What is held now."""
+        """Return the counts of what is held now."""
         with self._lock:
             return StoreStats(
                 batches=len(self._held),
@@ -171,7 +171,7 @@ class BatchStore:
             return frozenset(blocks.rdd_id for blocks in self._in_blocks)
 
     def holders(self) -> Mapping[BatchId, frozenset[str]]:
-        """Who holds what, for messages and tests."""
+        """Return the holders of each batch, for messages and tests."""
         with self._lock:
             return self._held.holders()
 

@@ -29,7 +29,7 @@ _PATTERN = frozenset("{}[]*?\\")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLayout:
-    """How rows become files: the format, options of Spark's writer for it, the columns that name their folders."""
+    """The layout of files: the format, options of Spark's writer for it, the columns that name their folders."""
 
     format: FileFormat = "parquet"
     options: Options = ()
@@ -50,7 +50,7 @@ def read_parquet(session: SparkSession, folders: Sequence[str], schema: StructTy
 
 
 def rows_at(reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
-    """What a reader finds at paths that are no patterns: a bracket in a name is a bracket.
+    """Read paths that are no patterns: a bracket in a name is a bracket.
 
     Told so, Spark 4 takes for each path that looks like a pattern all the paths that it was given. So each of these is
     read by itself.

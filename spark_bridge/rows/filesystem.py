@@ -31,7 +31,7 @@ class FileStatus:
 
 
 class FileSystem:
-    """What sources, sinks and snapshots do with files. Every call blocks."""
+    """File operations of sources, sinks and snapshots. Every call blocks."""
 
     def __init__(self, session: SparkSession) -> None:
         context = session.sparkContext
@@ -57,23 +57,23 @@ class FileSystem:
         return str(self._of(hadoop_path).makeQualified(hadoop_path).toString())
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or folder."""
+        """Return True if there is a file or folder."""
         hadoop_path = self._path(path)
         return bool(self._of(hadoop_path).exists(hadoop_path))
 
     def is_folder(self, path: str) -> bool:
-        """Whether there is a folder."""
+        """Return True if there is a folder."""
         hadoop_path = self._path(path)
         filesystem = self._of(hadoop_path)
         return bool(filesystem.exists(hadoop_path) and filesystem.getFileStatus(hadoop_path).isDirectory())
 
     def size_bytes(self, path: str) -> int:
-        """How large a file is that is there."""
+        """Return the size of a file that exists, in bytes."""
         hadoop_path = self._path(path)
         return int(self._of(hadoop_path).getFileStatus(hadoop_path).getLen())
 
     def list(self, folder: str) -> list[FileStatus]:
-        """What lies in a folder, by name; nothing where there is no folder."""
+        """List the contents of a folder by name; nothing where there is no folder."""
         hadoop_path = self._path(folder)
         filesystem = self._of(hadoop_path)
         if not filesystem.exists(hadoop_path):
@@ -95,7 +95,7 @@ class FileSystem:
                 yield status
 
     def bytes_below(self, folder: str) -> int:
-        """How large the files in a folder are together."""
+        """Return the total size of the files in a folder, in bytes."""
         return sum(file.size_bytes for file in self.files_below(folder))
 
     def paths_below(self, folder: str) -> Iterator[str]:

@@ -41,7 +41,7 @@ class Materialised:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of them."""
         return int(self.numbers.get("rows", 0))
 
 
@@ -66,13 +66,13 @@ def counted(rows: DataFrame, numbers: Mapping[str, Column]) -> tuple[Observation
 
 
 def is_complete(observation: Observation) -> bool:
-    """Whether an action has run over the observed rows; Spark notes it before the action returns."""
+    """True if an action has run over the observed rows; Spark notes it before the action returns."""
     assert observation._jo is not None, "nothing was observed"
     return bool(observation._jo.future().isCompleted())
 
 
 def numbers_of(observation: Observation) -> Mapping[str, Any]:
-    """What was counted. To be called after the action has succeeded: a failed one says 0 rows.
+    """Return the counts. To be called after the action has succeeded: a failed one says 0 rows.
 
     Empty where Spark's optimizer found that there are no rows, and left the counting out with them.
     """

@@ -1,4 +1,4 @@
-"""Which rows go to which subtask: by key group, as keyed state is owned.
+"""Assigns rows to subtasks by key group, as keyed state is owned.
 
 The key group of a row is Spark's hash of its keys modulo the maximal parallelism; a subtask owns an even, contiguous
 range of key groups, by Flink's rule. `repartitionById` puts the rows of subtask i into Spark partitions of its own, so

@@ -1,7 +1,7 @@
-"""What a savepoint holds of a subtask: copies, in its own folder, of all that lies elsewhere and may go.
+"""The files of a subtask in a savepoint: copies, in its own folder, of all that lies elsewhere and may be deleted.
 
 A savepoint refers to nothing outside: neither to the job's shared state, nor to what its sinks have staged, which is
-published or deleted while the savepoint stays. Whoever starts from it copies back what sinks had pending, and leaves
+published or deleted while the savepoint stays. A start from it copies back what sinks had pending, and leaves
 the savepoint as it is.
 """
 
@@ -22,7 +22,7 @@ class Files(Protocol):
         """The path as it is found from anywhere."""
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or folder."""
+        """Return True if there is a file or folder."""
 
     def copy(self, source: str, target: str) -> None:
         """Copy a file or a folder to a place where there is nothing. Raises `OSError`."""
@@ -31,11 +31,11 @@ class Files(Protocol):
         """Delete a file, or a folder and all in it; nothing happens where there is none."""
 
     def bytes_below(self, folder: str) -> int:
-        """How large the files in a folder are together."""
+        """Return the total size of the files in a folder, in bytes."""
 
 
 def into_savepoint(filesystem: Files, prepared: Iterable[Value], folder: str) -> tuple[Value, ...]:
-    """What a sink has prepared, with its files copied into `folder`; where it stages is no concern of a savepoint."""
+    """Copy the files that a sink has prepared into `folder`; its staging folders are no concern of a savepoint."""
     kept: list[Value] = []
     for number, piece in enumerate(prepared):
         match piece:
@@ -55,7 +55,7 @@ def into_savepoint(filesystem: Files, prepared: Iterable[Value], folder: str) ->
 
 
 def out_of_savepoint(filesystem: Files, prepared: Sequence[Value], staging: str) -> tuple[Value, ...]:
-    """What a sink begins with, as if it had staged it itself below `staging`; what is published already is left out."""
+    """Copy pending files back below `staging`, as if the sink had staged them; those already published are left out."""
     taken: list[Value] = []
     for number, piece in enumerate(prepared):
         place = f"{staging}/savepoint-{number}"
@@ -64,17 +64,17 @@ def out_of_savepoint(filesystem: Files, prepared: Sequence[Value], staging: str)
                 continue
             case PendingFile(in_savepoint=True, staged=staged):
                 copy = f"{place}/{staged.rsplit('/', 1)[-1]}"
-                _copy_anew(filesystem, staged, copy)
+                _copy_over(filesystem, staged, copy)
                 taken.append(replace(piece, staged=copy, in_savepoint=False))
             case StagedBatch(in_savepoint=True, path=path):
-                _copy_anew(filesystem, path, place)
+                _copy_over(filesystem, path, place)
                 taken.append(replace(piece, path=place, in_savepoint=False))
             case _:
                 taken.append(piece)
     return tuple(taken)
 
 
-def _copy_anew(filesystem: Files, source: str, target: str) -> None:
+def _copy_over(filesystem: Files, source: str, target: str) -> None:
     # An attempt before may have died over its copy.
     filesystem.delete(target)
     filesystem.copy(source, target)

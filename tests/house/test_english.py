@@ -11,8 +11,12 @@ from tests.house.sources import Source, sources
 CLEAN = (
     "messages/",
     "runtime/",
-    "spark_bridge/session/",
-    "spark_bridge/diagnosis/",
+    "spark_bridge/",
+    "flykka/api/",
+    "flykka/client/",
+    "flykka/console/",
+    "flykka/views/",
+    "flykka/diagnosis/",
     "flykka/traces/",
     "flykka/replay/",
 )

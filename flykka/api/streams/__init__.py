@@ -1,1 +1,1 @@
-"""What a program is written down with, DataStream and its verbs, and how a stream graph is made of it."""
+"""DataStream and its verbs, and the generator that makes a stream graph of a program."""

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamType:
-    """What is known of a stream's rows: a prototype of them, and which column is their event time."""
+    """The type of a stream's rows: a prototype of them, and the column of their event time."""
 
     prototype: DataFrame
     event_time: str | None
@@ -309,7 +309,7 @@ class KeyedStream(_Stream):
         return WindowedStream(self._program, self._type, aggregation)
 
     def count(self, name: str = "count") -> DataStream:
-        """How many rows each key has had so far, without windows: the keys, then the count in the column `name`.
+        """Count the rows of each key so far, without windows: the keys, then the count in the column `name`.
 
         Every batch emits one row for each key that it has, with the count up to its last row, as Flink's keyed
         aggregations do. So a key comes again and again, and its greatest count is the one that holds. The counts are
@@ -353,7 +353,7 @@ class WindowedStream(NamesElsewhere):
         return WindowedStream(self._program, self._type, replace(self._aggregation, late_data_tag=tag))
 
     def aggregate(self, *columns: Column) -> DataStream:
-        """One row per key and window: `window_start`, `window_end`, the keys, then these aggregates.
+        """Compute one row per key and window: `window_start`, `window_end`, the keys, then these aggregates.
 
         Any aggregate of Spark's will do. Where all can be put together from parts (count, sum, min, max, avg) the rows
         are aggregated before they are exchanged and kept as parts; else the rows themselves are kept.
@@ -372,6 +372,6 @@ class WindowedStream(NamesElsewhere):
 
 
 def origins(inputs: tuple[Input, ...]) -> str:
-    """What a stream comes from, for messages."""
+    """The origins of a stream, for messages."""
     names = [str(each.source) for each in inputs]
     return names[0] if len(names) == 1 else f"the union of {' and '.join(names)}"

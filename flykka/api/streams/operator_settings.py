@@ -1,4 +1,4 @@
-"""What a user may say about one operator after writing it down: its names, its parallelism, its slots."""
+"""Settings of one operator, given after its declaration: its names, its parallelism, its slots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HASH = re.compile(r"[0-9A-Fa-f]{32}")
 
 
 class OperatorSettings(ABC):
-    """What can be said about the operator that a stream or a sink stands for."""
+    """Settings of the operator that a stream or a sink stands for."""
 
     _program: Program
 

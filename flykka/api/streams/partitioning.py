@@ -1,4 +1,4 @@
-"""How the rows of a stream reach the subtasks of what reads it: Flink's partitioners.
+"""Flink's partitioners: how the rows of a stream reach the subtasks of its readers.
 
 Nothing is written down by these but a note on the stream: the operator that reads it next is fed so. What is said last
 holds; `key_by` says it too.

@@ -30,7 +30,7 @@ ROWS_READ = 10_000
 """Of each source; what lies behind them in its first batch is not looked at."""
 
 PATIENCE_SECONDS = 1.0
-"""How long a source that makes its rows one after the other has for the first of them."""
+"""The time in which a source that makes its rows one after the other gives the first of them."""
 
 _PAUSE_SECONDS = 0.1
 

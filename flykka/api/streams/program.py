@@ -33,7 +33,7 @@ class Program:
         return tuple(self._transformations)
 
     def leading_to_sinks(self) -> tuple[Transformation, ...]:
-        """What a job is made of. As with a DataFrame, what nobody reads is not computed.
+        """Return the transformations of a job. As with a DataFrame, those without a reader are not computed.
 
         So the other half of a stream that was parted may be left alone, and so may what a notebook has tried.
 

@@ -1,4 +1,4 @@
-"""What can be done to rows without memory of others: the verbs of a DataFrame, with its arguments and its meaning.
+"""Verbs on rows without memory of others: those of a DataFrame, with its arguments and its meaning.
 
 They are computed batch by batch, so what a row becomes must not depend on where the stream was cut, unless `transform`
 is told that it may. Each is tried at once on the stream's prototype, and raises `StreamTypeError` where it does not
@@ -90,14 +90,14 @@ class StatelessVerbs(ABC):
     filter = where
 
     def with_column(self, name: str, column: Column) -> DataStream:
-        """Add a column, or compute anew the one of this name, each row for itself."""
+        """Add a column, or replace the one of this name, each row for itself."""
         function = partial(functions.with_columns, columns={name: column})
         return self._then(f"with_column({name})", lambda _: function)
 
     withColumn = with_column
 
     def with_columns(self, columns: Mapping[str, Column]) -> DataStream:
-        """Add these columns, or compute anew those of their names, each from the columns that were there before."""
+        """Add these columns, or replace those of their names, each computed from the columns before."""
 
         def make(_: DataFrame) -> Callable[[DataFrame], DataFrame]:
             check_some(columns)
@@ -161,7 +161,7 @@ class StatelessVerbs(ABC):
         """Join every batch with a DataFrame that does not change.
 
         `how` is inner, left, left_semi, left_anti or cross: what keeps static rows that match nothing has no meaning
-        batch by batch. The DataFrame is computed for every batch anew, from where it is read, unless it is cached. It
+        batch by batch. The DataFrame is computed again for every batch, from where it is read, unless it is cached. It
         must give the same rows each time: a restarted job works on with what it reads then.
 
         Raises:

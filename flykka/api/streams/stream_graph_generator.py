@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
-    """What the environment says where an operator says nothing."""
+    """Defaults of the environment for operators without settings of their own."""
 
     parallelism: int = 1
     max_parallelism: int | None = None

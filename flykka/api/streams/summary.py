@@ -44,7 +44,7 @@ class Displayed(ABC):
 
     @abstractmethod
     def _summary(self) -> Summary:
-        """How it stands now."""
+        """The settings as they are now."""
 
     def __repr__(self) -> str:
         return str(self._summary())
@@ -70,7 +70,7 @@ def stream_summary(
 
 
 def program_facts(program: Program) -> Iterator[tuple[str, str]]:
-    """What was written down since the last job, and what can be done with it."""
+    """Facts about the program since the last job, and what can be done with it."""
     written = program.transformations
     if not written:
         yield "program", "no operators since the last job"
@@ -84,7 +84,7 @@ def program_facts(program: Program) -> Iterator[tuple[str, str]]:
 
 
 def watermarks(source: Transformation) -> str:
-    """How far the watermarks of a source stay behind."""
+    """Tell how far the watermarks of a source stay behind."""
     if source.watermark_delay_ms is None:
         return "no watermarks"
     if source.punctuated_watermarks:

@@ -1,4 +1,4 @@
-"""What a program writes down: one Transformation per operator the user sees, as in Flink.
+"""The declared program: one Transformation per operator that the user sees, as in Flink.
 
 A transformation is a note, not an operator: `uid`, name and parallelism may still be set on it until the stream graph
 is made of it. It knows nothing of Spark but the code object that it hands on, and remembers the line that wrote it.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Input:
-    """Where rows come from. Without a strategy: forward, or rebalance where the parallelisms differ."""
+    """An input of an operator. Without a strategy: forward, or rebalance where the parallelisms differ."""
 
     source: Transformation
     ship_strategy: ShipStrategy | None = None
@@ -29,7 +29,7 @@ class Input:
 
 
 def partitioned(inputs: Iterable[Input], strategy: ShipStrategy, key_by: KeyByCode | None = None) -> tuple[Input, ...]:
-    """The same rows, to be shipped so to whoever reads them: what was said last is what holds.
+    """Return the same rows, to be shipped so to all readers; the last strategy named holds.
 
     A union is its inputs, so each of them keeps what was said before they were united.
     """
@@ -38,7 +38,7 @@ def partitioned(inputs: Iterable[Input], strategy: ShipStrategy, key_by: KeyByCo
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Transformation:
-    """One operator of the program; what is None is decided by the environment when the stream graph is made.
+    """An operator of the program; fields that are None are decided by the environment when the stream graph is made.
 
     `local_code` is the part of an aggregation that runs before the exchange, chained to what feeds it.
     """
@@ -70,7 +70,7 @@ class Transformation:
 
     @property
     def has_automatic_uid(self) -> bool:
-        """Whether the user gave no uid."""
+        """True if the user gave no uid."""
         return self.explicit_uid is None
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Where a source's event time comes from, and how far behind it the watermark stays. Flink's names."""
+"""The column of a source's event time, and how far behind it the watermark stays. Flink's names."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class WatermarkStrategy:
         return cls(delay_ms=None)
 
     def with_violation_handler(self, handler: MonotonyViolationHandler | str) -> Self:
-        """What follows where a batch has a row from before the batches before it: IGNORE (unless set), LOG or FAIL.
+        """Choose the answer to a row that is older than the batches before it: IGNORE (unless set), LOG or FAIL.
 
         For `for_monotonous_timestamps` only. Within a batch rows have no order.
 

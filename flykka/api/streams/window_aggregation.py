@@ -1,4 +1,4 @@
-"""What a windowed aggregation becomes: the code of its operator, and where it can be of a part before the exchange."""
+"""Makes the code of a windowed aggregation, and where it can the code of a part before the exchange."""
 
 from __future__ import annotations
 

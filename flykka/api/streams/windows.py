@@ -1,4 +1,4 @@
-"""How a keyed stream is cut into windows, by Flink's names."""
+"""Assigners of a keyed stream's rows to windows, by Flink's names."""
 
 from __future__ import annotations
 

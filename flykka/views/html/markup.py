@@ -25,7 +25,7 @@ _STATUS_COLOURS = {
     "CANCELING": AMBER,
     "CANCELLING": AMBER,
 }
-"""What is not named here waits, or has been cancelled."""
+"""Colours by state; states not named here wait, or have been cancelled."""
 
 
 class Html(str):
@@ -95,7 +95,7 @@ def lines(text: str, *, bad: bool = False) -> Html:
 
 
 def display(*parts: str, kind: str = "") -> str:
-    """What stands inside another page, with its stylesheet; `kind` is a further class of the whole."""
+    """Wrap markup for display inside another page, with its stylesheet; `kind` is a further class of the whole."""
     style = Html(asset("flykka.views.html", "display.css"))
     return str(fragment(element("style", style), element("div", *parts, class_=f"flykka {kind}".rstrip())))
 

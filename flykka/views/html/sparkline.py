@@ -50,7 +50,7 @@ def _bar(x: float, step: float, top: float, colour: str) -> Html:
 
 
 def _tops(values: Sequence[float | None]) -> list[float | None]:
-    """Where each value ends, counted from the upper edge."""
+    """Return the end of each value, counted from the upper edge."""
     greatest = max((value for value in values if value is not None), default=0) or 1
     return [
         None if value is None else HEIGHT - 1 - max(0.0, value) / greatest * (HEIGHT - 1 - _TOP) for value in values

@@ -1,4 +1,4 @@
-"""Where the boxes of a graph stand on a page: in layers from left to right, each behind all that it reads.
+"""Layout of a graph's boxes on a page: in layers from left to right, each behind all that it reads.
 
 An edge that passes over layers has a place of its own in each of them, so that it does not go under a box.
 """

@@ -131,7 +131,7 @@ def _curve(x1: int, y1: int, x2: int, y2: int) -> str:
 
 
 def _label(edge: PlanEdge, target: _Box) -> Html:
-    """How rows go stands before the target: edges that leave one box lie on each other at first."""
+    """Place the label of an edge before its target: edges that leave one box lie on each other at first."""
     x, y = target.left - _ACROSS // 2, target.middle - 7
     return element("text", edge.label, x=x, y=y, text_anchor="middle")
 

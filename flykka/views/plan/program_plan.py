@@ -1,4 +1,4 @@
-"""What is drawn of a program: operators, vertices, and tasks in their slots.
+"""The plan of a program, for drawing: operators, vertices, and tasks in their slots.
 
 Taken from the graphs that `execute` would submit, and from the machines that would run them, so that what is drawn is
 what would happen. Values, so that a plan that was made once can be kept.
@@ -46,7 +46,7 @@ class PlanEdge(Value):
 
 @value("plan.graph")
 class PlanGraph(Value):
-    """One of the graphs; the nodes are in topological order."""
+    """A graph of the plan; the nodes are in topological order."""
 
     title: str
     summary: str
@@ -65,7 +65,7 @@ class PlanSlot(Value):
 
 @value("plan.wiring")
 class Wiring(Value):
-    """Which subtasks of a vertex read which of another one."""
+    """The wiring of an edge: the subtasks of a vertex and those of another one that they read."""
 
     source: str
     target: str
@@ -74,7 +74,7 @@ class Wiring(Value):
     """For each reading subtask the subtasks that it reads; empty where each reads all."""
 
     def told(self) -> str:
-        """Which subtasks read which, in words that stay short: `each reads all`, `1 reads 1-3, 2 reads 4-6`."""
+        """Tell who reads whom in words that stay short: `each reads all`, `1 reads 1-3, 2 reads 4-6`."""
         if not self.reads:
             return "each subtask reads all"
         if all(producers == (consumer,) for consumer, producers in enumerate(self.reads)):
@@ -96,7 +96,7 @@ class ProgramPlan(Value):
 
     @property
     def execution_summary(self) -> str:
-        """How many tasks there are, and how many slots they need."""
+        """Tell the number of tasks, and of the slots that they need."""
         return f"{counted(self.tasks, 'task')} in {counted(len(self.slots), 'slot')}"
 
     def sections(self, graphs: Iterable[str]) -> Iterator[tuple[str, str, PlanGraph | None]]:
@@ -194,7 +194,7 @@ def _vertex(vertex: JobVertex) -> PlanNode:
 
 
 def _slots(job_graph: JobGraph) -> tuple[PlanSlot, ...]:
-    """Where the first attempts would be placed, if all of them asked at once."""
+    """Place the first attempts in slots, as if all of them asked at once."""
     vertices = execution_job_vertices(job_graph, 0)
     subtasks = [subtask for vertex in vertices.values() for subtask in vertex.subtasks]
     requests = tuple(slot_request(vertices, subtask) for subtask in subtasks)

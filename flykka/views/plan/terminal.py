@@ -45,7 +45,7 @@ class Beside:
 
 
 def rendered(plan: ProgramPlan, graphs: Iterable[str] = ("stream", "job", "execution")) -> RenderableType:
-    """What is printed of a plan; `graphs` says what of it."""
+    """Render a plan for printing; `graphs` names the parts of it."""
     parts: list[RenderableType] = [Text(f"{plan.name}\n", style="bold")]
     for title, summary, graph in plan.sections(graphs):
         parts.append(_heading(title, summary))

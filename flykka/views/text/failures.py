@@ -15,12 +15,12 @@ def failure_lines(entry: RootExceptionHistoryEntry, began_ms: int) -> list[str]:
 
 
 def story(entry: RootExceptionHistoryEntry) -> list[str]:
-    """Which task has failed of what, in one line, and below it the author's own lines that led to it."""
+    """Tell the task and its failure in one line, and below it the author's own lines that led to it."""
     return [f"{place(entry)}{format_cause(entry.root.cause)}{also(entry)}", *told_whole(entry.root.cause)[1:]]
 
 
 def place(entry: RootExceptionHistoryEntry) -> str:
-    """Which task failed, and where; nothing of a failure of the whole job."""
+    """Tell the task that failed and its TaskManager; nothing of a failure of the whole job."""
     root = entry.root
     if root.task_name is None:
         return ""
@@ -28,20 +28,20 @@ def place(entry: RootExceptionHistoryEntry) -> str:
 
 
 def also(entry: RootExceptionHistoryEntry) -> str:
-    """How many failed with it."""
+    """Tell the number of tasks that failed with it."""
     others = len(entry.concurrent) + entry.concurrent_suppressed
     return f" (and {counted(others, 'other task')} with it)" if others else ""
 
 
 def times(entry: RootExceptionHistoryEntry) -> str:
-    """How often the same failure has come, where it has come back: `same failure, 52 times in 1 min 40 s`."""
+    """Tell how often the same failure has come, where it has come back: `same failure, 52 times in 1 min 40 s`."""
     if entry.times == 1 or entry.last_timestamp_ms is None:
         return ""
     return f"same failure, {entry.times:,} times in {lasting(entry.last_timestamp_ms - entry.root.timestamp_ms)}"
 
 
 def outcome(entry: RootExceptionHistoryEntry) -> str:
-    """What was done about a failure, and what came of it; of one that has come back, how often, and about the last."""
+    """Tell the answer to a failure and its result; of one that has come back how often, and about the last."""
     return "; ".join(text for text in (times(entry), _outcome(entry)) if text)
 
 

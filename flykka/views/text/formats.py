@@ -29,7 +29,7 @@ def format_bytes(size: int) -> str:
 
 
 def format_count(count: float) -> str:
-    """How many: whole up to ten millions, then in millions or thousands of millions."""
+    """Format a count: whole up to ten millions, then in millions or thousands of millions."""
     if count < 10_000_000:
         return f"{count:,.0f}"
     if count < 10_000_000_000:
@@ -38,12 +38,12 @@ def format_count(count: float) -> str:
 
 
 def format_files_waiting(files: int) -> str:
-    """How many files wait to be read; empty where none does."""
+    """Tell how many files wait to be read; empty where none does."""
     return f"{format_count(files)} file{'s wait' if files > 1 else ' waits'}" if files else ""
 
 
 def format_long_work(works: Sequence[WorkProgress]) -> str:
-    """How far the oldest of that is which takes long in Spark; empty where nothing does."""
+    """Tell the progress of the oldest long work in Spark; empty where there is none."""
     if not works:
         return ""
     oldest = works[0]
@@ -63,7 +63,7 @@ def format_event_time(ms: int | None) -> str:
 
 
 def format_lag(ms: int | None) -> str:
-    """How far behind, in the largest unit that still tells something; less than nothing is ahead."""
+    """Format a lag in the largest unit that still tells something; a negative one is ahead."""
     if ms is None:
         return NOTHING
     if ms < 0:

@@ -22,7 +22,7 @@ _SIDE = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One record, as it is shown. `came` says what it came of."""
+    """A record as it is shown. `came` names its cause."""
 
     turn: str
     time: str
@@ -89,12 +89,12 @@ def turn_line(turn: Turn, began_ms: int) -> str:
 
 
 def effect_lines(turn: Turn) -> list[str]:
-    """One line for each effect."""
+    """A line for each effect."""
     return [cut(effect_line(effect), _WIDTH) for effect in turn.effects]
 
 
 def change_lines(changes: Iterable[Change]) -> list[str]:
-    """One line for each change."""
+    """A line for each change."""
     return [
         f"{change.path or 'the actor'}: {cut(one_line(change.before), _SIDE)} -> {cut(one_line(change.after), _SIDE)}"
         for change in changes

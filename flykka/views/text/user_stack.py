@@ -24,7 +24,7 @@ _CHAINED = ("The above exception was the direct cause", "During handling of the 
 
 @dataclass(slots=True)
 class _Section:
-    """One exception in the text: its own lines of the author's, how many others there are, what it says."""
+    """An exception in the text: its own lines of the author's, the number of others, its message."""
 
     is_caused: bool
     own: list[str] = field(default_factory=list)
@@ -34,7 +34,7 @@ class _Section:
 
 
 def told_whole(cause: SerializedThrowable) -> list[str]:
-    """What a failure says, then where its operator was written, then the author's own lines that led to it."""
+    """Tell a failure's message, then the line of its operator, then the author's own lines that led to it."""
     said = cause.message.strip().splitlines()
     written = [line for line in said if line.startswith("  ")]
     story = user_story(cause)

@@ -1,7 +1,7 @@
 """Ready columns for a DataGenSource: functions of a row's index, of the seed and of the name of their field.
 
 Chance is a hash of the three, so a row is the same in whatever batch, attempt or run it is made, and two fields are
-independent of each other. `F.rand` would begin anew in every batch.
+independent of each other. `F.rand` would start again in every batch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LONG_RANGE = 2**63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """What a generator knows beside the index."""
+    """A field to generate: what its generator knows beside the index."""
 
     name: str
     seed: int
@@ -72,7 +72,7 @@ def random_double(minimum: float, maximum: float) -> FieldGenerator:
 
 
 def choice(*values: str | int | float | bool) -> FieldGenerator:
-    """One of the values, which are of one type, each as likely as the others. Raises `ValueError` for none."""
+    """A value drawn from these, which are of one type and equally likely. Raises `ValueError` for none."""
     if not values:
         raise ValueError("choice() needs at least one value")
     return lambda field: F.element_at(

@@ -1,4 +1,4 @@
-"""Whether a parquet file has the columns that a source declares, by what its footer says.
+"""Checks that a parquet file has the columns that a source declares, by its footer.
 
 Spark would read a column that is not there as nulls, and find a wrong type when rows are read. Refused is only what
 Spark cannot read: a file may hold narrower numbers, or timestamps of either kind.
@@ -42,7 +42,7 @@ _READABLE_AS = {
 def misfit(
     declared: StructType, found: pyarrow.Schema, *, elsewhere: Set[str] = frozenset(), may_lack: bool = False
 ) -> str | None:
-    """What is wrong with the first column that does not fit; None where all do.
+    """Tell what is wrong with the first column that does not fit; None where all do.
 
     `elsewhere` are columns that the names of folders give; `may_lack`: files have different columns.
     """

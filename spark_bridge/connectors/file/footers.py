@@ -1,4 +1,4 @@
-"""What the footer of a parquet file says without reading a row: how many there are, how late, and their columns."""
+"""Facts in the footer of a parquet file, read without a row: the number of rows, their latest time, their columns."""
 
 from __future__ import annotations
 

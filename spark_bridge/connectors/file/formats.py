@@ -53,7 +53,7 @@ def merged(defaults: Mapping[str, str], options: Options) -> dict[str, str]:
 
 
 def merges_schemas(options: Options) -> bool:
-    """Whether the user has said that files have different columns."""
+    """True if the user has said that files have different columns."""
     return {key.lower(): text for key, text in options}.get("mergeschema") == "true"
 
 

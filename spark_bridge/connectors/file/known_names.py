@@ -16,7 +16,7 @@ from flykka.spark_bridge.errors import SourceError
 
 _NUMBERS = re.compile("[0-9]+")
 _Template = tuple[str, str, int]
-"""What is before a number and what is behind it, and how many digits it has; 0 where it has no zeros before it."""
+"""The text before and behind a number, and its number of digits; 0 where no zeros precede it."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class _Run:
             yield f"{before}{number:0{width}d}{behind}"
 
     def row(self) -> list[object]:
-        """What `_run` takes."""
+        """Make the row that `_run` takes."""
         if self.template is None or self.count == 1:
             return [self.name]
         before, behind, width = self.template
@@ -54,11 +54,11 @@ class KnownNames:
             self.add(name)
 
     def __contains__(self, name: str) -> bool:
-        """Whether it was added."""
+        """True if it was added."""
         return name in self._names
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of them."""
         return len(self._names)
 
     def add(self, name: str) -> None:

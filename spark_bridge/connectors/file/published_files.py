@@ -1,4 +1,4 @@
-"""Which job has published the files in a folder: their names tell it.
+"""The job that has published each file in a folder: the file's name tells it.
 
     part-<job>-<digest>-<uid>-<digest>-<subtask>-<checkpoint>-<number>-<what no other has>.<format>
 
@@ -20,7 +20,7 @@ _NAME = re.compile(r"part-(?P<job>[A-Za-z0-9_.]*)-[0-9a-f]{8}-[A-Za-z0-9_.]*-[0-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedFiles:
-    """What readers find in the `folder` of a sink: the paths of the files that the job has published, and the others.
+    """Files in the `folder` of a sink, for readers: the paths of those that the job has published, and the others.
 
     `by_others` are numbers of files by the names of jobs, as far as these can stand in a file name; `foreign` is the
     number of those that no job has published. `staging` are the names, in the staging folder, of jobs that have staged
@@ -35,7 +35,7 @@ class PublishedFiles:
 
 
 def published_prefix(job_name: str) -> str:
-    """How the names of the files begin that a job of this name publishes."""
+    """Return the beginning of the names of files that a job of this name publishes."""
     return f"part-{in_a_name(job_name)}-"
 
 

@@ -121,7 +121,7 @@ class FileSink(Sink):
         return str(self.layout)
 
     def writer(self, context: SinkContext) -> FileWriter:
-        """What stages and publishes files in one attempt."""
+        """Make the writer of one attempt, which stages and publishes files."""
         return FileWriter(self, context)
 
     def bound(self, session: SparkSession) -> Self:

@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ids import OperatorId
 
 Until = str | Callable[[], bool] | None
-"""What ends a continuous discovery: the name of a marker file, or a function that says so."""
+"""The end of a continuous discovery: the name of a marker file, or a function that says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSource:
-    """Where to read, and in which portions. Made by `parquet`, `json`, `csv`; the other methods return changed copies.
+    """Files to read, and in which portions. Made by `parquet`, `json`, `csv`; the other methods return changed copies.
 
     `schema` is Spark's, declared as a StructType or as DDL text; without one it is taken from the files that are there
     when the program is written. `event_time` names the timestamp column that says when a row happened. Options are
@@ -168,7 +168,7 @@ class FileSource:
 
     @property
     def boundedness(self) -> Boundedness:
-        """Who looks for new files takes what comes, whatever ends that."""
+        """Continuous where new files are discovered, whatever ends that."""
         return Boundedness.CONTINUOUS_UNBOUNDED if self.interval_ms is not None else Boundedness.BOUNDED
 
     @property

@@ -1,4 +1,4 @@
-"""Which splits a FileSource has: the files of its folder, or groups of them where the user has said how many.
+"""The splits of a FileSource: the files of its folder, or groups of them where the user has said how many.
 
 What the files say of themselves is looked at before a row is read: a file without a column that the source declares, or
 with another type of it, is refused here.
@@ -53,7 +53,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Described:
-    """What a file says of itself; text says nothing, and its rows count as none."""
+    """Facts that a file gives about itself; text gives none, and its rows count as none."""
 
     rows: int
     event_time_max: int | None
@@ -188,7 +188,7 @@ class FileSplitDiscovery:
         if limit is None:
             # Without a limit the reader decides what is read together.
             return len(group) < (self._source.files_limit or 1)
-        # A range is read by row number, which is counted in each file anew: it is a batch of its own.
+        # A range is read by row number, which starts at 0 in each file: it is a batch of its own.
         whole = piece.split.whole_file and group[0].split.whole_file
         return whole and sum(member.split.rows for member in group) + piece.split.rows <= limit
 

@@ -7,7 +7,7 @@ and whose target is there has been published. So a restore publishes everything 
 attempts before have come to do, and then deletes whatever else this subtask had staged. Jobs that begin from one
 savepoint, and the one that goes on behind it, hold copies of a file: the first to publish it does so for all of them.
 
-Where the number of files is limited, batches are staged as parquet first, and written anew at the snapshot.
+Where the number of files is limited, batches are staged as parquet first, and written again at the snapshot.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class FileWriter(SinkWriter["DataFrame"]):
             self._rename(file)
 
     def _was_taken_away(self, file: PendingFile) -> bool:
-        """Whether a file was published by an attempt before, and somebody has moved it from the output since.
+        """True if a file was published by an attempt before, and somebody has moved it from the output since.
 
         Raises `SinkError` where nothing of the job is there: then it is the disk that is away, and not the file.
 
@@ -144,7 +144,7 @@ class FileWriter(SinkWriter["DataFrame"]):
             raise SinkError(f"{file.staged} cannot be renamed to {file.target}")
 
     def _is_same(self, file: PendingFile) -> bool:
-        """Whether what is there is a copy of the file, out of a savepoint: no other file has its name."""
+        """True if what is there is a copy of the file, out of a savepoint: no other file has its name."""
         return self._filesystem.size_bytes(file.staged) == self._filesystem.size_bytes(file.target)
 
 
