@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from flykka.monitors.monitors import all_monitors as all_monitors
     from flykka.monitors.recorder import MonitoringRecorder as MonitoringRecorder
     from flykka.replay.replayer import Replayer as Replayer
-    from flykka.runtime.trace.recorder import TraceRecorder as TraceRecorder
-    from flykka.runtime.trace.replay.divergence import DivergenceError as DivergenceError
+    from flykka.runtime.replay.divergence import DivergenceError as DivergenceError
+    from flykka.runtime.trace.record.recorder import TraceRecorder as TraceRecorder
     from flykka.simulation.outcome import SimulationOutcome as SimulationOutcome
     from flykka.simulation.settings import FaultKind as FaultKind
     from flykka.simulation.settings import SimulationSettings as SimulationSettings
@@ -59,7 +59,7 @@ _MODULES = {
     "ConsoleSink": "spark_bridge.connectors.console",
     "DataGenSource": "spark_bridge.connectors.datagen.source",
     "DataStream": "api.streams.data_stream",
-    "DivergenceError": "runtime.trace.replay.divergence",
+    "DivergenceError": "runtime.replay.divergence",
     "DoubleCounter": "spark_bridge.program.accumulators",
     "ExternalizedCheckpointRetention": "messages.graph.job_graph",
     "FaultKind": "simulation.settings",
@@ -88,7 +88,7 @@ _MODULES = {
     "SlidingEventTimeWindows": "api.streams.windows",
     "StreamExecutionEnvironment": "api.environment",
     "Trace": "traces.trace",
-    "TraceRecorder": "runtime.trace.recorder",
+    "TraceRecorder": "runtime.trace.record.recorder",
     "TumblingEventTimeWindows": "api.streams.windows",
     "Violation": "monitors.monitor",
     "WatermarkStrategy": "api.streams.watermark_strategy",

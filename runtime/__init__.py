@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from flykka.runtime.supervision import SupervisorStrategy as SupervisorStrategy
     from flykka.runtime.system import ActorSystem as ActorSystem
     from flykka.runtime.time.backoff import Backoff as Backoff
-    from flykka.runtime.trace.recorder import TraceRecorder as TraceRecorder
+    from flykka.runtime.trace.record.recorder import TraceRecorder as TraceRecorder
 
 _NAMES = {
     "messages.wire.markers": "ControlMessage NotInfluenceReceiveTimeout",
@@ -101,7 +101,7 @@ _NAMES = {
     "runtime.supervision": "AllForOne Directive OneForOne SupervisorStrategy",
     "runtime.system": "ActorSystem",
     "runtime.time.backoff": "Backoff",
-    "runtime.trace.recorder": "TraceRecorder",
+    "runtime.trace.record.recorder": "TraceRecorder",
 }
 _MODULES = {name: f"flykka.{module}" for module, names in _NAMES.items() for name in names.split()}
 

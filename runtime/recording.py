@@ -1,9 +1,9 @@
-"""The port to a recorder of turns; `trace.recorder` is the one that writes files."""
+"""The port to a recorder of turns; `trace.record.recorder` has the one that writes files."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.runtime.errors import AskFailedError
@@ -17,14 +17,16 @@ if TYPE_CHECKING:
     from flykka.runtime.props import Props
 
 Effect = tuple[Any, ...]
-"""An effect of a turn as it is noted: a kind and its operands, as in `trace.effect_forms`.
+"""An effect of a turn as it is noted: a kind and its operands, as in `trace.effects`.
 
 Plain tuples, because one is made for every message sent while a recorder is on.
 """
 
 
-class Recorder(Protocol):
+class Recorder:
     """Recorder of a system, called in the order of events on each thread; from all dispatcher threads.
+
+    This one keeps nothing.
 
     A `before_turn(cell)` that is not None is called at the beginning of each turn too.
     """

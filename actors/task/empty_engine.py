@@ -33,7 +33,7 @@ from flykka.messages.tasks.bridge import (
 from flykka.messages.tasks.stage import ReadSplits, RunStage, StageOutput
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import BatchId
-from flykka.runtime.futures.pipe import Pipe
+from flykka.runtime.futures.pipe import Executor, Pipe
 
 
 class AtOnce:
@@ -58,7 +58,7 @@ class EmptyEngine:
         self._sinks = [operator.operator_id for operator in operators if operator.kind is OperatorKind.SINK]
         self._routes = OutputRoutes(descriptor, lambda seed: Random(seed).randrange)
 
-    def lane(self, lane: Lane, number: int, what: str) -> AtOnce:
+    def lane(self, lane: Lane, number: int, what: str) -> Executor:
         """There is nothing to wait for."""
         return _AT_ONCE
 

@@ -13,7 +13,7 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.record.recorder import TraceRecorder
 
 
 class Counter(Actor):

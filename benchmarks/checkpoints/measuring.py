@@ -22,7 +22,7 @@ from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.recording import Effect
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
-from flykka.runtime.trace.flight_recorder import FlightRecorder
+from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 
 SECONDS_AT_MOST = 120.0
 """What takes longer has failed."""

@@ -11,7 +11,7 @@ from benchmarks.checkpoints.data_plane import InstantDataPlane
 from benchmarks.checkpoints.topologies import HEARTBEAT_TIMEOUT_MS, TASK_MANAGERS, TOPOLOGIES, job_graph
 from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
 from flykka.messages.control.checkpoint_coordination import PeriodicTriggerDue
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.reader import TraceReader
 
 _TOPOLOGY = next(topology for topology in TOPOLOGIES if topology.name == "256")
 _SECONDS_AT_MOST = 120.0
@@ -47,7 +47,7 @@ def bytes_per_turn(path: Path, checkpoints: int) -> float:
             _wait_until(is_complete)
         client.cancel(timeout=_SECONDS_AT_MOST)
         _wait_until(client.done)
-    return path.stat().st_size / sum(1 for _ in Trace.open(path))
+    return path.stat().st_size / sum(1 for _ in TraceReader.open(path))
 
 
 def _wait_until(holds: Callable[[], bool]) -> None:

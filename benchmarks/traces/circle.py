@@ -11,7 +11,7 @@ from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.record.recorder import TraceRecorder
 
 ACTORS = 8
 SECONDS_AT_MOST = 120.0

@@ -47,8 +47,8 @@ from flykka.messages.graph.job_graph import (
     RestartStrategyConfiguration,
 )
 from flykka.runtime.durations import Duration, positive_duration_ms
-from flykka.runtime.trace.flight_recorder import DEFAULT_TURNS
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.record.flight_recorder import DEFAULT_TURNS
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.spark_bridge.connectors.dataframe import DataFrameSource
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.operators.code_registry import CodeRegistry

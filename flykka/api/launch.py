@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from flykka.client.job_client import JobClient
     from flykka.cluster.high_availability.stores import StoreSettings
     from flykka.cluster.local_cluster import ClusterSettings
-    from flykka.runtime.trace.recorder import TraceRecorder
+    from flykka.runtime.trace.record.recorder import TraceRecorder
 
 Look = Callable[[], tuple[WorkProgress, ...]]
 """Asks Spark how far the work of a job is. May block, and raises whatever Py4J raises where Spark is gone."""
@@ -114,7 +114,7 @@ class Launch:
     def _recording(self, file: str) -> str | TraceRecorder:
         """The first environment has the file, the next one a file beside it."""
         # Imported when it is wanted: the help of `flykka run` needs no recorder.
-        from flykka.runtime.trace.recorder import TraceRecorder
+        from flykka.runtime.trace.record.recorder import TraceRecorder
 
         path, ring, max_bytes = _numbered(file, self._clusters), self.options.ring, self.options.max_bytes
         if ring is None and max_bytes is None:

@@ -10,8 +10,8 @@ from flykka.cli.debugger import Debugger
 from flykka.cli.exit_codes import DIFFERENT, OK, UNREADABLE
 from flykka.cli.trace.trace_file import import_modules, run_on_trace
 from flykka.runtime.errors import ReplaySessionError
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.replay.breakpoint import Breakpoint
+from flykka.runtime.replay.session.breakpoint import Breakpoint
+from flykka.runtime.trace.file.reader import TraceReader
 
 _DESCRIPTION = """\
 Walk through a recorded run: every turn is taken again by the actors' own code,
@@ -54,7 +54,7 @@ def debug(arguments: argparse.Namespace) -> int:
     return run_on_trace("flykka debug", arguments.file, lambda trace: _debug(trace, arguments))
 
 
-def _debug(trace: Trace, arguments: argparse.Namespace) -> int:
+def _debug(trace: TraceReader, arguments: argparse.Namespace) -> int:
     # The actors take a second to load, which `--help` should not have to wait for.
     from flykka.replay.replayer import Replayer
 

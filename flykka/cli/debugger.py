@@ -9,15 +9,15 @@ from functools import wraps
 from typing import TYPE_CHECKING
 
 from flykka.runtime.errors import ReplaySessionError
-from flykka.runtime.trace.replay.breakpoint import Breakpoint
-from flykka.runtime.trace.state import Absent
-from flykka.runtime.trace.state_text import lines_of, part_of
+from flykka.runtime.replay.session.breakpoint import Breakpoint
+from flykka.runtime.trace.state.description import Absent
+from flykka.runtime.trace.state.tree import lines_of, part_of
 from flykka.traces.origin import begin_of, origin, shortcomings
 from flykka.views.text.turns import cause_lines, change_lines, effect_lines, turn_line
 
 if TYPE_CHECKING:
-    from flykka.runtime.trace.replay.session import ReplaySession
-    from flykka.runtime.trace.replay.walk import Step
+    from flykka.runtime.replay.session.session import ReplaySession
+    from flykka.runtime.replay.session.walk import Step
 
 _AROUND = 5
 _SHOWN = 6

@@ -18,7 +18,7 @@ from flykka.cli.replay_report import Replayed, junit_xml, lines_of, report_json
 from flykka.cli.trace.trace_file import damaged, import_modules, is_the_same_file, opened, output_problem, reason
 from flykka.errors import TraceSelectionError
 from flykka.runtime.errors import TraceError
-from flykka.runtime.trace.replay.comparison import DivergenceKind
+from flykka.runtime.replay.effect_differences import DivergenceKind
 from flykka.traces.origin import beforehand
 
 _DESCRIPTION = """\

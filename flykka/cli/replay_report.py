@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from flykka.cli.exit_codes import OK
-from flykka.runtime.trace.replay.comparison import DivergenceKind
+from flykka.runtime.replay.effect_differences import DivergenceKind
 from flykka.traces.replays import boundary_lines
 
 if TYPE_CHECKING:
-    from flykka.runtime.trace.replay.replayer import ReplayResult
+    from flykka.runtime.replay.replayer import ReplayResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,9 +19,9 @@ from flykka.cli.trace.trace_file import import_modules, is_the_same_file, output
 from flykka.replay.outcomes import RunOutcome
 from flykka.runtime.durations import duration_ms
 from flykka.runtime.errors import DurationError, ReplaySessionError, TraceError
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
-from flykka.runtime.trace.replay.fork_trace import ForkTraceRecorder
+from flykka.runtime.replay.fork.trace import ForkTraceRecorder
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.traces.origin import begin_of
 from flykka.traces.replays import Row, seconds, side_by_side
 from flykka.views.text.columns import columns
@@ -29,7 +29,7 @@ from flykka.views.text.turns import turn_line
 
 if TYPE_CHECKING:
     from flykka.replay.job_fork import JobFork
-    from flykka.runtime.trace.replay.fork import ForkRun
+    from flykka.runtime.replay.fork.fork import ForkRun
 
 _DESCRIPTION = """\
 Let a recorded run go on by itself from some turn, with one thing changed, and
@@ -38,8 +38,8 @@ an actor dies; a stage fails. It takes seconds, in virtual time, and touches
 nothing that the run has left behind.
 
 What Spark, the storage and the clients said is taken from the record as long as
-it fits. Behind that, bridges answer by the protocol alone, without rows: a fork
-tells what the actors would have decided, and nothing about the data.
+it fits. Behind that, empty engines answer by the protocol alone, without rows:
+a fork tells what the actors would have decided, and nothing about the data.
 """
 
 _EPILOG = """\
@@ -92,7 +92,7 @@ def whatif(arguments: argparse.Namespace) -> int:
     return run_on_trace("flykka whatif", arguments.file, lambda trace: _whatif(trace, arguments))
 
 
-def _whatif(trace: Trace, arguments: argparse.Namespace) -> int:
+def _whatif(trace: TraceReader, arguments: argparse.Namespace) -> int:
     # The actors take a second to load, which `--help` should not have to wait for.
     from flykka.replay.replayer import Replayer
 
@@ -139,7 +139,7 @@ def _inject(fork: JobFork, arguments: argparse.Namespace) -> str:
 
 
 @contextmanager
-def _recorded(trace: Trace, number: int, path: str | None) -> Iterator[TraceRecorder | None]:
+def _recorded(trace: TraceReader, number: int, path: str | None) -> Iterator[TraceRecorder | None]:
     if path is None:
         yield None
         return
@@ -154,7 +154,7 @@ def _recorded(trace: Trace, number: int, path: str | None) -> Iterator[TraceReco
         recorder.close()
 
 
-def _show(trace: Trace, fork: JobFork, run: ForkRun, fault: str) -> None:
+def _show(trace: TraceReader, fork: JobFork, run: ForkRun, fault: str) -> None:
     began_ms = begin_of(trace)
     assert fork.turn is not None
     print(turn_line(fork.turn, began_ms))

@@ -15,7 +15,7 @@ from flykka.diagnosis.sockets import Process, ask_all
 from flykka.errors import TraceSelectionError
 from flykka.runtime.durations import positive_duration_ms
 from flykka.runtime.errors import DurationError, ReplaySessionError
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.reader import TraceReader
 
 _DESCRIPTION = """\
 Why does a job not go on? Asks the processes of yours on this machine that run
@@ -109,7 +109,7 @@ def _why_recorded(arguments: argparse.Namespace) -> int:
     # The actors take a second to load, which `--help` should not have to wait for.
     from flykka.traces.diagnosis import diagnose_recorded
 
-    def tell(trace: Trace) -> int:
+    def tell(trace: TraceReader) -> int:
         import_modules(arguments.modules)
         try:
             explained = diagnose_recorded(trace, arguments.turn, arguments.job)

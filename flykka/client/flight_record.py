@@ -15,8 +15,8 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from flykka.errors import FlightRecordError
-from flykka.runtime.trace.flight_recorder import FlightRecorder
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.record.flight_recorder import FlightRecorder
+from flykka.runtime.trace.record.recorder import TraceRecorder
 
 if TYPE_CHECKING:
     from flykka.messages.graph.job_graph import JobGraph

@@ -45,8 +45,8 @@ from flykka.messages.wire.ids import JobId
 from flykka.runtime.errors import ActorDeadError
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
-from flykka.runtime.trace.flight_recorder import DEFAULT_TURNS, FlightRecorder
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.record.flight_recorder import DEFAULT_TURNS, FlightRecorder
+from flykka.runtime.trace.record.recorder import TraceRecorder
 
 if TYPE_CHECKING:
     from flykka.actors.data_plane import DataPlane

@@ -14,7 +14,7 @@ from flykka.monitors.liveness import LivenessMonitor
 from flykka.monitors.monitor import Conversation, ConversationMonitor, Monitor, Violation
 from flykka.monitors.sessions import SessionMonitor
 from flykka.monitors.states import StateMonitor
-from flykka.runtime.trace.order import nearly_in_order
+from flykka.runtime.trace.file.order import nearly_in_order
 from flykka.runtime.trace.records import Record
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from flykka.monitors.monitor import Monitor, Violation, said
 from flykka.monitors.monitors import Watch
 from flykka.runtime.trace.effects import Send
-from flykka.runtime.trace.forwarding import ForwardingRecorder
+from flykka.runtime.trace.record.forwarding import ForwardingRecorder
 from flykka.runtime.trace.records import Killed, Record, Turn
 
 if TYPE_CHECKING:

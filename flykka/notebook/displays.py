@@ -13,25 +13,25 @@ from typing import Any
 from flykka.ipython import Bundle, interactive_shell
 
 DISPLAYS = {
-    "flykka.runtime.trace.reader:Trace": "flykka.notebook.turns:trace_bundle",
+    "flykka.runtime.trace.file.reader:TraceReader": "flykka.notebook.turns:trace_bundle",
     "flykka.replay.job_fork:JobFork": "flykka.notebook.runs:fork_bundle",
-    "flykka.runtime.trace.replay.fork:ForkRun": "flykka.notebook.runs:fork_run_bundle",
+    "flykka.runtime.replay.fork.fork:ForkRun": "flykka.notebook.runs:fork_run_bundle",
     "flykka.runtime.trace.records:Turn": "flykka.notebook.turns:turn_bundle",
-    "flykka.runtime.trace.replay.divergence:Divergence": "flykka.notebook.runs:divergence_bundle",
-    "flykka.runtime.trace.replay.replayer:ReplayResult": "flykka.notebook.runs:result_bundle",
-    "flykka.runtime.trace.replay.session:ReplaySession": "flykka.notebook.turns:session_bundle",
-    "flykka.runtime.trace.replay.walk:Step": "flykka.notebook.turns:step_bundle",
-    "flykka.runtime.trace.state_tree:Fields": "flykka.notebook.turns:state_bundle",
+    "flykka.runtime.replay.divergence:Divergence": "flykka.notebook.runs:divergence_bundle",
+    "flykka.runtime.replay.replayer:ReplayResult": "flykka.notebook.runs:result_bundle",
+    "flykka.runtime.replay.session.session:ReplaySession": "flykka.notebook.turns:session_bundle",
+    "flykka.runtime.replay.session.walk:Step": "flykka.notebook.turns:step_bundle",
+    "flykka.runtime.trace.state.tree:Fields": "flykka.notebook.turns:state_bundle",
     "flykka.simulation.outcome:SimulationOutcome": "flykka.notebook.runs:simulation_bundle",
 }
 """Of each class the function that makes its display, both as module:name."""
 
 LINES = {
     "flykka.monitors.monitor:Violation": "builtins:str",
-    "flykka.runtime.trace.replay.causes:Cause": "flykka.notebook.turns:cause_text",
-    "flykka.runtime.trace.state_tree:Change": "builtins:str",
+    "flykka.runtime.replay.session.causes:Cause": "flykka.notebook.turns:cause_text",
+    "flykka.runtime.trace.state.tree:Change": "builtins:str",
     # A dict, of which IPython has a text of its own.
-    "flykka.runtime.trace.state_tree:Fields": "flykka.notebook.turns:state_text",
+    "flykka.runtime.trace.state.tree:Fields": "flykka.notebook.turns:state_text",
 }
 """Of classes that come in lists the function that says one in text."""
 

@@ -8,9 +8,9 @@ from flykka.ipython import Bundle
 from flykka.notebook.turns import bundle, records
 from flykka.replay.job_fork import JobFork
 from flykka.runtime.durations import format_ms
-from flykka.runtime.trace.replay.divergence import Divergence
-from flykka.runtime.trace.replay.fork import ForkRun
-from flykka.runtime.trace.replay.replayer import ReplayResult
+from flykka.runtime.replay.divergence import Divergence, value_text
+from flykka.runtime.replay.fork.fork import ForkRun
+from flykka.runtime.replay.replayer import ReplayResult
 from flykka.runtime.trace.text import message_text
 from flykka.simulation.outcome import SimulationOutcome
 from flykka.traces.replays import boundary_lines, side_by_side
@@ -48,7 +48,10 @@ def divergence_bundle(divergence: Divergence) -> Bundle:
 
 def _divergence(divergence: Divergence) -> Html:
     """The report as it is in a terminal, and its fields and causes as tables."""
-    fields = ((each.path, each.recorded or "not there", each.now or "not there") for each in divergence.fields)
+    fields = (
+        (each.path or "it", value_text(each.left) or "not there", value_text(each.right) or "not there")
+        for each in divergence.fields
+    )
     causes = ((str(turn.sequence), turn.recipient.path, message_text(turn.message)) for turn in divergence.causes)
     return fragment(lines(divergence.text(), bad=True), records(_DIFFERS, fields), records(_CAUSES, causes))
 

@@ -9,15 +9,15 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from flykka.ipython import Bundle
-from flykka.runtime.trace.order import nearly_in_order
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.replay.session.causes import Cause
+from flykka.runtime.replay.session.session import ReplaySession
+from flykka.runtime.replay.session.walk import Step
+from flykka.runtime.trace.effect_text import effect_line
+from flykka.runtime.trace.file.order import nearly_in_order
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Turn
-from flykka.runtime.trace.replay.causes import Cause
-from flykka.runtime.trace.replay.session import ReplaySession
-from flykka.runtime.trace.replay.walk import Step
-from flykka.runtime.trace.replay.words import effect_line
-from flykka.runtime.trace.state import Fields, one_line
-from flykka.runtime.trace.state_text import cut, lines_of
+from flykka.runtime.trace.state.description import Fields, one_line
+from flykka.runtime.trace.state.tree import cut, lines_of
 from flykka.runtime.trace.text import failure_text, message_text
 from flykka.traces.origin import origin
 from flykka.views.html.markup import GREY, RED, Html, display, dot, element, fragment, head, lines, note, table
@@ -62,7 +62,7 @@ def _more(left: int, what: str) -> list[str]:
     return [f"... {left:,} more {what}"] if left > 0 else []
 
 
-def trace_bundle(trace: Trace) -> Bundle:
+def trace_bundle(trace: TraceReader) -> Bundle:
     """What was recorded, and how it began."""
     read = list(islice(nearly_in_order(trace.records()), SHOWN_RECORDS + 1))
     shown = [row_of(record, read[0].now_ms) for record in read[:SHOWN_RECORDS]]

@@ -12,42 +12,37 @@ from flykka.actors.task.bridge import Bridge
 from flykka.messages.control.job_control import SplitDiscoveryFailed
 from flykka.messages.tasks.bridge import EngineFailed, WorkDone, WorkFailed
 from flykka.messages.tasks.source import SplitsDiscovered
-from flykka.messages.tasks.stage import StageFailed
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.replay.answering_bridge import find_bridge, pace_of
-from flykka.replay.fork_data_plane import ENGINE_CALLS, unrecorded_work
+from flykka.replay.data_planes import ENGINE_CALLS, unrecorded_work
 from flykka.replay.outcomes import RunOutcome
 from flykka.runtime.errors import ForkError
 from flykka.runtime.path import USER, split_path
-from flykka.runtime.trace.order import exactly_in_order
-from flykka.runtime.trace.replay.fork import Fork, ForkRun
-from flykka.runtime.trace.replay.session import ReplaySession
+from flykka.runtime.replay.fork.fork import Fork, ForkRun
+from flykka.runtime.replay.session.session import ReplaySession
+from flykka.runtime.trace.file.order import exactly_in_order
 from flykka.runtime.trace.text import unwrapped
 
 if TYPE_CHECKING:
     from flykka.messages.wire.ref import Ref
     from flykka.runtime.durations import Duration
     from flykka.runtime.recording import Recorder
+    from flykka.runtime.replay.engine import ReplayEngine
     from flykka.runtime.trace.records import Record
-    from flykka.runtime.trace.replay.engine import ReplayEngine
 
 _INJECTED = SerializedThrowable(type_name="InjectedFailure", message="a stage fails in this fork")
 
 
 class JobFork(Fork):
-    """A fork of a recorded cluster. Its bridges go on behind the record with answers by the protocol, without rows."""
+    """A fork of a recorded cluster. Its engines answer behind the record by the protocol, without rows."""
 
     def __init__(self, engine: ReplayEngine) -> None:
         trace = engine.trace
-        pace = pace_of(trace)
-        super().__init__(
-            engine, beyond=lambda vacancy: find_bridge(vacancy, pace), beyond_work=unrecorded_work, paced=ENGINE_CALLS
-        )
+        super().__init__(engine, unrecorded=unrecorded_work, paced=ENGINE_CALLS)
         self.recorded = RunOutcome.of(exactly_in_order(trace))
-        """What came of the jobs in the recording."""
+        """The outcome of the jobs in the recording."""
         self.outcome = RunOutcome()
-        """What came of them in the fork."""
+        """Their outcome in the fork."""
         self._answer_what_the_record_does_not()
 
     def fail_stage(self) -> None:
@@ -56,12 +51,7 @@ class JobFork(Fork):
         Raises:
             ForkError: the message is about no task that lives.
         """
-        task = self._task_in_hand()
-        bridge = f"{task}/bridge"
-        if self.is_replayed(bridge):
-            self.tell(bridge, EngineFailed(cause=_INJECTED))
-        else:
-            self.say(bridge, task, StageFailed(cause=_INJECTED))
+        self.tell(f"{self._task_in_hand()}/bridge", EngineFailed(cause=_INJECTED))
 
     def run(
         self,
@@ -94,7 +84,7 @@ class JobFork(Fork):
         return replace(run, silent=silent, ended="all jobs have ended" if has_ended else run.ended)
 
     def _answer_what_the_record_does_not(self) -> None:
-        """Where a recording breaks off, engines and sources are at work, and what comes of it is not in the record."""
+        """Answer the engines and sources that are at work where a recording breaks off: the record has no answers."""
         answered: set[tuple[Ref, str]] = set()
         for turn in (turn for turn in self._engine.trace if turn.sequence >= self._number):
             match turn.message:
@@ -140,7 +130,7 @@ class JobSession(ReplaySession):
         super().__init__(make_engine)
         self._make_fork_engine = make_fork_engine
 
-    def fork(self) -> JobFork:  # type: ignore[override]  # Who plays on is known.
+    def fork(self) -> JobFork:  # type: ignore[override]  # Jobs' unrecorded work is known.
         """A cluster right before the turn of this session, with its message in hand, which can go on otherwise."""
         return JobFork(self._before_turn(self._make_fork_engine()))
 

@@ -1,4 +1,4 @@
-"""What came of the jobs of a run, as their read models tell, to compare a recorded run with a fork of it."""
+"""Outcomes of the jobs of a run, from their read models, to compare a recorded run with a fork of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FAILURES_SHOWN = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOutcome:
-    """One job. `status` is the last one, `failures` are what it failed or was restarted for, the first few."""
+    """Outcome of a job. `status` is the last one, `failures` are what it failed or was restarted for, the first few."""
 
     job_id: JobId
     status: JobStatus
@@ -95,13 +95,13 @@ class RunOutcome:
 
     @property
     def has_ended(self) -> bool:
-        """Whether there were jobs, and all of them have ended."""
+        """Tell whether there were jobs, and all of them have ended."""
         # The store reads what came before the end of a job behind the turn in which the JobManager is told of that.
         told = (model.ended_ms is not None for model in self._store.jobs.values())
         return bool(self._ended) and self._ended >= self._store.jobs.keys() and all(told)
 
     def ends_as(self, other: RunOutcome) -> bool:
-        """Whether both have the same jobs, each with the same status at the end."""
+        """Tell whether both have the same jobs, each with the same status at the end."""
         return {job_id: job.status for job_id, job in self.jobs.items()} == {
             job_id: job.status for job_id, job in other.jobs.items()
         }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from flykka.messages.wire.codec import encode
 from flykka.messages.wire.message import Value
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.trace.forwarding import ForwardingRecorder
+from flykka.runtime.trace.record.forwarding import ForwardingRecorder
 
 if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable

@@ -7,7 +7,7 @@ from itertools import islice
 
 from flykka.messages.tasks.simulation import SimulationBegun
 from flykka.runtime.errors import TraceError
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.simulation.scenario import Scenario
 from flykka.simulation.scenario_form import ScenarioError, from_json
 
@@ -22,7 +22,7 @@ def scenario_of(path: str | os.PathLike[str]) -> Scenario:
         TraceError: it is no trace, or not one of a simulation, or the scenario is of another version.
         OSError: it cannot be read.
     """
-    trace = Trace.open(path)
+    trace = TraceReader.open(path)
     for turn in islice(trace, _LOOKED_THROUGH):
         if isinstance(turn.message, SimulationBegun):
             try:

@@ -27,7 +27,7 @@ from flykka.monitors.recorder import MonitoringRecorder
 from flykka.runtime.events import ActorFailed, UnhandledMessage
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.simulation import leftovers
 from flykka.simulation.client import Heard, SimulationClient
 from flykka.simulation.data_plane import SimulatedDataPlane

@@ -5,59 +5,59 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from flykka.runtime.trace.order import exactly_in_order
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.order import exactly_in_order
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_name
-from flykka.traces.actor_index import ActorIndex, Attempt, Role, role_of
+from flykka.traces.actor_directory import ActorDirectory, ActorKind, Attempt, kind_of
 from flykka.traces.facts import Facts, facts_of
 from flykka.traces.story import NAMED, Step, Story, Tale, not_one, step_of
 
 _WORK: Final = "work"
 
-STEPS: Final[Mapping[str, tuple[Role | None, str, str | None]]] = {
-    "task.submit": (Role.OTHER, "deploys it", None),
-    "stage.open_bridge": (Role.BRIDGE, "makes its chain ready", None),
-    "stage.bridge_opened": (Role.TASK, "has its chain ready", None),
-    "task.update_execution_state": (Role.JOB_MASTER, "is notified of its state", None),
-    "stage.read_splits": (Role.BRIDGE, "reads splits", _WORK),
-    "stage.run": (Role.BRIDGE, "takes a batch", _WORK),
-    "stage.advance_watermark": (Role.BRIDGE, "advances event time", _WORK),
-    "stage.finished": (Role.TASK, "finishes a stage", _WORK),
-    "stage.failed": (Role.TASK, "a stage has failed", None),
-    "task.end_of_data": (Role.JOB_MASTER, "is notified that it has all of its data", None),
-    "task.cancel": (Role.TASK, "is to end", None),
-    "task.fail": (Role.TASK, "is failed by its TaskManager", None),
-    "task.cancellation_due": (Role.TASK, "has not ended yet", None),
-    "task.fatal_error": (Role.OTHER, "is notified that it does not end", None),
-    "stage.close_bridge": (Role.BRIDGE, "closes its bridge", None),
-    "stage.bridge_closed": (Role.TASK, "has nothing running any more", None),
-    "exchange.error_response": (Role.TASK, "cannot have one of its inputs", None),
+STEPS: Final[Mapping[str, tuple[ActorKind | None, str, str | None]]] = {
+    "task.submit": (ActorKind.OTHER, "deploys it", None),
+    "stage.open_bridge": (ActorKind.BRIDGE, "makes its chain ready", None),
+    "stage.bridge_opened": (ActorKind.TASK, "has its chain ready", None),
+    "task.update_execution_state": (ActorKind.JOB_MASTER, "is notified of its state", None),
+    "stage.read_splits": (ActorKind.BRIDGE, "reads splits", _WORK),
+    "stage.run": (ActorKind.BRIDGE, "takes a batch", _WORK),
+    "stage.advance_watermark": (ActorKind.BRIDGE, "advances event time", _WORK),
+    "stage.finished": (ActorKind.TASK, "finishes a stage", _WORK),
+    "stage.failed": (ActorKind.TASK, "a stage has failed", None),
+    "task.end_of_data": (ActorKind.JOB_MASTER, "is notified that it has all of its data", None),
+    "task.cancel": (ActorKind.TASK, "is to end", None),
+    "task.fail": (ActorKind.TASK, "is failed by its TaskManager", None),
+    "task.cancellation_due": (ActorKind.TASK, "has not ended yet", None),
+    "task.fatal_error": (ActorKind.OTHER, "is notified that it does not end", None),
+    "stage.close_bridge": (ActorKind.BRIDGE, "closes its bridge", None),
+    "stage.bridge_closed": (ActorKind.TASK, "has nothing running any more", None),
+    "exchange.error_response": (ActorKind.TASK, "cannot have one of its inputs", None),
 }
 CHECKPOINTS: Final = {
-    "checkpoint.trigger": (Role.TASK, "triggered"),
-    "exchange.checkpoint_barrier": (Role.TASK, "barrier"),
-    "exchange.cancel_checkpoint_marker": (Role.TASK, "cancelled upstream"),
-    "exchange.alignment_timeout_due": (Role.TASK, "becomes unaligned"),
-    "stage.state_snapshotted": (Role.TASK, "snapshot durable"),
-    "stage.snapshot_failed": (Role.TASK, "snapshot failed"),
-    "checkpoint.acknowledge": (Role.JOB_MASTER, "acknowledged"),
-    "checkpoint.decline": (Role.JOB_MASTER, "declined"),
-    "checkpoint.notify_complete": (Role.TASK, "complete"),
-    "checkpoint.notify_aborted": (Role.TASK, "given up"),
-    "stage.checkpoint_committed": (Role.TASK, "committed"),
+    "checkpoint.trigger": (ActorKind.TASK, "triggered"),
+    "exchange.checkpoint_barrier": (ActorKind.TASK, "barrier"),
+    "exchange.cancel_checkpoint_marker": (ActorKind.TASK, "cancelled upstream"),
+    "exchange.alignment_timeout_due": (ActorKind.TASK, "becomes unaligned"),
+    "stage.state_snapshotted": (ActorKind.TASK, "snapshot durable"),
+    "stage.snapshot_failed": (ActorKind.TASK, "snapshot failed"),
+    "checkpoint.acknowledge": (ActorKind.JOB_MASTER, "acknowledged"),
+    "checkpoint.decline": (ActorKind.JOB_MASTER, "declined"),
+    "checkpoint.notify_complete": (ActorKind.TASK, "complete"),
+    "checkpoint.notify_aborted": (ActorKind.TASK, "given up"),
+    "stage.checkpoint_committed": (ActorKind.TASK, "committed"),
 }
 _BAD: Final = ("stage.failed", "task.fail", "task.fatal_error", "exchange.error_response", "task.cancellation_due")
 _ENDED: Final = ("FINISHED", "CANCELED", "FAILED")
 
 
-def attempt_story(trace: Trace, attempt: str) -> Story:
+def attempt_story(trace: TraceReader, attempt: str) -> Story:
     """The story of the attempt whose id, path or name has this text in it; the whole id is always of one.
 
     Raises:
         TraceSelectionError: there is no such attempt in the trace, or several.
     """
-    actors, tales = ActorIndex(), dict[str, Tale]()
+    actors, tales = ActorDirectory(), dict[str, Tale]()
     for record in exactly_in_order(trace):
         actors.learn(record)
         whose = _whose(record, actors)
@@ -78,7 +78,7 @@ def _fits(known: Attempt, text: str) -> bool:
     return text in known.attempt or text in known.name or (known.path is not None and text in known.path)
 
 
-def _whose(record: Record, actors: ActorIndex) -> Attempt | None:
+def _whose(record: Record, actors: ActorDirectory) -> Attempt | None:
     """The attempt that a record is about."""
     if isinstance(record, Killed | Spawned):
         return actors.attempt_at(record.ref.path)
@@ -93,10 +93,10 @@ def _whose(record: Record, actors: ActorIndex) -> Attempt | None:
     return next((actors.attempts[each] for each in named if isinstance(each, str) and each in actors.attempts), None)
 
 
-def _tell(story: Tale, record: Record, actors: ActorIndex) -> None:
+def _tell(story: Tale, record: Record, actors: ActorDirectory) -> None:
     match record:
         case Killed():
-            if role_of(record.ref.path) is Role.TASK:
+            if kind_of(record.ref.path) is ActorKind.TASK:
                 story.outcome = "KILLED with its TaskManager"
                 story.steps.append(_step(record, actors, "is killed", failed=True))
         case Spawned():
@@ -110,23 +110,23 @@ def _tell(story: Tale, record: Record, actors: ActorIndex) -> None:
                 story.steps.append(_told(story, record, said, actors))
 
 
-def _told(story: Tale, turn: Turn, said: Facts, actors: ActorIndex) -> Step:
-    role, inner = role_of(turn.recipient.path), said.part("buffer") or said
+def _told(story: Tale, turn: Turn, said: Facts, actors: ActorDirectory) -> Step:
+    kind, inner = kind_of(turn.recipient.path), said.part("buffer") or said
     failure = failure_of(turn)
     why = "" if failure is None else failure_text(failure)
     if inner.tag in CHECKPOINTS:
         heard_by, text = CHECKPOINTS[inner.tag]
         group = f"checkpoint {inner.get('checkpoint_id')}"
-        return _step(turn, actors, text, why, group=group, failed=bool(why), hop=role is not heard_by)
+        return _step(turn, actors, text, why, group=group, failed=bool(why), hop=kind is not heard_by)
     unknown = (None, f"is told {inner.name}", None)
-    at, text, kind = STEPS.get(inner.tag, unknown)
+    at, text, section = STEPS.get(inner.tag, unknown)
     detail = _detail(inner)
-    if inner.tag == "task.update_execution_state" and role is Role.JOB_MASTER:
+    if inner.tag == "task.update_execution_state" and kind is ActorKind.JOB_MASTER:
         story.outcome = f"{detail}{f', {why}' if why else ''}" if detail in _ENDED else f"{detail} when the trace ends"
         text, detail = f"is notified that it is {detail}", ""
-    failed = bool(why) or (inner.tag in _BAD and role is at)
+    failed = bool(why) or (inner.tag in _BAD and kind is at)
     details = ", ".join(filter(None, (detail, why)))
-    return _step(turn, actors, text, details, group=kind, failed=failed, hop=role is not at and turn.failure is None)
+    return _step(turn, actors, text, details, group=section, failed=failed, hop=kind is not at and turn.failure is None)
 
 
 def _detail(said: Facts) -> str:
@@ -144,8 +144,8 @@ def _detail(said: Facts) -> str:
 
 
 def _step(
-    record: Turn | Killed | DeadLetterRecord, actors: ActorIndex, text: str, detail: str = "", **more: Any
+    record: Turn | Killed | DeadLetterRecord, actors: ActorDirectory, text: str, detail: str = "", **more: Any
 ) -> Step:
     path = record.ref.path if isinstance(record, Killed) else record.recipient.path
-    actor = actors.name_of(path) if actors.attempt_at(path) is None else role_of(path)
+    actor = actors.name_of(path) if actors.attempt_at(path) is None else kind_of(path)
     return step_of(record, actor, text, detail, **more)

@@ -1,11 +1,11 @@
-"""What happens to a checkpoint, message by message: in which phase, to whom, and in which words."""
+"""The steps of a checkpoint, message by message: the phase, the actor and the words of each."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from flykka.runtime.durations import format_ms
-from flykka.traces.actor_index import Role
+from flykka.traces.actor_directory import ActorKind
 from flykka.traces.facts import Facts
 from flykka.views.text.formats import format_bytes
 
@@ -19,35 +19,35 @@ COMMITS: Final = "commits"
 AFTERWARDS: Final = "afterwards"
 
 STEPS: Final = {
-    "checkpoint.snapshot_coordinators": (Role.JOB_MASTER, TRIGGER, "notes where the split enumerators are"),
-    "checkpoint.coordinators_snapshotted": (Role.COORDINATOR, TRIGGER, "has the state of the split enumerators"),
-    "coordination.master_hooks_triggered": (Role.COORDINATOR, TRIGGER, "the master hooks have run"),
-    "coordination.master_hook_failed": (Role.COORDINATOR, TRIGGER, "a master hook has failed"),
-    "checkpoint.trigger": (Role.TASK, TRIGGER, "is triggered"),
-    "exchange.checkpoint_barrier": (Role.TASK, BARRIERS, "gets a barrier"),
-    "exchange.cancel_checkpoint_marker": (Role.TASK, BARRIERS, "gets a cancellation in place of a barrier"),
-    "exchange.alignment_timeout_due": (Role.TASK, BARRIERS, "has waited for barriers long enough: goes unaligned"),
-    "stage.snapshot_state": (Role.BRIDGE, SNAPSHOTS, "begins its snapshot"),
-    "stage.hold_in_flight": (Role.BRIDGE, SNAPSHOTS, "holds batches in flight"),
-    "stage.write_channel_state": (Role.BRIDGE, SNAPSHOTS, "begins to write what barriers overtook"),
-    "stage.state_snapshotted": (Role.TASK, SNAPSHOTS, "has its snapshot durable"),
-    "stage.channel_state_written": (Role.TASK, SNAPSHOTS, "has what barriers overtook durable"),
-    "stage.snapshot_failed": (Role.TASK, SNAPSHOTS, "could not take its snapshot"),
-    "checkpoint.acknowledge": (Role.COORDINATOR, ACKNOWLEDGEMENTS, "acknowledged"),
-    "checkpoint.decline": (Role.COORDINATOR, ACKNOWLEDGEMENTS, "declined"),
-    "coordination.checkpoint_timed_out": (Role.COORDINATOR, END, "has taken longer than it may"),
-    "coordination.metadata_written": (Role.COORDINATOR, END, "the metadata is written"),
-    "coordination.metadata_write_failed": (Role.COORDINATOR, END, "the metadata could not be written"),
-    "job.checkpoint_completed": (Role.JOB_MASTER, END, "is notified that it is complete"),
-    "job.checkpoint_aborted": (Role.JOB_MASTER, END, "is notified that it was given up"),
-    "coordination.savepoint_completed": (Role.JOB_MASTER, END, "is notified that the savepoint is complete"),
-    "coordination.savepoint_failed": (Role.JOB_MASTER, END, "is notified that there is no savepoint"),
-    "coordination.stop_failed": (Role.JOB_MASTER, END, "is notified that the job goes on"),
-    "checkpoint.notify_complete": (Role.TASK, NOTIFICATIONS, "is notified that it is complete"),
-    "checkpoint.notify_aborted": (Role.TASK, NOTIFICATIONS, "is notified that it was given up"),
-    "stage.commit_checkpoint": (Role.BRIDGE, COMMITS, "begins to commit"),
-    "stage.abort_checkpoint": (Role.BRIDGE, COMMITS, "discards its part of it"),
-    "stage.checkpoint_committed": (Role.TASK, COMMITS, "has committed"),
+    "checkpoint.snapshot_coordinators": (ActorKind.JOB_MASTER, TRIGGER, "notes where the split enumerators are"),
+    "checkpoint.coordinators_snapshotted": (ActorKind.COORDINATOR, TRIGGER, "has the state of the split enumerators"),
+    "coordination.master_hooks_triggered": (ActorKind.COORDINATOR, TRIGGER, "the master hooks have run"),
+    "coordination.master_hook_failed": (ActorKind.COORDINATOR, TRIGGER, "a master hook has failed"),
+    "checkpoint.trigger": (ActorKind.TASK, TRIGGER, "is triggered"),
+    "exchange.checkpoint_barrier": (ActorKind.TASK, BARRIERS, "gets a barrier"),
+    "exchange.cancel_checkpoint_marker": (ActorKind.TASK, BARRIERS, "gets a cancellation in place of a barrier"),
+    "exchange.alignment_timeout_due": (ActorKind.TASK, BARRIERS, "has waited for barriers long enough: goes unaligned"),
+    "stage.snapshot_state": (ActorKind.BRIDGE, SNAPSHOTS, "begins its snapshot"),
+    "stage.hold_in_flight": (ActorKind.BRIDGE, SNAPSHOTS, "holds batches in flight"),
+    "stage.write_channel_state": (ActorKind.BRIDGE, SNAPSHOTS, "begins to write what barriers overtook"),
+    "stage.state_snapshotted": (ActorKind.TASK, SNAPSHOTS, "has its snapshot durable"),
+    "stage.channel_state_written": (ActorKind.TASK, SNAPSHOTS, "has what barriers overtook durable"),
+    "stage.snapshot_failed": (ActorKind.TASK, SNAPSHOTS, "could not take its snapshot"),
+    "checkpoint.acknowledge": (ActorKind.COORDINATOR, ACKNOWLEDGEMENTS, "acknowledged"),
+    "checkpoint.decline": (ActorKind.COORDINATOR, ACKNOWLEDGEMENTS, "declined"),
+    "coordination.checkpoint_timed_out": (ActorKind.COORDINATOR, END, "has taken longer than it may"),
+    "coordination.metadata_written": (ActorKind.COORDINATOR, END, "the metadata is written"),
+    "coordination.metadata_write_failed": (ActorKind.COORDINATOR, END, "the metadata could not be written"),
+    "job.checkpoint_completed": (ActorKind.JOB_MASTER, END, "is notified that it is complete"),
+    "job.checkpoint_aborted": (ActorKind.JOB_MASTER, END, "is notified that it was given up"),
+    "coordination.savepoint_completed": (ActorKind.JOB_MASTER, END, "is notified that the savepoint is complete"),
+    "coordination.savepoint_failed": (ActorKind.JOB_MASTER, END, "is notified that there is no savepoint"),
+    "coordination.stop_failed": (ActorKind.JOB_MASTER, END, "is notified that the job goes on"),
+    "checkpoint.notify_complete": (ActorKind.TASK, NOTIFICATIONS, "is notified that it is complete"),
+    "checkpoint.notify_aborted": (ActorKind.TASK, NOTIFICATIONS, "is notified that it was given up"),
+    "stage.commit_checkpoint": (ActorKind.BRIDGE, COMMITS, "begins to commit"),
+    "stage.abort_checkpoint": (ActorKind.BRIDGE, COMMITS, "discards its part of it"),
+    "stage.checkpoint_committed": (ActorKind.TASK, COMMITS, "has committed"),
 }
 """The actor that takes a step, its phase, and its words; the same message told to another actor is a hop on its way."""
 
@@ -65,28 +65,28 @@ _RESTORED = "job.restored"
 _ENDS = ("checkpoint.notify_aborted", "job.checkpoint_aborted")
 
 
-def step_of(said: Facts, role: Role) -> tuple[str, str, bool]:
-    """Phase and words of what an actor of this role is told, and whether it is only a hop."""
+def step_of(said: Facts, kind: ActorKind) -> tuple[str, str, bool]:
+    """Phase and words of what an actor of this kind is told, and whether it is only a hop."""
     if said.tag not in STEPS:
         return AFTERWARDS if said.tag == _RESTORED else END, f"is told {said.name}", True
     at, phase, text = STEPS[said.tag]
-    return phase, text, at is not role
+    return phase, text, at is not kind
 
 
-def step_of_sent(sent: Facts, said: str, role: Role) -> tuple[str, str, bool]:
+def step_of_sent(sent: Facts, said: str, kind: ActorKind) -> tuple[str, str, bool]:
     """The same of a turn whose own message `said` does not name the checkpoint, but one that it sent."""
-    if role is Role.COORDINATOR and sent.tag in _BEGINNINGS:
+    if kind is ActorKind.COORDINATOR and sent.tag in _BEGINNINGS:
         return TRIGGER, f"begins it after {said}", False
-    if role is Role.COORDINATOR and sent.tag in _ENDS:
+    if kind is ActorKind.COORDINATOR and sent.tag in _ENDS:
         return END, f"gives it up after {said}", False
-    if role is Role.JOB_MASTER and sent.tag == _RESTORED:
+    if kind is ActorKind.JOB_MASTER and sent.tag == _RESTORED:
         return AFTERWARDS, "restarts the tasks from it", False
-    phase, _, _ = step_of(sent, role)
+    phase, _, _ = step_of(sent, kind)
     return phase, f"sends {sent.name} after {said}", True
 
 
 def detail_of(said: Facts) -> str:
-    """What else there is to know of it."""
+    """Further facts of the message."""
     match said.tag:
         case "checkpoint.acknowledge":
             return _measured(said.part("metrics"))
@@ -103,7 +103,7 @@ def detail_of(said: Facts) -> str:
 
 
 def outcome_of(said: Facts) -> str | None:
-    """How the checkpoint has ended, where the message tells."""
+    """The end of the checkpoint, where the message tells it."""
     match said.tag:
         case "job.checkpoint_completed":
             return f"COMPLETED in {format_ms(said.get('duration_ms'))}, {_size(said)}"

@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 from flykka.errors import TraceSelectionError
 from flykka.runtime.trace.effects import Send
-from flykka.runtime.trace.order import exactly_in_order
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.order import exactly_in_order
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_name
-from flykka.traces.actor_index import ActorIndex, Role, job_of, role_of
+from flykka.traces.actor_directory import ActorDirectory, ActorKind, job_of, kind_of
 from flykka.traces.checkpoint_steps import ACKNOWLEDGEMENTS, FAILURES, detail_of, outcome_of, step_of, step_of_sent
 from flykka.traces.facts import Facts, facts_of
 from flykka.traces.origin import begin_of, shortcomings
 from flykka.traces.story import Step, Story
 
-_DECIDERS = (Role.COORDINATOR, Role.JOB_MASTER)
+_DECIDERS = (ActorKind.COORDINATOR, ActorKind.JOB_MASTER)
 """They act on a checkpoint by messages that do not name it. Other actors only pass on what they are told."""
 
 
-def checkpoint_story(trace: Trace, checkpoint: int, job: str | None = None) -> Story:
+def checkpoint_story(trace: TraceReader, checkpoint: int, job: str | None = None) -> Story:
     """The story of a checkpoint; `job` may be the beginning of its id, and is needed where several have this one.
 
     Raises:
@@ -53,11 +53,11 @@ def checkpoint_story(trace: Trace, checkpoint: int, job: str | None = None) -> S
 
 
 def concerns_checkpoint(record: Record, checkpoint: int) -> bool:
-    """Whether a record tells of this checkpoint, of whatever job."""
+    """Tell whether a record tells of this checkpoint, of whatever job."""
     return _Teller(checkpoint).fact_in(record) is not None
 
 
-def _nothing(trace: Trace, checkpoint: int, job: str | None, teller: _Teller) -> str:
+def _nothing(trace: TraceReader, checkpoint: int, job: str | None, teller: _Teller) -> str:
     if teller.steps:
         there = f"it is of {', '.join(sorted(teller.steps))}"
         return f"{trace.path}: there is no checkpoint {checkpoint} of a job {job!r}; {there}"
@@ -68,7 +68,7 @@ def _nothing(trace: Trace, checkpoint: int, job: str | None, teller: _Teller) ->
 
 @dataclass(frozen=True, slots=True)
 class _Fact:
-    """What of a record concerns the checkpoint; `sent` where not its message does, but one that the turn sent."""
+    """Part of a record that concerns the checkpoint; `sent` where not its message does, but one that the turn sent."""
 
     said: Facts
     sent: bool = False
@@ -79,7 +79,7 @@ class _Teller:
 
     def __init__(self, checkpoint: int) -> None:
         self._checkpoint = checkpoint
-        self._actors = ActorIndex()
+        self._actors = ActorDirectory()
         self.steps: dict[str, list[Step]] = {}
         self.unclear: list[Step] = []
         self.outcomes: dict[str, str] = {}
@@ -101,7 +101,7 @@ class _Teller:
                     self.outcomes[job] = outcome
 
     def fact_in(self, record: Record) -> _Fact | None:
-        """What of a record concerns the checkpoint."""
+        """The part of a record that concerns the checkpoint."""
         if isinstance(record, Killed | Spawned):
             return None
         said = facts_of(record.message)
@@ -110,7 +110,7 @@ class _Teller:
         meant = next(filter(self._is_meant, _within(said)), None)
         if meant is not None:
             return _Fact(meant)
-        if role_of(record.recipient.path) not in _DECIDERS:
+        if kind_of(record.recipient.path) not in _DECIDERS:
             return None
         sent = (facts_of(effect.message) for effect in _sends(record))
         found = next(
@@ -133,9 +133,9 @@ class _Teller:
     def _step(self, record: Turn | DeadLetterRecord, fact: _Fact) -> Step:
         path, said = record.recipient.path, fact.said
         if fact.sent:
-            phase, text, hop = step_of_sent(said, message_name(record.message), role_of(path))
+            phase, text, hop = step_of_sent(said, message_name(record.message), kind_of(path))
         else:
-            phase, text, hop = step_of(said, role_of(path))
+            phase, text, hop = step_of(said, kind_of(path))
         attempt, failure = said.get("attempt"), failure_of(record)
         # An answer is told of the task that gave it, not of the actor that collects the answers.
         told_of = self._actors.name_of_attempt(attempt) if phase == ACKNOWLEDGEMENTS and attempt else None
@@ -156,7 +156,7 @@ class _Teller:
 
 
 def _within(said: Facts) -> Iterator[Facts]:
-    """What a message brings, where it brings others: what goes through a channel, what a bridge hands on, a batch."""
+    """The messages within a message: through a channel, from a bridge, in a batch."""
     several = said.get("messages")
     if isinstance(several, tuple):
         yield from map(Facts, several)

@@ -1,6 +1,6 @@
-"""Why a job of a recorded run did not go on: the run is replayed up to a turn, and its actors are asked there.
+"""Diagnosis of a job of a recorded run: the run is replayed up to a turn, and its actors are asked there.
 
-No actor is unresponsive in a replay. The data plane is not replayed, so what stages stood at is not known.
+No actor is unresponsive in a replay. The engines are not there, so how far the stages are is not known.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from flykka.messages.wire.message import Message
 from flykka.replay.replayer import Replayer
 from flykka.runtime.actor import Actor
 from flykka.runtime.errors import ReplaySessionError
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.replay.divergence import DivergenceError
-from flykka.runtime.trace.replay.engine import ReplayEngine
+from flykka.runtime.replay.divergence import DivergenceError
+from flykka.runtime.replay.engine import ReplayEngine
+from flykka.runtime.trace.file.reader import TraceReader
 
 
-def diagnose_recorded(trace: Trace, turn: int | None = None, job: str | None = None) -> JobDiagnosis:
-    """What a job of the trace waited for behind this turn, or at the end; of several the one that is named.
+def diagnose_recorded(trace: TraceReader, turn: int | None = None, job: str | None = None) -> JobDiagnosis:
+    """Tell what a job of the trace waited for behind this turn, or at the end; of several the one that is named.
 
     Raises:
         ReplaySessionError: there is no such turn, or the replay diverges before it.

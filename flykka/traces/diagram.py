@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.trace.order import recipient_of
+from flykka.runtime.trace.file.order import recipient_of
 from flykka.runtime.trace.records import DeadLetterRecord, Record, Turn
 from flykka.runtime.trace.text import message_name
 from flykka.traces.checkpoint_story import concerns_checkpoint
@@ -21,7 +21,7 @@ from flykka.views.text.turns import ids_cut_short
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What of a trace is drawn.
+    """Selection of what is drawn of a trace.
 
     `actors` are patterns of paths: drawn is what these actors were told and what they told others; all, where there are
     none. `collapse` are names of `KINDS` or patterns of message types. Of a `checkpoint` is drawn what concerns it.
@@ -36,7 +36,7 @@ class View:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrow:
-    """One record. Without a `sender` it came from outside, from a timer, or from an unknown actor."""
+    """Line of a record. Without a `sender` it came from outside, from a timer, or from an unknown actor."""
 
     record: Record
     sender: str | None
@@ -67,7 +67,7 @@ class Collapsed:
 
     @property
     def text(self) -> str:
-        """How many of what."""
+        """A number of things, in words."""
         return ", ".join(f"{count:,} {name}" for name, count in self.counts)
 
 
@@ -76,7 +76,7 @@ Line = Arrow | Collapsed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagram:
-    """What is drawn: lines in the order of their turns, actors in the order of their first appearance.
+    """Content of a drawing: lines in the order of their turns, actors in the order of their first appearance.
 
     `begin_ms` is when the trace begins, even where the drawing begins later. `hidden` turns have not been drawn.
     """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flykka.errors import TraceSelectionError
-from flykka.runtime.trace.order import exactly_in_order
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.order import exactly_in_order
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.traces.diagram import Diagram, Line, View, diagram, lines_of
 from flykka.traces.origin import begin_of, origin, shortcomings
 from flykka.traces.selection import KINDS
@@ -17,7 +17,7 @@ HTML_LINES = 50_000
 """So many a browser has no trouble with; the page has some 20 MB then."""
 
 
-def drawn(trace: Trace, view: View, *, most: int) -> Diagram:
+def drawn(trace: TraceReader, view: View, *, most: int) -> Diagram:
     """A diagram of at most `most` lines.
 
     Raises:
@@ -36,6 +36,6 @@ def drawn(trace: Trace, view: View, *, most: int) -> Diagram:
     return found
 
 
-def streamed(trace: Trace, view: View) -> Iterator[Line]:
+def streamed(trace: TraceReader, view: View) -> Iterator[Line]:
     """The lines of any number of turns, one by one."""
     return lines_of(exactly_in_order(trace), view)

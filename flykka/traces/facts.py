@@ -1,16 +1,15 @@
-"""What a message says, whether this process knows its class or not: its name, its tag and its fields."""
+"""Facts of a message, of a class that this process knows or of another: its name, its tag and its fields."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-import msgpack
-
 from flykka.messages.control.leader import LeaderSessionMessage
 from flykka.messages.wire.forms import TAG_KEY
 from flykka.messages.wire.message import Value
 from flykka.runtime.trace.effects import Undecoded
+from flykka.runtime.trace.text import wire_fields
 
 
 class Facts:
@@ -36,25 +35,20 @@ class Facts:
 
 
 def facts_of(message: Value | Undecoded | None) -> Facts | None:
-    """What a message says, without the leader session that it was said under; None where nothing of it can be read."""
+    """The facts of a message, without the leader session it was said under; None where nothing of it can be read."""
     match message:
         case LeaderSessionMessage(message=said):
             return Facts(said)
-        case Undecoded(data=data):
-            return _unpacked(data)
+        case Undecoded():
+            return _unpacked(message)
         case None:
             return None
         case _:
             return Facts(message)
 
 
-def _unpacked(data: bytes) -> Facts | None:
-    try:
-        on_the_wire = msgpack.unpackb(data, use_list=False)
-    except ValueError:
-        return None
-    if not isinstance(on_the_wire, dict):
-        return None
-    if on_the_wire.get(TAG_KEY) == LeaderSessionMessage.wire_tag and isinstance(on_the_wire.get("message"), dict):
-        return Facts(on_the_wire["message"])
-    return Facts(on_the_wire)
+def _unpacked(message: Undecoded) -> Facts | None:
+    fields = wire_fields(message)
+    if fields.get(TAG_KEY) == LeaderSessionMessage.wire_tag and isinstance(fields.get("message"), dict):
+        return Facts(fields["message"])
+    return Facts(fields) if fields else None

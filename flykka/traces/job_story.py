@@ -7,43 +7,43 @@ from typing import Any, Final
 
 from flykka.runtime.durations import format_ms
 from flykka.runtime.trace.effects import Send
-from flykka.runtime.trace.order import exactly_in_order
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.order import exactly_in_order
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Killed, Turn
 from flykka.runtime.trace.text import failure_of, failure_text
-from flykka.traces.actor_index import ActorIndex, Role, role_of
+from flykka.traces.actor_directory import ActorDirectory, ActorKind, kind_of
 from flykka.traces.facts import Facts, facts_of
 from flykka.traces.story import Step, Story, Tale, not_one, step_of
 
 TOLD: Final = {
-    "job.submit": (Role.JOB_MANAGER, "is asked to run it"),
-    "job_control.accepted": (Role.JOB_MANAGER, "has stored it"),
-    "job_control.refused": (Role.JOB_MANAGER, "refuses it"),
-    "job_control.restart_due": (Role.JOB_MASTER, "restarts it"),
-    "job.cancel": (Role.JOB_MANAGER, "is asked to cancel it"),
-    "job.stop": (Role.JOB_MANAGER, "is asked to stop it"),
-    "job.trigger_savepoint": (Role.JOB_MANAGER, "is asked for a savepoint"),
-    "coordination.too_many_failures": (Role.JOB_MASTER, "is notified that too many checkpoints have failed"),
-    "coordination.savepoint_completed": (Role.JOB_MASTER, "has a savepoint"),
-    "coordination.savepoint_failed": (Role.JOB_MASTER, "has no savepoint"),
-    "job_control.ended": (Role.JOB_MANAGER, "is notified that it has ended"),
+    "job.submit": (ActorKind.JOB_MANAGER, "is asked to run it"),
+    "job_control.accepted": (ActorKind.JOB_MANAGER, "has stored it"),
+    "job_control.refused": (ActorKind.JOB_MANAGER, "refuses it"),
+    "job_control.restart_due": (ActorKind.JOB_MASTER, "restarts it"),
+    "job.cancel": (ActorKind.JOB_MANAGER, "is asked to cancel it"),
+    "job.stop": (ActorKind.JOB_MANAGER, "is asked to stop it"),
+    "job.trigger_savepoint": (ActorKind.JOB_MANAGER, "is asked for a savepoint"),
+    "coordination.too_many_failures": (ActorKind.JOB_MASTER, "is notified that too many checkpoints have failed"),
+    "coordination.savepoint_completed": (ActorKind.JOB_MASTER, "has a savepoint"),
+    "coordination.savepoint_failed": (ActorKind.JOB_MASTER, "has no savepoint"),
+    "job_control.ended": (ActorKind.JOB_MANAGER, "is notified that it has ended"),
 }
-"""What is told of it, and to whom."""
+"""The messages that tell of a job: the actor that gets each, and the words for it."""
 
 _TASKS: Final = "tasks"
 _CHECKPOINTS: Final = "checkpoints"
 
 
-def job_story(trace: Trace, job: str = "") -> Story:
+def job_story(trace: TraceReader, job: str = "") -> Story:
     """The story of the job whose id begins with this text; of the only one where the text is empty.
 
     Raises:
         TraceSelectionError: there is no such job in the trace, or several.
     """
-    actors, tales, kills = ActorIndex(), dict[str, Tale](), list[Step]()
+    actors, tales, kills = ActorDirectory(), dict[str, Tale](), list[Step]()
     for record in exactly_in_order(trace):
         actors.learn(record)
-        if isinstance(record, Killed) and role_of(record.ref.path) is Role.OTHER:
+        if isinstance(record, Killed) and kind_of(record.ref.path) is ActorKind.OTHER:
             kills.append(_step(record, actors, "is killed", failed=True))
         elif isinstance(record, Turn):
             _tell(tales, record, actors)
@@ -57,9 +57,9 @@ def job_story(trace: Trace, job: str = "") -> Story:
     return tale.story(f"job {fitting[0]}", trace)
 
 
-def _tell(tales: dict[str, Tale], turn: Turn, actors: ActorIndex) -> None:
-    role, said = role_of(turn.recipient.path), facts_of(turn.message)
-    if said is not None and said.tag in TOLD and TOLD[said.tag][0] is role:
+def _tell(tales: dict[str, Tale], turn: Turn, actors: ActorDirectory) -> None:
+    kind, said = kind_of(turn.recipient.path), facts_of(turn.message)
+    if said is not None and said.tag in TOLD and TOLD[said.tag][0] is kind:
         job = _job_in(said) or actors.job_at(turn.recipient.path)
         if job is not None:
             story = tales.setdefault(job, Tale())
@@ -67,7 +67,7 @@ def _tell(tales: dict[str, Tale], turn: Turn, actors: ActorIndex) -> None:
             why = "" if failure is None else failure_text(failure)
             detail = ", ".join(filter(None, (_detail(said), why)))
             story.steps.append(_step(turn, actors, TOLD[said.tag][1], detail, failed=bool(why)))
-    if role is Role.JOB_MASTER:
+    if kind is ActorKind.JOB_MASTER:
         for announced in _announced(turn):
             story = tales.setdefault(str(announced.get("job_id")), Tale())
             if announced.tag == "job.status_changed":
@@ -89,7 +89,7 @@ def _detail(said: Facts) -> str:
 
 
 def _announced(turn: Turn) -> Iterator[Facts]:
-    """What a JobMaster has told its listeners in a turn, each thing once."""
+    """The news that a JobMaster has told its listeners in a turn, each once."""
     told: list[object] = []
     for effect in turn.effects:
         if not isinstance(effect, Send) or effect.message in told:
@@ -110,7 +110,7 @@ ANNOUNCEMENTS: Final = (
 )
 
 
-def _announcement(turn: Turn, said: Facts, actors: ActorIndex) -> Step:
+def _announcement(turn: Turn, said: Facts, actors: ActorDirectory) -> Step:
     match said.tag:
         case "job.status_changed":
             why = _failure(said, "cause")
@@ -138,6 +138,6 @@ def _failure(said: Facts, name: str) -> str:
     return "" if failure is None else " ".join(f"{failure.get('type_name')}: {failure.get('message')}".split())
 
 
-def _step(record: Turn | Killed, actors: ActorIndex, text: str, detail: str = "", **more: Any) -> Step:
+def _step(record: Turn | Killed, actors: ActorDirectory, text: str, detail: str = "", **more: Any) -> Step:
     path = record.ref.path if isinstance(record, Killed) else record.recipient.path
     return step_of(record, actors.name_of(path), text, detail, **more)

@@ -1,15 +1,15 @@
-"""What a trace is a record of, and what is missing from it: told wherever something of it is shown."""
+"""Origin of a trace and what is missing from it: told wherever something of it is shown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flykka.runtime.trace.reader import Damage, Trace
+from flykka.runtime.trace.file.reader import Damage, TraceReader
 from flykka.views.text.formats import format_bytes
 
 
-def origin(trace: Trace) -> str:
-    """Which system was recorded, and how much of it."""
+def origin(trace: TraceReader) -> str:
+    """The system that was recorded, and how much of it was."""
     ring = trace.header.ring
     if ring is None:
         return f"recording of actor system {trace.header.system!r}"
@@ -18,12 +18,12 @@ def origin(trace: Trace) -> str:
 
 
 def cut_off(damage: Damage) -> str:
-    """Where the trace ends before its file does."""
+    """The end of a trace that ends before its file does."""
     return f"the trace ends at byte {damage.offset:,}: {damage.reason}; what comes before is shown"
 
 
-def beforehand(trace: Trace) -> Iterator[str]:
-    """What is to be known of a trace before it is read: what the header tells."""
+def beforehand(trace: TraceReader) -> Iterator[str]:
+    """Yield the facts that the header tells before a trace is read."""
     header = trace.header
     if header.ring is not None:
         yield origin(trace)
@@ -34,13 +34,13 @@ def beforehand(trace: Trace) -> Iterator[str]:
         yield f"the recording had reached its {size}: turn {header.capped.sequence:,} and all after it are not in it"
 
 
-def shortcomings(trace: Trace) -> Iterator[str]:
+def shortcomings(trace: TraceReader) -> Iterator[str]:
     """All that the trace does not tell as it happened. Looks for the end of the file: that may take a second."""
     yield from beforehand(trace)
     if (damage := trace.truncated) is not None:
         yield cut_off(damage)
 
 
-def begin_of(trace: Trace) -> int:
-    """When the trace begins, in ms since 1970."""
+def begin_of(trace: TraceReader) -> int:
+    """The beginning of the trace, in ms since 1970."""
     return next((record.now_ms for record in trace.records()), 0)

@@ -10,11 +10,12 @@ from flykka.messages.wire.message import Value
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.trace.effects import Effect, Undecoded
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
+from flykka.runtime.trace.state.graph_text import graph_text
 from flykka.runtime.trace.text import message_tag
 
 
 def record_json(record: Record) -> dict[str, Any]:
-    """One record. A ref is `path#incarnation`, a message a map with its tag as `type`."""
+    """Convert a record. A ref is `path#incarnation`, a message a map with its tag as `type`."""
     head: dict[str, Any] = {"turn": record.sequence, "now_ms": record.now_ms}
     match record:
         case Turn():
@@ -31,13 +32,13 @@ def record_json(record: Record) -> dict[str, Any]:
         case Killed():
             return head | {"kind": "killed", "recipient": plain(record.ref)}
         case Spawned():
-            recipe = None if record.recipe is None else repr(record.recipe)
+            props = None if record.props is None else graph_text(record.props)
             return head | {
                 "kind": "spawned",
                 "recipient": plain(record.ref),
                 "parent": plain(record.parent),
                 "actor": record.actor,
-                "recipe": recipe,
+                "recipe": props,
             }
         case DeadLetterRecord():
             return head | {

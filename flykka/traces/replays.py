@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from flykka.replay.outcomes import JobOutcome, RunOutcome
 
 if TYPE_CHECKING:
-    from flykka.runtime.trace.replay.replayer import ReplayResult
+    from flykka.runtime.replay.replayer import ReplayResult
 
 _SHOWN = 3
 """So many actors that are not replayed are named, for each reason."""
 
 Row = tuple[str, str, str]
-"""What is compared, as it was recorded, and in the fork."""
+"""A row of the comparison: its label, its value as recorded, and in the fork."""
 
 
 def boundary_lines(result: ReplayResult) -> Iterator[str]:
-    """One line for each reason for which actors are not replayed."""
+    """Write a line for each reason for which actors are not replayed."""
     by_reason: defaultdict[str, list[str]] = defaultdict(list)
     for actor in result.boundary:
         path, _, why = actor.partition(": ")
@@ -30,7 +30,7 @@ def boundary_lines(result: ReplayResult) -> Iterator[str]:
 
 
 def side_by_side(recorded: RunOutcome, forked: RunOutcome) -> Iterator[Row]:
-    """What came of the jobs and of the run, as it was recorded and in the fork."""
+    """Compare the outcome of the jobs and of the run, as it was recorded and in the fork."""
     for job_id in dict.fromkeys([*recorded.jobs, *forked.jobs]):
         here, there = _job(recorded.jobs.get(job_id)), _job(forked.jobs.get(job_id))
         yield f"job {job_id}", here.pop("status"), there.pop("status")
@@ -46,7 +46,7 @@ def side_by_side(recorded: RunOutcome, forked: RunOutcome) -> Iterator[Row]:
 
 
 def _job(job: JobOutcome | None) -> dict[str, str]:
-    """What is shown of a job, by its label; a dash for nothing."""
+    """Facts of a job by their labels; a dash for nothing."""
     if job is None:
         return dict.fromkeys(("status", "restarts", "because of", "lost", "checkpoints", "given up", "duration"), "-")
     return {

@@ -1,4 +1,4 @@
-"""Which records of a trace are wanted."""
+"""Selection of records of a trace."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import islice, takewhile
 from typing import Final
 
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.trace.order import recipient_of
+from flykka.runtime.trace.file.order import recipient_of
 from flykka.runtime.trace.records import DeadLetterRecord, Record, Turn
 from flykka.runtime.trace.text import message_name, message_tag
 
@@ -23,7 +23,7 @@ KINDS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What is asked for; patterns may hold `*` and `?`. An actor is named by its path, `/user/` may be left out."""
+    """Criteria of records; patterns may hold `*` and `?`. An actor is named by its path, `/user/` may be left out."""
 
     actor: str | None = None
     type: str | None = None
@@ -61,7 +61,7 @@ class Counted:
 
 
 def is_at(ref: Ref, pattern: str) -> bool:
-    """Whether an actor has this path; `/user/` may be left out."""
+    """Tell whether an actor has this path; `/user/` may be left out."""
     return fnmatchcase(ref.path, pattern if pattern.startswith("/") else f"/user/{pattern}")
 
 
@@ -71,7 +71,7 @@ def patterns_of(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_called(record: Record, pattern: str) -> bool:
-    """Whether the message of a record has this class or this tag."""
+    """Tell whether the message of a record has this class or this tag."""
     if not isinstance(record, Turn | DeadLetterRecord):
         return False
     names = (message_name(record.message), message_tag(record.message))

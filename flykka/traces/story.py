@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flykka.errors import TraceSelectionError
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Record
 from flykka.traces.origin import begin_of, shortcomings
 from flykka.views.html.markup import element
@@ -26,7 +26,7 @@ NAMED = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One turn, as far as it concerns the story. Steps with the same `group` may be collapsed.
+    """Step of a story: a turn, as far as it concerns it. Steps with the same `group` may be collapsed.
 
     A `hop` is a message on its way, or told to an actor that only listens: it is told where everything is. `detail` is
     what makes this step different from others that do the same.
@@ -64,7 +64,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """What `Trace.story` returns. `notes` say what the trace could not tell.
+    """Result of `Trace.story`. `notes` say what the trace could not tell.
 
     Attributes:
         subject: what it is about, such as `checkpoint 7 of job ...`.
@@ -82,7 +82,7 @@ class Story:
 
     @property
     def begin_ms(self) -> int:
-        """When the first step was."""
+        """The time of the first step."""
         return self.steps[0].now_ms if self.steps else self.trace_begin_ms
 
     def lines(self, *, everything: bool = False) -> list[Line]:
@@ -151,7 +151,7 @@ class Tale:
     outcome: str = "the trace ends before it does"
     steps: list[Step] = field(default_factory=list)
 
-    def story(self, subject: str, trace: Trace) -> Story:
+    def story(self, subject: str, trace: TraceReader) -> Story:
         """The story without phases, when all of the trace was read."""
         return Story(
             subject=subject,
@@ -187,7 +187,9 @@ def step_of(
     )
 
 
-def not_one(trace: Trace, kind: str, wanted: str, fitting: Sequence[str], there: Sequence[str]) -> TraceSelectionError:
+def not_one(
+    trace: TraceReader, kind: str, wanted: str, fitting: Sequence[str], there: Sequence[str]
+) -> TraceSelectionError:
     """The error where a text fits none, or several, of the subjects of which a trace has stories."""
     names = fitting or there
     shown = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")

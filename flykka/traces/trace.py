@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from flykka.runtime.trace import reader
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.traces.attempt_story import attempt_story
 from flykka.traces.checkpoint_story import checkpoint_story
 from flykka.traces.diagram import Diagram, View
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flykka.replay.job_fork import JobSession
 
 
-class Trace(reader.Trace):
+class Trace(TraceReader):
     """A recorded run. Nothing but the header is kept in memory; every iteration reads the file from its beginning."""
 
     def at(self, number: int) -> JobSession:
@@ -36,7 +36,7 @@ class Trace(reader.Trace):
         return session
 
     def story(self, *, checkpoint: int | None = None, attempt: str | None = None, job: str | None = None) -> Story:
-        """What concerns one checkpoint, one attempt or one job, in the order in which it came about.
+        """The story of one checkpoint, one attempt or one job, in the order in which it came about.
 
         Without arguments it is the story of the job, where the trace has one only.
 
@@ -76,7 +76,7 @@ class Trace(reader.Trace):
         last: int | None = None,
         checkpoint: int | None = None,
     ) -> str:
-        """One page with a sequence diagram of at most 50,000 lines, to zoom and to search. Raises as `to_mermaid`."""
+        """Draw a page of a sequence diagram of at most 50,000 lines, to zoom and to search. Raises as `to_mermaid`."""
         return diagram_page(self._drawn(HTML_LINES, actors, collapse, first, last, checkpoint), self.path.name)
 
     def sequence_diagram(
@@ -108,7 +108,7 @@ class Trace(reader.Trace):
 
 
 def story_of(
-    trace: reader.Trace, *, checkpoint: int | None = None, attempt: str | None = None, job: str | None = None
+    trace: TraceReader, *, checkpoint: int | None = None, attempt: str | None = None, job: str | None = None
 ) -> Story:
     """The story of what is named of a trace. Raises as `Trace.story` does."""
     if checkpoint is not None and attempt is None:

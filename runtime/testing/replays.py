@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flykka.runtime.trace.replay.replayer import Replayer
+from flykka.runtime.replay.replayer import TraceReplayer
 
 if TYPE_CHECKING:
-    from flykka.runtime.trace.replay.replayer import ReplayResult
+    from flykka.runtime.replay.replayer import ReplayResult
 
 
 def assert_replays(
-    trace: str | os.PathLike[str], replayer: Replayer | None = None, *, whole: bool = False
+    trace: str | os.PathLike[str], replayer: TraceReplayer | None = None, *, whole: bool = False
 ) -> ReplayResult:
     """Replay a trace. Returns the result, for further assertions.
 
@@ -27,7 +27,7 @@ def assert_replays(
         AssertionError: none of them could be replayed, such as where their classes do not exist any more.
         TraceError: the file is no trace.
     """
-    result = (replayer or Replayer()).replay(trace, raise_on_divergence=True)
+    result = (replayer or TraceReplayer()).replay(trace, raise_on_divergence=True)
     assert not result.is_empty, f"{trace}: none of its actors could be replayed: {'; '.join(result.boundary)}"
     if whole:
         assert not result.boundary, f"{trace}: not replayed: {'; '.join(result.boundary)}"

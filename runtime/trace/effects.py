@@ -1,15 +1,24 @@
-"""What a turn did, effect by effect, and what came into it that was no message."""
+"""Effects of a turn, and what came into the turn that was no message.
+
+A turn notes an effect as a tuple: the kind, which is the name of its class in snake case, and the values of its fields.
+In a trace stands the code of the class, its place in this file, in the place of the kind. So classes, and fields within
+a class, are only ever added at the end, and an added field has a default.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from enum import Enum, auto
+from typing import TYPE_CHECKING, ClassVar, TypeVar, dataclass_transform
 
 if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable
     from flykka.messages.wire.ids import LeaderSessionId
     from flykka.messages.wire.message import Value
     from flykka.messages.wire.ref import Ref
+    from flykka.runtime.recording import Effect as Noted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +30,72 @@ class Undecoded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Send:
+class Effect:
+    """Kind of effects. `words` tell it in short, `{0}` being the effect."""
+
+    words: ClassVar[str] = ""
+
+
+class Operand(Enum):
+    """Says what the value of a field is, and so what stands for it in a trace."""
+
+    REF = auto()
+    """The number of a ref in its block, or None."""
+    REFS = auto()
+    VALUE = auto()
+    """The number of a value in its block, or None."""
+    PLAIN = auto()
+    """Itself: None, a text, a number, or several in a tuple."""
+
+
+E = TypeVar("E", bound=Effect)
+
+EFFECTS: list[type[Effect]] = []
+"""The classes by their codes."""
+CODES: dict[str, int] = {}
+"""The codes by the kinds."""
+OPERANDS: list[tuple[tuple[str, Operand], ...]] = []
+"""The fields of each class, by its code."""
+SEND = 0
+"""The code of what most effects are."""
+
+_WORD_BEGINS = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def _effect(words: str) -> Callable[[type[E]], type[E]]:
+    def declare(cls: type[E]) -> type[E]:
+        made = dataclass(frozen=True, slots=True, kw_only=True)(cls)
+        made.words = words
+        CODES[_WORD_BEGINS.sub("_", made.__name__).lower()] = len(EFFECTS)
+        EFFECTS.append(made)
+        OPERANDS.append(tuple((field.name, _operand(str(field.type))) for field in fields(made)))
+        return made
+
+    return declare
+
+
+def _operand(annotation: str) -> Operand:
+    match annotation.removesuffix(" | None"):
+        case "Ref":
+            return Operand.REF
+        case "tuple[Ref, ...]":
+            return Operand.REFS
+        case "Value | Undecoded" | "SerializedThrowable":
+            return Operand.VALUE
+        case _:
+            return Operand.PLAIN
+
+
+def effect_of(noted: Noted) -> Effect:
+    """The record of an effect that was noted in passing."""
+    code = CODES[noted[0]]
+    told = {name: operand for (name, _), operand in zip(OPERANDS[code], noted[1:], strict=False)}
+    return EFFECTS[code](**told)
+
+
+@_effect("sends {0.message} to {0.target.path}")
+class Send(Effect):
     """Told `target` a message; `forwarded` in the name of its own sender.
 
     Where it was asked, `promise` is the ref that waits for the reply.
@@ -33,55 +107,46 @@ class Send:
     forwarded: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+@_effect("replies {0.message}")
+class Reply(Effect):
     """Answered the ask behind `target`."""
 
     target: Ref
     message: Value | Undecoded
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spawn:
-    """Spawned an actor; `actor` is the "module:Qualname" of its class or factory, empty in traces of format 1."""
+@_effect("spawns {0.ref.path}")
+class Spawn(Effect):
+    """Spawned an actor; `actor` is the "module:Qualname" of its class or factory."""
 
     ref: Ref
     actor: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
-    """Was not let spawn at `path`, for which an error of this name was raised. An answer, as a lookup is."""
-
-    path: str
-    error: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
+@_effect("stops {0.ref.path}")
+class Stop(Effect):
     """Had an actor stopped, or itself."""
 
     ref: Ref
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
+@_effect("watches {0.ref.path}")
+class Watch(Effect):
     """Began to watch; `message` is what it wants to get, None for `Terminated`."""
 
     ref: Ref
     message: Value | Undecoded | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unwatch:
+@_effect("unwatches {0.ref.path}")
+class Unwatch(Effect):
     """Ended a watch."""
 
     ref: Ref
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartTimer:
+@_effect("starts timer {0.key} in {0.first_ms} ms")
+class StartTimer(Effect):
     """Started a timer: first in `first_ms`, then each `delay_ms`, None for once.
 
     The delay counts from the handling of its message, with `fixed_rate` from its firing.
@@ -94,105 +159,105 @@ class StartTimer:
     fixed_rate: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancelTimer:
+@_effect("cancels timer {0.key}")
+class CancelTimer(Effect):
     """Cancelled a timer."""
 
     key: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetReceiveTimeout:
+@_effect("sets a receive timeout of {0.timeout_ms} ms")
+class SetReceiveTimeout(Effect):
     """Set its receive timeout, None for off."""
 
     timeout_ms: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pipe:
-    """Had blocking work begun: `work` is a `BlockingWork`, None in traces of format 1."""
+@_effect("begins blocking work")
+class Pipe(Effect):
+    """Had blocking work begun: `work` is a `BlockingWork`."""
 
     work: Value | Undecoded | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stash:
+@_effect("stashes the message")
+class Stash(Effect):
     """Put the message aside."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnstashAll:
+@_effect("unstashes {0.count} messages")
+class UnstashAll(Effect):
     """Put the `count` messages that it had stashed ahead of those that waited."""
 
     count: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reject:
+@_effect("rejects the message: {0.reason}")
+class Reject(Effect):
     """Made the message in hand a dead letter."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Publish:
+@_effect("publishes {0.message}")
+class Publish(Effect):
     """Published an event on the event stream."""
 
     message: Value | Undecoded
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscribe:
+@_effect("subscribes {0.subscriber} to")
+class Subscribe(Effect):
     """Had `subscriber`, a ref or the name of a function, get the events of some classes."""
 
     subscriber: str
     types: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unsubscribe:
+@_effect("unsubscribes {0.subscriber} from")
+class Unsubscribe(Effect):
     """Had it get them no more; no `types` for all."""
 
     subscriber: str
     types: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Own:
+@_effect("takes over a {0.resource}")
+class Own(Effect):
     """Took over a resource, of which only the class is known."""
 
     resource: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Become:
+@_effect("becomes {0.behaviour}")
+class Become(Effect):
     """Had a behaviour handle its next messages; `discard_old` in the place of the one in hand."""
 
     behaviour: str
     discard_old: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unbecome:
+@_effect("unbecomes")
+class Unbecome(Effect):
     """Went back to the behaviour underneath."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptSession:
+@_effect("accepts session {0.leader_session_id}")
+class AcceptSession(Effect):
     """Let through what is said under a leader session."""
 
     leader_session_id: LeaderSessionId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevokeSession:
+@_effect("revokes session {0.leader_session_id}")
+class RevokeSession(Effect):
     """Let it through no more."""
 
     leader_session_id: LeaderSessionId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Supervise:
+@_effect("decides {0.directive} for {0.child.path}")
+class Supervise(Effect):
     """Decided about the failure of a child: `directive` is the name of a `Directive`, `delay_ms` the backoff."""
 
     child: Ref
@@ -200,40 +265,28 @@ class Supervise:
     delay_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kill:
+@_effect("kills {0.ref.path}")
+class Kill(Effect):
     """Killed an actor; records of the kills of everyone below it come behind."""
 
     ref: Ref
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CutShort:
-    """Was killed while it took this turn: what came behind the kill is on no record, for nobody heard of it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terminate:
+@_effect("terminates the system")
+class Terminate(Effect):
     """Had the whole system end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lookup:
+@_effect("looks up {0.path}")
+class Lookup(Effect):
     """Found out who lived at a path or behind a ref at that moment. Not a deed but an answer, that a replay gives."""
 
     path: str
     refs: tuple[Ref, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadClock:
-    """Read the time in a step of a coroutine that began with none of the outcomes below. An answer, as a lookup is."""
-
-    now_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Awaited:
+@_effect("goes on")
+class Awaited(Effect):
     """Went on with the outcome of what it had waited for: an ask, in a coroutine a sleep or another future too.
 
     The outcomes stand in the order in which the turn went on. `message` is the reply, None for a sleep and for a
@@ -247,34 +300,22 @@ class Awaited:
     promise: Ref | None = None
 
 
-Effect = (
-    Send
-    | Reply
-    | Spawn
-    | Stop
-    | Watch
-    | Unwatch
-    | StartTimer
-    | CancelTimer
-    | SetReceiveTimeout
-    | Pipe
-    | Stash
-    | UnstashAll
-    | Reject
-    | Publish
-    | Subscribe
-    | Unsubscribe
-    | Own
-    | Become
-    | Unbecome
-    | AcceptSession
-    | RevokeSession
-    | Supervise
-    | Kill
-    | Terminate
-    | Lookup
-    | ReadClock
-    | Awaited
-    | Refused
-    | CutShort
-)
+@_effect("reads the clock")
+class ReadClock(Effect):
+    """Read the time in a step of a coroutine that began with none of the outcomes above. An answer, as a lookup is."""
+
+    now_ms: int
+
+
+@_effect("is refused {0.path}: {0.reason}")
+class Refused(Effect):
+    """Was not let spawn at `path`, for which an error of this name was raised. An answer, as a lookup is."""
+
+    path: str
+    error: str
+    reason: str
+
+
+@_effect("is killed")
+class CutShort(Effect):
+    """Was killed while it took this turn: what came behind the kill is on no record, for nobody heard of it."""

@@ -7,41 +7,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flykka.runtime.trace.recipes import pack_recipe
+from flykka.runtime.trace.state.graph_writer import pack_props
 
 if TYPE_CHECKING:
-    from flykka.messages.wire.failure import SerializedThrowable
     from flykka.messages.wire.message import Message
     from flykka.messages.wire.ref import Ref
-    from flykka.runtime.mailbox.envelope import Envelope
     from flykka.runtime.props import Props
-    from flykka.runtime.recording import Effect
 
 Noted = tuple[Any, ...]
 
 TURN = 0
+"""Behind it sequence, time, recipient, sender, cause, kind, message, effects, failure and digest."""
 KILLED = 1
 DEAD_LETTER = 2
 SPAWNED = 3
 
 
-def note_turn(
-    sequence: int,
-    now_ms: int,
-    recipient: Ref,
-    envelope: Envelope,
-    effects: list[Effect],
-    failure: SerializedThrowable | None,
-    digest: int | None,
-) -> Noted:
-    """An actor has taken a turn."""
-    sender, cause, message = envelope.sender, envelope.cause, envelope.message
-    return (TURN, sequence, now_ms, recipient, sender, cause, envelope.kind, message, effects, failure, digest)
-
-
 def note_spawned(sequence: int, now_ms: int, ref: Ref, parent: Ref, props: Props) -> Noted:
     """An actor was spawned from outside any turn."""
-    return (SPAWNED, sequence, now_ms, ref, parent, props.factory_name, pack_recipe(props))
+    return (SPAWNED, sequence, now_ms, ref, parent, props.factory_name, pack_props(props))
 
 
 def note_killed(sequence: int, now_ms: int, ref: Ref) -> Noted:

@@ -1,4 +1,4 @@
-"""What a trace tells: who was spawned from outside, turns with their effects, kills, and dead letters.
+"""Records of a trace: spawns from outside of turns, turns with their effects, kills, and dead letters.
 
 The `effects` of a turn are everything that it did to others, to its own mailbox, timers and behaviour, and beside them,
 at their place, what came into the turn that was no message: the outcome of an ask or a sleep that it waited for, and
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ref import Ref
     from flykka.runtime.mailbox.envelope import TurnKind
     from flykka.runtime.trace.effects import Effect, Undecoded
-    from flykka.runtime.trace.recipes import Recipe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +42,12 @@ class Capped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceHeader:
-    """What was recorded, and by which version. `ring` is None where the recording is whole from the beginning on.
+    """Tells what was recorded, and by which version. `ring` is None where the recording is whole from the beginning on.
 
     `schemas` has a hash of the declared fields for each tag of a recorded message, `modules` one of the source for each
     module of a recorded actor and for the package around it; `revision` is the git commit of the directory in which the
     program ran. `redacted` are the tags of messages that were changed before they were written. `capped` says where a
-    size cap has ended the recording. Traces of the first format have none of these.
+    size cap has ended the recording.
     """
 
     format_version: int
@@ -75,7 +74,7 @@ class _Unread:
 
     @property
     def unread(self) -> object | None:
-        """What it is read from, as the reader keeps it; None for a record that was made whole."""
+        """The packed content as the reader keeps it; None for a record that was made whole."""
         return getattr(self, "_read", None)
 
     def __getattr__(self, name: str) -> object:
@@ -114,7 +113,7 @@ class Turn(_Unread):
 class Spawned:
     """An actor was spawned from outside any turn, under `parent`; its first turn has a higher number.
 
-    `actor` is the "module:Qualname" of its class or factory. `recipe` tells how it is made.
+    `actor` is the "module:Qualname" of its class or factory. `props` tells how it is made, as `pack_props` has it.
     """
 
     sequence: int
@@ -122,7 +121,7 @@ class Spawned:
     ref: Ref
     parent: Ref
     actor: str
-    recipe: Recipe | None
+    props: bytes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,14 +25,14 @@ _OMITTED = ("job_id", "timestamp_ms")
 
 
 def unwrapped(message: Value | Undecoded) -> Value | Undecoded:
-    """What was said, without the leader session that it was said under."""
+    """The message without the leader session that it was sent under."""
     return message.message if isinstance(message, LeaderSessionMessage) else message
 
 
 def message_name(message: Value | Undecoded) -> str:
     """The class of what was said; its tag where this process does not know it."""
     said = unwrapped(message)
-    return str(_raw(said).get(TAG_KEY, "?")) if isinstance(said, Undecoded) else type(said).__name__
+    return str(wire_fields(said).get(TAG_KEY, "?")) if isinstance(said, Undecoded) else type(said).__name__
 
 
 def message_tag(message: Value | Undecoded) -> str:
@@ -42,11 +42,11 @@ def message_tag(message: Value | Undecoded) -> str:
 
 
 def message_text(message: Value | Undecoded) -> str:
-    """What was said in one line: its class with the fields that are not their defaults, long ones cut short."""
+    """The message in one line: its class with the fields that are not their defaults, long ones cut short."""
     said = unwrapped(message)
     if isinstance(said, Undecoded) and not said.data:
         return _cut(said.reason)
-    return _value_text(_raw(said) if isinstance(said, Undecoded) else said, _DEPTH)
+    return _value_text(wire_fields(said) if isinstance(said, Undecoded) else said, _DEPTH)
 
 
 def failure_of(record: Record) -> SerializedThrowable | None:
@@ -84,8 +84,8 @@ def failure_text(failure: SerializedThrowable) -> str:
     return _cut(f"{failure.type_name}: {failure.message}", 2 * _TEXT_LENGTH)
 
 
-def _raw(message: Undecoded) -> dict[str, Any]:
-    """The fields of a message as they stand on the wire."""
+def wire_fields(message: Undecoded) -> dict[str, Any]:
+    """The fields of a message as they stand on the wire; none where it cannot be read at all."""
     try:
         fields_on_the_wire = msgpack.unpackb(message.data, use_list=False)
     except ValueError:

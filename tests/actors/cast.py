@@ -12,6 +12,7 @@ from flykka.actors.cluster.components import ConfiguredJobManager, ConfiguredRes
 from flykka.actors.cluster.entrypoint import ClusterEntrypoint
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.machines.slots.task_manager_tracker import Workers
+from flykka.actors.task.bridge import Bridge
 from flykka.actors.task_manager.props import ConfiguredTaskManagers
 from flykka.messages.control.job import (
     JobStatus,
@@ -21,30 +22,15 @@ from flykka.messages.control.job import (
     TriggerSavepoint,
 )
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph, JobVertex, Operator, ShipStrategy
-from flykka.messages.state.handles import TaskStateSnapshot
+from flykka.messages.tasks.bridge import EngineFailed
 from flykka.messages.tasks.source import FileSplit, SplitsDiscovered
-from flykka.messages.tasks.stage import (
-    AbortCheckpoint,
-    BridgeClosed,
-    BridgeOpened,
-    CheckpointCommitted,
-    CloseBridge,
-    CommitCheckpoint,
-    OpenBridge,
-    ReadSplits,
-    SnapshotState,
-    StageFinished,
-    StateSnapshotted,
-)
-from flykka.messages.tasks.task import (
-    TaskDeploymentDescriptor,
-)
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId, OperatorId, ResultPartitionId, SplitId
 from flykka.messages.wire.message import Message
-from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.engines import NamesEngine, Sink
 from tests.actors.machines.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS, graph_of, vertex
 from tests.actors.peer import Peer, Utter
 
@@ -52,80 +38,6 @@ FILES = 6
 ALL_FILES = [f"file-{number}" for number in range(FILES)]
 LOOK_MS = 250
 """Every fourth look comes together with a checkpoint: that is where a split could slip across the barrier."""
-
-
-class Sink:
-    """Output that outlives the attempts: staged per subtask and checkpoint, then published."""
-
-    def __init__(self) -> None:
-        self._staged: dict[tuple[int, int], list[SplitId]] = {}
-        self._published: dict[tuple[int, int], list[SplitId]] = {}
-
-    def restore(self, subtask: int, checkpoint_id: int) -> None:
-        """Publish what the checkpoint covers, and drop what is behind it."""
-        self.publish(subtask, checkpoint_id)
-        self._staged = {place: rows for place, rows in self._staged.items() if place[0] != subtask}
-
-    def stage(self, subtask: int, checkpoint_id: int, rows: list[SplitId]) -> None:
-        self._staged[subtask, checkpoint_id] = rows
-
-    def take_back(self, subtask: int, checkpoint_id: int) -> list[SplitId]:
-        return self._staged.pop((subtask, checkpoint_id), [])
-
-    def publish(self, subtask: int, checkpoint_id: int) -> None:
-        for place in [place for place in self._staged if place[0] == subtask and place[1] <= checkpoint_id]:
-            self._published[place] = self._staged.pop(place)
-
-    @property
-    def published(self) -> list[SplitId]:
-        return sorted(row for rows in self._published.values() for row in rows)
-
-
-class Bridge(Actor):
-    """Does every stage at once; what a source reads goes into the sink without a detour."""
-
-    def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink) -> None:
-        self._is_source = not descriptor.inputs
-        self._subtask = descriptor.subtask
-        self._sink = sink
-        self._read: list[SplitId] = []
-
-    def handle_message(self, message: Message) -> None:
-        for answer in self._answers(message):
-            self.context.parent.tell(answer)
-
-    def _answers(self, message: Message) -> list[Message]:
-        match message:
-            case OpenBridge(restored_checkpoint_id=checkpoint_id):
-                if self._is_source:
-                    self._sink.restore(self._subtask, checkpoint_id or 0)
-                return [BridgeOpened()]
-            case ReadSplits(stage=stage, splits=splits):
-                self._read += [split.split_id for split in splits]
-                return [StageFinished(stage=stage)]
-            case SnapshotState(stage=stage, checkpoint_id=checkpoint_id):
-                return [StageFinished(stage=stage), self._snapshot(checkpoint_id)]
-            case CommitCheckpoint(checkpoint_id=checkpoint_id):
-                if self._is_source:
-                    self._sink.publish(self._subtask, checkpoint_id)
-                return [CheckpointCommitted(checkpoint_id=checkpoint_id)]
-            case AbortCheckpoint(checkpoint_id=checkpoint_id):
-                if self._is_source:
-                    self._read = self._sink.take_back(self._subtask, checkpoint_id) + self._read
-                return []
-            case CloseBridge():
-                return [BridgeClosed()]
-            case _:
-                raise AssertionError(f"{message} was not expected")
-
-    def _snapshot(self, checkpoint_id: int) -> StateSnapshotted:
-        if self._is_source:
-            self._sink.stage(self._subtask, checkpoint_id, self._read)
-            self._read = []
-        state = TaskStateSnapshot()
-        return StateSnapshotted(
-            checkpoint_id=checkpoint_id, state=state, size_bytes=0, incremental_bytes=0, sync_ms=0, async_ms=0
-        )
 
 
 class OneFileAtATime:
@@ -160,7 +72,10 @@ class Names:
         """Everything fits."""
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
-        return Props(Bridge, descriptor, self.sink)
+        return Props(Bridge, descriptor, self)
+
+    def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> NamesEngine:
+        return NamesEngine(descriptor, self.sink)
 
     def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
         return ()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from flykka.actors.data_plane import SplitDiscovery
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
+from flykka.actors.task.bridge import Bridge
+from flykka.actors.task.empty_engine import EmptyEngine
 from flykka.actors.task_manager.actor import TaskManager
 from flykka.messages.control.heartbeat import HeartbeatRequest
 from flykka.messages.control.registration import (
@@ -20,7 +22,8 @@ from flykka.messages.control.slots import (
     OfferSlots,
 )
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator, TaskCancellationSettings
-from flykka.messages.tasks.stage import BridgeClosed, BridgeOpened, CloseBridge, OpenBridge, ReadSplits, StageFinished
+from flykka.messages.tasks.bridge import EngineFailed, RowsMoved
+from flykka.messages.tasks.stage import ReadSplits
 from flykka.messages.tasks.task import (
     ExecutionState,
     SubmitTask,
@@ -36,7 +39,6 @@ from flykka.messages.wire.ids import (
     slot_id,
 )
 from flykka.messages.wire.message import Message
-from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
@@ -51,17 +53,11 @@ INTERVAL_MS = 10
 TIMEOUT_MS = 50
 
 
-class Bridge(Actor):
-    """Opens, reads nothing out of every split, and closes."""
+class NoRows(EmptyEngine):
+    """Reads nothing out of every split."""
 
-    def handle_message(self, message: Message) -> None:
-        match message:
-            case OpenBridge():
-                self.context.parent.tell(BridgeOpened())
-            case ReadSplits(stage=stage):
-                self.context.parent.tell(StageFinished(stage=stage))
-            case CloseBridge():
-                self.context.parent.tell(BridgeClosed())
+    def read_splits(self, command: ReadSplits) -> RowsMoved:
+        return RowsMoved()
 
 
 class NoData:
@@ -71,7 +67,10 @@ class NoData:
         """Everything fits."""
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
-        return Props(Bridge)
+        return Props(Bridge, descriptor, self)
+
+    def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> EmptyEngine:
+        return NoRows(descriptor)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
         raise AssertionError("splits are looked for on the JobMaster's side")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from flykka.actors.machines.state.key_groups import owner
 from flykka.messages.control.job import ExecutionStateChanged, JobStatus, SubmitJob
 from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     FailoverStrategyKind,
+    FiringMode,
     FixedDelayRestartStrategyConfiguration,
     JobGraph,
     JobType,
@@ -22,26 +22,18 @@ from flykka.messages.graph.job_graph import (
     ScheduleMode,
     ShipStrategy,
 )
+from flykka.messages.tasks.bridge import EngineFailed, RowsMoved
 from flykka.messages.tasks.exchange import BufferResponse
-from flykka.messages.tasks.stage import (
-    CommitCheckpoint,
-    RunStage,
-    SnapshotState,
-    StageFailed,
-    StageFinished,
-    StageOutput,
-)
+from flykka.messages.tasks.stage import CommitCheckpoint, RunStage, SnapshotState
 from flykka.messages.tasks.task import KeepPartitions, ReleasePartitions, TaskDeploymentDescriptor
-from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId, ResultPartitionId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import Stage, is_a
-from tests.actors.keyed_cast import ALL_ROWS, KeyedBridge, KeyedRows, Reader, StagedBridge, batch_of, key_group
+from tests.actors.keyed_cast import ALL_ROWS, KeyedEngine, KeyedRows, Reader, StagedEngine
 from tests.actors.machines.graph.graphs import graph_of, vertex
 
 
@@ -53,7 +45,8 @@ def whole(made: JobVertex) -> JobVertex:
 
 def batch_job(folder: Path, sources: int = 2, middles: int = 2) -> JobGraph:
     """Who reads splits, who hands their rows on, and who publishes them: each begins behind the one before."""
-    last = whole(vertex("keyed", 2, reads=("middle",), ship_strategy=ShipStrategy.HASH))
+    keyed = vertex("keyed", 2, reads=("middle",), ship_strategy=ShipStrategy.HASH)
+    last = whole(replace(keyed, firing_mode=FiringMode.ON_CHECKPOINT))
     graph = graph_of(
         vertex("source", sources, outputs=1),
         whole(vertex("middle", middles, reads=("source",), outputs=1, ship_strategy=ShipStrategy.HASH)),
@@ -82,62 +75,54 @@ class Rows(KeyedRows):
         self.freed: set[ResultPartitionId] = set()
         self._vertex, self._left = vertex, count
 
-    def look_for(self, descriptor: TaskDeploymentDescriptor) -> StageFailed | None:
-        """The failure of a reader that is to work on a batch, where what it reads is gone."""
+    def look_for(self, descriptor: TaskDeploymentDescriptor) -> None:
+        """A reader is to work on a batch. Raises `LostBatchError` where what it reads is gone."""
         read = [channel.partition_id for gate in descriptor.inputs for channel in gate.channels]
         self._left -= descriptor.vertex.name == self._vertex
         if self._left == 0 and self.gone is None:
             self.gone = read[0]
-        if self.gone not in read:
-            return None
-        cause = SerializedThrowable(type_name="LostBatchError", message="gone", lost_partition=self.gone)
-        return StageFailed(cause=cause)
+        if self.gone in read:
+            raise LostBatchError(self.gone)
 
-    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
+    def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> StagedEngine:
         if not descriptor.inputs:
-            return Props(Reader, descriptor)
-        return Props(Middle if descriptor.outputs else Last, descriptor, self)
+            return Reader(descriptor, self.world)
+        return (Middle if descriptor.outputs else Last)(descriptor, self)
 
     def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
         self.freed.update(partition_ids)
 
 
-class Middle(StagedBridge):
-    """The bridge of a task that hands on what it reads."""
+class LostBatchError(Exception):
+    """A partition is gone."""
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, data: Rows) -> None:
-        super().__init__(descriptor)
-        self._data = data
-
-    def handle_message(self, message: Message) -> None:
-        failed = self._data.look_for(self._descriptor) if isinstance(message, RunStage) else None
-        if failed is None:
-            super().handle_message(message)
-        else:
-            self._tell(failed)
-
-    def _over(self, stage: Message) -> tuple[Message, ...]:
-        assert isinstance(stage, RunStage), f"{stage} is no stage of a task that keeps nothing"
-        output = self._descriptor.outputs[0]
-        row = stage.batch.batch_id
-        batch = batch_of(row, owner(key_group(row), output.max_parallelism, output.subpartitions))
-        outputs = (StageOutput(output=0, batch=batch),)
-        return (StageFinished(stage=stage.stage, outputs=outputs, rows_in=1, rows_out=1),)
+    def __init__(self, lost_partition: ResultPartitionId) -> None:
+        super().__init__("gone")
+        self.lost_partition = lost_partition
 
 
-class Last(KeyedBridge):
-    """The bridge of who publishes."""
+class Middle(StagedEngine):
+    """A task that hands on what it reads."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, data: Rows) -> None:
         super().__init__(descriptor, data.world)
         self._data = data
 
-    def handle_message(self, message: Message) -> None:
-        failed = self._data.look_for(self._descriptor) if isinstance(message, RunStage) else None
-        if failed is None:
-            super().handle_message(message)
-        else:
-            self._tell(failed)
+    def process(self, command: RunStage) -> RowsMoved:
+        self._data.look_for(self._descriptor)
+        return self.sent(self.batches.rows[command.batch.batch_id])
+
+
+class Last(KeyedEngine):
+    """The task that publishes."""
+
+    def __init__(self, descriptor: TaskDeploymentDescriptor, data: Rows) -> None:
+        super().__init__(descriptor, data.world)
+        self._data = data
+
+    def process(self, command: RunStage) -> RowsMoved:
+        self._data.look_for(self._descriptor)
+        return super().process(command)
 
 
 def run(system: SeededSystem, data: Rows, job: JobGraph, slots: int = 2) -> Stage:

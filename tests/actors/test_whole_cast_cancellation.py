@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from flykka.actors.machines.attempt.effects import Lane
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.control.job import JobResultSuccess, JobStatus, JobStatusChanged, TaskManagerLost
 from flykka.messages.graph.job_graph import TaskCancellationSettings
-from flykka.messages.tasks.stage import CloseBridge
+from flykka.messages.tasks.bridge import EngineFailed
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
-from flykka.messages.wire.message import Message
-from flykka.runtime.props import Props
+from flykka.runtime.futures.pipe import Executor, Pipe
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, Bridge, Names, Sink, Stage, is_a
+from tests.actors.cast import ALL_FILES, Names, Stage, is_a
+from tests.actors.engines import NamesEngine, Sink
 
 SOON = TaskCancellationSettings(interval_ms=400, timeout_ms=1_000)
 
 
-class StubbornBridge(Bridge):
+class Nowhere:
+    """Does no work at all."""
+
+    def run_blocking(self, work: Pipe[Any]) -> None:
+        """Leave it."""
+
+
+class StubbornEngine(NamesEngine):
     """Does not end when it is cancelled."""
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink, told: list[CloseBridge]) -> None:
+    def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink, told: list[str]) -> None:
         super().__init__(descriptor, sink)
         self._told = told
 
-    def handle_message(self, message: Message) -> None:
-        if isinstance(message, CloseBridge) and message.cancel:
-            self._told.append(message)
-        else:
-            super().handle_message(message)
+    def lane(self, lane: Lane, number: int, what: str) -> Executor:
+        return Nowhere() if lane is Lane.END and self._told else super().lane(lane, number, what)
+
+    def cancel(self) -> None:
+        self._told.append("cancel")
+
+    def interrupt(self) -> None:
+        self._told.append("interrupt")
 
 
 class StubbornNames(Names):
@@ -39,12 +52,12 @@ class StubbornNames(Names):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[CloseBridge] = []
+        self.told: list[str] = []
 
-    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
+    def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> NamesEngine:
         if not descriptor.inputs and descriptor.subtask == 1 and descriptor.attempt_number == 0:
-            return Props(StubbornBridge, descriptor, self.sink, self.told)
-        return super().bridge_props(descriptor)
+            return StubbornEngine(descriptor, self.sink, self.told)
+        return super().engine(descriptor, report)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -60,7 +73,7 @@ def test_an_attempt_that_cannot_be_stopped_is_given_up_and_the_job_comes_to_its_
         stage.run(seconds=20)
 
         lost = stage.client.heard(TaskManagerLost)
-        assert [told.interrupt for told in data_plane.told] == [False, True, True]
+        assert data_plane.told == ["cancel", *["cancel", "interrupt"] * 2]
         assert len(lost) == 1
         assert "did not end within 1000 ms after it was cancelled" in lost[0].reason
         assert "set_task_cancellation(timeout=...)" in lost[0].reason

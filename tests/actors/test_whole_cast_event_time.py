@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,16 +12,16 @@ from flykka.actors.machines.execution.latency_stats import HISTORY_SIZE
 from flykka.messages.control.job import CheckpointCompleted, JobResultSuccess, JobStatus, MetricsReported
 from flykka.messages.graph.job_graph import JobVertex, Operator, ShipStrategy
 from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot, AccumulatorType
+from flykka.messages.tasks.bridge import ChainClosed, EngineFailed, RowsMoved
 from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.messages.tasks.source import SplitsDiscovered
-from flykka.messages.tasks.stage import BridgeClosed, ReadSplits, StageFinished
+from flykka.messages.tasks.stage import ReadSplits
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId, OperatorId
-from flykka.messages.wire.message import Message
-from flykka.runtime.props import Props
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, FILES, Bridge, Names, OneFileAtATime, Sink, Stage, is_a
+from tests.actors.cast import ALL_FILES, FILES, Names, OneFileAtATime, Stage, is_a
+from tests.actors.engines import NamesEngine, Sink
 from tests.actors.machines.graph.graphs import graph_of, vertex
 
 IDLE_TIMEOUT_MS = 700
@@ -33,27 +34,21 @@ def rows(count: int) -> AccumulatorSnapshot:
     return AccumulatorSnapshot(name="files", type=AccumulatorType.INT_COUNTER, count=count)
 
 
-class TimedBridge(Bridge):
+class TimedEngine(NamesEngine):
     """File number n has rows up to n seconds; files are counted."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink) -> None:
         super().__init__(descriptor, sink)
         self._files = 0
 
-    def _answers(self, message: Message) -> list[Message]:
-        answers = super()._answers(message)
-        match message:
-            case ReadSplits(splits=splits):
-                self._files += len(splits)
-                latest_ms = max(1000 * int(split.split_id.removeprefix("file-")) for split in splits)
-                return [
-                    replace(answer, event_time_max=latest_ms, accumulators=(rows(self._files),))
-                    for answer in answers
-                    if isinstance(answer, StageFinished)
-                ]
-            case _:
-                closed = BridgeClosed(accumulators=(rows(self._files),) if self._is_source else ())
-                return [closed if isinstance(answer, BridgeClosed) else answer for answer in answers]
+    def read_splits(self, command: ReadSplits) -> RowsMoved:
+        self._files += len(command.splits)
+        latest_ms = max(1000 * int(split.split_id.removeprefix("file-")) for split in command.splits)
+        moved = super().read_splits(command)
+        return replace(moved, event_time_max=latest_ms, accumulators=(rows(self._files),))
+
+    def close_chain(self, cancel: bool) -> ChainClosed:
+        return ChainClosed(accumulators=() if self._descriptor.inputs else (rows(self._files),))
 
 
 class Trickle:
@@ -74,8 +69,8 @@ class Trickle:
 class TimedNames(Names):
     """A data plane whose files have event times, and come late."""
 
-    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
-        return Props(TimedBridge, descriptor, self.sink)
+    def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> TimedEngine:
+        return TimedEngine(descriptor, self.sink)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> Trickle:  # type: ignore[override]
         return Trickle(operator.operator_id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +24,11 @@ from flykka.messages.graph.job_graph import (
     ScheduleMode,
     ShipStrategy,
 )
-from flykka.messages.tasks.stage import CommitCheckpoint, OpenBridge, ReadSplits, SnapshotState
+from flykka.messages.tasks.bridge import EngineFailed
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
-from flykka.messages.wire.message import Message
-from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, Bridge, Names, Sink, Stage
+from tests.actors.cast import ALL_FILES, Names, Stage
+from tests.actors.engines import NamesEngine, Sink
 
 REGIONS: dict[str, Any] = {
     "ship_strategy": ShipStrategy.FORWARD,
@@ -45,33 +46,36 @@ GROWING = ExponentialDelayRestartStrategyConfiguration(
 )
 
 
-class FailingBridge(Bridge):
-    """Fails once, when it is told something of this kind for the `count`th time."""
+class FailingEngine(NamesEngine):
+    """Fails once, when it is asked for this for the `count`th time."""
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink, kind: type[Message], count: int) -> None:
+    def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink, call: str, count: int) -> None:
         super().__init__(descriptor, sink)
-        self._kind = kind
         self._left = count
+        asked = getattr(self, call)
 
-    def handle_message(self, message: Message) -> None:
-        self._left -= isinstance(message, self._kind)
-        if self._left == 0:
-            raise OSError("no row can be read")
-        super().handle_message(message)
+        @wraps(asked)
+        def fail(*arguments: Any) -> Any:
+            self._left -= 1
+            if self._left == 0:
+                raise OSError("no row can be read")
+            return asked(*arguments)
+
+        setattr(self, call, fail)
 
 
 class OneFails(Names):
     """The first attempt of one subtask fails, of its own or of what it was told last."""
 
-    def __init__(self, vertex: str, kind: type[Message], count: int = 1) -> None:
+    def __init__(self, vertex: str, call: str, count: int = 1) -> None:
         super().__init__()
-        self._vertex, self._kind, self._count = vertex, kind, count
+        self._vertex, self._call, self._count = vertex, call, count
 
-    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
+    def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> NamesEngine:
         is_the_one = descriptor.subtask == 0 and descriptor.attempt_number == 0
         if is_the_one and descriptor.vertex.name == self._vertex:
-            return Props(FailingBridge, descriptor, self.sink, self._kind, self._count)
-        return super().bridge_props(descriptor)
+            return FailingEngine(descriptor, self.sink, self._call, self._count)
+        return super().engine(descriptor, report)
 
 
 def numbers(stage: Stage) -> dict[str, int]:
@@ -84,25 +88,25 @@ def numbers(stage: Stage) -> dict[str, int]:
 
 @pytest.mark.parametrize("mode", ScheduleMode)
 @pytest.mark.parametrize(
-    ("vertex", "kind", "count"),
+    ("vertex", "call", "count"),
     [
-        ("source", OpenBridge, 1),
-        ("source", ReadSplits, 1),
-        ("source", SnapshotState, 1),
-        ("source", SnapshotState, 2),
-        ("source", CommitCheckpoint, 1),
-        ("source", CommitCheckpoint, 2),
-        ("sink", OpenBridge, 1),
-        ("sink", SnapshotState, 1),
-        ("sink", CommitCheckpoint, 1),
-        ("sink", CommitCheckpoint, 2),
+        ("source", "open", 1),
+        ("source", "read_splits", 1),
+        ("source", "prepare_commit", 1),
+        ("source", "prepare_commit", 2),
+        ("source", "commit", 1),
+        ("source", "commit", 2),
+        ("sink", "open", 1),
+        ("sink", "prepare_commit", 1),
+        ("sink", "commit", 1),
+        ("sink", "commit", 2),
     ],
 )
 def test_the_region_of_a_task_that_fails_starts_anew_and_the_other_goes_on(
-    vertex: str, kind: type[Message], count: int, mode: ScheduleMode, tmp_path: Path
+    vertex: str, call: str, count: int, mode: ScheduleMode, tmp_path: Path
 ) -> None:
     with SeededSystem(count) as system:
-        stage = Stage(system, tmp_path, OneFails(vertex, kind, count))
+        stage = Stage(system, tmp_path, OneFails(vertex, call, count))
         stage.submit(**REGIONS, schedule_mode=mode)
 
         stage.run(seconds=10)
@@ -113,8 +117,8 @@ def test_the_region_of_a_task_that_fails_starts_anew_and_the_other_goes_on(
 
 
 def test_a_region_goes_back_to_the_last_checkpoint_and_not_behind_it(tmp_path: Path) -> None:
-    with SeededSystem(1) as system:
-        stage = Stage(system, tmp_path, OneFails("source", ReadSplits, 2))
+    with SeededSystem(7) as system:
+        stage = Stage(system, tmp_path, OneFails("source", "read_splits", 2))
         stage.checkpointing = {"interval_ms": 100}
         stage.submit(**REGIONS)
 
@@ -129,7 +133,7 @@ def test_a_region_goes_back_to_the_last_checkpoint_and_not_behind_it(tmp_path: P
 
 def test_what_was_read_behind_a_savepoint_is_given_back_from_the_checkpoint_before_it(tmp_path: Path) -> None:
     with SeededSystem(1) as system:
-        stage = Stage(system, tmp_path / "checkpoints", OneFails("source", ReadSplits, 2))
+        stage = Stage(system, tmp_path / "checkpoints", OneFails("source", "read_splits", 2))
         # No checkpoint but the savepoint, before whose splits no reader may begin.
         stage.checkpointing = {"interval_ms": 60_000}
         stage.submit(**REGIONS)
@@ -145,7 +149,7 @@ def test_what_was_read_behind_a_savepoint_is_given_back_from_the_checkpoint_befo
 
 def test_a_job_that_may_not_restart_fails_as_a_whole_with_the_region(tmp_path: Path) -> None:
     with SeededSystem(1) as system:
-        stage = Stage(system, tmp_path, OneFails("source", ReadSplits))
+        stage = Stage(system, tmp_path, OneFails("source", "read_splits"))
         stage.submit(**(REGIONS | {"restart_strategy": NoRestartStrategyConfiguration()}))
 
         stage.run(seconds=10)
@@ -155,7 +159,7 @@ def test_a_job_that_may_not_restart_fails_as_a_whole_with_the_region(tmp_path: P
 
 def test_with_full_failover_all_tasks_start_anew(tmp_path: Path) -> None:
     with SeededSystem(1) as system:
-        stage = Stage(system, tmp_path, OneFails("source", ReadSplits))
+        stage = Stage(system, tmp_path, OneFails("source", "read_splits"))
         stage.submit(**(REGIONS | {"failover_strategy": FailoverStrategyKind.FULL}))
 
         stage.run(seconds=10)
@@ -167,7 +171,7 @@ def test_with_full_failover_all_tasks_start_anew(tmp_path: Path) -> None:
 
 def test_a_delay_with_jitter_is_drawn_and_the_region_starts_behind_it(tmp_path: Path) -> None:
     with SeededSystem(1) as system:
-        stage = Stage(system, tmp_path, OneFails("source", ReadSplits))
+        stage = Stage(system, tmp_path, OneFails("source", "read_splits"))
         stage.submit(**(REGIONS | {"restart_strategy": GROWING}))
 
         stage.run(seconds=10)

@@ -92,7 +92,7 @@ def test_what_a_cancelled_job_had_not_published_is_published_by_whoever_goes_on(
     with SeededSystem(seed) as system:
         plane = KeyedRows()
         stage = Stage(system, tmp_path, plane)
-        stage.checkpointing = {"retention": RETAINED}
+        stage.checkpointing = {"retention": RETAINED, "interval_ms": 500}
         stage.submit("first", vertices=keyed_job(before))
         kill = kill_when(system, "/user/task-manager-1", is_a(NotifyCheckpointComplete))
         while not kill.done:
@@ -143,6 +143,6 @@ def test_what_was_in_flight_in_an_unaligned_checkpoint_arrives_at_whoever_owns_i
         stage.submit("second", restore_path=kept, vertices=keyed_job(after))
         stage.run(seconds=20)
 
-        assert plane.world.recovered > 0
+        assert plane.world.batches.restored > 0
         assert plane.world.rows() == ALL_ROWS
         assert plane.world.late == []

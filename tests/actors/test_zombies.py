@@ -41,7 +41,7 @@ from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.records import Record, Turn
-from flykka.runtime.trace.state import describe
+from flykka.runtime.trace.state.description import describe
 from tests.actors.cast import Names, OneFileAtATime, Stage
 from tests.messages.registry import declared
 

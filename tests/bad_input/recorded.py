@@ -10,7 +10,7 @@ from flykka.messages.wire.message import Message, message
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.record.recorder import TraceRecorder
 
 
 @message("bad_input.note")

@@ -17,7 +17,7 @@ from flykka.cli.main import main
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.bad_input.recorded import Counter, Note, ReadsTheClock, Sleeps, StartsAThread, record
 from tests.house.sources import HOUSE
 
@@ -47,7 +47,7 @@ RECORD = """
 from elsewhere import Crowd, Go
 from flykka.runtime import Props
 from flykka.runtime.testing import SeededSystem
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.record.recorder import TraceRecorder
 
 with SeededSystem(recorder=TraceRecorder("run.trace")) as system:
     crowd = system.spawn(Props(Crowd), "crowd")

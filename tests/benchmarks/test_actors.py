@@ -14,7 +14,7 @@ from benchmarks.actors.pykka_side import PykkaSide
 from benchmarks.actors.results import as_json, as_table
 from benchmarks.actors.rules import HEATS, Contender, Heat, Rules
 from benchmarks.actors.side import FAN, Discipline, Latch, Side
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.reader import TraceReader
 
 QUICK = [Discipline.TELL, Discipline.RELAY, Discipline.ASK]
 POPULATION = Population(count=100_000, start_s=2.5, stop_s=1.234, rss_mib=400.0)
@@ -46,7 +46,7 @@ def test_a_side_does_it_with_many_actors_too(side: Side, discipline: Discipline)
 def test_what_is_recorded_is_one_effect_per_turn(tmp_path: Path) -> None:
     FlykkaSide(tmp_path / "trace").measure(Discipline.RELAY, 100)
 
-    turns = [turn for turn in Trace.open(tmp_path / "trace") if turn.kind == "message"]
+    turns = [turn for turn in TraceReader.open(tmp_path / "trace") if turn.kind == "message"]
 
     assert [len(turn.effects) for turn in turns] == [1] * 99 + [0]
 

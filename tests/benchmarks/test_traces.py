@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.traces.__main__ import main
 from benchmarks.traces.circle import ACTORS, Parcel, record_circle
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.reader import TraceReader
 
 FIGURES = [
     "record_turns_per_s",
@@ -25,7 +25,7 @@ def test_the_circle_takes_as_many_turns_as_it_says(tmp_path: Path) -> None:
 
     record_circle(path, 800)
 
-    handed_on = [turn for turn in Trace.open(path) if isinstance(turn.message, Parcel)]
+    handed_on = [turn for turn in TraceReader.open(path) if isinstance(turn.message, Parcel)]
     assert len(handed_on) == 800 + 1
     assert len({turn.recipient for turn in handed_on}) == ACTORS
     assert all(len(turn.effects) == 1 for turn in handed_on)

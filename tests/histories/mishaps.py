@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from flykka.messages.tasks.stage import ReadSplits, SnapshotFailed, SnapshotState, StageFailed, StageFinished
+from flykka.messages.state.handles import OperatorSubtaskState
+from flykka.messages.tasks.bridge import EngineFailed, RowsMoved, SnapshotWritten
+from flykka.messages.tasks.stage import ReadSplits
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
-from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.message import Message
-from flykka.runtime.props import Props
-from tests.actors.cast import Bridge, Names, Sink
+from tests.actors.cast import Names
+from tests.actors.engines import NamesEngine, Sink
 
 FAILING_CHECKPOINT = 2
 FAILING_SPLIT = "file-4"
@@ -23,39 +24,34 @@ class Mishaps:
     stage: bool = True
 
 
-class ClumsyBridge(Bridge):
+class ClumsyEngine(NamesEngine):
     """That of a source fails as it is told to, and goes on as if nothing had been."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink, mishaps: Mishaps) -> None:
         super().__init__(descriptor, sink)
         self._mishaps = mishaps
 
-    def _answers(self, message: Message) -> list[Message]:
-        match message:
-            case SnapshotState(stage=stage, checkpoint_id=checkpoint_id) if self._fails_snapshot(checkpoint_id):
-                self._mishaps.snapshot = False
-                failed = SnapshotFailed(checkpoint_id=checkpoint_id, cause=_cause("the disk is full"))
-                return [StageFinished(stage=stage), failed]
-            case ReadSplits(splits=splits) if self._mishaps.stage and splits[0].split_id == FAILING_SPLIT:
-                self._mishaps.stage = False
-                return [StageFailed(cause=_cause("the file cannot be read"))]
-            case _:
-                return super()._answers(message)
+    def read_splits(self, command: ReadSplits) -> RowsMoved:
+        if self._mishaps.stage and command.splits[0].split_id == FAILING_SPLIT:
+            self._mishaps.stage = False
+            raise OSError("the file cannot be read")
+        return super().read_splits(command)
 
-    def _fails_snapshot(self, checkpoint_id: int) -> bool:
-        return self._is_source and self._mishaps.snapshot and checkpoint_id == FAILING_CHECKPOINT
+    def write_snapshot(
+        self, checkpoint_id: int, savepoint: str | None, sinks: tuple[OperatorSubtaskState, ...]
+    ) -> SnapshotWritten:
+        if self._mishaps.snapshot and checkpoint_id == FAILING_CHECKPOINT and not self._descriptor.inputs:
+            self._mishaps.snapshot = False
+            raise OSError("the disk is full")
+        return super().write_snapshot(checkpoint_id, savepoint, sinks)
 
 
 class ClumsyNames(Names):
-    """The data plane of these bridges."""
+    """The data plane of these engines."""
 
     def __init__(self) -> None:
         super().__init__()
         self.mishaps = Mishaps()
 
-    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
-        return Props(ClumsyBridge, descriptor, self.sink, self.mishaps)
-
-
-def _cause(text: str) -> SerializedThrowable:
-    return SerializedThrowable(type_name="OSError", message=text)
+    def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> ClumsyEngine:
+        return ClumsyEngine(descriptor, self.sink, self.mishaps)

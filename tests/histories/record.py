@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.simulation.settings import SimulationSettings
 from flykka.simulation.simulation import simulate
 from tests.histories.runs import RUNS, SEED

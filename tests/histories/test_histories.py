@@ -11,12 +11,12 @@ import pytest
 
 from flykka.replay.replayer import Replayer
 from flykka.runtime.testing.replays import assert_replays, replay_cases
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.histories.record import FOLDER, NAMES
 from tests.histories.runs import RUNS, SEED
 
 MAX_BYTES = 300_000
-BRIDGE_OR_CLIENT = re.compile(r"/bridge$|^/user/(client$|job-client-|job-listener-)")
+CLIENT = re.compile(r"^/user/(client$|job-client-|job-listener-)")
 
 WITHOUT_SPARK = """
 import sys
@@ -63,12 +63,11 @@ def test_golden_traces_replay_without_spark_and_java_under_any_hash_seed(hash_se
 
 
 @pytest.mark.parametrize("trace", replay_cases(FOLDER), ids=lambda trace: trace.stem)
-def test_only_bridges_and_clients_are_left_to_the_trace(trace: Path) -> None:
+def test_only_clients_are_left_to_the_trace(trace: Path) -> None:
     result = assert_replays(trace, Replayer())
 
     left = [line.partition(": ")[0] for line in result.boundary]
-    assert left
-    assert [path for path in left if not BRIDGE_OR_CLIENT.search(path)] == []
+    assert [path for path in left if not CLIENT.search(path)] == []
 
 
 @pytest.mark.slow

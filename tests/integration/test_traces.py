@@ -19,7 +19,7 @@ from flykka.messages.tasks.stage import CommitCheckpoint, RunStage, StageFinishe
 from flykka.messages.wire.message import Value
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.trace.effects import Send
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Turn
 from tests.integration import sales
 
@@ -29,7 +29,7 @@ VICTIM = "/user/task-manager-1"
 
 
 @pytest.fixture(scope="module")
-def trace(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, sales_files: Path) -> Trace:
+def trace(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, sales_files: Path) -> TraceReader:
     """A recorded run of the program in which the first TaskManager is killed while it publishes."""
     folder = tmp_path_factory.mktemp("recorded")
     record = folder / "run.trace"
@@ -39,7 +39,7 @@ def trace(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, sales_f
         kill = kill_when(env.cluster.system, VICTIM, lambda _, said: isinstance(said, CommitCheckpoint))
         sales.start(env, sales_files, folder / "output").wait(timeout=120)
         assert kill.done
-    return Trace.open(record)
+    return TraceReader.open(record)
 
 
 def sent(turn: Turn) -> Iterator[Value]:
@@ -49,12 +49,12 @@ def sent(turn: Turn) -> Iterator[Value]:
             yield effect.message
 
 
-def test_the_trace_is_whole(trace: Trace) -> None:
+def test_the_trace_is_whole(trace: TraceReader) -> None:
     assert trace.truncated is None
     assert trace.turns
 
 
-def test_every_batch_crosses_its_subpartition_against_a_credit(trace: Trace) -> None:
+def test_every_batch_crosses_its_subpartition_against_a_credit(trace: TraceReader) -> None:
     credit: dict[tuple[str, int], int] = defaultdict(int)
     crossed = 0
 
@@ -78,7 +78,7 @@ def turn_manager(turn: Turn) -> str:
     return turn.recipient.path.split("/")[2]
 
 
-def test_no_batch_reaches_a_stage_but_through_a_subpartition(trace: Trace) -> None:
+def test_no_batch_reaches_a_stage_but_through_a_subpartition(trace: TraceReader) -> None:
     delivered: dict[str, set[str]] = defaultdict(set)
     made: set[str] = set()
     offered: set[str] = set()
@@ -104,7 +104,7 @@ def test_no_batch_reaches_a_stage_but_through_a_subpartition(trace: Trace) -> No
     assert offered <= made
 
 
-def test_every_completed_checkpoint_has_every_acknowledgement(trace: Trace) -> None:
+def test_every_completed_checkpoint_has_every_acknowledgement(trace: TraceReader) -> None:
     taking_part: frozenset[str] = frozenset()
     acknowledged: dict[int, set[str]] = defaultdict(set)
     completed: list[int] = []
@@ -128,7 +128,7 @@ def test_every_completed_checkpoint_has_every_acknowledgement(trace: Trace) -> N
     assert len(completed) >= 2
 
 
-def test_the_actors_of_a_killed_task_manager_take_no_further_turn(trace: Trace) -> None:
+def test_the_actors_of_a_killed_task_manager_take_no_further_turn(trace: TraceReader) -> None:
     ended = {killed.ref: killed.sequence for killed in trace.killed}
 
     later = [turn for turn in trace.turns if turn.sequence > ended.get(turn.recipient, turn.sequence)]

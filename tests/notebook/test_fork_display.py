@@ -7,7 +7,7 @@ import pytest
 from flykka import Replayer
 from flykka.notebook.runs import fork_bundle, fork_run_bundle
 from flykka.replay.job_fork import JobFork
-from flykka.runtime.trace.replay.fork import ForkRun
+from flykka.runtime.replay.fork.fork import ForkRun
 from tests.house.sources import HOUSE
 from tests.notebook.html_reader import Reader
 

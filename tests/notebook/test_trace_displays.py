@@ -12,7 +12,7 @@ from IPython.core.formatters import DisplayFormatter
 from flykka.ipython import Bundle
 from flykka.notebook import displays
 from flykka.notebook.turns import SHOWN_RECORDS, records, trace_bundle, turn_bundle
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.reader import TraceReader
 from tests.bad_input.recorded import Note, record
 from tests.notebook.html_reader import Reader
 
@@ -20,15 +20,15 @@ EVIL = "<script>alert(1)</script>"
 
 
 @pytest.fixture
-def trace(tmp_path: Path) -> Trace:
-    return Trace.open(record(tmp_path / "run.trace", words=("hello",)))
+def trace(tmp_path: Path) -> TraceReader:
+    return TraceReader.open(record(tmp_path / "run.trace", words=("hello",)))
 
 
 def html(bundle: Bundle) -> Reader:
     return Reader(bundle["text/html"])
 
 
-def test_a_trace_shows_what_was_recorded_and_a_row_for_each_record(trace: Trace) -> None:
+def test_a_trace_shows_what_was_recorded_and_a_row_for_each_record(trace: TraceReader) -> None:
     shown = html(trace_bundle(trace))
 
     heard = [row for row in shown.rows if row[3] == "Note(text=hello)"]
@@ -39,7 +39,7 @@ def test_a_trace_shows_what_was_recorded_and_a_row_for_each_record(trace: Trace)
 
 
 def test_of_a_long_trace_the_first_turns_are_shown_and_how_to_read_on(tmp_path: Path) -> None:
-    long = Trace.open(record(tmp_path / "run.trace", words=tuple(map(str, range(50)))))
+    long = TraceReader.open(record(tmp_path / "run.trace", words=tuple(map(str, range(50)))))
 
     shown = html(trace_bundle(long))
 
@@ -47,7 +47,7 @@ def test_of_a_long_trace_the_first_turns_are_shown_and_how_to_read_on(tmp_path: 
     assert "`for turn in trace` reads on" in shown.text
 
 
-def test_a_turn_shows_its_message_where_it_came_from_and_all_that_came_of_it(trace: Trace) -> None:
+def test_a_turn_shows_its_message_where_it_came_from_and_all_that_came_of_it(trace: TraceReader) -> None:
     (first, second) = (turn for turn in trace.turns if isinstance(turn.message, Note))
 
     shown = html(turn_bundle(second))
@@ -57,14 +57,14 @@ def test_a_turn_shows_its_message_where_it_came_from_and_all_that_came_of_it(tra
     assert "nothing came of it" in shown.text
 
 
-def test_what_was_said_in_a_turn_is_shown_with_its_fields(trace: Trace) -> None:
+def test_what_was_said_in_a_turn_is_shown_with_its_fields(trace: TraceReader) -> None:
     first = next(turn for turn in trace.turns if isinstance(turn.message, Note))
 
     assert "sends  /user/actor <- Note(text=" in turn_bundle(first)["text/plain"]
     assert "sends  /user/actor <- Note(text=" in html(turn_bundle(first)).text
 
 
-def test_of_a_turn_that_did_a_thousand_things_the_first_are_shown(trace: Trace) -> None:
+def test_of_a_turn_that_did_a_thousand_things_the_first_are_shown(trace: TraceReader) -> None:
     turn = next(turn for turn in trace if turn.effects)
 
     bundle = turn_bundle(replace(turn, effects=turn.effects * 1_000))
@@ -75,8 +75,8 @@ def test_of_a_turn_that_did_a_thousand_things_the_first_are_shown(trace: Trace) 
 
 
 @pytest.mark.parametrize("bundle", [trace_bundle, lambda trace: turn_bundle(trace.turns[3])], ids=["trace", "turn"])
-def test_nothing_in_a_message_becomes_markup(tmp_path: Path, bundle: Callable[[Trace], Bundle]) -> None:
-    trace = Trace.open(record(tmp_path / "run.trace", words=(EVIL,)))
+def test_nothing_in_a_message_becomes_markup(tmp_path: Path, bundle: Callable[[TraceReader], Bundle]) -> None:
+    trace = TraceReader.open(record(tmp_path / "run.trace", words=(EVIL,)))
 
     shown = html(bundle(trace))
 
@@ -92,7 +92,7 @@ class Shell:
 
 
 def test_ipython_finds_the_display_of_a_trace_by_the_name_of_its_class(
-    trace: Trace, monkeypatch: pytest.MonkeyPatch
+    trace: TraceReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shell = Shell()
     monkeypatch.setattr(displays, "interactive_shell", lambda: shell)

@@ -14,7 +14,7 @@ ACTORS = """
 from flykka import Replayer, Trace
 from flykka.runtime import Actor, Message, Props, message
 from flykka.runtime.testing import SeededSystem
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.record.recorder import TraceRecorder
 
 @message("cells.add")
 class Add(Message):

@@ -12,8 +12,8 @@ from flykka.runtime.errors import ActorDeadError, MailboxOverflowError
 from flykka.runtime.events import ActorFailed, DeadLetter, MailboxOverflowed
 from flykka.runtime.mailbox.bounded import BoundedMailbox, Overflow
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import DeadLetterRecord
 from tests.runtime.listener import listener, lost_in, tell_all
 from tests.runtime.players import player, replies, says
@@ -155,7 +155,9 @@ def test_a_loss_is_in_the_record(tmp_path: Path) -> None:
         tell_all(listener(system, BoundedMailbox(1), []), *"ab")
         system.run_until_idle()
 
-    letters = [record for record in Trace.open(tmp_path / "trace").records() if isinstance(record, DeadLetterRecord)]
+    letters = [
+        record for record in TraceReader.open(tmp_path / "trace").records() if isinstance(record, DeadLetterRecord)
+    ]
     assert [(letter.message, letter.reason) for letter in letters] == [
         (says("b"), "the mailbox is full: its capacity is 1")
     ]

@@ -14,11 +14,11 @@ from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import Send, Stop
-from flykka.runtime.trace.flight_recorder import FlightRecorder
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.file.weight import weight
+from flykka.runtime.trace.record.flight_recorder import FlightRecorder
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import DeadLetterRecord, Ring
-from flykka.runtime.trace.weight import weight
 from tests.runtime.players import Say, fails, player, replies, says
 
 SOMEONE = Ref("/user/a", 1)
@@ -37,7 +37,7 @@ def take_turns(recorder: FlightRecorder, words: list[str]) -> None:
 
 
 def words(path: Path) -> list[str]:
-    return [turn.message.text for turn in Trace.open(path).turns if isinstance(turn.message, Say)]
+    return [turn.message.text for turn in TraceReader.open(path).turns if isinstance(turn.message, Say)]
 
 
 def test_a_dump_is_the_trace_that_a_full_recording_of_the_same_run_would_be(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_dump_is_the_trace_that_a_full_recording_of_the_same_run_would_be(tmp_
     run(FlightRecorder())
     run(TraceRecorder(tmp_path / "full.trace"))
 
-    ring, full = (list(Trace.open(tmp_path / name).records()) for name in ("ring.trace", "full.trace"))
+    ring, full = (list(TraceReader.open(tmp_path / name).records()) for name in ("ring.trace", "full.trace"))
     assert ring == full[: len(ring)]
     assert isinstance(ring[-1], DeadLetterRecord)
 
@@ -68,14 +68,14 @@ def test_the_last_turns_are_kept_and_the_header_says_what_came_before(tmp_path: 
     recorder.dump(tmp_path / "ring.trace")
 
     assert words(tmp_path / "ring.trace") == ["c", "d", "e"]
-    assert Trace.open(tmp_path / "ring.trace").header.ring == Ring(limit=3, not_kept=2, begins_at=3)
+    assert TraceReader.open(tmp_path / "ring.trace").header.ring == Ring(limit=3, not_kept=2, begins_at=3)
 
 
 def test_a_full_recording_is_no_ring(tmp_path: Path) -> None:
     with SeededSystem(5, recorder=TraceRecorder(tmp_path / "run.trace")):
         pass
 
-    assert Trace.open(tmp_path / "run.trace").header.ring is None
+    assert TraceReader.open(tmp_path / "run.trace").header.ring is None
 
 
 def test_heavy_messages_push_older_ones_out(tmp_path: Path) -> None:
@@ -95,8 +95,8 @@ def test_heavy_work_pushes_older_turns_out(tmp_path: Path) -> None:
 
     recorder.dump(tmp_path / "last.trace")
 
-    assert [turn.sequence for turn in Trace.open(tmp_path / "last.trace").turns][-1] == 5
-    assert len(Trace.open(tmp_path / "last.trace").turns) < 5
+    assert [turn.sequence for turn in TraceReader.open(tmp_path / "last.trace").turns][-1] == 5
+    assert len(TraceReader.open(tmp_path / "last.trace").turns) < 5
 
 
 def test_the_newest_turn_is_kept_whatever_it_carries(tmp_path: Path) -> None:
@@ -153,8 +153,8 @@ def test_actors_go_on_while_it_is_written(tmp_path: Path) -> None:
             dump.join()
         recorder.dump(tmp_path / "last.trace")
 
-    assert all(Trace.open(tmp_path / f"{n}.trace").truncated is None for n in range(3))
-    last = Trace.open(tmp_path / "last.trace")
+    assert all(TraceReader.open(tmp_path / f"{n}.trace").truncated is None for n in range(3))
+    last = TraceReader.open(tmp_path / "last.trace")
     assert len(list(last.records())) == 200
     for ref in refs:
         heard = [turn.sequence for turn in last if turn.recipient == ref]
@@ -216,7 +216,7 @@ def test_a_turn_with_many_effects_is_kept_whole(tmp_path: Path) -> None:
 
     recorder.dump(tmp_path / "ring.trace")
 
-    (turn,) = Trace.open(tmp_path / "ring.trace").turns
+    (turn,) = TraceReader.open(tmp_path / "ring.trace").turns
     assert turn.effects == (
         Stop(ref=SOMEONE),
         *(Send(target=SOMEONE, message=says(str(number))) for number in range(20)),

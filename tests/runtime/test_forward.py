@@ -16,8 +16,8 @@ from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import Send
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.runtime.players import Say, fails, player, replies, says
 
 
@@ -86,7 +86,7 @@ def test_the_trace_tells_of_it(tmp_path: Path) -> None:
 
     (turn,) = [
         turn
-        for turn in Trace.open(tmp_path / "trace")
+        for turn in TraceReader.open(tmp_path / "trace")
         if turn.recipient.path == "/user/forwarder" and turn.message == says("q")
     ]
     assert turn.effects == (Send(target=recipient, message=says("q"), forwarded=True),)

@@ -28,8 +28,8 @@ from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import Send
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.runtime.players import Say, player, replies, says
 
 
@@ -235,7 +235,7 @@ def test_a_turn_is_recorded_whole_when_its_coroutine_has_ended(tmp_path: Path) -
         witness.tell(says("meanwhile"))
         system.advance(500)
 
-    turns = [turn for turn in Trace.open(path) if isinstance(turn.message, Say)]
+    turns = [turn for turn in TraceReader.open(path) if isinstance(turn.message, Say)]
     mine, meanwhile = (next(t for t in turns if t.message == says(text)) for text in ("go", "meanwhile"))
     assert [effect.message for effect in mine.effects if isinstance(effect, Send)] == [
         says("before"),

@@ -88,7 +88,7 @@ def test_the_same_seed_makes_the_same_world(seed: int) -> None:
     assert len(first.happened) > 500
 
 
-class Witness:
+class Witness(Recorder):
     """A recorder that checks what it is told."""
 
     def __init__(self) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import flykka.runtime.trace.reader
-from flykka.runtime.trace.versions import module_hashes
+import flykka.runtime.trace.file.reader
+from flykka.runtime.trace.file.versions import module_hashes
 
-PACKAGE = flykka.runtime.trace.__name__
-MODULE = flykka.runtime.trace.reader.__name__
+PACKAGE = flykka.runtime.trace.file.__name__
+MODULE = flykka.runtime.trace.file.reader.__name__
 
 
 def test_a_package_has_the_hash_that_its_modules_tell_of_it() -> None:

@@ -26,8 +26,8 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.time.backoff import Backoff
 from flykka.runtime.time.clock import Alarm
 from flykka.runtime.trace.effects import SetReceiveTimeout
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.runtime.players import Deed, Say, fails, player, says
 
 
@@ -269,7 +269,7 @@ def test_it_is_in_the_record(tmp_path: Path) -> None:
         sleeper(system, [], ReceiveTimeout=timeout_of(None))
         system.advance(500)
 
-    turns = [turn for turn in Trace.open(tmp_path / "trace").turns if turn.recipient.path == "/user/sleeper"]
+    turns = [turn for turn in TraceReader.open(tmp_path / "trace").turns if turn.recipient.path == "/user/sleeper"]
     start, timeout = turns[0], turns[1]
     assert start.effects == (SetReceiveTimeout(timeout_ms=100),)
     assert (timeout.kind, timeout.message, timeout.now_ms, timeout.cause) == (

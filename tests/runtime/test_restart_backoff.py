@@ -16,8 +16,8 @@ from flykka.runtime.supervision import AllForOne, OneForOne, SupervisorStrategy
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.time.backoff import Backoff
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.runtime.players import Deed, fails, player, says
 
 PLAIN = Backoff(min_backoff=100, max_backoff=400, random_factor=0)
@@ -194,7 +194,7 @@ def test_the_trace_tells_of_the_delay(tmp_path: Path) -> None:
         say(system, "c", "fail")
         system.advance(100)
 
-    turns = [turn for turn in Trace.open(tmp_path / "trace") if turn.recipient.path == "/user/p/c"]
+    turns = [turn for turn in TraceReader.open(tmp_path / "trace") if turn.recipient.path == "/user/p/c"]
 
     recreate = next(turn for turn in turns if turn.message == Recreate(delay_ms=100))
     ended = next(turn for turn in turns if turn.message == BackoffEnded())

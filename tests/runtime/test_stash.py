@@ -19,8 +19,8 @@ from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import Stash, UnstashAll
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.runtime.listener import lost_in, tell_all
 from tests.runtime.players import Deed, Say, player, says
 from tests.runtime.shop import Alarm, Drill, Open, Shop, shop
@@ -263,7 +263,7 @@ def test_the_stash_is_in_the_record(tmp_path: Path) -> None:
         tell_all(system.spawn(shop([]), "shop"), "a", "open")
         system.run_until_idle()
 
-    effects = [effect for turn in Trace.open(tmp_path / "trace").turns for effect in turn.effects]
+    effects = [effect for turn in TraceReader.open(tmp_path / "trace").turns for effect in turn.effects]
     assert [effect for effect in effects if isinstance(effect, Stash | UnstashAll)] == [Stash(), UnstashAll(count=1)]
 
 

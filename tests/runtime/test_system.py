@@ -13,7 +13,7 @@ from flykka.runtime.errors import DurationError
 from flykka.runtime.props import DispatcherName, Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.flight_recorder import FlightRecorder
+from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 from tests.runtime.players import player, replies, says
 
 

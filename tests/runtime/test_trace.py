@@ -13,7 +13,6 @@ from flykka.runtime.leader_session import Gateway
 from flykka.runtime.signals import Create
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.block_writer import BlockWriter
 from flykka.runtime.trace.effects import (
     CancelTimer,
     CutShort,
@@ -28,8 +27,9 @@ from flykka.runtime.trace.effects import (
     Unwatch,
     Watch,
 )
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.block_writer import BlockWriter
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import DeadLetterRecord, Turn
 from tests.runtime.players import Say, fails, in_turn, player, replies, says
 
@@ -38,7 +38,7 @@ def recorded(path: Path) -> SeededSystem:
     return SeededSystem(5, name="recorded", recorder=TraceRecorder(path))
 
 
-def turns_of(trace: Trace, path: str) -> list[Turn]:
+def turns_of(trace: TraceReader, path: str) -> list[Turn]:
     return [turn for turn in trace.turns if turn.recipient.path == path]
 
 
@@ -46,9 +46,9 @@ def test_the_header_says_what_was_recorded(tmp_path: Path) -> None:
     with recorded(tmp_path / "run.trace"):
         pass
 
-    header = Trace.open(tmp_path / "run.trace").header
+    header = TraceReader.open(tmp_path / "run.trace").header
 
-    assert (header.format_version, header.system, header.seed) == (2, "recorded", 5)
+    assert (header.format_version, header.system, header.seed) == (3, "recorded", 5)
 
 
 def test_a_turn_has_its_message_its_effects_and_its_cause(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_turn_has_its_message_its_effects_and_its_cause(tmp_path: Path) -> Non
         ref.tell(says("go"))
         system.run_until_idle()
 
-    trace = Trace.open(tmp_path / "run.trace")
+    trace = TraceReader.open(tmp_path / "run.trace")
     create, go = turns_of(trace, "/user/a")[:2]
     assert (create.kind, create.message) == ("signal", Create())
     assert (go.kind, go.message, go.now_ms, go.sender, go.cause) == ("message", says("go"), 20, None, None)
@@ -90,7 +90,7 @@ def test_replies_and_failures_are_recorded(tmp_path: Path) -> None:
         ref.tell(says("fail"))
         system.run_until_idle()
 
-    _, question, fail, *_ = turns_of(Trace.open(tmp_path / "run.trace"), "/user/a")
+    _, question, fail, *_ = turns_of(TraceReader.open(tmp_path / "run.trace"), "/user/a")
     assert [type(effect) for effect in question.effects] == [Reply]
     assert fail.failure is not None
     assert fail.failure.message == "as the part says"
@@ -101,7 +101,7 @@ def test_timers_are_turns_of_their_own_kind(tmp_path: Path) -> None:
         system.spawn(player([], {"start": lambda c: c.timers.start_once("k", 50, says("tick"))}), "a")
         system.advance(100)
 
-    create, tick, *_ = turns_of(Trace.open(tmp_path / "run.trace"), "/user/a")
+    create, tick, *_ = turns_of(TraceReader.open(tmp_path / "run.trace"), "/user/a")
     assert (tick.kind, tick.message, tick.now_ms, tick.cause) == ("timer", says("tick"), 50, create.sequence)
 
 
@@ -114,7 +114,7 @@ def test_a_kill_is_recorded_and_no_turn_comes_behind_it(tmp_path: Path) -> None:
         system.kill(ref)
         system.run_until_idle()
 
-    trace = Trace.open(tmp_path / "run.trace")
+    trace = TraceReader.open(tmp_path / "run.trace")
     assert [kill.ref.path for kill in trace.killed] == ["/user/a", "/user/a/c"]
     for kill in trace.killed:
         assert all(turn.sequence < kill.sequence for turn in trace if turn.recipient == kill.ref)
@@ -134,7 +134,7 @@ def test_a_turn_that_a_kill_cuts_short_has_the_effects_before_it(tmp_path: Path)
         system.spawn(player([], part), "a").tell(says("die"))
         system.run_until_idle()
 
-    trace = Trace.open(tmp_path / "run.trace")
+    trace = TraceReader.open(tmp_path / "run.trace")
     die = turns_of(trace, "/user/a")[-1]
     assert die.effects == (Send(target=other, message=says("before")), Kill(ref=die.recipient), CutShort())
     assert die.sequence < trace.killed[0].sequence
@@ -157,7 +157,7 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(tmp_path: Path, caplog:
 
     assert "the recording of" in caplog.text
     assert "No space left" in caplog.text
-    truncated = Trace.open(path).truncated
+    truncated = TraceReader.open(path).truncated
     assert truncated is not None
     assert "was not closed" in truncated.reason
 
@@ -168,7 +168,7 @@ def test_stale_sessions_are_visible(tmp_path: Path) -> None:
         Gateway(ref, LeaderSessionId("old")).tell(says("x"))
         system.run_until_idle()
 
-    records = Trace.open(tmp_path / "run.trace").records()
+    records = TraceReader.open(tmp_path / "run.trace").records()
     letters = [record for record in records if isinstance(record, DeadLetterRecord)]
     assert [letter.reason for letter in letters] == ["stale leader session old (accepted: none)"]
 
@@ -183,7 +183,7 @@ def test_the_same_seed_makes_the_same_trace(tmp_path: Path) -> None:
             for name in "abcde":
                 system.spawn(player([], {"go": passes_on}), name).tell(says("go"))
 
-    one, two = (list(Trace.open(tmp_path / run).records()) for run in ("one", "two"))
+    one, two = (list(TraceReader.open(tmp_path / run).records()) for run in ("one", "two"))
     assert one == two
 
 
@@ -193,7 +193,7 @@ def test_a_message_that_the_codec_refuses_does_not_lose_the_turn(tmp_path: Path)
         ref.tell(Say(text=1))  # type: ignore[arg-type]
         ref.ask(says("sync"), timeout=5)
 
-    _create, odd, *_ = turns_of(Trace.open(tmp_path / "run.trace"), "/user/a")
+    _create, odd, *_ = turns_of(TraceReader.open(tmp_path / "run.trace"), "/user/a")
     assert isinstance(odd.message, Undecoded)
     assert "Say(text=1)" in odd.message.reason
 
@@ -204,7 +204,7 @@ def test_what_the_file_has_no_form_for_does_not_lose_the_turn(tmp_path: Path) ->
         system.spawn(player([], {"start": lambda c: c.timers.start_once(key, 50, says("tick"))}), "a")
         system.advance(100)
 
-    create, tick, *_ = turns_of(Trace.open(tmp_path / "run.trace"), "/user/a")
+    create, tick, *_ = turns_of(TraceReader.open(tmp_path / "run.trace"), "/user/a")
     assert create.effects == (StartTimer(key=repr(key), first_ms=50, message=says("tick"), delay_ms=None),)
     assert tick.message == says("tick")
 
@@ -218,7 +218,7 @@ def test_threads_record_each_actors_turns_in_order(tmp_path: Path) -> None:
         for ref in refs:
             ref.ask(says("sync"), timeout=5)
 
-    trace = Trace.open(tmp_path / "run.trace")
+    trace = TraceReader.open(tmp_path / "run.trace")
     for ref in refs:
         words = [turn.message.text for turn in trace if turn.recipient == ref and isinstance(turn.message, Say)]
         assert words == [*map(str, range(100)), "sync"]

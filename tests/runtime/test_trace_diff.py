@@ -9,9 +9,9 @@ import pytest
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.trace.diff import Comparison, Difference, first_difference
+from flykka.runtime.trace.diff.first_difference import Comparison, Difference, first_difference
+from flykka.runtime.trace.diff.value_comparator import ABSENT, FieldDifference, ValueComparator
 from flykka.runtime.trace.effects import Effect, Send, StartTimer, Undecoded
-from flykka.runtime.trace.likeness import ABSENT, Likeness, Unlike
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
 from tests.runtime.players import says
 
@@ -74,7 +74,7 @@ def test_the_first_turn_that_says_something_else_is_told_with_its_field() -> Non
     found = difference(left, right)
 
     assert (found.actor, found.number, numbers(found)) == ("/user/alice", 2, (2, 2))
-    assert found.unlike == (Unlike("message.text", "b", "x"),)
+    assert found.fields == (FieldDifference("message.text", "b", "x"),)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_the_first_turn_that_says_something_else_is_told_with_its_field() -> Non
     ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_who_said_it_what_came_of_it_and_how_it_ended_are_compared(left: Record, right: Record, path: str) -> None:
-    assert difference([left], [right]).unlike[0].path == path
+    assert difference([left], [right]).fields[0].path == path
 
 
 def test_of_several_actors_that_differ_the_first_of_the_left_run_is_told() -> None:
@@ -177,7 +177,9 @@ def test_a_dead_letter_is_compared_with_its_reason() -> None:
     def letter(reason: str) -> DeadLetterRecord:
         return DeadLetterRecord(sequence=1, now_ms=0, message=says("a"), sender=None, recipient=ALICE, reason=reason)
 
-    assert difference([letter("killed")], [letter("stopped")]).unlike == (Unlike("reason", "killed", "stopped"),)
+    assert difference([letter("killed")], [letter("stopped")]).fields == (
+        FieldDifference("reason", "killed", "stopped"),
+    )
 
 
 def message(data: bytes) -> Undecoded:
@@ -187,21 +189,21 @@ def message(data: bytes) -> Undecoded:
 @pytest.mark.parametrize(
     ("left", "right", "unlike"),
     [
-        ((1, 2), (1, 3), [Unlike("[1]", 2, 3)]),
-        ((1,), (1, 2), [Unlike("[1]", ABSENT, 2)]),
-        ({"a": 1}, {"b": 1}, [Unlike("a", 1, ABSENT), Unlike("b", ABSENT, 1)]),
-        (1, "1", [Unlike("", 1, "1")]),
+        ((1, 2), (1, 3), [FieldDifference("[1]", 2, 3)]),
+        ((1,), (1, 2), [FieldDifference("[1]", ABSENT, 2)]),
+        ({"a": 1}, {"b": 1}, [FieldDifference("a", 1, ABSENT), FieldDifference("b", ABSENT, 1)]),
+        (1, "1", [FieldDifference("", 1, "1")]),
         (StartTimer(key="k", first_ms=1, message=says("x"), delay_ms=None),
          StartTimer(key="k", first_ms=2, message=says("x"), delay_ms=None), []),
-        (message(b"\x81\xa1a\x01"), message(b"\x81\xa1a\x02"), [Unlike("a", 1, 2)]),
-        (message(b"\xc1"), message(b"\xc1\xc1"), [Unlike("", b"\xc1", b"\xc1\xc1")]),
+        (message(b"\x81\xa1a\x01"), message(b"\x81\xa1a\x02"), [FieldDifference("a", 1, 2)]),
+        (message(b"\xc1"), message(b"\xc1\xc1"), [FieldDifference("", b"\xc1", b"\xc1\xc1")]),
         (Ref("/user/a", 1), Ref("/user/a", 2), []),
-        (Ref("/user/a", 1), Ref("/user/b", 1), [Unlike("", "/user/a", "/user/b")]),
+        (Ref("/user/a", 1), Ref("/user/b", 1), [FieldDifference("", "/user/a", "/user/b")]),
     ],
     ids=str,
 )  # fmt: skip
-def test_values_differ_place_by_place(left: object, right: object, unlike: list[Unlike]) -> None:
-    likeness = Likeness(ignored=("*_ms", "incarnation"))
+def test_values_differ_place_by_place(left: object, right: object, unlike: list[FieldDifference]) -> None:
+    likeness = ValueComparator(ignored=("*_ms", "incarnation"))
 
     assert list(likeness.differences(left, right)) == unlike
 
@@ -210,6 +212,6 @@ def test_a_message_of_another_class_differs_as_a_whole() -> None:
     class Other(Message):
         pass
 
-    (found,) = Likeness().differences(says("a"), Other(), "message")
+    (found,) = ValueComparator().differences(says("a"), Other(), "message")
 
     assert found.path == "message"

@@ -14,11 +14,13 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import AskFailedError, AskTimeoutError
 from flykka.runtime.props import Props
+from flykka.runtime.replay.replayer import TraceReplayer
 from flykka.runtime.supervision import Directive, OneForOne
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.effect_forms import EFFECTS
 from flykka.runtime.trace.effects import (
+    CODES,
+    EFFECTS,
     AcceptSession,
     Awaited,
     Become,
@@ -41,10 +43,9 @@ from flykka.runtime.trace.effects import (
     Unbecome,
     Unsubscribe,
 )
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import Spawned
-from flykka.runtime.trace.replay.replayer import Replayer
 from tests.runtime.players import Deed, Say, fails, in_turn, player, replies, says
 
 PLAYER = "tests.runtime.players:Player"
@@ -63,7 +64,9 @@ def effects_of(path: Path, deed: Deed) -> tuple[Effect, ...]:
         system.spawn(player([], {"question": replies, "fail": fails}), "b")
         system.spawn(player([], {"go": deed}), "a").tell(says("go"))
         system.run_until_idle()
-    (turn,) = [turn for turn in Trace.open(path) if turn.message == says("go") and turn.recipient.path == "/user/a"]
+    (turn,) = [
+        turn for turn in TraceReader.open(path) if turn.message == says("go") and turn.recipient.path == "/user/a"
+    ]
     return turn.effects
 
 
@@ -124,11 +127,8 @@ def test_whatever_a_turn_does_is_in_its_record(tmp_path: Path, deed: Deed, expec
 
 
 def test_every_kind_of_effect_has_one_place_and_one_record() -> None:
-    kinds = [kind for kind, _, _ in EFFECTS]
-    records = [record for _, record, _ in EFFECTS]
-
-    assert len(set(kinds)) == len(set(records)) == len(EFFECTS)
-    assert set(records) == set(Effect.__args__)
+    assert list(CODES.values()) == list(range(len(EFFECTS)))
+    assert len(set(EFFECTS)) == len(EFFECTS)
 
 
 def test_who_is_spawned_is_told_with_its_class(tmp_path: Path) -> None:
@@ -162,11 +162,13 @@ def test_who_is_spawned_from_outside_has_a_record_ahead_of_its_turns(tmp_path: P
         system.advance(7)
         ref = system.spawn(Props(Player_), "a")
 
-    spawned, *rest = [record for record in Trace.open(tmp_path / "run.trace").records() if isinstance(record, Spawned)]
+    spawned, *rest = [
+        record for record in TraceReader.open(tmp_path / "run.trace").records() if isinstance(record, Spawned)
+    ]
     assert not rest
     assert (spawned.ref, spawned.parent.path, spawned.actor) == (ref, "/user", f"{__name__}:Player_")
     assert spawned.now_ms == 7
-    first = next(turn for turn in Trace.open(tmp_path / "run.trace").turns if turn.recipient == ref)
+    first = next(turn for turn in TraceReader.open(tmp_path / "run.trace").turns if turn.recipient == ref)
     assert spawned.sequence < first.sequence
 
 
@@ -241,7 +243,7 @@ def test_replies_that_a_turn_gets_later_stand_where_it_got_them(tmp_path: Path) 
     assert isinstance(second, Send)
     promises = [each.promise for each in awaited if isinstance(each, Awaited)]
     assert promises == [second.promise, first.promise]
-    assert Replayer().replay(tmp_path / "run.trace", raise_on_divergence=True).compared > 0
+    assert TraceReplayer().replay(tmp_path / "run.trace", raise_on_divergence=True).compared > 0
 
 
 @pytest.mark.parametrize(("word", "failure"), [("fail", "AskFailedError"), ("nothing", "AskTimeoutError")])
@@ -278,7 +280,7 @@ def test_what_a_parent_decides_about_a_failure_is_in_its_record(
 
     decisions = [
         effect
-        for turn in Trace.open(path)
+        for turn in TraceReader.open(path)
         for effect in turn.effects
         if isinstance(effect, Supervise) and turn.recipient.path == "/user/a"
     ]
@@ -324,7 +326,7 @@ def coroutine_turn(path: Path, awaits: Callable[[ActorContext], object]) -> tupl
         system.spawn(player([], {"question": replies, "fail": fails}), "b")
         system.spawn(Props(Waits, awaits), "a").tell(says("go"))
         system.advance(100)
-    (turn,) = [turn for turn in Trace.open(path) if turn.message == says("go")]
+    (turn,) = [turn for turn in TraceReader.open(path) if turn.message == says("go")]
     return turn.effects
 
 
@@ -356,7 +358,7 @@ def test_a_coroutine_that_is_cancelled_has_the_cancellation(tmp_path: Path) -> N
         ref.stop(block=False)
         system.run_until_idle()
 
-    (turn,) = [turn for turn in Trace.open(path) if turn.message == says("go")]
+    (turn,) = [turn for turn in TraceReader.open(path) if turn.message == says("go")]
     (awaited,) = turn.effects
     assert isinstance(awaited, Awaited)
     assert awaited.failure is not None
@@ -374,7 +376,7 @@ def test_two_systems_in_one_process_record_apart(tmp_path: Path) -> None:
         across.ask(says("sync"), timeout=5)
         other.ask(says("sync"), timeout=5)
 
-    first, second = (Trace.open(tmp_path / name) for name in ("one", "two"))
+    first, second = (TraceReader.open(tmp_path / name) for name in ("one", "two"))
     assert (first.header.system, second.header.system) == ("one", "two")
     assert {turn.recipient.path for turn in first} >= {"/user/a"}
     assert not {"/user/b"} & {turn.recipient.path for turn in first}

@@ -11,13 +11,13 @@ from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
+from flykka.runtime.replay.replayer import TraceReplayer
+from flykka.runtime.replay.session.causes import causes_of
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.order import exactly_in_order, nearly_in_order
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.file.order import exactly_in_order, nearly_in_order
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import Record, Turn
-from flykka.runtime.trace.replay.causes import causes_of
-from flykka.runtime.trace.replay.replayer import Replayer
 from tests.runtime.players import Say, player, says
 
 WORDS = 3_000
@@ -48,7 +48,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_turn_that_ended_thousands_of_turns_later_comes_in_its_place(path: Path) -> None:
-    trace = Trace.open(path)
+    trace = TraceReader.open(path)
     written = [record.sequence for record in trace.records()]
     long = next(turn for turn in trace if turn.message == Say(text="long") and turn.recipient.path == "/user/sleeper")
 
@@ -60,13 +60,13 @@ def test_a_turn_that_ended_thousands_of_turns_later_comes_in_its_place(path: Pat
 
 
 def test_and_is_replayed_there(path: Path) -> None:
-    result = Replayer().replay(path, raise_on_divergence=True)
+    result = TraceReplayer().replay(path, raise_on_divergence=True)
 
     assert result.compared == result.turns > WORDS
 
 
 def test_and_is_the_cause_of_what_it_led_to(path: Path) -> None:
-    trace = Trace.open(path)
+    trace = TraceReader.open(path)
     heard = next(turn for turn in trace if turn.message == Say(text="long") and turn.recipient.path == "/user/busy")
 
     causes = causes_of(trace, heard)
@@ -82,7 +82,7 @@ def test_large_messages_are_not_held_back_by_the_thousand(tmp_path: Path) -> Non
             ref.tell(says("x" * 4_000_000))
 
     def noting() -> Iterator[Record]:
-        for record in Trace.open(path).records():
+        for record in TraceReader.open(path).records():
             read.append(record.sequence)
             yield record
 

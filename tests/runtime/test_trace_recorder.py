@@ -20,12 +20,12 @@ from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import Send, Undecoded
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.file.versions import module_hashes, revision, schema_hash
+from flykka.runtime.trace.file.written import MAX_MESSAGE_BYTES
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import Capped, Turn
-from flykka.runtime.trace.state import digest
-from flykka.runtime.trace.versions import module_hashes, revision, schema_hash
-from flykka.runtime.trace.written import MAX_MESSAGE_BYTES
+from flykka.runtime.trace.state.description import digest
 from tests.runtime.players import Say, player, says
 
 SOMEONE = Ref("/user/someone", 1)
@@ -40,7 +40,7 @@ def take_turns(recorder: TraceRecorder, messages: list[Message]) -> None:
 
 
 def handled(path: Path, ref: Ref) -> list[Turn]:
-    return [turn for turn in Trace.open(path) if turn.recipient == ref and turn.kind == "message"]
+    return [turn for turn in TraceReader.open(path) if turn.recipient == ref and turn.kind == "message"]
 
 
 def test_a_recording_ends_at_its_size_cap_and_the_system_goes_on(
@@ -53,7 +53,7 @@ def test_a_recording_ends_at_its_size_cap_and_the_system_goes_on(
             ref.tell(says(f"{number * 7919 % 8009}"))
         system.run_until_idle()
 
-    trace = Trace.open(path)
+    trace = TraceReader.open(path)
     turns = list(trace)
     assert len(log) >= 8_000
     assert path.stat().st_size <= 20_000
@@ -66,7 +66,7 @@ def test_a_recording_ends_at_its_size_cap_and_the_system_goes_on(
 def test_a_recording_below_its_cap_is_whole(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     take_turns(TraceRecorder(tmp_path / "run.trace", max_bytes=100_000), [says("x")])
 
-    assert Trace.open(tmp_path / "run.trace").header.capped is None
+    assert TraceReader.open(tmp_path / "run.trace").header.capped is None
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
@@ -88,11 +88,11 @@ def test_what_is_redacted_is_nowhere_in_the_file_and_the_header_names_its_tag(tm
 
     take_turns(TraceRecorder(path, redact={Secret: hide}), [says("hello"), secret])
 
-    first, second = Trace.open(path)
+    first, second = TraceReader.open(path)
     assert second.message == Secret(password="***")
     assert second.effects == (Send(target=SOMEONE, message=Secret(password="***")),)
     assert first.message == says("hello")
-    assert Trace.open(path).header.redacted == {"test.secret"}
+    assert TraceReader.open(path).header.redacted == {"test.secret"}
     assert secret.password == "open sesame"
 
 
@@ -106,7 +106,7 @@ def test_what_a_leader_says_under_its_session_is_redacted_too(tmp_path: Path) ->
 
     (turn,) = handled(path, ref)
     assert turn.message == LeaderSessionMessage(leader_session_id=session, message=Secret(password="***"))
-    assert Trace.open(path).header.redacted == {"test.secret"}
+    assert TraceReader.open(path).header.redacted == {"test.secret"}
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_what_cannot_be_redacted_is_not_written_at_all(tmp_path: Path, redact: o
 
     take_turns(TraceRecorder(path, redact={Secret: redact}), [Secret(password="open sesame")])  # type: ignore[dict-item]
 
-    (turn,) = Trace.open(path)
+    (turn,) = TraceReader.open(path)
     assert isinstance(turn.message, Undecoded)
     assert "Secret: it could not be redacted" in turn.message.reason
     assert said in turn.message.reason
@@ -147,7 +147,7 @@ def test_a_message_that_is_too_large_is_told_by_its_size_and_fingerprint(tmp_pat
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
-    reasons = [turn.message.reason for turn in Trace.open(path) if isinstance(turn.message, Undecoded)]
+    reasons = [turn.message.reason for turn in TraceReader.open(path) if isinstance(turn.message, Undecoded)]
     assert "Load of 16,777,217 bytes, too large for a trace" in reasons[0]
     assert reasons[0] == reasons[1] != reasons[2]
     assert path.stat().st_size < 10_000
@@ -165,7 +165,7 @@ def test_large_messages_do_not_pile_up_in_the_recorder(tmp_path: Path) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
-    assert [turn.message for turn in Trace.open(path)] == loads
+    assert [turn.message for turn in TraceReader.open(path)] == loads
     assert peak < 80_000_000
 
 
@@ -199,7 +199,7 @@ def test_with_digests_each_turn_tells_the_state_behind_it(tmp_path: Path) -> Non
 def test_without_them_there_are_none(tmp_path: Path) -> None:
     take_turns(TraceRecorder(tmp_path / "run.trace"), [says("x")])
 
-    assert [turn.digest for turn in Trace.open(tmp_path / "run.trace")] == [None]
+    assert [turn.digest for turn in TraceReader.open(tmp_path / "run.trace")] == [None]
 
 
 def test_the_header_has_hashes_of_what_was_said_and_of_who_was_there(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_the_header_has_hashes_of_what_was_said_and_of_who_was_there(tmp_path: P
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:
         system.spawn(Props(Counter), "a").tell(says("x"))
 
-    header = Trace.open(path).header
+    header = TraceReader.open(path).header
 
     assert header.schemas["test.say"] == schema_hash(Say)
     assert "kernel.create" in header.schemas
@@ -224,7 +224,7 @@ def test_names_that_come_up_later_are_in_the_header_as_well(tmp_path: Path) -> N
 
     take_turns(TraceRecorder(path), [*words, Secret(password="late")])
 
-    assert set(Trace.open(path).header.schemas) == {"test.say", "test.secret"}
+    assert set(TraceReader.open(path).header.schemas) == {"test.say", "test.secret"}
 
 
 def test_a_schema_hash_is_of_the_fields_and_of_what_rides_inside() -> None:

@@ -15,12 +15,12 @@ from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
+from flykka.runtime.replay.replayer import TraceReplayer
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import Ring
-from flykka.runtime.trace.replay.replayer import Replayer
 from tests.runtime.players import Say, player, replies, says
 
 
@@ -117,7 +117,7 @@ def office(path: Path, ring: int, rounds: int) -> None:
 def test_a_short_run_is_whole(tmp_path: Path) -> None:
     office(tmp_path / "run.trace", ring=10_000, rounds=5)
 
-    trace = Trace.open(tmp_path / "run.trace")
+    trace = TraceReader.open(tmp_path / "run.trace")
     assert trace.header.ring == Ring(limit=10_000, not_kept=0, begins_at=1)
     assert not list(trace.snapshots())
     assert min(record.sequence for record in trace.records()) == 1
@@ -127,7 +127,7 @@ def test_a_short_run_is_whole(tmp_path: Path) -> None:
 def test_a_ring_keeps_at_least_so_many_records_and_at_most_twice_as_many(tmp_path: Path) -> None:
     office(tmp_path / "run.trace", ring=100, rounds=300)
 
-    trace = Trace.open(tmp_path / "run.trace")
+    trace = TraceReader.open(tmp_path / "run.trace")
     sequences = [record.sequence for record in trace.records()]
     assert trace.header.ring is not None
     assert trace.header.ring.begins_at == min(sequences)
@@ -138,8 +138,8 @@ def test_a_ring_keeps_at_least_so_many_records_and_at_most_twice_as_many(tmp_pat
 def test_a_ring_replays_from_its_snapshots(tmp_path: Path) -> None:
     office(tmp_path / "run.trace", ring=100, rounds=300)
 
-    trace = Trace.open(tmp_path / "run.trace")
-    result = Replayer().replay(tmp_path / "run.trace", raise_on_divergence=True)
+    trace = TraceReader.open(tmp_path / "run.trace")
+    result = TraceReplayer().replay(tmp_path / "run.trace", raise_on_divergence=True)
 
     assert {snapshot.ref.path for snapshot in trace.snapshots()} >= {"/", "/user", "/user/clerk", "/user/clerk/helper"}
     assert result.divergence is None
@@ -151,7 +151,7 @@ def test_a_ring_replays_from_its_snapshots(tmp_path: Path) -> None:
 def test_wherever_it_begins_a_ring_replays(tmp_path: Path, ring: int) -> None:
     office(tmp_path / "run.trace", ring=ring, rounds=200)
 
-    result = Replayer().replay(tmp_path / "run.trace", raise_on_divergence=True)
+    result = TraceReplayer().replay(tmp_path / "run.trace", raise_on_divergence=True)
 
     assert result.divergence is None
     assert result.compared > 0
@@ -175,11 +175,11 @@ def test_who_holds_what_cannot_be_kept_is_named_with_the_place(tmp_path: Path) -
             ref.tell(says("x"))
         system.run_until_idle()
 
-    (locked,) = [each for each in Trace.open(path).snapshots() if each.ref == ref]
+    (locked,) = [each for each in TraceReader.open(path).snapshots() if each.ref == ref]
     assert locked.state is None
     assert locked.reason is not None
     assert "_secret[0] is a builtins:function" in locked.reason
-    assert any("/user/locked" in each for each in Replayer().replay(path).boundary)
+    assert any("/user/locked" in each for each in TraceReplayer().replay(path).boundary)
 
 
 class Lookout:
@@ -217,7 +217,7 @@ def test_what_reaches_the_world_outside_is_kept_without_what_it_has_reached(tmp_
             ref.tell(says("x"))
         system.run_until_idle()
 
-    result = Replayer().replay(path, raise_on_divergence=True)
+    result = TraceReplayer().replay(path, raise_on_divergence=True)
 
     assert result.compared > 10
     assert not [reason for reason in result.boundary if "watchman" in reason]
@@ -251,7 +251,7 @@ def test_what_cannot_even_be_looked_at_harms_no_turn(tmp_path: Path) -> None:
         system.run_until_idle()
         assert ref.is_alive()
 
-    (handler,) = [each for each in Trace.open(path).snapshots() if each.ref == ref]
+    (handler,) = [each for each in TraceReader.open(path).snapshots() if each.ref == ref]
     assert handler.reason is not None
     assert "cannot be looked at (RuntimeError: do not show me)" in handler.reason
 
@@ -263,12 +263,12 @@ def test_a_dump_writes_what_there_is_while_the_system_runs(tmp_path: Path) -> No
         system.spawn(Props(Clerk, system.spawn(player([]), "boss")), "clerk")
         work(system, 100)
         recorder.dump()
-        first = [record.sequence for record in Trace.open(path).records()]
+        first = [record.sequence for record in TraceReader.open(path).records()]
         work(system, 100)
-        assert Trace.open(path).truncated is None
-        assert [record.sequence for record in Trace.open(path).records()] == first
+        assert TraceReader.open(path).truncated is None
+        assert [record.sequence for record in TraceReader.open(path).records()] == first
 
-    assert min(record.sequence for record in Trace.open(path).records()) > max(first)
+    assert min(record.sequence for record in TraceReader.open(path).records()) > max(first)
 
 
 def test_nothing_is_written_before_the_end_and_nothing_is_left_of_another_run(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ def test_nothing_is_written_before_the_end_and_nothing_is_left_of_another_run(tm
         system.spawn(player([]), "a")
         assert path.stat().st_size == 0
 
-    assert list(Trace.open(path))
+    assert list(TraceReader.open(path))
     assert [file.name for file in tmp_path.iterdir()] == ["run.trace"]
 
 
@@ -301,7 +301,7 @@ def test_on_threads_a_ring_replays_too(tmp_path: Path) -> None:
         for clerk in clerks:
             clerk.stop(timeout=10)
 
-    result = Replayer().replay(path, raise_on_divergence=True)
+    result = TraceReplayer().replay(path, raise_on_divergence=True)
 
     assert result.divergence is None
     assert result.compared > 100

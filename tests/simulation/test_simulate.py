@@ -10,7 +10,7 @@ import pytest
 
 from flykka.messages.tasks.source import size_of
 from flykka.messages.tasks.stage import ReadSplits
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Turn
 from flykka.simulation.settings import FaultKind, SimulationSettings
 from flykka.simulation.simulation import simulate
@@ -66,7 +66,7 @@ def test_a_recorded_run_is_a_trace_of_all_its_turns(tmp_path: Path) -> None:
 
     outcome = simulate(5, SimulationSettings(trace_path=path))
 
-    trace = Trace.open(path)
+    trace = TraceReader.open(path)
     records = list(trace.records())
     assert outcome.trace_path == path
     assert trace.header.system == "seed-5"
@@ -77,7 +77,7 @@ def test_a_backlog_of_small_splits_is_read_in_batches_of_several(tmp_path: Path)
     for seed in range(3):
         simulate(seed, replace(WITHOUT_FAULTS, trace_path=tmp_path / f"{seed}.trace"))
 
-    turns = (record for path in sorted(tmp_path.iterdir()) for record in Trace.open(path).records())
+    turns = (record for path in sorted(tmp_path.iterdir()) for record in TraceReader.open(path).records())
     read = [turn.message for turn in turns if isinstance(turn, Turn) and isinstance(turn.message, ReadSplits)]
 
     assert {1, 2} < {len(each.splits) for each in read}

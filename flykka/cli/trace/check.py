@@ -11,7 +11,7 @@ from flykka.cli.arguments import TRACE_FILE, at_least_one, describe
 from flykka.cli.exit_codes import DIFFERENT, OK
 from flykka.cli.trace.trace_file import run_on_trace
 from flykka.monitors.monitors import all_monitors, check
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.traces.origin import shortcomings
 from flykka.traces.selection import Counted
 
@@ -52,7 +52,7 @@ def _run(arguments: argparse.Namespace) -> int:
     return run_on_trace("flykka trace check", arguments.file, partial(_check, arguments=arguments))
 
 
-def _check(trace: Trace, arguments: argparse.Namespace) -> int:
+def _check(trace: TraceReader, arguments: argparse.Namespace) -> int:
     records = Counted(trace.records())
     is_whole = trace.header.ring is None or not trace.header.ring.not_kept
     within = arguments.progress_within

@@ -12,7 +12,7 @@ from flykka.cli.arguments import TRACE_FILE, at_least_one, describe
 from flykka.cli.exit_codes import OK, UNREADABLE
 from flykka.cli.trace.command import EPILOG, SEVERAL
 from flykka.cli.trace.trace_file import is_the_same_file, output_problem, run_on_trace
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.traces.diagram import View
 from flykka.traces.drawing import HTML_LINES, MERMAID_LINES, drawn, streamed
 from flykka.traces.mermaid import mermaid
@@ -60,7 +60,7 @@ def _run(arguments: argparse.Namespace) -> int:
     return run_on_trace("flykka trace diagram", arguments.file, partial(_diagram, arguments=arguments))
 
 
-def _diagram(trace: Trace, arguments: argparse.Namespace) -> int:
+def _diagram(trace: TraceReader, arguments: argparse.Namespace) -> int:
     parts = _drawing(trace, arguments)
     if arguments.output is not None:
         return _written(arguments.output, parts)
@@ -79,7 +79,7 @@ def _written(output: str, parts: Iterable[str]) -> int:
     return OK
 
 
-def _drawing(trace: Trace, arguments: argparse.Namespace) -> Iterable[str]:
+def _drawing(trace: TraceReader, arguments: argparse.Namespace) -> Iterable[str]:
     view = View(
         actors=tuple(arguments.actors),
         collapse=tuple(arguments.collapse),

@@ -14,13 +14,13 @@ from flykka.cli.trace.command import EPILOG, SEVERAL
 from flykka.cli.trace.trace_file import run_on_trace
 from flykka.errors import TraceSelectionError
 from flykka.messages.wire.message import Value
-from flykka.runtime.trace.diff import VARYING, Comparison, Difference, first_difference
-from flykka.runtime.trace.diff_side import Cause
+from flykka.runtime.trace.diff.first_difference import VARYING, Comparison, Difference, first_difference
+from flykka.runtime.trace.diff.side import Cause
+from flykka.runtime.trace.diff.value_comparator import FieldDifference
 from flykka.runtime.trace.effect_text import effect_text
 from flykka.runtime.trace.effects import Effect, Undecoded
-from flykka.runtime.trace.likeness import Unlike
-from flykka.runtime.trace.order import exactly_in_order, recipient_of
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.order import exactly_in_order, recipient_of
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Record, Turn
 from flykka.runtime.trace.text import message_text
 from flykka.traces.origin import shortcomings
@@ -60,13 +60,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def diff(arguments: argparse.Namespace) -> int:
     """`flykka trace diff`; returns the exit code."""
 
-    def with_left(left: Trace) -> int:
+    def with_left(left: TraceReader) -> int:
         return run_on_trace("flykka trace diff", arguments.other, lambda right: _compare(left, right, arguments))
 
     return run_on_trace("flykka trace diff", arguments.file, with_left)
 
 
-def _compare(left: Trace, right: Trace, arguments: argparse.Namespace) -> int:
+def _compare(left: TraceReader, right: TraceReader, arguments: argparse.Namespace) -> int:
     found = first_difference(
         exactly_in_order(left),
         exactly_in_order(right),
@@ -94,7 +94,7 @@ def _wanted(actor: str | None, without: list[str]) -> Callable[[Record], bool]:
     return wanted
 
 
-def _lines(left: Trace, right: Trace, found: Comparison, arguments: argparse.Namespace) -> Iterator[str]:
+def _lines(left: TraceReader, right: TraceReader, found: Comparison, arguments: argparse.Namespace) -> Iterator[str]:
     one, other = arguments.file, arguments.other
     for name, trace in ((one, left), (other, right)):
         yield from (f"# {name}: {note}" for note in shortcomings(trace))
@@ -111,8 +111,8 @@ def _lines(left: Trace, right: Trace, found: Comparison, arguments: argparse.Nam
     yield f"  B  {_told(different.right)}"
     if different.moved_to is not None:
         yield f"  the order is another: B has what A has here as turn {different.moved_to}"
-    yield from (f"  {_unlike(each)}" for each in different.unlike[:_FIELDS])
-    if len(different.unlike) > _FIELDS:
+    yield from (f"  {_field(each)}" for each in different.fields[:_FIELDS])
+    if len(different.fields) > _FIELDS:
         yield "  and more"
     yield from _caused("A", different.left_causes)
     yield from _caused("B", different.right_causes)
@@ -129,8 +129,8 @@ def _told(record: Record | None) -> str:
     return f"{record.sequence}  {message_text(record.message)}{sender}"
 
 
-def _unlike(unlike: Unlike) -> str:
-    return f"{unlike.path}: A {_does_or_has(unlike.left)}, B {_does_or_has(unlike.right)}"
+def _field(field: FieldDifference) -> str:
+    return f"{field.path}: A {_does_or_has(field.left)}, B {_does_or_has(field.right)}"
 
 
 def _does_or_has(item: Any) -> str:
@@ -155,7 +155,7 @@ def _commands(one: str, other: str, different: Difference) -> Iterator[str]:
             yield f"flykka trace show {file} --actor '{actor}' --from {record.sequence} --limit 5"
 
 
-def _json(left: Trace, right: Trace, found: Comparison) -> dict[str, Any]:
+def _json(left: TraceReader, right: TraceReader, found: Comparison) -> dict[str, Any]:
     different = found.difference
     told: dict[str, Any] = {
         "left": str(left.path),
@@ -171,7 +171,7 @@ def _json(left: Trace, right: Trace, found: Comparison) -> dict[str, Any]:
             "left": None if different.left is None else record_json(different.left),
             "right": None if different.right is None else record_json(different.right),
             "fields": [
-                {"path": each.path, "left": _plain(each.left), "right": _plain(each.right)} for each in different.unlike
+                {"path": each.path, "left": _plain(each.left), "right": _plain(each.right)} for each in different.fields
             ],
             "left_causes": [cause.turn for cause in different.left_causes],
             "right_causes": [cause.turn for cause in different.right_causes],

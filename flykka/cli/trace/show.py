@@ -19,8 +19,8 @@ from flykka.cli.exit_codes import OK
 from flykka.cli.trace.command import EPILOG, SEVERAL
 from flykka.cli.trace.trace_file import run_on_trace
 from flykka.errors import TraceSelectionError
-from flykka.runtime.trace.order import exactly_in_order, nearly_in_order
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.order import exactly_in_order, nearly_in_order
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Record
 from flykka.traces.origin import beforehand, begin_of, cut_off
 from flykka.traces.record_json import record_json
@@ -64,7 +64,7 @@ def _run(arguments: argparse.Namespace) -> int:
     return run_on_trace("flykka trace show", arguments.file, partial(_show, arguments=arguments))
 
 
-def _show(trace: Trace, arguments: argparse.Namespace) -> int:
+def _show(trace: TraceReader, arguments: argparse.Namespace) -> int:
     notes = sys.stderr if arguments.json else sys.stdout
     for note in beforehand(trace):
         print(f"# {note}", file=notes)
@@ -104,7 +104,7 @@ def _is_selective(arguments: argparse.Namespace) -> bool:
     return bool(arguments.without) or any(each is not None for each in asked)
 
 
-def _ordered(trace: Trace, last: int | None) -> Iterator[Record]:
+def _ordered(trace: TraceReader, last: int | None) -> Iterator[Record]:
     """The records as they are shown: from the first one on at once, or, where reading stops, with none left out."""
     return nearly_in_order(trace.records()) if last is None else exactly_in_order(trace)
 

@@ -16,7 +16,7 @@ from flykka.messages.checkpointing.statistics import CheckpointStatistics, Check
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.wire.message import Value
 from flykka.runtime.trace.effects import Undecoded
-from flykka.runtime.trace.order import recipient_of
+from flykka.runtime.trace.file.order import recipient_of
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
 from flykka.runtime.trace.text import failure_of, failure_text, message_name, unwrapped
 

@@ -18,7 +18,7 @@ from flykka.cli.trace.statistics import TraceStatistics
 from flykka.cli.trace.trace_file import run_on_trace
 from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointStatsStatus
 from flykka.runtime.durations import format_ms
-from flykka.runtime.trace.reader import Damage, Trace
+from flykka.runtime.trace.file.reader import Damage, TraceReader
 from flykka.traces.origin import beforehand, cut_off, origin
 from flykka.views.text.columns import columns
 from flykka.views.text.formats import format_bytes
@@ -43,7 +43,7 @@ def _run(arguments: argparse.Namespace) -> int:
     return run_on_trace("flykka trace stats", arguments.file, partial(_stats, arguments=arguments))
 
 
-def _stats(trace: Trace, arguments: argparse.Namespace) -> int:
+def _stats(trace: TraceReader, arguments: argparse.Namespace) -> int:
     statistics, damage = TraceStatistics.of(trace.records()), trace.truncated
     if arguments.json:
         print(json.dumps(_json(trace, statistics, damage), indent=2))
@@ -52,7 +52,7 @@ def _stats(trace: Trace, arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _json(trace: Trace, statistics: TraceStatistics, damage: Damage | None) -> dict[str, Any]:
+def _json(trace: TraceReader, statistics: TraceStatistics, damage: Damage | None) -> dict[str, Any]:
     return {
         "file": str(trace.path),
         "header": {**asdict(trace.header), "redacted": sorted(trace.header.redacted)},
@@ -72,7 +72,7 @@ def _json(trace: Trace, statistics: TraceStatistics, damage: Damage | None) -> d
     }
 
 
-def _lines(name: str, trace: Trace, statistics: TraceStatistics, damage: Damage | None) -> Iterator[str]:
+def _lines(name: str, trace: TraceReader, statistics: TraceStatistics, damage: Damage | None) -> Iterator[str]:
     seconds = statistics.duration_ms / 1000
     yield from _head(name, trace, statistics, damage)
     yield from _checkpoints(statistics)
@@ -83,7 +83,7 @@ def _lines(name: str, trace: Trace, statistics: TraceStatistics, damage: Damage 
     yield from _counts("dead letters", statistics.dead_letters, seconds)
 
 
-def _head(name: str, trace: Trace, statistics: TraceStatistics, damage: Damage | None) -> Iterable[str]:
+def _head(name: str, trace: TraceReader, statistics: TraceStatistics, damage: Damage | None) -> Iterable[str]:
     header, turns = trace.header, statistics.turns
     yield f"{name}: {origin(trace)}"
     yield f"written by flykka ({header.package}) on Python {header.python}, format {header.format_version}"

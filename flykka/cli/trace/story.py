@@ -14,7 +14,7 @@ from flykka.cli.arguments import TRACE_FILE, at_least_one, describe
 from flykka.cli.exit_codes import OK
 from flykka.cli.trace.command import EPILOG
 from flykka.cli.trace.trace_file import run_on_trace
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.traces.trace import story_of
 
 _DESCRIPTION = """\
@@ -50,7 +50,7 @@ def _run(arguments: argparse.Namespace) -> int:
     return run_on_trace("flykka trace story", arguments.file, partial(_story, arguments=arguments))
 
 
-def _story(trace: Trace, arguments: argparse.Namespace) -> int:
+def _story(trace: TraceReader, arguments: argparse.Namespace) -> int:
     story = story_of(trace, checkpoint=arguments.checkpoint, attempt=arguments.attempt, job=arguments.job)
     if arguments.json:
         print(json.dumps(story.to_json(everything=arguments.all), indent=2))

@@ -15,10 +15,10 @@ from fsspec.core import url_to_fs
 from flykka.cli.exit_codes import OK, UNREADABLE, broken, print_no_more
 from flykka.errors import TraceSelectionError
 from flykka.runtime.errors import TraceError
-from flykka.runtime.trace.reader import Damage, Trace
+from flykka.runtime.trace.file.reader import Damage, TraceReader
 
 
-def run_on_trace(name: str, address: str, command: Callable[[Trace], int]) -> int:
+def run_on_trace(name: str, address: str, command: Callable[[TraceReader], int]) -> int:
     """Open a trace and do something with it; the exit code, which is that of `command` where nothing goes wrong.
 
     That `command` has come upon damage in the trace goes wrong, however much could be read before it.
@@ -44,17 +44,17 @@ def run_on_trace(name: str, address: str, command: Callable[[Trace], int]) -> in
 
 
 @contextmanager
-def opened(address: str) -> Iterator[Trace]:
+def opened(address: str) -> Iterator[TraceReader]:
     """The trace at a path, or a copy of one that is somewhere else. Raises what `reason` puts in words."""
     _find_modules_here()
     if "://" not in address:
-        yield Trace.open(address)
+        yield TraceReader.open(address)
         return
     with TemporaryDirectory(prefix="flykka-") as folder:
         fs, location = url_to_fs(address)
         copy = Path(folder, "copy.trace")
         fs.get_file(location, str(copy))
-        yield Trace.open(copy)
+        yield TraceReader.open(copy)
 
 
 def import_modules(names: Iterable[str]) -> None:

@@ -6,14 +6,12 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from flykka.runtime.trace.effect_text import effects_text
-from flykka.runtime.trace.order import recipient_of
+from flykka.runtime.replay.session.causes import Cause
+from flykka.runtime.trace.effect_text import effect_line, effects_text
+from flykka.runtime.trace.file.order import recipient_of
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
-from flykka.runtime.trace.replay.causes import Cause
-from flykka.runtime.trace.replay.words import effect_line
-from flykka.runtime.trace.state import Change
-from flykka.runtime.trace.state_text import cut
-from flykka.runtime.trace.state_tree import one_line
+from flykka.runtime.trace.state.description import Change
+from flykka.runtime.trace.state.tree import cut, one_line
 from flykka.runtime.trace.text import failure_of, failure_text, message_text
 
 _LONG_ID = re.compile(r"[0-9a-f]{16,}")

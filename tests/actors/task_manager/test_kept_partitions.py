@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
+from flykka.actors.task.empty_engine import EmptyEngine
 from flykka.messages.control.registration import DisconnectJobMaster
 from flykka.messages.graph.job_graph import JobType, OperatorKind, ResultPartitionType, ShipStrategy
 from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.bridge import EngineFailed, RowsMoved
 from flykka.messages.tasks.exchange import (
     AddCredit,
     Buffer,
@@ -21,7 +23,7 @@ from flykka.messages.tasks.exchange import (
     Watermark,
 )
 from flykka.messages.tasks.source import AddSplits, IndexRangeSplit, NoMoreSplits
-from flykka.messages.tasks.stage import ReadSplits, StageFinished, StageOutput
+from flykka.messages.tasks.stage import ReadSplits, StageOutput
 from flykka.messages.tasks.task import (
     CancelTask,
     ExecutionState,
@@ -42,12 +44,10 @@ from flykka.messages.wire.ids import (
     SplitId,
     partition_id,
 )
-from flykka.messages.wire.message import Message
-from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.machines.scheduling.descriptors import SOURCE, descriptor
 from tests.actors.peer import Peer
-from tests.actors.task_manager_cluster import JOB, Bridge, Cluster, NoData, connect
+from tests.actors.task_manager_cluster import JOB, Cluster, NoData, connect
 
 PRODUCER = ExecutionAttemptId("producer")
 KEPT = partition_id(PRODUCER, 0)
@@ -56,16 +56,11 @@ BATCHES = tuple(BatchRef(batch_id=BatchId(name), rows=1, size_bytes=8) for name 
 WHOLE: list[Buffer] = [*BATCHES, Watermark(timestamp_ms=MAX), EndOfData(), EndOfPartition()]
 
 
-class TwoBatches(Bridge):
+class TwoBatches(EmptyEngine):
     """Makes two batches out of every split."""
 
-    def handle_message(self, message: Message) -> None:
-        match message:
-            case ReadSplits(stage=stage):
-                outputs = tuple(StageOutput(output=0, batch=batch) for batch in BATCHES)
-                self.context.parent.tell(StageFinished(stage=stage, outputs=outputs))
-            case _:
-                super().handle_message(message)
+    def read_splits(self, command: ReadSplits) -> RowsMoved:
+        return RowsMoved(outputs=tuple(StageOutput(output=0, batch=batch) for batch in BATCHES))
 
 
 class Data(NoData):
@@ -74,8 +69,8 @@ class Data(NoData):
     def __init__(self) -> None:
         self.released: list[ResultPartitionId] = []
 
-    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
-        return Props(TwoBatches)
+    def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> TwoBatches:
+        return TwoBatches(descriptor)
 
     def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
         assert job_id == JOB

@@ -16,8 +16,8 @@ from flykka.console.event_lines import Console
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.flykka.client.one_job import status
 from tests.runtime.players import player
 
@@ -69,7 +69,7 @@ def test_a_recording_grows_no_further_than_is_said(tmp_path: Path) -> None:
         for number in range(300):
             system.spawn(player([]), f"player-{number}")
 
-    assert Trace.open(recorder.path).header.capped is not None
+    assert TraceReader.open(recorder.path).header.capped is not None
 
 
 def test_of_a_ring_each_environment_has_its_own_too() -> None:

@@ -19,7 +19,7 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.replays import assert_replays
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.runtime import players
 from tests.runtime.players import Say, player, says
 
@@ -169,7 +169,7 @@ def test_a_message_of_no_known_type_is_no_divergence(tmp_path: Path) -> None:
 import sys
 from flykka.messages.wire.message import Message, message
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.runtime.players import player
 
 @message("stranger.word")

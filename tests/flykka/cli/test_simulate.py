@@ -13,7 +13,7 @@ import pytest
 
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint
 from flykka.cli.main import main
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.reader import TraceReader
 
 Shell = Callable[..., tuple[int, str, str]]
 
@@ -81,7 +81,7 @@ def test_a_seed_that_fails_is_named_with_the_command_that_runs_it_again(simulate
     assert "FAILED seed 0: " in out
     assert "  again: flykka simulate --seed 0 --faults none" in out
     assert f"  trace: {tmp_path / 'seed-0.trace'}" in out
-    assert Trace.open(tmp_path / "seed-0.trace").header.system == "seed-0"
+    assert TraceReader.open(tmp_path / "seed-0.trace").header.system == "seed-0"
 
 
 def test_of_a_seed_that_passes_no_trace_is_kept(simulate: Shell, tmp_path: Path) -> None:

@@ -26,9 +26,10 @@ from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.recording import Effect, Recorder
-from flykka.runtime.trace.flight_recorder import FlightRecorder
-from flykka.runtime.trace.format import framed
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.file import format as layout
+from flykka.runtime.trace.file.format import framed
+from flykka.runtime.trace.record.flight_recorder import FlightRecorder
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.runtime.players import says
 
 JOB = JobId("0123456789abcdef0123456789abcdef")
@@ -268,7 +269,7 @@ def test_a_file_that_cannot_be_read_as_a_trace_is_one_line_and_exit_code_2(
         (tmp_path / "nothing.trace", "there is no file"),
         (tmp_path, "is a folder; a trace is a file"),
         (text, "is no trace"),
-        (newer, "has format 99, and this version reads up to 2: read it with flykka 9.1 or newer"),
+        (newer, "has format 99, and this version reads 3: read it with flykka 9.1 or newer"),
     ]:
         code, out, err = flykka(command, path)
 
@@ -289,10 +290,9 @@ def test_a_limit_is_a_number_above_0(flykka: Shell, trace: Path, limit: str) -> 
 
 def test_messages_that_are_not_known_here_are_shown_by_their_tags(flykka: Shell, trace: Path) -> None:
     unknown = {"": "user.own_word", "job_id": JOB, "letters": 3, "inner": {"": "user.part", "size": 1}}
-    turn = [0, 1, BEGIN_MS, ["/user/a", 1], None, None, "message", msgpack.packb(unknown), [], None]
-    head = {"system": "s", "seed": 0, "package": "1", "python": "3", "hash_seed": "0"}
-    frames = ({"format": "flykka.trace", "version": 1, **head}, turn)
-    trace.write_bytes(b"".join(framed(msgpack.packb(frame)) for frame in frames))
+    columns = [[1], [BEGIN_MS], [0], [None], [None], [0], [0], [None], [None], [None]]
+    chunk = [[["/user/a", 1]], [msgpack.packb(unknown)], [], columns]
+    trace.write_bytes(layout.header("s", 0) + layout.block([msgpack.packb(chunk)]) + layout.end({}))
 
     _, shown, _ = flykka("show", trace, "--type", "user.*")
 

@@ -10,8 +10,8 @@ import pytest
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint
 from flykka.cli.main import main
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.flight_recorder import FlightRecorder
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.record.flight_recorder import FlightRecorder
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.actors.cast import Stage
 
 

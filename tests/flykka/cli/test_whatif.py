@@ -14,7 +14,7 @@ import pytest
 
 from flykka.cli.main import main
 from flykka.replay.replayer import Replayer
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.reader import TraceReader
 from tests.runtime.replay import couriers
 
 KILLED = Path(__file__).parents[2] / "histories" / "killed-task-manager.trace"
@@ -122,7 +122,7 @@ def test_the_trace_of_a_fork_is_that_of_a_whole_run_and_replays(
 
     whatif(KILLED, "--at", acknowledgement, "--crash", "task-manager-1", "--record", path)
 
-    fork, recorded = Trace.open(path), Trace.open(KILLED)
+    fork, recorded = TraceReader.open(path), TraceReader.open(KILLED)
     assert (fork.header.system, fork.truncated) == (recorded.header.system, None)
     before = [turn for turn in fork.turns if turn.sequence < acknowledgement]
     assert before == [turn for turn in recorded.turns if turn.sequence < acknowledgement]

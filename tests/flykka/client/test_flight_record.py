@@ -30,9 +30,9 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.recording import Recorder
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.flight_recorder import FlightRecorder
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.flight_recorder import FlightRecorder
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.actors.job_cluster import ScriptedDataPlane
 from tests.actors.machines.graph.graphs import JOB, graph_of, vertex
 
@@ -85,7 +85,7 @@ def test_the_record_tells_the_job_from_its_submission_to_its_failure(start: Star
     error = failed(start(FlightRecorder()), job(tmp_path))
 
     assert error.flight_record is not None
-    messages = [turn.message for turn in Trace.open(error.flight_record).turns]
+    messages = [turn.message for turn in TraceReader.open(error.flight_record).turns]
     assert any(isinstance(message, SubmitJob) for message in messages)
     assert any(isinstance(message, JobResultFailure) for message in messages)
 
@@ -126,7 +126,7 @@ def test_a_ring_is_written_when_a_job_fails(start: Start, tmp_path: Path) -> Non
     error = failed(cluster, job(tmp_path / "checkpoints"))
 
     assert error.flight_record == str(path)
-    trace = Trace.open(path)
+    trace = TraceReader.open(path)
     assert any(isinstance(turn.message, JobResultFailure) for turn in trace)
     assert trace.header.ring is not None
     assert trace.header.ring.not_kept > 0

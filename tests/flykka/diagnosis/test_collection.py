@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
 from flykka.diagnosis.collection import collect_reports
 from flykka.diagnosis.job_diagnosis import JobDiagnosis, diagnose
-from flykka.messages.tasks.stage import StateSnapshotted
+from flykka.messages.tasks.bridge import EngineFailed
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId
-from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import Names, Stage
-from tests.actors.slow_cast import SlowBridge, SlowNames
+from tests.actors.slow_cast import SlowEngine, SlowNames
 from tests.flykka.diagnosis.reports import details
 
 JOB = JobId("job")
 
 
-class HangingSnapshots(SlowBridge):
+class HangingSnapshots(SlowEngine):
     """Never has a snapshot written."""
 
-    def _tell(self, *answers: object) -> None:
-        super()._tell(*(each for each in answers if not isinstance(each, StateSnapshotted)))  # type: ignore[arg-type]
+    takes_ms = MappingProxyType({**SlowEngine.takes_ms, "write_snapshot": None})
 
 
 class HangingNames(SlowNames):
     """Whose sinks never finish a snapshot."""
 
-    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
-        bridge = HangingSnapshots if descriptor.inputs else SlowBridge
-        return Props(bridge, descriptor, self.sink, self.batches)
+    def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> SlowEngine:
+        kind = HangingSnapshots if descriptor.inputs else SlowEngine
+        return kind(descriptor, self.sink, self.batches)
 
 
 @pytest.fixture
@@ -59,7 +58,7 @@ def test_a_job_at_work_says_who_is_at_it(system: SeededSystem, tmp_path: Path) -
     told = why(system)
 
     assert "sink" in told.answer
-    assert "processes a batch" in told.answer
+    assert "its stage 1 of 'sink'" in told.answer
     assert [each.name for each in told.attempts] == ["source (1/2)", "source (2/2)", "sink (1/2)", "sink (2/2)"]
     assert {each.state for each in told.attempts} == {"RUNNING"}
 

@@ -12,15 +12,15 @@ from flykka.messages.control.job import JobStatus
 from flykka.messages.tasks.stage import StageFinished
 from flykka.runtime.errors import ReplaySessionError
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.traces.diagnosis import diagnose_recorded
 from tests.actors.cast import Stage
 from tests.actors.slow_cast import SlowNames
 
 
 @pytest.fixture(scope="module")
-def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
     """A job of the slow cast, run for thirty seconds, in which it finishes."""
     folder = tmp_path_factory.mktemp("recorded")
     with SeededSystem(3, recorder=TraceRecorder(folder / "run.trace")) as system:
@@ -28,42 +28,42 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
         stage.submit()
         stage.run(seconds=30)
         assert stage.statuses()[-1] is JobStatus.FINISHED
-    return Trace.open(folder / "run.trace")
+    return TraceReader.open(folder / "run.trace")
 
 
-def a_turn_of_a_stage(trace: Trace) -> int:
+def a_turn_of_a_stage(trace: TraceReader) -> int:
     """The turn at which the tenth stage has finished."""
     return [turn.sequence for turn in trace.turns if isinstance(turn.message, StageFinished)][9]
 
 
-def test_a_run_that_ended_says_so(trace: Trace) -> None:
+def test_a_run_that_ended_says_so(trace: TraceReader) -> None:
     assert diagnose_recorded(trace).answer == "job 'job' has FINISHED: it waits for nothing"
 
 
-def test_behind_a_turn_it_is_told_what_the_job_waited_for(trace: Trace) -> None:
+def test_behind_a_turn_it_is_told_what_the_job_waited_for(trace: TraceReader) -> None:
     why = diagnose_recorded(trace, a_turn_of_a_stage(trace))
 
     assert "source" in why.answer or "sink" in why.answer
     assert [each.name for each in why.attempts] == ["source (1/2)", "source (2/2)", "sink (1/2)", "sink (2/2)"]
 
 
-def test_the_same_turn_is_explained_alike(trace: Trace) -> None:
+def test_the_same_turn_is_explained_alike(trace: TraceReader) -> None:
     turn = a_turn_of_a_stage(trace)
 
     assert str(diagnose_recorded(trace, turn)) == str(diagnose_recorded(trace, turn))
 
 
-def test_a_turn_that_is_not_there_is_refused(trace: Trace) -> None:
+def test_a_turn_that_is_not_there_is_refused(trace: TraceReader) -> None:
     with pytest.raises(ReplaySessionError, match="has no turn 9999999"):
         diagnose_recorded(trace, 9_999_999)
 
 
-def test_a_job_that_is_not_there_is_refused_with_those_that_are(trace: Trace) -> None:
+def test_a_job_that_is_not_there_is_refused_with_those_that_are(trace: TraceReader) -> None:
     with pytest.raises(TraceSelectionError, match=r"there is no job 'prices'; name one of: 'job' job"):
         diagnose_recorded(trace, job="prices")
 
 
-def test_the_command_prints_it(trace: Trace, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_it(trace: TraceReader, capsys: pytest.CaptureFixture[str]) -> None:
     turn = a_turn_of_a_stage(trace)
 
     code = main(["why", "--trace", str(trace.path), "--turn", str(turn)])

@@ -15,8 +15,8 @@ from flykka.monitors.monitors import all_monitors, check
 from flykka.monitors.recorder import MonitoringRecorder
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.actors.cast import Stage, is_a
 
 
@@ -32,7 +32,7 @@ def run_with_a_kill(seed: int, folder: Path, *, ring: int | None = None) -> list
 
 
 def seen_in_trace(folder: Path) -> list[Violation]:
-    return list(check(Trace.open(folder / "run.trace").records(), all_monitors(), has_ended=True))
+    return list(check(TraceReader.open(folder / "run.trace").records(), all_monitors(), has_ended=True))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -43,7 +43,7 @@ def test_a_run_that_is_right_breaks_no_law_neither_live_nor_recorded(seed: int, 
 
 def test_the_rest_of_a_trace_breaks_no_law_wherever_it_begins(tmp_path: Path) -> None:
     run_with_a_kill(0, tmp_path)
-    records = list(Trace.open(tmp_path / "run.trace").records())
+    records = list(TraceReader.open(tmp_path / "run.trace").records())
 
     for begin in range(0, len(records), len(records) // 20):
         assert list(check(records[begin:], all_monitors(is_whole=False))) == []
@@ -52,7 +52,9 @@ def test_the_rest_of_a_trace_breaks_no_law_wherever_it_begins(tmp_path: Path) ->
 def test_what_is_monitored_is_recorded_as_without_monitors_a_ring_with_its_snapshots(tmp_path: Path) -> None:
     run_with_a_kill(0, tmp_path, ring=100)
 
-    assert {snapshot.ref.path for snapshot in Trace.open(tmp_path / "run.trace").snapshots()} >= {"/user/job-manager"}
+    assert {snapshot.ref.path for snapshot in TraceReader.open(tmp_path / "run.trace").snapshots()} >= {
+        "/user/job-manager"
+    }
 
 
 def test_a_broken_law_is_seen_live_and_in_the_trace_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,16 +19,15 @@ from flykka.messages.tasks.stage import (
     StateSnapshotted,
 )
 from flykka.messages.wire.ids import JobId
-from flykka.messages.wire.ref import Ref
 from flykka.replay.job_fork import JobFork, JobSession
 from flykka.replay.outcomes import JobOutcome, RunOutcome
 from flykka.replay.replayer import Replayer
 from flykka.runtime.errors import ForkError, ReplaySessionError
-from flykka.runtime.trace.reader import Trace
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.records import Record, Turn
 from flykka.simulation.settings import SimulationSettings
 from flykka.simulation.simulation import simulate
-from flykka.traces.trace import Trace as FrontTrace
+from flykka.traces.trace import Trace
 
 HISTORIES = Path(__file__).parents[2] / "histories"
 KILLED = HISTORIES / "killed-task-manager.trace"
@@ -56,7 +55,7 @@ def summary(outcome: RunOutcome) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize("path", sorted(HISTORIES.glob("*.trace")), ids=lambda path: path.stem)
 def test_a_fork_without_a_fault_ends_as_the_recorded_run(path: Path) -> None:
     session = session_of(path)
-    turns = Trace.open(path).turns
+    turns = TraceReader.open(path).turns
     session.at(turns[len(turns) // 3].sequence)
 
     fork = session.fork()
@@ -234,7 +233,7 @@ def test_a_job_goes_on_where_its_recording_breaks_off(part: float, tmp_path: Pat
     recorded = whole.read_bytes()
     broken.write_bytes(recorded[: int(len(recorded) * part)])
     session = session_of(broken)
-    session.at(Trace.open(broken).turns[-1].sequence)
+    session.at(TraceReader.open(broken).turns[-1].sequence)
 
     fork = session.fork()
     run = fork.run()
@@ -243,7 +242,7 @@ def test_a_job_goes_on_where_its_recording_breaks_off(part: float, tmp_path: Pat
     assert the_job(fork.outcome).status is JobStatus.FINISHED
 
 
-def test_a_stage_that_fails_in_a_bridge_that_is_replayed_restarts_the_job(tmp_path: Path) -> None:
+def test_a_stage_that_fails_in_a_simulated_run_restarts_the_job(tmp_path: Path) -> None:
     path = tmp_path / "job.trace"
     assert simulate(2, SimulationSettings(faults=frozenset(), trace_path=path)).violations == ()
     session = session_of(path)
@@ -271,7 +270,7 @@ def test_forks_of_one_turn_are_the_same() -> None:
 
 
 def test_an_outcome_knows_a_job_that_was_refused() -> None:
-    outcome = RunOutcome.of(Trace.open(HISTORIES / "regions.trace").records())
+    outcome = RunOutcome.of(TraceReader.open(HISTORIES / "regions.trace").records())
 
     refused = outcome.jobs[JobId("refused")]
 
@@ -280,8 +279,8 @@ def test_an_outcome_knows_a_job_that_was_refused() -> None:
 
 
 def test_two_outcomes_are_alike_if_each_job_ends_alike() -> None:
-    killed = RunOutcome.of(Trace.open(KILLED).records())
-    declined = RunOutcome.of(Trace.open(DECLINED).records())
+    killed = RunOutcome.of(TraceReader.open(KILLED).records())
+    declined = RunOutcome.of(TraceReader.open(DECLINED).records())
 
     assert killed.ends_as(declined)
     assert not killed.ends_as(RunOutcome())
@@ -291,34 +290,8 @@ def test_a_trace_of_the_front_door_knows_what_actors_knew_at_a_turn() -> None:
     step = session_of(KILLED).run_until("CheckpointCoordinator <- AcknowledgeCheckpoint")
     assert step is not None
 
-    session = FrontTrace.open(KILLED).at(step.turn.sequence)
+    session = Trace.open(KILLED).at(step.turn.sequence)
 
     assert session.state("job-manager/job-job/checkpoint-coordinator") == step.after
     with pytest.raises(ReplaySessionError, match="has no turn 99999"):
-        FrontTrace.open(KILLED).at(99_999)
-
-
-def test_a_bridge_that_goes_on_repeats_no_snapshot_that_it_told_with_its_stage() -> None:
-    session = session_of(HISTORIES / "simulated.trace")
-    told: dict[Ref | None, int] = {}
-    while max(told.values(), default=0) < 2:
-        session.run_until(StageFinished)
-        assert session.turn is not None
-        if (snapshot := _told_with(session.turn)) is not None:
-            told[session.turn.sender] = snapshot.checkpoint_id
-    session.step()
-    fork = session.fork()
-    heard: list[tuple[Ref | None, int]] = []
-
-    def observe(record: Record) -> None:
-        if isinstance(record, Turn) and isinstance(record.message, StateSnapshotted):
-            heard.append((record.sender, record.message.checkpoint_id))
-
-    fork.drop()
-    fork.run(observer=observe)
-
-    assert [(bridge, number) for bridge, number in heard if number <= told.get(bridge, 0)] == []
-
-
-def _told_with(turn: Turn) -> StateSnapshotted | None:
-    return turn.message.snapshot if isinstance(turn.message, StageFinished) else None
+        Trace.open(KILLED).at(99_999)

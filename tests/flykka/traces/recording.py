@@ -20,7 +20,7 @@ from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.recording import Effect
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.traces.trace import Trace
 
 BEGIN_MS = 1_700_000_000_000

@@ -22,7 +22,7 @@ from flykka.messages.wire.ids import JobId, partition_id
 from flykka.messages.wire.message import Message
 from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.signals import Terminated
-from flykka.runtime.trace.flight_recorder import FlightRecorder
+from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 from flykka.traces.trace import Trace
 from tests.flykka.traces.recording import (
     BEGIN_MS,

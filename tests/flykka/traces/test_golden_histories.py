@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flykka.cli.trace.statistics import TraceStatistics
-from flykka.traces.actor_index import Role, role_of
+from flykka.traces.actor_directory import ActorKind, kind_of
 from flykka.traces.trace import Trace
 
 HISTORIES = sorted((Path(__file__).parents[2] / "histories").glob("*.trace"))
@@ -21,7 +21,7 @@ def history(request: pytest.FixtureRequest) -> Trace:
 
 @pytest.mark.slow
 def test_every_job_is_told_to_its_end(history: Trace) -> None:
-    masters = {turn.recipient.path for turn in history if role_of(turn.recipient.path) is Role.JOB_MASTER}
+    masters = {turn.recipient.path for turn in history if kind_of(turn.recipient.path) is ActorKind.JOB_MASTER}
     jobs = sorted(path.rpartition("/job-")[2] for path in masters)
 
     stories = [history.story(job=job) for job in jobs]
@@ -38,7 +38,9 @@ def test_every_checkpoint_is_told_as_the_statistics_have_it(history: Trace) -> N
         story = history.story(checkpoint=checkpoint.checkpoint_id, job=job_id)
         state = "COMPLETED" if checkpoint.reason is None else f"ABORTED, {checkpoint.reason}"
         assert story.outcome.startswith(state)
-        assert story.lines()[0].phase == "trigger"
+        # One that is given up in the moment of its trigger may have ended before the first step of that is taken.
+        is_given_up_at_once = checkpoint.reason is not None and checkpoint.duration_ms == 0
+        assert story.lines()[0].phase in (("trigger", "end") if is_given_up_at_once else ("trigger",))
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.mailbox.envelope import Envelope
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.traces.origin import shortcomings
 from flykka.traces.trace import Trace
 from tests.runtime.players import Say, says

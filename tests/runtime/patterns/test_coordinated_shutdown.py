@@ -255,7 +255,7 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.patterns.coordinated_shutdown import SERVICE_STOP
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.record.recorder import TraceRecorder
 
 class Polite(Actor):
     def pre_start(self):

@@ -10,8 +10,8 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.recorder import TraceRecorder
 
 RETRY_MS = 1_000
 
@@ -122,7 +122,7 @@ class Scales:
 SCALES = f"{Scales.__module__}:{Scales.__qualname__}"
 
 
-def record(path: Path, *, seed: int = 3, parcels: int = 3, lost: int = 0, ring: int | None = None) -> Trace:
+def record(path: Path, *, seed: int = 3, parcels: int = 3, lost: int = 0, ring: int | None = None) -> TraceReader:
     """Two couriers with so many parcels each, to the end; so many of them are lost on the way, and brought again."""
     with SeededSystem(seed, name="couriers", recorder=TraceRecorder(path, ring=ring)) as system:
         depot = system.spawn(Props(Depot, Scales(), lost), "depot")
@@ -131,4 +131,4 @@ def record(path: Path, *, seed: int = 3, parcels: int = 3, lost: int = 0, ring: 
         for courier in couriers:
             courier.tell(Bring(parcels=parcels))
         system.advance(10_000)
-    return Trace.open(path)
+    return TraceReader.open(path)

@@ -10,8 +10,8 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, LeaderSessionId
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.errors import ReplaySessionError
+from flykka.runtime.replay.session.breakpoint import Breakpoint
 from flykka.runtime.trace.records import Turn
-from flykka.runtime.trace.replay.breakpoint import Breakpoint
 
 DECLINE = DeclineCheckpoint(
     job_id=JobId("job"),

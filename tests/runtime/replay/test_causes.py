@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from flykka.runtime.context import ActorContext
+from flykka.runtime.replay.session.causes import causes_of
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace import effects
 from flykka.runtime.trace.effects import Effect
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
-from flykka.runtime.trace.replay.causes import causes_of
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.text import message_name
 from tests.runtime.players import player, says
 
@@ -30,7 +30,7 @@ def looks_after(context: ActorContext) -> None:
 
 
 @pytest.fixture(scope="module")
-def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
     path: Path = tmp_path_factory.mktemp("traces") / "run.trace"
     part = {"work": begins_work, "look": looks_after, "wait": lambda context: context.set_receive_timeout("5ms")}
     with SeededSystem(1, recorder=TraceRecorder(path)) as system:
@@ -39,7 +39,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
         worker.tell(says("work"))
         system.spawn(player([], part), "waiter").tell(says("wait"))
         system.advance(10)
-    return Trace.open(path)
+    return TraceReader.open(path)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
         ("Watch", effects.Watch),
     ],
 )
-def test_every_cause_names_the_effect_that_led_on(trace: Trace, told: str, by: type[Effect]) -> None:
+def test_every_cause_names_the_effect_that_led_on(trace: TraceReader, told: str, by: type[Effect]) -> None:
     turn = next(t for t in trace if told in (getattr(t.message, "text", None), message_name(t.message)))
 
     assert type(causes_of(trace, turn)[0].effect) is by

@@ -15,12 +15,12 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.errors import KernelError
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
+from flykka.runtime.replay.replayer import TraceReplayer
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effect_text import effects_text
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
-from flykka.runtime.trace.replay.replayer import Replayer
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.recorder import TraceRecorder
 
 
 @message("relay.run")
@@ -149,7 +149,7 @@ def test_coroutines_recorded_in_virtual_time_replay(path: Path, seed: int) -> No
         system.kill(runners[0])
         system.advance(20 + seed)
 
-    result = Replayer().replay(path, raise_on_divergence=True)
+    result = TraceReplayer().replay(path, raise_on_divergence=True)
 
     assert (result.compared, result.boundary) == (result.turns, ())
 
@@ -163,7 +163,7 @@ def test_coroutines_recorded_on_a_real_loop_replay(path: Path, seed: int) -> Non
             with suppress(KernelError):
                 runner.ask(Ask(number=1), timeout=2)  # Behind all that it was told before.
 
-    result = Replayer().replay(path, raise_on_divergence=True)
+    result = TraceReplayer().replay(path, raise_on_divergence=True)
 
     assert (result.compared, result.boundary) == (result.turns, ())
 
@@ -197,5 +197,5 @@ def test_a_wait_of_asyncio_that_a_stop_has_ended_is_ended_by_it_again(path: Path
         system.spawn(Props(Waker, sleeper), "waker")
         system.advance(10)
 
-    assert any(effects_text(turn).startswith(end) for turn in Trace.open(path).turns)
-    assert Replayer().replay(path, raise_on_divergence=True).boundary == ()
+    assert any(effects_text(turn).startswith(end) for turn in TraceReader.open(path).turns)
+    assert TraceReplayer().replay(path, raise_on_divergence=True).boundary == ()

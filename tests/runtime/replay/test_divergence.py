@@ -15,12 +15,12 @@ from flykka.messages.wire.ids import LeaderSessionId
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import AskTimeoutError
 from flykka.runtime.props import Props
+from flykka.runtime.replay.divergence import Divergence, DivergenceError
+from flykka.runtime.replay.effect_differences import DivergenceKind
+from flykka.runtime.replay.replayer import ReplayResult, TraceReplayer
 from flykka.runtime.supervision import STOPPING_STRATEGY
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.recorder import TraceRecorder
-from flykka.runtime.trace.replay.comparison import DivergenceKind
-from flykka.runtime.trace.replay.divergence import Divergence, DivergenceError
-from flykka.runtime.trace.replay.replayer import Replayer, ReplayResult
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.runtime.players import Deed, fails, in_turn, player, raises, replies, says, spawns
 
 
@@ -50,7 +50,7 @@ class Stage:
 
     def replay(self, **part: Deed) -> ReplayResult:
         actors = {"/user/a": player([], part), "/user/b": player([], {"question": replies})}
-        return Replayer(actors=actors).replay(self.path)
+        return TraceReplayer(actors=actors).replay(self.path)
 
     def divergence(self, **part: Deed) -> Divergence:
         divergence = self.replay(**part).divergence
@@ -140,7 +140,7 @@ def test_a_reply_is_compared(stage: Stage) -> None:
     stage.record(do=asks)
     actors = {"/user/a": player([], {"do": asks}), "/user/b": player([], {"question": nothing})}
 
-    divergence = Replayer(actors=actors).replay(stage.path).divergence
+    divergence = TraceReplayer(actors=actors).replay(stage.path).divergence
 
     assert divergence is not None
     assert (divergence.kind, divergence.turn.recipient.path) == (DivergenceKind.REPLY, "/user/b")
@@ -154,7 +154,9 @@ def test_a_supervisors_decision_is_compared(tmp_path: Path) -> None:
         system.actor_selection("/user/a/c").tell(says("fail"))
         system.run_until_idle()
 
-    now = Replayer(actors={"/user/a": player([], part, STOPPING_STRATEGY)}).replay(tmp_path / "run.trace").divergence
+    now = (
+        TraceReplayer(actors={"/user/a": player([], part, STOPPING_STRATEGY)}).replay(tmp_path / "run.trace").divergence
+    )
 
     assert now is not None
     assert now.kind is DivergenceKind.SUPERVISION
@@ -212,7 +214,7 @@ def test_a_test_gets_the_report_as_its_failure(stage: Stage) -> None:
     stage.record(do=tells("x"))
 
     with pytest.raises(DivergenceError, match=r"field +text: recorded 'x', now 'y'"):
-        Replayer(actors={"/user/a": player([], {"do": tells("y")})}).replay(stage.path, raise_on_divergence=True)
+        TraceReplayer(actors={"/user/a": player([], {"do": tells("y")})}).replay(stage.path, raise_on_divergence=True)
 
 
 def test_an_ask_that_timed_out_times_out_again(stage: Stage) -> None:
@@ -273,6 +275,6 @@ def test_props_of_a_class_of_a_module_need_no_word(tmp_path: Path) -> None:
         system.spawn(props, "a").tell(says("x"))
         system.run_until_idle()
 
-    result = Replayer().replay(tmp_path / "run.trace")
+    result = TraceReplayer().replay(tmp_path / "run.trace")
 
     assert (result.boundary, result.compared, result.ok) == ((), result.turns, True)

@@ -8,20 +8,18 @@ from pathlib import Path
 import pytest
 
 from flykka.messages.monitoring.blocking_work import BlockingWork
-from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.errors import ForkError
+from flykka.runtime.replay.fork.fork import Fork
+from flykka.runtime.replay.fork.trace import ForkTraceRecorder
+from flykka.runtime.replay.replayer import TraceReplayer
+from flykka.runtime.replay.session.session import ReplaySession
 from flykka.runtime.signals import Terminated
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import Killed, Record, Turn
-from flykka.runtime.trace.replay.fork import Fork
-from flykka.runtime.trace.replay.fork_trace import ForkTraceRecorder
-from flykka.runtime.trace.replay.replayer import Replayer
-from flykka.runtime.trace.replay.role import Heard, PlayOn, Vacancy
-from flykka.runtime.trace.replay.session import ReplaySession
 from tests.runtime.replay import couriers
-from tests.runtime.replay.couriers import SCALES, Bring, Courier, Depot, Parcel, Receipt, Scales
+from tests.runtime.replay.couriers import SCALES, Bring, Courier, Depot, Receipt, Scales
 
 COURIERS = ("/user/courier-a", "/user/courier-b")
 PARCELS = 5
@@ -29,20 +27,20 @@ KEPT = {path: list(range(1, PARCELS + 1)) for path in COURIERS}
 
 
 @pytest.fixture(scope="module")
-def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
     return couriers.record(tmp_path_factory.mktemp("traces") / "couriers.trace", parcels=PARCELS)
 
 
 @pytest.fixture
-def session(trace: Trace) -> ReplaySession:
+def session(trace: TraceReader) -> ReplaySession:
     """Everybody is replayed."""
-    return Replayer(stand_ins={SCALES: Scales()}).session(trace)
+    return TraceReplayer(stand_ins={SCALES: Scales()}).session(trace)
 
 
 @pytest.fixture
-def outside(trace: Trace) -> ReplaySession:
+def outside(trace: TraceReader) -> ReplaySession:
     """The depot is a boundary."""
-    return Replayer().session(trace)
+    return TraceReplayer().session(trace)
 
 
 def weigh(work: BlockingWork, do: Callable[[], object]) -> object:
@@ -66,7 +64,9 @@ def brought(fork: Fork) -> list[int]:
     return [actor.brought for actor in actors if isinstance(actor, Courier)]
 
 
-def test_a_fork_without_a_fault_comes_to_the_same_end_from_every_turn(session: ReplaySession, trace: Trace) -> None:
+def test_a_fork_without_a_fault_comes_to_the_same_end_from_every_turn(
+    session: ReplaySession, trace: TraceReader
+) -> None:
     shutdown = next(turn.sequence for turn in trace if turn.recipient.path == "/user" and turn.sequence > 10)
     for turn in trace.turns:
         if turn.sequence < shutdown:
@@ -82,7 +82,7 @@ def test_a_fork_without_a_fault_comes_to_the_same_end_from_every_turn(session: R
             assert depot.grams == 2 * 100 * sum(range(1, PARCELS + 1))
 
 
-def test_beside_a_boundary_too(outside: ReplaySession, trace: Trace) -> None:
+def test_beside_a_boundary_too(outside: ReplaySession, trace: TraceReader) -> None:
     for turn in trace.turns[:-10]:
         outside.at(turn.sequence)
         fork = outside.fork()
@@ -93,7 +93,7 @@ def test_beside_a_boundary_too(outside: ReplaySession, trace: Trace) -> None:
         assert brought(fork) == [PARCELS, PARCELS]
 
 
-def test_and_takes_the_same_turns_in_the_same_order(session: ReplaySession, trace: Trace) -> None:
+def test_and_takes_the_same_turns_in_the_same_order(session: ReplaySession, trace: TraceReader) -> None:
     step = session.run_until("Depot <- Parcel(number=2)")
     assert step is not None
     records: list[Record] = []
@@ -120,7 +120,7 @@ def test_a_parcel_that_is_late_comes_twice_for_it_was_brought_again(session: Rep
     step = session.run_until("Depot <- Parcel(number=2)")
     assert step is not None
     assert step.turn.sender is not None
-    fork = session.fork(beyond_work=weigh)
+    fork = session.fork(unrecorded=weigh)
 
     fork.delay("5s")
     run = fork.run()
@@ -134,7 +134,7 @@ def test_a_duplicate_is_handled_twice(session: ReplaySession) -> None:
     step = session.run_until("Depot <- Parcel(number=2)")
     assert step is not None
     assert step.turn.sender is not None
-    fork = session.fork(beyond_work=weigh)
+    fork = session.fork(unrecorded=weigh)
 
     fork.duplicate()
     fork.run()
@@ -177,7 +177,7 @@ def test_what_a_boundary_tells_itself_can_only_be_dropped(outside: ReplaySession
 
 def test_a_ring_can_be_forked_where_it_begins(tmp_path: Path) -> None:
     trace = couriers.record(tmp_path / "ring.trace", parcels=PARCELS, ring=12)
-    session = Replayer(stand_ins={SCALES: Scales()}).session(trace)
+    session = TraceReplayer(stand_ins={SCALES: Scales()}).session(trace)
     session.step(3)
     fork = session.fork()
 
@@ -190,7 +190,7 @@ def test_a_ring_can_be_forked_where_it_begins(tmp_path: Path) -> None:
 
 def test_a_timer_that_is_dropped_never_fires(tmp_path: Path) -> None:
     trace = couriers.record(tmp_path / "slow.trace", lost=1)
-    session = Replayer(stand_ins={SCALES: Scales()}).session(trace)
+    session = TraceReplayer(stand_ins={SCALES: Scales()}).session(trace)
     session.run_until("Courier <- Retry")
     fork = session.fork()
 
@@ -225,43 +225,6 @@ def test_what_nobody_answers_is_told(outside: ReplaySession) -> None:
     assert brought(fork) == [PARCELS, PARCELS]
 
 
-def test_somebody_may_play_on_where_the_record_ends(outside: ReplaySession) -> None:
-    heard: list[Heard] = []
-
-    def beyond(vacancy: Vacancy) -> PlayOn:
-        heard.extend(vacancy.past)
-
-        def sign(message: Message) -> None:
-            sender = vacancy.context.sender
-            assert isinstance(message, Parcel)
-            assert sender is not None
-            sender.tell(Receipt(number=message.number))
-
-        return sign
-
-    outside.run_until("depot <- Parcel(number=2)")
-    fork = outside.fork(beyond=beyond)
-
-    fork.duplicate()
-    run = fork.run()
-
-    assert run.silent == {}
-    assert brought(fork) == [PARCELS, PARCELS]
-    assert [each.message for each in heard if isinstance(each.message, Parcel)][:2] == [Parcel(number=1)] * 2
-
-
-def test_a_boundary_may_say_something_of_its_own(outside: ReplaySession) -> None:
-    outside.run_until("courier-a <- Receipt(number=1)")
-    fork = outside.fork()
-
-    fork.drop()
-    fork.say("/user/depot", "/user/courier-a", Receipt(number=1))
-    run = fork.run("10s")
-
-    assert brought(fork)[0] == 1
-    assert set(run.silent) == {"/user/depot"}
-
-
 def test_a_fork_ends_where_it_is_told_to(session: ReplaySession) -> None:
     session.run_until(Bring)
     fork = session.fork()
@@ -283,14 +246,14 @@ def test_a_fork_has_a_trace_of_its_own(session: ReplaySession, tmp_path: Path) -
     run = fork.run(recorder=recorder)
     recorder.close()
 
-    turns = Trace.open(tmp_path / "fork.trace").turns
+    turns = TraceReader.open(tmp_path / "fork.trace").turns
     assert len(turns) == run.turns
     assert turns[0].sequence >= step.turn.sequence
     assert [turn.sequence for turn in turns] == sorted({turn.sequence for turn in turns})
 
 
 def test_with_what_was_recorded_before_it_the_trace_of_a_fork_replays(
-    session: ReplaySession, trace: Trace, tmp_path: Path
+    session: ReplaySession, trace: TraceReader, tmp_path: Path
 ) -> None:
     for number in [turn.sequence for turn in trace.turns][::5]:
         session.at(number)
@@ -300,14 +263,16 @@ def test_with_what_was_recorded_before_it_the_trace_of_a_fork_replays(
         run = fork.run(recorder=recorder)
         recorder.close()
 
-        result = Replayer(stand_ins={SCALES: Scales()}).replay(tmp_path / "fork.trace", raise_on_divergence=True)
+        result = TraceReplayer(stand_ins={SCALES: Scales()}).replay(tmp_path / "fork.trace", raise_on_divergence=True)
 
         before = [turn for turn in trace if turn.sequence < number]
         assert result.turns == len(before) + run.turns
-        assert Trace.open(tmp_path / "fork.trace").turns[: len(before)] == sorted(before, key=lambda it: it.sequence)
+        assert TraceReader.open(tmp_path / "fork.trace").turns[: len(before)] == sorted(
+            before, key=lambda it: it.sequence
+        )
 
 
-def test_the_trace_of_a_fork_takes_no_place_of_the_recorded_one(trace: Trace) -> None:
+def test_the_trace_of_a_fork_takes_no_place_of_the_recorded_one(trace: TraceReader) -> None:
     with pytest.raises(ForkError, match="is the recorded run itself: a fork of it needs another file"):
         ForkTraceRecorder(trace.path, trace, 5)
 
@@ -333,11 +298,7 @@ def test_a_fork_with_the_same_fault_is_the_same(session: ReplaySession) -> None:
         (lambda fork: fork.crash("cellar"), "no actor lives at /user/cellar at turn 5; there are /user/courier-a, "),
         (lambda fork: fork.crash("/"), "/ is no actor that can die alone: it is the whole system"),
         (lambda fork: fork.crash("/user"), "/user is no actor that can die alone: it is the whole system"),
-        (lambda fork: fork.say("/user/depot", "/user/x", Bring(parcels=1)), "no actor lives at /user/x at turn 5"),
-        (
-            lambda fork: fork.say("/user/depot", "/user/courier-a", Bring(parcels=1)),
-            "/user/depot is replayed: what it says is its own code's to decide",
-        ),
+        (lambda fork: fork.tell("/user/x", Bring(parcels=1)), "no actor lives at /user/x at turn 5"),
         (lambda fork: (fork.run(), fork.run()), "a fork runs once"),
     ],
 )
@@ -349,7 +310,7 @@ def test_what_cannot_be_done_is_told(session: ReplaySession, act: Callable[[Fork
         act(fork)
 
 
-def test_behind_the_end_nothing_is_in_hand(session: ReplaySession, trace: Trace) -> None:
+def test_behind_the_end_nothing_is_in_hand(session: ReplaySession, trace: TraceReader) -> None:
     session.at(trace.turns[-1].sequence)
     fork = session.fork()
 

@@ -10,12 +10,12 @@ from flykka.runtime.errors import InvalidActorNameError, SpawnRefusedError
 from flykka.runtime.path import USER
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
+from flykka.runtime.replay.replayer import TraceReplayer
 from flykka.runtime.supervision import AllForOne, Directive
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.trace.effect_text import effects_text
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
-from flykka.runtime.trace.replay.replayer import Replayer
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.runtime.players import fails, player, replies, says, spawns
 from tests.runtime.players import in_turn as in_order
 
@@ -137,7 +137,7 @@ def test_what_a_killed_actor_spawns_through_its_system_is_born_dead(tmp_path: Pa
         assert done.wait(WAIT_SECONDS)
 
     assert [each.is_alive() for each in spawned] == [False]
-    assert "/user/beside" not in {turn.recipient.path for turn in Trace.open(tmp_path / "run.trace").turns}
+    assert "/user/beside" not in {turn.recipient.path for turn in TraceReader.open(tmp_path / "run.trace").turns}
 
 
 def test_a_parent_decides_again_about_a_child_that_is_about_to_begin_anew(tmp_path: Path) -> None:
@@ -198,9 +198,11 @@ def has_ended(ref: ActorRef) -> bool:
 
 def effects(trace: Path, word: str) -> str:
     """What the turn did that heard this word."""
-    return next(effects_text(turn) for turn in Trace.open(trace).turns if turn.message == says(word))
+    return next(effects_text(turn) for turn in TraceReader.open(trace).turns if turn.message == says(word))
 
 
 def assert_replays(trace: Path, big: Props) -> None:
-    result = Replayer(actors={"/user/big": big, "/user/witness": player([])}).replay(trace, raise_on_divergence=True)
+    result = TraceReplayer(actors={"/user/big": big, "/user/witness": player([])}).replay(
+        trace, raise_on_divergence=True
+    )
     assert (result.compared, result.boundary) == (result.turns, ())

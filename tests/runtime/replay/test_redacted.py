@@ -12,11 +12,11 @@ from flykka.messages.wire.message import Message, message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
+from flykka.runtime.replay.effect_differences import DivergenceKind
+from flykka.runtime.replay.replayer import TraceReplayer
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
-from flykka.runtime.trace.replay.comparison import DivergenceKind
-from flykka.runtime.trace.replay.replayer import Replayer
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.recorder import TraceRecorder
 
 PASSWORD = "open sesame"
 
@@ -83,9 +83,9 @@ def recorded(tmp_path: Path) -> Path:
 
 
 def test_of_a_redacted_message_the_class_is_compared(recorded: Path) -> None:
-    Replayer().replay(recorded, raise_on_divergence=True)
+    TraceReplayer().replay(recorded, raise_on_divergence=True)
 
-    other = Replayer(actors={"/user/door": Props(RudeDoor, Ref("/user/guest", 1))}).replay(recorded)
+    other = TraceReplayer(actors={"/user/door": Props(RudeDoor, Ref("/user/guest", 1))}).replay(recorded)
     assert other.divergence is not None
     assert other.divergence.kind is DivergenceKind.MISSING_SEND
 
@@ -98,7 +98,7 @@ def test_what_is_redacted_is_not_written_as_what_an_actor_works_with(tmp_path: P
         system.spawn(Props(Door, guest), "door").tell(Login(password=PASSWORD))
         system.run_until_idle()
 
-    door = [turn for turn in Trace.open(path) if isinstance(turn.message, Login)]
+    door = [turn for turn in TraceReader.open(path) if isinstance(turn.message, Login)]
 
     assert "_is_known" in repr(door[0].effects)
     assert repr(door[0].effects).count(PASSWORD) == 0

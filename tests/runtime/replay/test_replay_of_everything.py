@@ -14,10 +14,10 @@ from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import KernelError
 from flykka.runtime.mailbox.bounded import BoundedMailbox
 from flykka.runtime.ref import ActorRef
+from flykka.runtime.replay.replayer import TraceReplayer
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.recorder import TraceRecorder
-from flykka.runtime.trace.replay.replayer import Replayer
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.runtime.players import player, says
 from tests.runtime.replay.troupe import Question, begin
 
@@ -41,7 +41,7 @@ def test_what_was_recorded_in_virtual_time_replays(tmp_path: Path, seed: int) ->
         begin(system, seed)
         system.advance(300)
 
-    result = Replayer().replay(tmp_path / "run.trace", raise_on_divergence=True)
+    result = TraceReplayer().replay(tmp_path / "run.trace", raise_on_divergence=True)
 
     assert (result.compared, result.boundary) == (result.turns, ())
 
@@ -54,7 +54,7 @@ def test_what_was_recorded_on_threads_replays(tmp_path: Path, seed: int) -> None
             with suppress(KernelError):
                 ref.ask(Question(seed=seed), timeout=0.01)
 
-    result = Replayer().replay(tmp_path / "run.trace", raise_on_divergence=True)
+    result = TraceReplayer().replay(tmp_path / "run.trace", raise_on_divergence=True)
 
     assert (result.compared, result.boundary) == (result.turns, ())
 
@@ -66,7 +66,9 @@ def test_of_two_messages_of_one_turn_the_second_is_taken_where_the_first_was_los
         system.spawn(player([], part), "big")
         system.run_until_idle()
 
-    result = Replayer(actors={"/user/big": player([], part)}).replay(tmp_path / "run.trace", raise_on_divergence=True)
+    result = TraceReplayer(actors={"/user/big": player([], part)}).replay(
+        tmp_path / "run.trace", raise_on_divergence=True
+    )
 
     assert result.compared == result.turns
 
@@ -86,7 +88,7 @@ def test_the_actors_of_a_replay_are_not_found_among_the_living(tmp_path: Path) -
         system.advance(300)
     living = pykka.ActorRegistry.get_all()
 
-    session = Replayer().session(tmp_path / "run.trace")
+    session = TraceReplayer().session(tmp_path / "run.trace")
     session.step(20)
 
     assert session.actors() != ()

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from flykka.runtime.errors import ReplaySessionError
+from flykka.runtime.replay.replayer import TraceReplayer
+from flykka.runtime.replay.session import walk as walk_module
+from flykka.runtime.replay.session.session import ReplaySession
+from flykka.runtime.replay.session.walk import Step
 from flykka.runtime.trace import effects
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.replay import walk as walk_module
-from flykka.runtime.trace.replay.replayer import Replayer
-from flykka.runtime.trace.replay.session import ReplaySession
-from flykka.runtime.trace.replay.walk import Step
-from flykka.runtime.trace.state import State
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.state.description import State
 from flykka.runtime.trace.text import message_name
 from tests.runtime.replay import couriers
 from tests.runtime.replay.couriers import SCALES, Bring, Parcel, Receipt, Retry, Scales, Weighed
@@ -24,13 +24,13 @@ DEPOT = "/user/depot"
 
 
 @pytest.fixture(scope="module")
-def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
     return couriers.record(tmp_path_factory.mktemp("traces") / "couriers.trace", parcels=40)
 
 
 @pytest.fixture
-def session(trace: Trace) -> ReplaySession:
-    return Replayer(stand_ins={SCALES: Scales()}).session(trace)
+def session(trace: TraceReader) -> ReplaySession:
+    return TraceReplayer(stand_ins={SCALES: Scales()}).session(trace)
 
 
 def steps_of(session: ReplaySession) -> Iterator[Step]:
@@ -38,7 +38,7 @@ def steps_of(session: ReplaySession) -> Iterator[Step]:
         yield step
 
 
-def test_a_session_steps_through_every_recorded_turn(session: ReplaySession, trace: Trace) -> None:
+def test_a_session_steps_through_every_recorded_turn(session: ReplaySession, trace: TraceReader) -> None:
     steps = list(steps_of(session))
 
     assert [step.turn.sequence for step in steps] == [turn.sequence for turn in trace.turns]
@@ -73,7 +73,7 @@ def test_a_session_runs_until_an_actor_gets_a_message(session: ReplaySession) ->
     assert by_path.turn.recipient.path == COURIER
 
 
-def test_where_nothing_is_found_a_session_stands_at_the_end(session: ReplaySession, trace: Trace) -> None:
+def test_where_nothing_is_found_a_session_stands_at_the_end(session: ReplaySession, trace: TraceReader) -> None:
     assert session.run_until(Retry) is None
     assert session.turn == trace.turns[-1]
     assert session.step() is None
@@ -113,7 +113,7 @@ def test_a_step_back_and_forward_is_the_same_step(session: ReplaySession) -> Non
     assert session.step() == after
 
 
-def test_a_session_goes_to_a_turn_by_its_number_in_both_directions(session: ReplaySession, trace: Trace) -> None:
+def test_a_session_goes_to_a_turn_by_its_number_in_both_directions(session: ReplaySession, trace: TraceReader) -> None:
     numbers = [turn.sequence for turn in trace.turns]
 
     for number in (numbers[70], numbers[5], numbers[4], numbers[90]):
@@ -150,8 +150,8 @@ def test_who_asks_for_nobody_is_told_who_there_is(session: ReplaySession) -> Non
         session.state("cellar")
 
 
-def test_a_boundary_has_no_state_and_says_why(trace: Trace) -> None:
-    session = Replayer().session(trace)
+def test_a_boundary_has_no_state_and_says_why(trace: TraceReader) -> None:
+    session = TraceReplayer().session(trace)
 
     session.run_until(Bring)
 
@@ -177,7 +177,7 @@ def test_the_outcome_of_blocking_work_comes_from_where_it_was_begun(session: Rep
     assert isinstance(session.why()[0].effect, effects.Pipe)
 
 
-def test_what_comes_next_can_be_seen_before_it_is_taken(session: ReplaySession, trace: Trace) -> None:
+def test_what_comes_next_can_be_seen_before_it_is_taken(session: ReplaySession, trace: TraceReader) -> None:
     numbers = [turn.sequence for turn in trace.turns]
     session.step(30)
 
@@ -207,7 +207,7 @@ def test_a_trace_without_turns_has_a_session_too(tmp_path: Path) -> None:
     header_length = 8 + int.from_bytes(whole[:4], "little")
     path.write_bytes(whole[:header_length])
 
-    session = Replayer().session(path)
+    session = TraceReplayer().session(path)
 
     assert session.step() is None
     assert session.run_until(Bring) is None
@@ -231,7 +231,7 @@ def test_steps_at_a_time_stop_where_the_replay_is_not_what_was_recorded(
 
 
 def test_many_steps_at_a_time_describe_only_what_is_kept(
-    session: ReplaySession, trace: Trace, monkeypatch: pytest.MonkeyPatch
+    session: ReplaySession, trace: TraceReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     described: list[object] = []
     monkeypatch.setattr(walk_module, "describe", described.append)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from flykka.runtime.replay.engine import ReplayEngine
+from flykka.runtime.replay.replayer import TraceReplayer
+from flykka.runtime.replay.session import walk as walk_module
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.reader import Trace
-from flykka.runtime.trace.recorder import TraceRecorder
-from flykka.runtime.trace.replay import walk as walk_module
-from flykka.runtime.trace.replay.engine import ReplayEngine
-from flykka.runtime.trace.replay.replayer import Replayer
-from flykka.runtime.trace.state import State, describe
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.recorder import TraceRecorder
+from flykka.runtime.trace.state.description import State, describe
 from tests.runtime.replay import test_coroutines as coroutines
 from tests.runtime.replay import troupe
 
@@ -36,7 +36,7 @@ def _keeping_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def truth(path: Path) -> list[dict[str, State]]:
     """What every actor knows behind each turn, and at the beginning."""
-    engine = ReplayEngine(Trace.open(path))
+    engine = ReplayEngine(TraceReader.open(path))
     known: list[dict[str, State]] = [{}]
     while engine.advance() is not None:
         cells = [engine.system.cells.find(each) for each in engine.system.cells.living_paths()]
@@ -46,7 +46,7 @@ def truth(path: Path) -> list[dict[str, State]]:
 
 
 def walk(path: Path, seed: int) -> None:
-    known, session, dice = truth(path), Replayer().session(path), random.Random(seed)
+    known, session, dice = truth(path), TraceReplayer().session(path), random.Random(seed)
     numbers = [turn.sequence for turn in session.trace.turns]
     last = len(numbers)
     for _ in range(MOVES):

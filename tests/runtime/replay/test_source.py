@@ -12,9 +12,9 @@ from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
+from flykka.runtime.replay.source import source_of
 from flykka.runtime.signals import ReceiveTimeout, Terminated
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.replay.source import source_of
 from tests.runtime.players import Say, says
 
 if TYPE_CHECKING:

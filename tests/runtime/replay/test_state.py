@@ -23,7 +23,7 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.state import Absent, Change, Fields, changes, describe, digest, one_line
+from flykka.runtime.trace.state.description import Absent, Change, Fields, changes, describe, digest, one_line
 
 
 class Phase(Enum):
@@ -112,7 +112,7 @@ def instance_of(props: Props) -> Actor:
         (Gateway(Ref("/user/a", 3), "s1"), {"leader_session_id": "s1", "ref": "/user/a#3"}),  # type: ignore[arg-type]
         (Storage("here"), {"place": "here"}),
         ([threading.Lock(), Discovery(), Props(Actor)], ["<outside>", "<outside>", "<outside>"]),
-        (describe, "<flykka.runtime.trace.state.describe>"),
+        (describe, "<flykka.runtime.trace.state.description.describe>"),
     ],
     ids=lambda each: type(each).__name__,
 )

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from flykka.runtime.errors import TraceError
+from flykka.runtime.replay.divergence import DivergenceError
+from flykka.runtime.replay.replayer import TraceReplayer
 from flykka.runtime.testing import assert_replays, replay_cases
 from flykka.runtime.testing.seeded import SeededSystem
-from flykka.runtime.trace.recorder import TraceRecorder
-from flykka.runtime.trace.replay.divergence import DivergenceError
-from flykka.runtime.trace.replay.replayer import Replayer
+from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.runtime.players import player, says
 
 
@@ -26,8 +26,8 @@ def record(path: Path) -> Path:
 def test_a_trace_replays_or_the_test_fails(tmp_path: Path) -> None:
     path = record(tmp_path / "run.trace")
     part = {"x": lambda c: c.parent.tell(says("y"))}
-    good = Replayer(actors={"/user/b": player([], part)})
-    bad = Replayer(actors={"/user/b": player([])})
+    good = TraceReplayer(actors={"/user/b": player([], part)})
+    bad = TraceReplayer(actors={"/user/b": player([])})
 
     assert assert_replays(path, good, whole=True).compared > 0
     with pytest.raises(DivergenceError, match="expected  sends  /user <- Say"):
@@ -48,7 +48,7 @@ def test_what_is_cut_off_is_held_against_a_whole_replay(tmp_path: Path) -> None:
     part = {"x": lambda c: c.parent.tell(says("y"))}
 
     with pytest.raises(AssertionError, match="offset="):
-        assert_replays(path, Replayer(actors={"/user/b": player([], part)}), whole=True)
+        assert_replays(path, TraceReplayer(actors={"/user/b": player([], part)}), whole=True)
 
 
 def test_no_trace_is_an_error(tmp_path: Path) -> None:

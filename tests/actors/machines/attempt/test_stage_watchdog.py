@@ -108,7 +108,7 @@ class HangingEngine(EmptyEngine):
     def engine(self, descriptor: TaskDeploymentDescriptor, report: object) -> HangingEngine:
         return self
 
-    def lane(self, lane: Lane, number: int, what: str) -> HangingEngine:  # type: ignore[override]
+    def lane(self, lane: Lane, number: int, what: str) -> HangingEngine:
         return self
 
     def run_blocking(self, work: Pipe[Any]) -> None: ...

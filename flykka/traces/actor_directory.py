@@ -1,0 +1,128 @@
+"""The actors in the trace of a cluster: the kind of each, and which attempt a task runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+from flykka.runtime.trace.effects import Spawn
+from flykka.runtime.trace.records import Record, Turn
+from flykka.traces.facts import Facts, facts_of
+from flykka.views.text.turns import ids_cut_short
+
+_TOLD_TO_TASKS = ("checkpoint.trigger", "checkpoint.notify_complete", "checkpoint.notify_aborted", "task.cancel")
+_ATTEMPT_PARTS = 3
+"""Behind the id of the job: vertex, subtask, number of the attempt."""
+
+
+class ActorKind(StrEnum):
+    """Kinds of actors, as their paths tell."""
+
+    JOB_MANAGER = "JobManager"
+    JOB_MASTER = "JobMaster"
+    COORDINATOR = "CheckpointCoordinator"
+    TASK = "Task"
+    BRIDGE = "bridge"
+    OTHER = "other"
+
+
+_ONE_EACH = (ActorKind.JOB_MANAGER, ActorKind.JOB_MASTER, ActorKind.COORDINATOR)
+"""Of these a job has one each."""
+
+
+@lru_cache(maxsize=1 << 16)
+def kind_of(path: str) -> ActorKind:
+    """The kind of the actor at this path."""
+    match path.split("/")[2:]:
+        case ["job-manager"]:
+            return ActorKind.JOB_MANAGER
+        case ["job-manager", _]:
+            return ActorKind.JOB_MASTER
+        case ["job-manager", _, name]:
+            return ActorKind.COORDINATOR if name == "checkpoint-coordinator" else ActorKind.OTHER
+        case [_, _]:
+            return ActorKind.TASK
+        case [_, _, "bridge"]:
+            return ActorKind.BRIDGE
+        case _:
+            return ActorKind.OTHER
+
+
+def job_of(attempt: str) -> str:
+    """The job that an attempt belongs to."""
+    return attempt.rsplit("_", _ATTEMPT_PARTS)[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """An execution attempt. `name` is that of its task, with the number of the subtask, where the trace tells it."""
+
+    attempt: str
+    path: str | None
+    name: str
+
+
+class ActorDirectory:
+    """Learns from records, in their order, which task runs which attempt."""
+
+    def __init__(self) -> None:
+        self.attempts: dict[str, Attempt] = {}
+        self._at: dict[str, str] = {}
+
+    def learn(self, record: Record) -> None:
+        """Take note of what a record tells of tasks."""
+        if not isinstance(record, Turn):
+            return
+        said = facts_of(record.message)
+        if said is None:
+            return
+        path = record.recipient.path
+        if said.tag == "task.submit":
+            self._learn_deployment(record, said)
+        elif said.tag in _TOLD_TO_TASKS and path not in self._at and kind_of(path) is ActorKind.TASK:
+            # What a flight recorder has kept may begin after the deployment.
+            self._enter(said.get("attempt"), path, _last_part(path))
+
+    def attempt_at(self, path: str) -> Attempt | None:
+        """The attempt of a task, or of the task above its bridge."""
+        attempt = self._at.get(path.removesuffix("/bridge"))
+        return None if attempt is None else self.attempts[attempt]
+
+    def name_of(self, path: str) -> str:
+        """The name of an actor for readers."""
+        known, kind = self.attempt_at(path), kind_of(path)
+        if known is not None:
+            return known.name
+        return kind if kind in _ONE_EACH else _last_part(path)
+
+    def name_of_attempt(self, attempt: str) -> str:
+        """The name of an attempt for readers."""
+        return self.attempts[attempt].name if attempt in self.attempts else attempt
+
+    def job_at(self, path: str) -> str | None:
+        """The job that an actor works for, where the trace tells."""
+        known = self.attempt_at(path)
+        if known is not None:
+            return job_of(known.attempt)
+        parts = path.split("/")
+        return parts[3].removeprefix("job-") if parts[2:3] == ["job-manager"] and len(parts) > 3 else None
+
+    def _learn_deployment(self, turn: Turn, said: Facts) -> None:
+        descriptor = said.part("descriptor")
+        vertex = None if descriptor is None else descriptor.part("vertex")
+        if descriptor is None or vertex is None:
+            return
+        spawned = next((effect.ref.path for effect in turn.effects if isinstance(effect, Spawn)), None)
+        name = f"{vertex.get('name')} ({descriptor.get('subtask') + 1}/{vertex.get('parallelism')})"
+        number = descriptor.get("attempt_number")
+        self._enter(descriptor.get("attempt"), spawned, f"{name} #{number}" if number else name)
+
+    def _enter(self, attempt: str, path: str | None, name: str) -> None:
+        self.attempts[attempt] = Attempt(attempt=attempt, path=path, name=name)
+        if path is not None:
+            self._at[path] = attempt
+
+
+def _last_part(path: str) -> str:
+    return ids_cut_short(path.rpartition("/")[2] or path)

@@ -1,0 +1,129 @@
+"""Delivery of recorded messages and errors: as a replayed turn has told them, or made out of the trace."""
+
+from __future__ import annotations
+
+import builtins
+from typing import TYPE_CHECKING
+
+from flykka.messages.wire.codec import decode, encode
+from flykka.messages.wire.errors import CodecError
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.message import Message, Value, class_of
+from flykka.messages.wire.ref import Ref, Resolve
+from flykka.runtime import errors
+from flykka.runtime.cell.receive_timeout import ReceiveTimeoutEnvelope
+from flykka.runtime.futures.promise import PromiseRef
+from flykka.runtime.mailbox.envelope import Envelope, FaultEnvelope, SignalEnvelope, TimerEnvelope
+from flykka.runtime.replay.mailbox import Entry, ReplayMailbox
+from flykka.runtime.signals import BackoffEnded, PipeFailed, ReceiveTimeout
+from flykka.runtime.trace.diff.value_comparator import same
+from flykka.runtime.trace.effects import Undecoded
+from flykka.runtime.trace.text import message_tag
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.replay.system import ReplaySystem
+    from flykka.runtime.time.timers import Timer
+    from flykka.runtime.trace.records import Turn
+
+
+class UnknownTypeError(Exception):
+    """A recorded message cannot be read here."""
+
+
+def living(message: Value | Undecoded, resolve: Resolve) -> Message:
+    """A message of the trace, with refs behind which somebody stands. Raises `UnknownTypeError`."""
+    try:
+        if isinstance(message, Undecoded) and not message.data:
+            raise UnknownTypeError(
+                f"the trace does not hold this message, so that none can be handled: {message.reason}"
+            )
+        if isinstance(message, Undecoded) and class_of(message_tag(message)) is None:
+            tag = message_tag(message)
+            raise UnknownTypeError(f"no class is known here for messages {tag!r}: import the module that declares it")
+        revived = decode(message.data if isinstance(message, Undecoded) else encode(message), resolve)
+    except CodecError as refusal:
+        raise UnknownTypeError(str(refusal)) from None
+    if not isinstance(revived, Message):
+        raise UnknownTypeError(f"a {type(revived).__name__} is no message")
+    return revived
+
+
+def error_of(failure: SerializedThrowable) -> BaseException:
+    """A living error of the recorded name and text: of the kernel's or of Python's own class where it is one."""
+    if failure.type_name == errors.AskFailedError.__name__:
+        type_name, _, text = failure.message.partition(": ")
+        asked = SerializedThrowable(type_name=type_name, message=text, stack_trace=failure.stack_trace)
+        return errors.AskFailedError(asked)
+    for module in (errors, builtins):
+        kind = getattr(module, failure.type_name, None)
+        if isinstance(kind, type) and issubclass(kind, BaseException) and _takes_text(kind, failure.message):
+            return kind(failure.message)
+    error: BaseException = type(failure.type_name, (Exception,), {})(failure.message)
+    return error
+
+
+def _takes_text(kind: type[BaseException], text: str) -> bool:
+    """Tell whether an error of this class is made of its text alone."""
+    try:
+        return str(kind(text)) == text
+    except Exception:  # noqa: BLE001 - whatever its initialiser makes of a text, it is no such class.
+        return False
+
+
+def entry_of(
+    turn: Turn, cell: Cell, system: ReplaySystem, like: Callable[[object, object], bool] = same
+) -> Entry | None:
+    """The entry for `cell`, told by a replayed turn or `like` it; None for a timer that does not run.
+
+    Raises:
+        UnknownTypeError: the message comes from outside of all replayed turns, and cannot be read.
+    """
+    mailbox = cell.mailbox
+    assert isinstance(mailbox, ReplayMailbox)
+    told = mailbox.take(turn, like)
+    if told is not None:
+        return told
+    if turn.kind == "timer":
+        return _timer(turn, cell)
+    return _from_the_trace(turn, living(turn.message, system.resolve), system, cell)
+
+
+def _from_the_trace(turn: Turn, message: Message, system: ReplaySystem, cell: Cell) -> Entry:
+    if turn.kind == "signal":
+        if isinstance(message, BackoffEnded):
+            cell.faults.cancel_backoff()
+        return SignalEnvelope(message, _sender(turn, system), turn.cause)
+    if isinstance(message, PipeFailed):
+        return FaultEnvelope(message, error_of(message.failure), turn.cause)
+    sender = _sender(turn, system)
+    return Envelope(message, sender, turn.cause, sender if isinstance(sender, PromiseRef) else None)
+
+
+def _sender(turn: Turn, system: ReplaySystem) -> Ref | None:
+    return None if turn.sender is None else system.resolve(turn.sender.path, turn.sender.incarnation)
+
+
+def _timer(turn: Turn, cell: Cell) -> Entry | None:
+    if isinstance(turn.message, ReceiveTimeout):
+        timeout = cell.receive_timeout
+        if timeout is None:
+            return None
+        timeout.cancel()
+        return ReceiveTimeoutEnvelope(timeout, turn.cause)
+    for timer in cell.timers.active():
+        if timer.cause == turn.cause and timer.message == turn.message:
+            _ring(timer)
+            return TimerEnvelope(timer)
+    return None
+
+
+def _ring(timer: Timer) -> None:
+    """Take the alarm of a timer out of the clock, and have one that repeats set its next."""
+    alarm = timer.alarm
+    call = None if alarm is None else alarm.callback
+    if alarm is not None and call is not None:
+        alarm.cancel()
+        call()

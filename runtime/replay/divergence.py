@@ -1,0 +1,145 @@
+"""The first place where a replay is not what was recorded, told so that it can be understood without a debugger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.errors import KernelError
+from flykka.runtime.replay.effect_differences import Difference, DivergenceKind, raised
+from flykka.runtime.trace.diff.value_comparator import ABSENT, FieldDifference
+from flykka.runtime.trace.effect_text import effect_line
+from flykka.runtime.trace.effects import Effect, Undecoded
+from flykka.runtime.trace.text import message_text
+
+if TYPE_CHECKING:
+    from flykka.runtime.trace.records import Turn
+
+_TEXT_LENGTH = 60
+_SHOWN = 8
+"""So many fields, and so many effects of a kind, are told one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Divergence(Difference):
+    """The first difference of a replay from the trace, with its turn.
+
+    `causes` are the turns that led there, the last one first. `source` is file and line of what handles the message.
+    `notes` tell what else is known, such as code that has changed since.
+    """
+
+    trace: str
+    turn: Turn
+    causes: tuple[Turn, ...] = ()
+    source: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, difference: Difference, trace: str, turn: Turn) -> Divergence:
+        """The divergence of a turn that differs so."""
+        told = {each.name: getattr(difference, each.name) for each in fields(difference)}
+        return cls(trace=trace, turn=turn, **told)
+
+    def text(self) -> str:
+        """The report, of a few lines."""
+        return "\n".join([self._headline(), *(f"  {line}" for line in self._lines())])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report for programs, of plain values."""
+        return {
+            "trace": self.trace,
+            "turn": self.turn.sequence,
+            "actor": self.turn.recipient.path,
+            "message": message_text(self.turn.message),
+            "kind": str(self.kind),
+            "reason": self.reason,
+            "expected": None if self.expected is None else effect_line(self.expected),
+            "actual": None if self.actual is None else effect_line(self.actual),
+            "fields": [
+                {"path": each.path or "it", "recorded": value_text(each.left), "now": value_text(each.right)}
+                for each in self.fields
+            ],
+            "missing": [effect_line(each) for each in self.missing],
+            "extra": [effect_line(each) for each in self.extra],
+            "causes": [{"turn": each.sequence, "message": message_text(each.message)} for each in self.causes],
+            "source": self.source,
+            "notes": list(self.notes),
+            "command": self.command,
+        }
+
+    @property
+    def command(self) -> str:
+        """The command that stops there."""
+        return f"flykka debug {self.trace} --until {self.turn.sequence}"
+
+    def _headline(self) -> str:
+        turn = self.turn
+        what = "CANNOT GO ON" if self.kind is DivergenceKind.UNKNOWN_TYPE else "DIVERGENCE"
+        line = f"{what} at turn {turn.sequence}  {turn.recipient.path} <- {message_text(turn.message)}"
+        return line if self.source is None else f"{line}    {self.source}"
+
+    def _lines(self) -> list[str]:
+        lines = [f"reason    {self.reason}"] if self.reason else []
+        if self.expected is not None or self.actual is not None:
+            lines.append(f"expected  {_effect_or_none(self.expected)}")
+            lines.append(f"actual    {_effect_or_none(self.actual)}")
+        lines += [f"field     {_field_text(each)}" for each in self.fields[:_SHOWN]]
+        lines += _more(len(self.fields), "field", "fields")
+        lines += _also("missing", [each for each in self.missing if each is not self.expected])
+        lines += _also("extra", [each for each in self.extra if each is not self.actual])
+        lines += [f"note      {note}" for note in self.notes]
+        if self.causes:
+            chain = " <- ".join(f"{each.sequence} {message_text(each.message)}" for each in self.causes)
+            lines.append(f"caused by {chain}")
+        lines.append(f"stop there: {self.command}")
+        return lines
+
+
+class DivergenceError(KernelError, AssertionError):
+    """A replay is not what was recorded; the text is the whole report."""
+
+    def __init__(self, divergence: Divergence) -> None:
+        super().__init__(divergence.text())
+        self.divergence = divergence
+
+
+def _effect_or_none(effect: Effect | None) -> str:
+    return "nothing" if effect is None else effect_line(effect)
+
+
+def _also(word: str, effects: list[Effect]) -> list[str]:
+    lines = [f"{word:<9} {effect_line(each)}" for each in effects[:_SHOWN]]
+    return lines + _more(len(effects), word, f"{word} effects")
+
+
+def _more(count: int, word: str, things: str) -> list[str]:
+    return [f"{word:<9} ... {count - _SHOWN} more {things}"] if count > _SHOWN else []
+
+
+def _field_text(field: FieldDifference) -> str:
+    recorded, now = value_text(field.left), value_text(field.right)
+    was = "not recorded" if recorded is None else f"recorded {recorded}"
+    return f"{field.path or 'it'}: {was}, {'not there now' if now is None else f'now {now}'}"
+
+
+def value_text(item: object) -> str | None:
+    """A part of a message in a few words; None for one that is not there at all."""
+    match item:
+        case SerializedThrowable():
+            return raised(item)
+        case _ if item is ABSENT:
+            return None
+        case Enum():
+            text = item.name
+        case Ref():
+            text = f"{item.path}#{item.incarnation}"
+        case Undecoded():
+            text = message_text(item)
+        case bytes():
+            text = f"<{len(item)} bytes>" if len(item) > _TEXT_LENGTH // 2 else repr(item)
+        case _:
+            text = repr(item)
+    return text if len(text) <= _TEXT_LENGTH else f"{text[: _TEXT_LENGTH - 3]}..."

@@ -1,0 +1,1 @@
+"""A replayed system that goes on by itself, perhaps with a fault."""

@@ -1,0 +1,259 @@
+"""A fork: a replayed system that goes on by itself from some turn, in virtual time, perhaps with a fault.
+
+It stands right before a turn, whose message is in hand: that one can be dropped, delayed or told twice. The replayed
+actors go on with what they knew, with what waited in their mailboxes, and with their timers. Everything else is taken
+from the record as long as it fits (`recorded_world`, `recorded_stand_in`); what does not fit is answered by nobody, and
+then the fork says so.
+
+Blocking work is never done: a fork must not touch the files of the run that it comes from. Its outcome is the recorded
+one where the same work was begun then, and else `unrecorded` says what it would have been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.durations import Duration, duration_ms
+from flykka.runtime.errors import ForkError
+from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope
+from flykka.runtime.path import ROOT, USER
+from flykka.runtime.replay.delivery import entry_of
+from flykka.runtime.replay.engine import quiet
+from flykka.runtime.replay.fork.environment import ForkEnvironment, Tell, UnrecordedWork, put, tell_nothing
+from flykka.runtime.replay.fork.recorder import ForkRecorder
+from flykka.runtime.replay.mailbox import ReplayMailbox
+from flykka.runtime.replay.system import BOUNDARY
+from flykka.runtime.signals import Create
+from flykka.runtime.trace.records import Record, Turn
+from flykka.runtime.trace.text import message_name
+from flykka.runtime.turn import outside_turn
+
+if TYPE_CHECKING:
+    from flykka.messages.wire.message import Message
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.recording import Recorder
+    from flykka.runtime.replay.engine import ReplayEngine
+
+_LIMIT = "10m"
+_MAX_TURNS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkRun:
+    """The end of a fork: `turns` taken in `duration_ms` of virtual time, and why it ended there.
+
+    `silent` are actors that were told something which nobody answered for them, with the first such message.
+    """
+
+    turns: int
+    duration_ms: int
+    ended: str
+    silent: dict[str, str] = field(default_factory=dict)
+
+
+class Fork:
+    """Made by `ReplaySession.fork`. Faults come first, then `run`, once.
+
+    Args:
+        engine: has replayed all that lies before the turn.
+        unrecorded: what unrecorded blocking work would have returned; None for no answer.
+        paced: the functions of such work that take as long as they did in the recording; others take no time.
+    """
+
+    def __init__(
+        self,
+        engine: ReplayEngine,
+        *,
+        unrecorded: UnrecordedWork | None = None,
+        paced: Container[str] = (),
+    ) -> None:
+        self.system = engine.system
+        upcoming = engine.records.turns(1)
+        self.turn: Turn | None = upcoming[0] if upcoming else None
+        """The turn whose message is in hand; None behind the last one."""
+        self._engine = engine
+        self._begins_ms = self.turn.now_ms if self.turn is not None else self.system.clock.now_ms()
+        self._number = self.turn.sequence if self.turn is not None else engine.position + 1
+        self._before: list[Callable[[], object]] = []
+        self._copies = [0]
+        """Delays of the message in hand, in ms from here: two where it is told twice, none where it is dropped."""
+        self._has_run = False
+        self._is_own = False
+        self._environment = ForkEnvironment(engine, self._number, unrecorded, paced)
+        self._hand = None if self.turn is None else self._take_in_hand(self.turn)
+
+    # Faults
+
+    def drop(self) -> None:
+        """Lose the message in hand. Raises `ForkError` where it is none that can be lost."""
+        turn = self._require_message("dropped")
+        self._copies = []
+        if self._is_own:
+            self._environment.world.turns_by_actor[turn.recipient].remove(turn)
+
+    def delay(self, duration: Duration) -> None:
+        """Let the message in hand come later. Raises `ForkError` where it is none that can be late."""
+        self._require_message("delayed", told=True)
+        late_ms = duration_ms(duration, "delay")
+        self._copies = [late_ms for _ in self._copies]
+
+    def duplicate(self) -> None:
+        """Let the message in hand come twice. Raises `ForkError` where it is none that can."""
+        self._require_message("told twice", told=True)
+        self._copies = [*self._copies, *self._copies]
+
+    def crash(self, path: str) -> None:
+        """Kill the actor at `path`, and all below it, before the message in hand is handled.
+
+        Raises `ForkError` where nobody lives there, or the guardian of all.
+        """
+        path = path if path.startswith("/") else f"/user/{path}"
+        if path in (ROOT, USER):
+            raise ForkError(f"{path} is no actor that can die alone: it is the whole system")
+        cell = self.system.cells.find(path)
+        if cell is None:
+            living_paths = ", ".join(self.system.cells.living_paths())
+            raise ForkError(f"no actor lives at {path} {self._where()}; there are {living_paths}")
+        ref = cell.ref
+        self._before.append(lambda: self.system.kill(ref))
+
+    def tell(self, path: str, message: Message) -> None:
+        """Have the actor at `path` told this first, by nobody. Raises `ForkError` where it does not live."""
+        hearer = self.system.cells.find(path)
+        if hearer is None:
+            raise ForkError(f"no actor lives at {path} {self._where()}")
+        mailbox = hearer.mailbox
+        self._before.append(lambda: mailbox.put(Envelope(message, None, None)))
+
+    @property
+    def expects_more(self) -> bool:
+        """Tell whether something that was recorded is still to come from outside."""
+        return self._environment.expects_more
+
+    # Going on
+
+    def run(
+        self,
+        limit: Duration = _LIMIT,
+        *,
+        until: Callable[[Record], bool] | None = None,
+        at_rest: Callable[[], bool] | None = None,
+        observer: Callable[[Record], object] | None = None,
+        recorder: Recorder | None = None,
+        max_turns: int = _MAX_TURNS,
+    ) -> ForkRun:
+        """Go on until nothing is left to do.
+
+        Args:
+            limit: so much virtual time at most.
+            until: ends the run behind the first record of which it is true.
+            at_rest: asked whenever only time could bring something; ends the run where it is true.
+            observer: told of every record of the fork.
+            recorder: where the turns of the fork are recorded; not closed here. A `ForkTraceRecorder` has them behind
+                those that were recorded before.
+            max_turns: so many turns at most.
+
+        Raises:
+            ForkError: the fork has run already.
+        """
+        if self._has_run:
+            raise ForkError("a fork runs once: session.fork() makes another one")
+        self._has_run = True
+        live = ForkRecorder(self._environment.schedule.taken, until, observer, recorder)
+        with quiet(), outside_turn():
+            self._go_live(live)
+            ended = self._run(live, duration_ms(limit, "limit"), max_turns, at_rest)
+        return ForkRun(
+            turns=live.turns,
+            duration_ms=self.system.clock.now_ms() - self._begins_ms,
+            ended=ended,
+            silent=dict(self._environment.silent),
+        )
+
+    def _go_live(self, recorder: ForkRecorder) -> None:
+        system = self.system
+        system.replay_clock.set(self._begins_ms)
+        system.go_live(self._environment, recorder, self._number)
+        cells = system.cells.living()
+        self._environment.stand_in_for_boundaries(cells)
+        for cell in cells:
+            mailbox = cell.mailbox
+            assert isinstance(mailbox, ReplayMailbox)
+            mailbox.go_live(None if cell.props.mailbox is None else cell.props.mailbox.create(cell))
+            if cell.life is Life.STARTING and not self._is_begun(cell):
+                # It was spawned from outside, which no turn has told it.
+                mailbox.control.appendleft(SignalEnvelope(Create(), None, None))
+        self._environment.put_in_flight()
+        for each in self._before:
+            each()
+        if self.turn is not None and 0 not in self._copies:
+            self._environment.schedule.taken(self.turn)
+        for late_ms in self._copies:
+            if self._hand is not None:
+                self._environment.later(late_ms, partial(self._hand, first=late_ms == 0))
+        for cell in cells:
+            if cell.mailbox.control or (cell.mailbox.messages and cell.receptive):
+                cell.mailbox.wake()
+        self._environment.begin()
+
+    def _run(self, recorder: ForkRecorder, limit_ms: int, max_turns: int, at_rest: Callable[[], bool] | None) -> str:
+        schedule, clock = self.system.schedule, self.system.replay_clock
+        until_ms = self._begins_ms + limit_ms
+        while not recorder.is_over:
+            if recorder.turns >= max_turns:
+                return f"after {max_turns} turns"
+            if schedule.step():
+                continue
+            due = clock.next_due()
+            if due is None:
+                return "nothing is left to do"
+            if at_rest is not None and at_rest():
+                break
+            if due > until_ms:
+                clock.set(until_ms)
+                return "the time is over"
+            clock.move_to(due)
+        return "what was waited for has come"
+
+    def _is_begun(self, cell: Cell) -> bool:
+        """Tell whether a cell that has not started yet is told to by what waits in its mailbox, or is in hand."""
+        turn = self.turn
+        if turn is not None and turn.recipient == cell.ref and isinstance(turn.message, Create):
+            return True
+        return any(isinstance(envelope.message, Create) for envelope in cell.mailbox.control)
+
+    # The message in hand
+
+    def _take_in_hand(self, turn: Turn) -> Tell:
+        """Take the message of the turn out of where it waits; the function that tells it."""
+        if self._environment.world.take(turn):
+            return self._environment.told(turn, turn.cause)
+        cell = self.system.cells.find(turn.recipient.path)
+        if cell is None or cell.ref != turn.recipient or cell.props is BOUNDARY:
+            self._is_own = True
+            return tell_nothing  # What an actor that is not replayed tells itself, its stand-in schedules.
+        entry = entry_of(turn, cell, self.system)
+        return tell_nothing if entry is None else partial(put, cell.mailbox, entry)
+
+    def _require_message(self, how: str, *, told: bool = False) -> Turn:
+        """The turn in hand, if its message may be treated so; with `told` only if somebody else has told it."""
+        turn = self.turn
+        if turn is None:
+            raise ForkError(f"there is no message in hand {self._where()}")
+        if turn.kind == "signal":
+            raise ForkError(
+                f"turn {turn.sequence} handles the kernel's {message_name(turn.message)}, which cannot be {how}"
+            )
+        if told and self._is_own:
+            raise ForkError(
+                f"turn {turn.sequence} handles what {turn.recipient.path} told itself outside of all replayed turns: "
+                f"it cannot be {how}, only dropped"
+            )
+        return turn
+
+    def _where(self) -> str:
+        return f"at turn {self.turn.sequence}" if self.turn is not None else "behind the last turn"

@@ -1,0 +1,95 @@
+"""The trace of a fork: what was recorded up to where the fork begins, and behind it the turns of the fork.
+
+So it is the trace of a whole run, which replays, is checked and compared as every other one.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+
+from flykka.runtime.errors import ForkError
+from flykka.runtime.trace.file import format as layout
+from flykka.runtime.trace.file.chunks import distances
+from flykka.runtime.trace.file.frames import Damage, read_frames
+from flykka.runtime.trace.record.block_writer import BlockWriter
+from flykka.runtime.trace.record.recorder import TraceRecorder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from flykka.runtime.trace.file.reader import TraceReader
+
+
+class ForkTraceRecorder(TraceRecorder):
+    """Records a fork of `trace` that begins at turn `number`.
+
+    Raises:
+        ForkError: `path` is the file of the trace itself.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], trace: TraceReader, number: int) -> None:
+        super().__init__(path)
+        if self.path.exists() and os.path.samefile(self.path, trace.path):
+            raise ForkError(f"{self.path} is the recorded run itself: a fork of it needs another file")
+        self._blocks = _Continuation(self.path, trace.path, number)
+
+
+class _Continuation(BlockWriter):
+    """Writes behind the beginning of another file."""
+
+    def __init__(self, path: Path, begun: Path, number: int) -> None:
+        super().__init__(path, None)
+        self._begun = begun
+        self._number = number
+
+    def _begin(self, _system: str, _seed: int) -> None:
+        for frame in beginning(self._begun, self._number):
+            self._write(frame)
+
+
+def beginning(path: Path, number: int) -> Iterator[bytes]:
+    """The frames of a file that begins as the trace at `path` does, with no record from `number` on, and no end."""
+    with path.open("rb") as file:
+        frames = read_frames(file)
+        for place, frame in enumerate(frames):
+            if isinstance(frame, Damage) or (place > 0 and frame.payload[0] == layout.END):
+                return
+            if place > 0 and frame.payload[0] == layout.BLOCK:
+                unpacker = msgpack.Unpacker(max_buffer_size=layout.MAX_FRAME_BYTES)
+                unpacker.feed(zlib.decompress(frame.payload[1:]))
+                yield layout.block([_packed(_before(chunk, number)) for chunk in unpacker])
+            else:
+                yield layout.framed(frame.payload)
+
+
+def _before(chunk: Sequence[Any], number: int) -> list[Any]:
+    """A chunk without the records from `number` on; its tables stay as they are."""
+    refs, values, others, columns = chunk
+    rows = zip(accumulate(columns[0]), accumulate(columns[1]), *columns[2:], strict=True) if columns else iter(())
+    by_place = {other[0]: other[1:] for other in others}
+    count = len(others) + (len(columns[0]) if columns else 0)
+    kept_rows: list[tuple[Any, ...]] = []
+    kept_others: list[list[Any]] = []
+    for place in range(count):
+        other = by_place.get(place)
+        if other is None:
+            row = next(rows)
+            if row[0] < number:
+                kept_rows.append(row)
+        elif other[1] < number:
+            kept_others.append([len(kept_rows) + len(kept_others), *other])
+    kept: list[Any] = list(zip(*kept_rows, strict=True))
+    if kept:
+        kept[0], kept[1] = distances(kept[0]), distances(kept[1])
+    return [refs, values, kept_others, kept]
+
+
+def _packed(chunk: list[Any]) -> bytes:
+    packed: bytes = msgpack.packb(chunk)
+    return packed

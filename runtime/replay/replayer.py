@@ -1,0 +1,144 @@
+"""Replays traces: whole, or one actor of them, up to their end or the first divergence."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from itertools import islice
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from flykka.runtime.errors import TraceError
+from flykka.runtime.path import USER
+from flykka.runtime.replay.divergence import Divergence, DivergenceError
+from flykka.runtime.replay.engine import ReplayEngine
+from flykka.runtime.replay.session.session import ReplaySession
+from flykka.runtime.trace.file.reader import Damage, TraceReader
+
+if TYPE_CHECKING:
+    from flykka.runtime.props import Props
+
+_SHOWN = 3
+"""So many things that an actor should not have done are told of, the last ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayResult:
+    """The result of a replay.
+
+    `compared` of the `turns` were taken again, the others are turns of the actors in `boundary`, which tells why these
+    are not replayed. `truncated` says where the file ends before its time; up to there it was replayed.
+    """
+
+    turns: int
+    compared: int
+    divergence: Divergence | None
+    boundary: tuple[str, ...]
+    truncated: Damage | None
+    is_empty: bool = False
+    """True if there are actors, and none of them was replayed: nothing is known of the run then."""
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether something was replayed, and all of that is as recorded."""
+        return self.divergence is None and not self.is_empty
+
+
+class TraceReplayer:
+    """Replays traces of any actor system; `flykka.Replayer` knows what stands for the live objects of jobs.
+
+    Making the actors of a trace imports the modules of their classes, and calls nothing but these classes; see
+    `PropsResolver`.
+
+    Args:
+        actors: Props by path, for actors that a trace does not tell enough about.
+        stand_ins: live objects by the "module:Qualname" of the class of what could not be written to a trace.
+    """
+
+    outside: Mapping[str, str] = MappingProxyType({})
+    """Reasons for which actors of a class, by its "module:Qualname", are never replayed."""
+
+    def __init__(
+        self, *, actors: Mapping[str, Props] | None = None, stand_ins: Mapping[str, object] | None = None
+    ) -> None:
+        self._actors = dict(actors or {})
+        self._stand_ins = dict(stand_ins or {})
+
+    def engine(self, trace: TraceReader | str | os.PathLike[str], *, actor: str | None = None) -> ReplayEngine:
+        """An engine that replays turn by turn. Raises as `replay`, and the engine `DivergenceError`."""
+        opened = trace if isinstance(trace, TraceReader) else TraceReader.open(trace)
+        stand_ins = {**self.stand_ins(opened), **self._stand_ins}
+        return ReplayEngine(opened, self._actors, stand_ins, only=self._only(opened, actor), outside=self.outside)
+
+    def stand_ins(self, trace: TraceReader) -> Mapping[str, object]:
+        """Live objects that stand in without being given, by the "module:Qualname" of what they stand for."""
+        return {}
+
+    def session(self, trace: TraceReader | str | os.PathLike[str]) -> ReplaySession:
+        """A replay that one walks through, at the beginning of the trace. Raises `TraceError` as `replay` does."""
+        opened = trace if isinstance(trace, TraceReader) else TraceReader.open(trace)
+        return ReplaySession(lambda: self.engine(opened))
+
+    def replay(
+        self,
+        trace: TraceReader | str | os.PathLike[str],
+        *,
+        actor: str | None = None,
+        until: int | None = None,
+        raise_on_divergence: bool = False,
+    ) -> ReplayResult:
+        """Replay a trace.
+
+        Args:
+            trace: a trace, or the path of one.
+            actor: replay this actor only, and those above it, that it can be made; all others are boundaries. Its path
+                may be without `/user/`, and `*` and `?` in it stand for any text.
+            until: the number of the last turn to be replayed.
+            raise_on_divergence: for tests.
+
+        Raises:
+            TraceError: the file is no trace, or one of a later version; or no `actor` in it has taken a turn.
+            DivergenceError: with `raise_on_divergence`, where there is a divergence.
+        """
+        engine = self.engine(trace, actor=actor)
+        divergence = None
+        try:
+            engine.run(until)
+        except DivergenceError as found:
+            divergence = replace(found.divergence, notes=(*self._guilt(engine, actor, found), *found.divergence.notes))
+        if divergence is not None and raise_on_divergence:
+            raise DivergenceError(divergence)
+        return ReplayResult(
+            turns=engine.turns,
+            compared=engine.compared,
+            divergence=divergence,
+            boundary=tuple(f"{path}: {reason}" for path, reason in engine.boundary.items()),
+            truncated=engine.trace.truncated,
+            is_empty=bool(engine.boundary) and not engine.has_replayed,
+        )
+
+    def _only(self, trace: TraceReader, actor: str | None) -> frozenset[str] | None:
+        """The paths of the actors to be replayed, None for all."""
+        if actor is None:
+            return None
+        pattern = actor if actor.startswith(("/", "*")) else f"{USER}/{actor}"
+        paths = {turn.recipient.path for turn in trace}
+        found = frozenset(path for path in paths if fnmatchcase(path, pattern))
+        if not found:
+            raise TraceError(
+                f"{trace.path} has no turn of an actor {pattern}; `flykka trace stats` names those that it has"
+            )
+        return found
+
+    def _guilt(self, engine: ReplayEngine, actor: str | None, error: DivergenceError) -> Iterator[str]:
+        """Deeds of the diverging actor that no replay can repeat: looked for in a second replay, which is slow."""
+        turn = error.divergence.turn
+        second = self.engine(engine.trace, actor=actor)
+        findings = second.observe(turn.recipient.path)
+        with suppress(DivergenceError):
+            second.run(turn.sequence)
+        texts = dict.fromkeys(found.text() for found in reversed(findings))
+        yield from islice(texts, _SHOWN)

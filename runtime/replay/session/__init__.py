@@ -1,0 +1,1 @@
+"""A replay that one walks through."""

@@ -1,0 +1,96 @@
+"""A place in a trace by what happens there: `CheckpointCoordinator <- DeclineCheckpoint(checkpoint_id=7)`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from flykka.messages.wire.message import Value
+from flykka.runtime.errors import ReplaySessionError
+from flykka.runtime.trace.effects import Undecoded
+from flykka.runtime.trace.records import Turn
+from flykka.runtime.trace.text import message_name, message_tag, unwrapped
+
+_FORM = re.compile(
+    r"\s*(?:(?P<actor>[^\s<]+)?\s*<-)?\s*(?P<message>[\w.*?]+)?\s*(?:\((?P<fields>[^()]*)\))?\s*", re.ASCII
+)
+_EXAMPLE = "one reads as 'CheckpointCoordinator <- DeclineCheckpoint(checkpoint_id=7)', and each part may be left out"
+_WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+@dataclass(frozen=True, slots=True)
+class Breakpoint:
+    """Turns of some actor, with some message, with some values in it; what is None or missing may be anything.
+
+    An actor is named by its class, by the last part of its path, or by its path, of which `/user/` may be left out; a
+    message by its class or its tag; both with `*` and `?` for any text. A value of a field may be a text: it is then
+    compared with the field as a text.
+    """
+
+    actor: str | None = None
+    message: str | type[Value] | None = None
+    fields: Mapping[str, object] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, wanted: str | type[Value], fields: Mapping[str, object]) -> Breakpoint:
+        """A message class with values of its fields, or a breakpoint as a text. Raises as `parse` does."""
+        if not isinstance(wanted, str):
+            return cls(None, wanted, fields)
+        parsed = cls.parse(wanted)
+        return cls(parsed.actor, parsed.message, {**parsed.fields, **fields})
+
+    @classmethod
+    def parse(cls, text: str) -> Breakpoint:
+        """The breakpoint that is written down. Raises `ReplaySessionError` where it is not of the form."""
+        form = _FORM.fullmatch(text)
+        if form is None or not text.strip():
+            raise ReplaySessionError(f"no breakpoint: {text!r}; {_EXAMPLE}")
+        fields: dict[str, object] = {}
+        for assignment in filter(str.strip, (form["fields"] or "").split(",")):
+            name, equals, value = (part.strip() for part in assignment.partition("="))
+            if not equals or not name.isidentifier():
+                raise ReplaySessionError(
+                    f"{assignment.strip()!r} in breakpoint {text!r} is not of the form field=value"
+                )
+            fields[name] = value
+        return cls(form["actor"], form["message"], fields)
+
+    def matches(self, turn: Turn, actor_class: str | None) -> bool:
+        """Tell whether `turn`, of an actor of this class where that is known, is such a one."""
+        return self._is_told(turn) and self._is_taken_by(turn.recipient.path, actor_class) and self._says(turn.message)
+
+    def _is_told(self, turn: Turn) -> bool:
+        match self.message:
+            case None:
+                return True
+            case str() as pattern:
+                names = (message_name(turn.message), message_tag(turn.message))
+                return any(fnmatchcase(name, pattern) for name in names)
+            case message_class:
+                return isinstance(unwrapped(turn.message), message_class)
+
+    def _is_taken_by(self, path: str, actor_class: str | None) -> bool:
+        if self.actor is None:
+            return True
+        last = path.rpartition("/")[2]
+        names = (path, path.removeprefix("/user/"), last, actor_class or "")
+        return any(fnmatchcase(name, self.actor) for name in names) or last == _in_path_form(self.actor)
+
+    def _says(self, message: Value | Undecoded) -> bool:
+        said = unwrapped(message)
+        return all(
+            hasattr(said, name) and (getattr(said, name) == value or str(getattr(said, name)) == value)
+            for name, value in self.fields.items()
+        )
+
+    def __str__(self) -> str:
+        message = self.message.__name__ if isinstance(self.message, type) else self.message or "*"
+        said = ", ".join(f"{name}={value}" for name, value in self.fields.items())
+        return f"{self.actor or '*'} <- {message}{f'({said})' if said else ''}"
+
+
+def _in_path_form(class_name: str) -> str:
+    """`CheckpointCoordinator` as paths have it: `checkpoint-coordinator`."""
+    return _WORD_BEGINS.sub("-", class_name).lower()

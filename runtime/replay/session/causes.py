@@ -1,0 +1,90 @@
+"""Causes of a turn: the turns that led to it, each with the effect by which it did."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flykka.runtime.signals import Create, DeathWatchNotification, PipeFailed, ReceiveTimeout, Stop, Unwatch, Watch
+from flykka.runtime.trace import effects
+from flykka.runtime.trace.file.order import exactly_in_order
+from flykka.runtime.trace.records import Turn
+
+if TYPE_CHECKING:
+    from flykka.runtime.trace.effects import Effect
+    from flykka.runtime.trace.file.reader import TraceReader
+
+_OUTSIDE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A turn, and which of its effects led on; None where it was none of its effects, but for example its end."""
+
+    turn: Turn
+    effect: Effect | None
+
+
+def causes_of(trace: TraceReader, turn: Turn) -> list[Cause]:
+    """The chain of causes of `turn`, the nearest first.
+
+    Three looks through the trace; what is kept of each turn is two numbers.
+    """
+    numbers, causes = array("q"), array("q")
+    for each in exactly_in_order(trace):
+        if each.sequence >= turn.sequence:
+            break
+        if isinstance(each, Turn):
+            numbers.append(each.sequence)
+            causes.append(_OUTSIDE if each.cause is None else each.cause)
+    chain: list[int] = []
+    cause = _OUTSIDE if turn.cause is None else turn.cause
+    while cause != _OUTSIDE:
+        place = bisect_left(numbers, cause)
+        if place == len(numbers) or numbers[place] != cause:
+            break  # It was not kept, or it was no turn.
+        chain.append(cause)
+        cause = causes[place]
+    wanted = set(chain)
+    found = {each.sequence: each for each in trace if each.sequence in wanted}
+    explained: list[Cause] = []
+    effect_of = turn
+    for number in chain:
+        explained.append(Cause(found[number], _led_to(found[number], effect_of)))
+        effect_of = found[number]
+    return explained
+
+
+def _led_to(cause: Turn, turn: Turn) -> Effect | None:
+    """The effect of `cause` by which `turn` came about."""
+    found = (effect for effect in cause.effects if _leads_to(effect, turn))
+    # What blocking work has come to is no effect: a message that the turn has told is not that.
+    return next(found, None) or next((effect for effect in cause.effects if _may_lead_to(effect, turn)), None)
+
+
+def _leads_to(effect: Effect, turn: Turn) -> bool:
+    message, recipient = turn.message, turn.recipient
+    match effect:
+        case effects.Send() | effects.Reply():
+            return effect.target == recipient and effect.message == message
+        case effects.StartTimer():
+            return turn.kind == "timer" and effect.message == message
+        case effects.Spawn(ref=ref):
+            return isinstance(message, Create) and ref == recipient
+        case effects.SetReceiveTimeout():
+            return turn.kind == "timer" and isinstance(message, ReceiveTimeout)
+        case effects.Watch(ref=ref):
+            return isinstance(message, Watch) and ref == recipient
+        case effects.Unwatch(ref=ref):
+            return isinstance(message, Unwatch) and ref == recipient
+        case effects.Stop(ref=ref):
+            return isinstance(message, Stop | DeathWatchNotification) and ref in (recipient, turn.sender)
+        case _:
+            return False
+
+
+def _may_lead_to(effect: Effect, turn: Turn) -> bool:
+    is_outcome = turn.sender == turn.recipient or isinstance(turn.message, PipeFailed)
+    return isinstance(effect, effects.Pipe) and turn.kind == "message" and is_outcome

@@ -1,0 +1,1 @@
+"""Comparing what was recorded of two runs."""

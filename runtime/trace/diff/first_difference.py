@@ -1,0 +1,190 @@
+"""The first place where two recordings tell different things.
+
+Runs are compared actor by actor: the first turn of an actor in one run with its first turn in the other, and so on. How
+the turns of different actors lay between each other, when they were, and what number they had, is no difference; what
+an actor was told, by whom, and what it did then, is. Where several actors differ, the one whose turn came first in the
+left run is told of.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from flykka.runtime.trace.diff.side import LOOKED_AHEAD, Cause, Side
+from flykka.runtime.trace.diff.value_comparator import FieldDifference, ValueComparator
+from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Spawned, Turn
+
+VARYING: Final = ("*_ms", "incarnation")
+"""The fields that differ between any two runs: times, and which of the actors at a path it was."""
+
+_CHECKED_EVERY = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The place where two runs part: the record number `number`, from 1, of `actor`.
+
+    None stands for a run that has no further record of this actor. `fields` are those that differ, with the causes
+    on both sides, the nearest first. `moved_to` is the number of the turn in which the right run has what the left one
+    has here: then only the order is another.
+    """
+
+    actor: str
+    number: int
+    left: Record | None
+    right: Record | None
+    fields: tuple[FieldDifference, ...]
+    left_causes: tuple[Cause, ...]
+    right_causes: tuple[Cause, ...]
+    moved_to: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The result of comparing: how many records were the same, of how many actors, and the first difference."""
+
+    same: int
+    actors: int
+    difference: Difference | None
+
+
+def first_difference(
+    left: Iterable[Record],
+    right: Iterable[Record],
+    *,
+    wanted: Callable[[Record], bool] = lambda record: True,
+    ignored: Iterable[str] = VARYING,
+    renames: bool = True,
+) -> Comparison:
+    """Compare two recordings.
+
+    Args:
+        left: the records of the one, in the order in which they began.
+        right: those of the other.
+        wanted: which records are compared at all.
+        ignored: patterns of the names of fields that are not.
+        renames: whether ids may be others in the other run, as long as they are so throughout.
+    """
+    return _Comparing(
+        Side(left, wanted), Side(right, wanted), ValueComparator(ignored=tuple(ignored), renames=renames)
+    ).run()
+
+
+class _Comparing:
+    def __init__(self, left: Side, right: Side, comparator: ValueComparator) -> None:
+        self._left = left
+        self._right = right
+        self._comparator = comparator
+        self._counts: dict[str, int] = {}
+        self._same = 0
+        # Of each actor that differs: where. No later record of it is looked at.
+        self._found: dict[str, tuple[Record | None, Record | None, tuple[FieldDifference, ...]]] = {}
+
+    def run(self) -> Comparison:
+        """Read both in turns until the first difference is known to be the first."""
+        steps = 0
+        while not (self._left.ended and self._right.ended):
+            for side in (self._left, self._right):
+                if not side.ended and (read := side.read()) is not None:
+                    self._take(side, *read)
+            steps += 1
+            if steps % _CHECKED_EVERY == 0:
+                self._note_what_is_left()
+                if self._found and self._is_settled():
+                    break
+        self._note_what_is_left()
+        return Comparison(same=self._same, actors=len(self._counts), difference=self._first())
+
+    def _take(self, side: Side, actor: str, record: Record) -> None:
+        waiting = side.waiting.setdefault(actor, deque())
+        if actor not in self._found:
+            waiting.append(record)
+            self._match(actor)
+        elif len(waiting) < LOOKED_AHEAD:
+            # What follows tells whether only the order is another.
+            waiting.append(record)
+
+    def _match(self, actor: str) -> None:
+        lefts, rights = self._left.waiting.get(actor), self._right.waiting.get(actor)
+        if not lefts or not rights:
+            return
+        one, other = lefts.popleft(), rights.popleft()
+        self._counts[actor] = self._counts.get(actor, 0) + 1
+        unlike = tuple(islice(self._unlike(one, other), 20))
+        if unlike:
+            self._found[actor] = (one, other, unlike)
+        else:
+            self._same += 1
+
+    def _unlike(self, one: Record, other: Record) -> Iterator[FieldDifference]:
+        left, right = _compared(one), _compared(other)
+        if not self._comparator.ignores("now_ms"):
+            left["now_ms"], right["now_ms"] = one.now_ms, other.now_ms
+        if left != right:
+            yield from self._comparator.differences(left, right)
+
+    def _is_settled(self) -> bool:
+        """Tell whether nothing earlier can differ any more: all that the left run has before it was the same."""
+        earliest = min(_place(one, other) for one, other, _ in self._found.values())
+        waiting = (
+            records[0].sequence for actor, records in self._left.waiting.items() if actor not in self._found and records
+        )
+        return all(number > earliest for number in waiting)
+
+    def _note_what_is_left(self) -> None:
+        """Note the records of one run that have no counterpart, because the other has ended."""
+        for side, other in ((self._left, self._right), (self._right, self._left)):
+            for actor, records in side.waiting.items():
+                if other.ended and records and actor not in self._found:
+                    self._counts[actor] = self._counts.get(actor, 0) + 1
+                    pair = (records[0], None) if side is self._left else (None, records[0])
+                    self._found[actor] = (*pair, ())
+
+    def _first(self) -> Difference | None:
+        if not self._found:
+            return None
+        actor, (one, other, fields) = min(self._found.items(), key=lambda found: _place(*found[1][:2]))
+        return Difference(
+            actor=actor,
+            number=self._counts[actor],
+            left=one,
+            right=other,
+            fields=fields,
+            left_causes=self._left.causes(one),
+            right_causes=self._right.causes(other),
+            moved_to=self._moved_to(actor, one),
+        )
+
+    def _moved_to(self, actor: str, one: Record | None) -> int | None:
+        if one is None:
+            return None
+        ahead = self._right.ahead(actor)
+        return next((other.sequence for other in ahead if not any(self._unlike(one, other))), None)
+
+
+def _place(one: Record | None, other: Record | None) -> int:
+    record = one or other
+    assert record is not None
+    return record.sequence
+
+
+def _compared(record: Record) -> dict[str, Any]:
+    """The fields that have to be the same."""
+    kind: dict[str, Any] = {"record": type(record).__name__}
+    match record:
+        case Turn():
+            sender = None if record.sender is None else record.sender.path
+            failure = record.failure
+            raised = None if failure is None else f"{failure.type_name}: {failure.message}"
+            told = {"kind": record.kind, "message": record.message, "sender": sender}
+            return kind | told | {"effects": record.effects, "failure": raised}
+        case DeadLetterRecord():
+            return kind | {"message": record.message, "reason": record.reason}
+        case Spawned():
+            return kind | {"actor": record.actor}
+        case Killed():
+            return kind

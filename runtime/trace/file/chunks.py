@@ -1,0 +1,181 @@
+"""Records as bytes: a chunk has the refs and the messages of its records once each, and the turns column by column.
+
+    chunk = [refs, values, others, columns]
+    refs    = [path, incarnation] each
+    values  = messages in their own encoding, which a reader may leave packed; a text in the place of one that could not
+              be written says why
+    others  = [place among the records, kind, sequence, now, ...]: what is no turn
+    columns = sequences, times, recipients, senders, causes, kinds, messages, effects, failures, digests
+
+Sequences and times are told by their distance from the record before, causes by that from their turn. Most of a column
+is the same number again and again, so that it is packed in no time and compressed to nearly nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from operator import sub
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+
+from flykka.messages.wire.message import Value
+from flykka.runtime.trace.effects import CODES, OPERANDS, SEND, Operand
+from flykka.runtime.trace.file.written import Written
+from flykka.runtime.trace.noted import DEAD_LETTER, KILLED, TURN, Noted
+
+if TYPE_CHECKING:
+    from flykka.messages.wire.ref import Ref
+
+KINDS = ("message", "timer", "signal")
+_KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
+
+_CHUNK_BYTES = 1024 * 1024
+"""With so many bytes of messages a chunk is full, however few its records are."""
+
+_KEPT_BYTES = 256 * 1024
+
+Row = tuple[Any, ...]
+
+
+class ChunkPacker:
+    """Makes chunks. Not for several threads at once: it keeps its buffers, and what it has packed lately."""
+
+    def __init__(self, written: Written) -> None:
+        self._written = written
+        # What msgpack has no form for, such as the key of a timer, is shown as it is written: a turn is never lost.
+        self._pack = msgpack.Packer(default=repr).pack
+        self._noted: Sequence[Noted] = ()
+        self._values: list[bytes | str] = []
+        self._value_ids: dict[int, int] = {}
+        self._bytes = 0
+        self._begin(())
+
+    def pack(self, noted: Sequence[Noted]) -> Iterator[tuple[int, bytes]]:
+        """The chunks of these records, of few one; each with the sequence number of its first record."""
+        begin = 0
+        while begin < len(noted):
+            self._begin(noted)
+            first = noted[begin][1]
+            begin = self._take(noted, begin)
+            yield first, self._finish()
+
+    def _begin(self, noted: Sequence[Noted]) -> None:
+        # What a turn at the end of a chunk has sent is handled at the beginning of the next one. The records are kept
+        # as well, so that the id of a message is not another's by then; but not where they hold much.
+        kept = self._bytes < _KEPT_BYTES
+        self._last_values, self._last_value_ids = (self._values, self._value_ids) if kept else ([], {})
+        self._last_noted, self._noted = (self._noted if kept else ()), noted
+        self._refs: list[tuple[str, int]] = []
+        self._ref_places: dict[tuple[str, int], int] = {}
+        self._ref_ids: dict[int, int] = {}
+        self._values = []
+        self._value_places: dict[bytes | str, int] = {}
+        self._value_ids = {}
+        self._bytes = 0
+        self._others: list[Row] = []
+        self._rows: list[Row] = []
+
+    def _take(self, noted: Sequence[Noted], begin: int) -> int:
+        """Take records until there are none left or the chunk is full; the place of the first that is left."""
+        rows, others = self._rows, self._others
+        # Looked up here and not in the methods: nearly all have come up before, and this is done for every turn.
+        refs, values = self._ref_ids.get, self._value_ids.get
+        place = begin
+        for place in range(begin, len(noted)):
+            if self._bytes >= _CHUNK_BYTES:
+                return place
+            record = noted[place]
+            if record[0] != TURN:
+                others.append((place - begin, *self._other(record)))
+                continue
+            _, sequence, now_ms, recipient, sender, cause, kind, message, effects, failure, digest = record
+            ref = refs(id(recipient))
+            teller = None if sender is None else refs(id(sender))
+            value = values(id(message))
+            rows.append(
+                (
+                    sequence,
+                    now_ms,
+                    self._ref(recipient) if ref is None else ref,
+                    self._ref(sender) if teller is None and sender is not None else teller,
+                    None if cause is None else sequence - cause,
+                    _KIND_CODES[kind],
+                    self._value(message) if value is None else value,
+                    [self._effect(effect) for effect in effects] if effects else None,
+                    None if failure is None else self._value(failure),
+                    digest,
+                )
+            )
+        return place + 1
+
+    def _finish(self) -> bytes:
+        columns: list[Any] = list(zip(*self._rows, strict=True))
+        if columns:
+            columns[0] = distances(columns[0])
+            columns[1] = distances(columns[1])
+        chunk: bytes = self._pack((self._refs, self._values, self._others, columns))
+        return chunk
+
+    def _other(self, record: Noted) -> Row:
+        kind, sequence, now_ms = record[:3]
+        if kind == KILLED:
+            return (kind, sequence, now_ms, self._ref(record[3]))
+        if kind == DEAD_LETTER:
+            message, sender, recipient, reason = record[3:]
+            sender = None if sender is None else self._ref(sender)
+            return (kind, sequence, now_ms, self._value(message), sender, self._ref(recipient), reason)
+        ref, parent, actor, props = record[3:]
+        self._written.actor(actor)
+        return (kind, sequence, now_ms, self._ref(ref), self._ref(parent), actor, props)
+
+    def _effect(self, effect: Row) -> Row:
+        kind = effect[0]
+        if kind == "send" and len(effect) == 3:
+            _, target, message = effect
+            ref, value = self._ref_ids.get(id(target)), self._value_ids.get(id(message))
+            return (
+                SEND,
+                self._ref(target) if ref is None else ref,
+                self._value(message) if value is None else value,
+            )
+        if kind == "spawn" and len(effect) == 3:
+            self._written.actor(effect[2])
+        code = CODES[kind]
+        return (code, *(self._operand(what, item) for (_, what), item in zip(OPERANDS[code], effect[1:], strict=False)))
+
+    def _operand(self, operand: Operand, item: Any) -> object:
+        if item is None or operand is Operand.PLAIN:
+            return item
+        if operand is Operand.REF:
+            return self._ref(item)
+        if operand is Operand.VALUE:
+            return self._value(item)
+        return [self._ref(ref) for ref in item]
+
+    def _ref(self, ref: Ref) -> int:
+        place = self._ref_ids.get(id(ref))
+        if place is None:
+            key = (ref.path, ref.incarnation)
+            place = self._ref_places.setdefault(key, len(self._refs))
+            if place == len(self._refs):
+                self._refs.append(key)
+            self._ref_ids[id(ref)] = place
+        return place
+
+    def _value(self, value: Value) -> int:
+        place = self._value_ids.get(id(value))
+        if place is None:
+            known = self._last_value_ids.get(id(value))
+            written = self._written.form(value) if known is None else self._last_values[known]
+            place = self._value_places.setdefault(written, len(self._values))
+            if place == len(self._values):
+                self._values.append(written)
+                self._bytes += len(written)
+            self._value_ids[id(value)] = place
+        return place
+
+
+def distances(numbers: Sequence[int]) -> list[int]:
+    """Each number as its distance from the one before."""
+    return list(map(sub, numbers, (0, *numbers[:-1])))

@@ -1,0 +1,105 @@
+"""The records of a trace in the order in which they began: they lie in a file in that in which turns ended."""
+
+from __future__ import annotations
+
+import heapq
+from array import array
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.trace.file.chunk_reader import Content
+from flykka.runtime.trace.records import Killed, Record, Spawned, Turn
+
+if TYPE_CHECKING:
+    from flykka.runtime.trace.file.reader import TraceReader
+
+_WINDOW = 1_024
+"""Few records are so far from their places: threads are fewer. Those of turns that have waited for an answer may be."""
+
+
+_HELD_BYTES = 16 * 1024 * 1024
+"""Nor are so many bytes of messages held back for it, however few records they are of."""
+
+
+def recipient_of(record: Record) -> Ref:
+    """The actor of a record, which took the turn, was to take it, was spawned or killed."""
+    return record.ref if isinstance(record, Killed | Spawned) else record.recipient
+
+
+def nearly_in_order(records: Iterable[Record]) -> Iterator[Record]:
+    """The records by their sequence numbers, with few of them in memory; of turns that have waited long, some late."""
+    waiting: list[tuple[int, int, int, Record]] = []
+    held = 0
+    for position, record in enumerate(records):
+        weight = _weight(record)
+        held += weight
+        heapq.heappush(waiting, (record.sequence, position, weight, record))
+        while len(waiting) > _WINDOW or (held > _HELD_BYTES and waiting):
+            _, _, weight, first = heapq.heappop(waiting)
+            held -= weight
+            yield first
+    while waiting:
+        yield heapq.heappop(waiting)[3]
+
+
+def _weight(record: Record) -> int:
+    """The bytes of its chunk that are there for the record alone, as long as it waits."""
+    content = record.unread if type(record) is Turn else None
+    return content.message_bytes if isinstance(content, Content) else 0
+
+
+def exactly_in_order(trace: TraceReader) -> Iterator[Record]:
+    """The records by their sequence numbers, for which the file is looked through once for the numbers alone.
+
+    In memory are eight bytes of each record, and those that wait for their turn.
+    """
+    lowest = _lowest_from(trace)
+    waiting: list[tuple[int, int, Record]] = []
+    for place, record in enumerate(trace.records(), start=1):
+        # A file that still grows has records that the first look did not see.
+        bound = lowest[place] if place < len(lowest) else None
+        if not waiting and (bound is None or record.sequence <= bound):
+            yield record
+            continue
+        heapq.heappush(waiting, (record.sequence, place, record))
+        while waiting and (bound is None or waiting[0][0] <= bound):
+            yield heapq.heappop(waiting)[2]
+    while waiting:
+        yield heapq.heappop(waiting)[2]
+
+
+def _lowest_from(trace: TraceReader) -> array[int]:
+    """For each place in the file the lowest number there or behind."""
+    numbers = array("q", trace.sequences())
+    for place in range(len(numbers) - 2, -1, -1):
+        if numbers[place + 1] < numbers[place]:
+            numbers[place] = numbers[place + 1]
+    return numbers
+
+
+class LookAhead:
+    """An iterator over records, which can be looked into without taking anything from it."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self._records = iter(records)
+        self._seen: deque[Record] = deque()
+
+    def __iter__(self) -> Iterator[Record]:
+        return self
+
+    def __next__(self) -> Record:
+        return self._seen.popleft() if self._seen else next(self._records)
+
+    def turns(self, count: int = 1) -> list[Turn]:
+        """The next turns, at most so many."""
+        found = [record for record in self._seen if isinstance(record, Turn)]
+        while len(found) < count:
+            record = next(self._records, None)
+            if record is None:
+                break
+            self._seen.append(record)
+            if isinstance(record, Turn):
+                found.append(record)
+        return found[:count]

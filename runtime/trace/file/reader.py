@@ -1,0 +1,159 @@
+"""The reader of trace files: up to the last whole frame, whatever became of the rest."""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import zlib
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Self, TypeVar
+
+import msgpack
+
+import flykka.messages
+from flykka.runtime.errors import TraceError
+from flykka.runtime.trace.file import format as layout
+from flykka.runtime.trace.file.chunk_reader import MALFORMED, Chunk, Decoding
+from flykka.runtime.trace.file.frames import Damage, Frame, read_frames, small_frames
+from flykka.runtime.trace.file.headers import header_of, read_header
+from flykka.runtime.trace.records import Killed, Record, TraceHeader, Turn
+from flykka.runtime.trace.state.snapshots import Snapshot, read_snapshots
+
+__all__ = ["Damage", "TraceReader"]
+
+T = TypeVar("T")
+
+_SNAPSHOTS = frozenset({layout.SNAPSHOTS})
+_ADDED_TO_HEADER = frozenset({layout.NAMES, layout.END})
+
+
+class TraceReader:
+    """A recorded run. Nothing but the header is kept in memory; every iteration reads the file from its beginning."""
+
+    def __init__(self, path: Path, header: TraceHeader) -> None:
+        self.path = path
+        self.header = header
+        self.damage: Damage | None = None
+        """The place where a reading of the records has met damage, other than a cut-off file; None if it has not."""
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """Read the header, and what stands elsewhere in the file because it was not known at the beginning.
+
+        Raises:
+            TraceError: there is no whole header, or one that this version cannot read.
+            OSError: the file cannot be read.
+        """
+        _declare_messages()
+        location = Path(path)
+        with location.open("rb") as file:
+            first = next(read_frames(file), None)
+            fields = read_header(location, first)
+            return cls(location, header_of(location, fields, small_frames(file, _ADDED_TO_HEADER)))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {str(self.path)!r} of actor system {self.header.system!r}>"
+
+    def __iter__(self) -> Iterator[Turn]:
+        return (record for record in self.records() if isinstance(record, Turn))
+
+    def records(self) -> Iterator[Record]:
+        """Spawns, turns, kills and dead letters, in the order of the file, a block at a time."""
+        decoding = Decoding()
+        for frame in self._whole_frames():
+            if frame.payload[0] == layout.BLOCK:
+                yield from self._block(frame, decoding, iter)
+
+    def sequences(self) -> Iterator[int]:
+        """The numbers of all records, in the order of the file; no record is made for them."""
+        decoding = Decoding()
+        for frame in self._whole_frames():
+            if frame.payload[0] == layout.BLOCK:
+                yield from self._block(frame, decoding, Chunk.sequences)
+
+    def snapshots(self) -> Iterator[Snapshot]:
+        """The actors that lived where a ring begins, parents first; none where the recording is whole."""
+        with self.path.open("rb") as file:
+            next(read_frames(file))
+            for frame in small_frames(file, _SNAPSHOTS):
+                yield from read_snapshots(frame.payload[1:])
+
+    @property
+    def turns(self) -> list[Turn]:
+        """All turns, in the order in which they began."""
+        return sorted(self, key=lambda turn: turn.sequence)
+
+    @property
+    def killed(self) -> list[Killed]:
+        """All kills, in their order."""
+        kills = (record for record in self.records() if isinstance(record, Killed))
+        return sorted(kills, key=lambda kill: kill.sequence)
+
+    @property
+    def truncated(self) -> Damage | None:
+        """The place and the reason where the trace ends before its file does; None where it is whole.
+
+        A recording that was ended by its size cap is whole: `header.capped` tells of that.
+        """
+        return next((frame for frame in self._frames() if isinstance(frame, Damage)), None)
+
+    def _frames(self) -> Iterator[Frame | Damage]:
+        """All frames behind the header."""
+        with self.path.open("rb") as file:
+            frames = read_frames(file)
+            next(frames)
+            has_end = False
+            for frame in frames:
+                yield frame
+                if isinstance(frame, Damage):
+                    return
+                if frame.payload[0] == layout.END:
+                    has_end = True
+                    break
+            end = file.tell()
+            if file.read(1):
+                yield Damage(offset=end, reason="the file goes on behind the end of the recording")
+            elif not has_end:
+                reason = "the recording was not closed: its process was ended, or it still runs"
+                yield Damage(offset=end, reason=reason, is_cut_off=True)
+
+    def _whole_frames(self) -> Iterator[Frame]:
+        for frame in self._frames():
+            if isinstance(frame, Damage):
+                self.damage = None if frame.is_cut_off else frame
+                return
+            yield frame
+
+    def _block(self, block: Frame, decoding: Decoding, read: Callable[[Chunk], Iterator[T]]) -> Iterator[T]:
+        place = f"{self.path}: the block at byte {block.offset}"
+        try:
+            # Without a limit of its own: what is inflated is bounded by what is read, and a message may be large.
+            for unpacked in msgpack.Unpacker(_Inflated(block), max_buffer_size=layout.MAX_FRAME_BYTES):
+                yield from read(Chunk(unpacked, decoding, place))
+        except (zlib.error, msgpack.UnpackException, *MALFORMED) as wrong:
+            raise TraceError(f"{place} cannot be read: {wrong}") from wrong
+
+
+@cache
+def _declare_messages() -> None:
+    """Declare all messages of flykka's actors, so that readers of a trace need not import them."""
+    modules = [module.name for module in pkgutil.walk_packages(flykka.messages.__path__, "flykka.messages.")]
+    for name in (*modules, "flykka.runtime.events", "flykka.runtime.signals"):
+        import_module(name)
+
+
+class _Inflated:
+    """The chunks of a block as a file, inflated as far as they are read: a block may be much larger than its frame."""
+
+    def __init__(self, block: Frame) -> None:
+        self._rest = block.payload[1:]
+        self._inflate = zlib.decompressobj()
+
+    def read(self, size: int) -> bytes:
+        """The next bytes; fewer only at the end."""
+        data = self._inflate.decompress(self._rest, size)
+        self._rest = self._inflate.unconsumed_tail
+        return data

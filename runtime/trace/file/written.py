@@ -1,0 +1,121 @@
+"""Messages as a recorder writes them: their encoding, or why there is none; and what a reader must know of them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+
+from flykka.messages.control.leader import LeaderSessionMessage
+from flykka.messages.monitoring.blocking_work import BlockingWork
+from flykka.messages.wire.annotations import class_form
+from flykka.messages.wire.codec import encode
+from flykka.messages.wire.errors import CodecError
+from flykka.messages.wire.forms import Misfit
+from flykka.messages.wire.message import Message, Value, is_declared
+from flykka.runtime.trace.file.versions import module_hashes, schema_hash
+from flykka.runtime.trace.file.weight import fingerprint, weight
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Redact = Mapping[type, Callable[[Message], Message]]
+
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+"""Of a message that carries more, only its size and its fingerprint are written."""
+
+_SHOWN_CHARACTERS = 4096
+
+
+class Written:
+    """The forms of messages, and the names that have come up since they were last asked for."""
+
+    def __init__(self, redact: Redact | None = None) -> None:
+        # What is not to be written is not to be written as what somebody works with either.
+        self._redact: dict[type, Callable[[Any], Value]] = {BlockingWork: _name_alone, **redact} if redact else {}
+        self._pack: Callable[[object], bytes] = msgpack.Packer().pack
+        self._to_wire: dict[type, Callable[[Any], object]] = {}
+        """Of the classes that are written as they are, which most are."""
+        self._classes: set[type[Value]] = set()
+        self._actors: set[str] = set()
+        self._schemas: dict[str, str] = {}
+        self._modules: dict[str, str] = {}
+        self._redacted: list[str] = []
+
+    def form(self, value: Value) -> bytes | str:
+        """The bytes of a value; where it has none, a text that says so."""
+        kind = type(value)
+        to_wire = self._to_wire.get(kind)
+        if to_wire is not None and (kind is not LeaderSessionMessage or type(value.message) in self._to_wire):  # type: ignore[attr-defined]
+            try:
+                if weight(value) <= MAX_MESSAGE_BYTES:
+                    return self._pack(to_wire(value))
+            except (Misfit, ValueError, OverflowError, RecursionError):
+                pass  # Told in the words of the codec, where nobody waits for it.
+        return self._form(value)
+
+    def actor(self, name: str) -> None:
+        """An actor of this class was spawned."""
+        if name not in self._actors:
+            self._actors.add(name)
+            for module, hash_ in module_hashes(name.partition(":")[0]).items():
+                self._modules[module] = hash_
+
+    def take_names(self) -> dict[str, object]:
+        """The schemas, modules and redacted tags that have come up; empty where there are none."""
+        names = {"schemas": self._schemas, "modules": self._modules, "redacted": self._redacted}
+        self._schemas, self._modules, self._redacted = {}, {}, []
+        return {key: found for key, found in names.items() if found}
+
+    def _form(self, value: Value) -> bytes | str:
+        self._meet(value)
+        try:
+            value = self._redacted_form(value)
+        except Exception as refusal:  # noqa: BLE001 - the user's function; what it was to hide must not be written.
+            name = type(value).__qualname__
+            return f"{name}: it could not be redacted ({type(refusal).__name__}: {refusal})"
+        # Ahead of the encoding, which would take as much memory once more.
+        carried = weight(value)
+        if carried > MAX_MESSAGE_BYTES:
+            return (
+                f"{type(value).__qualname__} of {carried:,} bytes, too large for a trace (BLAKE2 {fingerprint(value)})"
+            )
+        try:
+            return encode(value, self._pack)
+        except CodecError as refusal:
+            # Its `repr`, for a trace must not lose the turn.
+            shown = repr(value)
+            return f"{shown[:_SHOWN_CHARACTERS]} ({refusal})"
+
+    def _meet(self, value: Value) -> None:
+        kind = type(value)
+        if isinstance(value, LeaderSessionMessage):
+            self._meet(value.message)
+        if kind not in self._classes and isinstance(value, Value):
+            self._classes.add(kind)
+            self._schemas[kind.wire_tag] = schema_hash(kind)
+            if kind in self._redact:
+                self._redacted.append(kind.wire_tag)
+            elif is_declared(kind):
+                with suppress(CodecError):  # Told in the words of the codec, each time.
+                    self._to_wire[kind] = class_form(kind).to_wire
+
+    def _redacted_form(self, value: Value) -> Value:
+        if not self._redact:
+            return value
+        if type(value) is LeaderSessionMessage:
+            inner = self._redacted_form(value.message)
+            assert isinstance(inner, Message)
+            return LeaderSessionMessage(leader_session_id=value.leader_session_id, message=inner)
+        redact = self._redact.get(type(value))
+        if redact is None:
+            return value
+        redacted = redact(value)
+        if type(redacted) is not type(value):
+            raise TypeError(f"redact made a {type(redacted).__qualname__} of it")
+        return redacted
+
+
+def _name_alone(work: BlockingWork) -> BlockingWork:
+    return BlockingWork(function=work.function)

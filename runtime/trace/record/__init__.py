@@ -1,0 +1,1 @@
+"""Recorders: turns are noted in passing, and come into a file, a ring or a flight record."""

@@ -1,0 +1,137 @@
+"""Packed records on their way into the file: in blocks, within the cap, and with an honest end."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from flykka.runtime.trace.file import format as layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from io import FileIO
+    from pathlib import Path
+
+    from flykka.runtime.trace.noted import Noted
+
+logger = logging.getLogger("flykka.runtime")
+
+_BACKLOG_BYTES = 32 * 1024 * 1024
+"""With so much waiting, packed, the thread that brings more writes it: a slow disk slows the actors, not the memory."""
+
+_END_BYTES = 256
+"""Kept free for the end mark."""
+
+
+class BlockWriter:
+    """Takes chunks from any thread and writes them, in their order, whichever threads have time for it."""
+
+    def __init__(self, path: Path, max_bytes: int | None) -> None:
+        self._path = path
+        self._max_bytes = max_bytes
+        self._waiting: deque[tuple[int, bytes, dict[str, object]]] = deque()
+        self._writing = threading.Lock()
+        self._file: FileIO | None = None
+        self._size = 0
+        self._block_bytes = layout.BLOCK_BYTES
+        # Two, each counted under a lock of its own.
+        self._put_bytes = 0
+        self._taken_bytes = 0
+        self.ended = False
+        """Tell whether nothing is written any more: closed, at its cap, or the disk is full."""
+
+    @property
+    def waiting_bytes(self) -> int:
+        """The bytes that are packed and not written yet."""
+        return self._put_bytes - self._taken_bytes
+
+    def open(self, system: str, seed: int) -> None:
+        """Begin the file with its header. Raises `OSError` where it cannot be written."""
+        self._file = self._path.open("wb", buffering=0)
+        self._begin(system, seed)
+
+    def groups(self, noted: Sequence[Noted]) -> Iterator[Sequence[Noted]]:
+        """The records that are to be packed together: all of them."""
+        yield noted
+
+    def put(self, first: int, chunk: bytes, names: dict[str, object]) -> None:
+        """Have a chunk written whose first record is `first`, and ahead of it the names that it is the first to use.
+
+        One caller at a time.
+        """
+        self._waiting.append((first, chunk, names))
+        self._put_bytes += len(chunk)
+        if self.waiting_bytes >= _BACKLOG_BYTES:
+            self.write_waiting()
+
+    def write_waiting(self) -> None:
+        """Write everything that is there."""
+        with self._writing:
+            try:
+                while self._waiting:
+                    self._write_block()
+            except OSError as error:
+                # A full disk ends the recording, not the actors; the file stays readable up to here.
+                logger.error("the recording of %s ends: %s", self._path, error)
+                self._end()
+
+    def close(self) -> None:
+        """Write what is left and close the file."""
+        self.write_waiting()
+        with self._writing:
+            if not self.ended and self._file is not None:
+                try:
+                    self._write(layout.end({}))
+                except OSError as error:
+                    logger.error("the end of the recording of %s could not be written: %s", self._path, error)
+            self._end()
+            if self._file is not None:
+                self._file.close()
+
+    def _begin(self, system: str, seed: int) -> None:
+        self._write(layout.header(system, seed))
+
+    def _write_block(self) -> None:
+        taken = [self._waiting.popleft()]
+        while self._waiting and sum(len(chunk) for _, chunk, _ in taken) < self._block_bytes:
+            taken.append(self._waiting.popleft())
+        data = b"" if self.ended else _block(taken)
+        is_too_large = self._max_bytes is not None and self._size + len(data) > self._max_bytes - _END_BYTES
+        if is_too_large and len(taken) > 1:
+            # The first of these chunks may still have room.
+            self._waiting.extendleft(reversed(taken))
+            self._block_bytes = 0
+            return
+        self._taken_bytes += sum(len(chunk) for _, chunk, _ in taken)
+        if is_too_large:
+            self._end_at_cap(first=taken[0][0])
+        else:
+            self._write(data)
+
+    def _end_at_cap(self, first: int) -> None:
+        self._write(layout.end({"capped": {"sequence": first, "max_bytes": self._max_bytes}}))
+        told = "the recording of %s ends at turn %d: it may be no larger than %d bytes; the actors go on"
+        logger.warning(told, self._path, first, self._max_bytes)
+        self._end()
+
+    def _end(self) -> None:
+        self.ended = True
+        self._waiting.clear()
+
+    def _write(self, data: bytes) -> None:
+        assert self._file is not None
+        self._size += len(data)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._file.write(rest) :]
+
+
+def _block(taken: Iterable[tuple[int, bytes, dict[str, object]]]) -> bytes:
+    """The block of these chunks, and ahead of it what they have to name."""
+    names: dict[str, Any] = {}
+    for _, _, found in taken:
+        layout.merge_names(names, found)
+    data = layout.block([chunk for _, chunk, _ in taken])
+    return layout.names(names) + data if names else data

@@ -1,0 +1,179 @@
+"""The last records of a run in memory, packed and compressed, with what a replay needs to begin there.
+
+Records are counted in generations of as many sequence numbers as the ring is to keep. The current generation and the
+one before it are kept, so that there are always enough. Each actor is looked at in its first turn of a generation,
+before anything is done in it: that is its state where the generation began, for it has taken no turn since. A ring
+begins with a generation, and with the snapshots of all who take turns in it; who takes none is only named.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, cast
+
+from flykka.runtime.cell.lifecycle import Life
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.trace.file import format as layout
+from flykka.runtime.trace.state.graph_writer import NoFormError, learn_opaque, pack_props
+from flykka.runtime.trace.state.snapshots import IDLE, snapshot_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from flykka.messages.wire.ref import Ref
+    from flykka.runtime.cell.cell import Cell
+    from flykka.runtime.system import ActorSystem
+    from flykka.runtime.trace.noted import Noted
+
+_SNAPSHOTS_PER_FRAME = 256
+
+Row = tuple[Any, ...]
+
+
+@dataclass
+class _Generation:
+    """`snapshots` by ref: when the actor was spawned where it had not begun yet, and the row for the file."""
+
+    chunks: deque[bytes] = field(default_factory=deque)
+    blocks: list[bytes] = field(default_factory=list)
+    snapshots: dict[Ref, tuple[int | None, Row]] = field(default_factory=dict)
+    spawned: dict[Ref, int] = field(default_factory=dict)
+
+
+class RingBlocks:
+    """Keeps the chunks of a recorder, and forgets old ones. It takes the place of a `BlockWriter`."""
+
+    def __init__(self, path: Path, limit: int) -> None:
+        self._path = path
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._generations: dict[int, _Generation] = {}
+        self._newest = 0
+        self._names: dict[str, Any] = {}
+        self._origin: tuple[str, int] | None = None
+        self._system: ActorSystem | None = None
+        self.waiting_bytes = 0
+        self.ended = False
+        """Tell whether nothing is kept any more."""
+
+    def open(self, system: str, seed: int) -> None:
+        """The system begins. Raises `OSError` where the file cannot be written: better now than at the end.
+
+        What the file held is gone: after a crash nobody shall take the last run for this one.
+        """
+        self._origin = (system, seed)
+        self._path.open("wb").close()
+
+    def before_turn(self, cell: Cell) -> None:
+        """Keep a snapshot of the actor if this is its first turn in a generation."""
+        sequence = cell.sequence
+        assert sequence is not None
+        self._system = cell.system
+        number = (sequence - 1) // self._limit
+        generation = self._generation(number)
+        ref = cell.ref
+        if number and ref not in generation.snapshots:
+            spawned_at = self._spawned_at(cell) if cell.life is Life.STARTING else None
+            generation.snapshots[ref] = (spawned_at, _row(cell, *snapshot_of(cell)))
+
+    def spawned(self, sequence: int, ref: Ref) -> None:
+        """An actor was spawned from outside any turn."""
+        if isinstance(ref, ActorRef):
+            with suppress(NoFormError):  # Said of its snapshot, where it takes turns.
+                learn_opaque(cast("Cell", ref.actor_inbox.owner))
+        self._generation((sequence - 1) // self._limit).spawned[ref] = sequence
+
+    def groups(self, noted: Sequence[Noted]) -> Iterator[list[Noted]]:
+        """The records of one generation after the other."""
+        for _, group in groupby(noted, key=lambda record: (record[1] - 1) // self._limit):
+            yield list(group)
+
+    def put(self, first: int, chunk: bytes, names: dict[str, Any]) -> None:
+        """Keep a chunk whose first record is `first`."""
+        layout.merge_names(self._names, names)
+        number = (first - 1) // self._limit
+        if number >= self._newest - 1:
+            self._generation(number).chunks.append(chunk)
+            self.waiting_bytes += len(chunk)
+
+    def write_waiting(self) -> None:
+        """Compress what has come, and forget what is too old."""
+        with self._lock:
+            self.waiting_bytes = 0
+            for number in sorted(self._generations):
+                generation = self._generations[number]
+                chunks = [generation.chunks.popleft() for _ in range(len(generation.chunks))]
+                if chunks:
+                    generation.blocks.append(layout.block(chunks))
+
+    def close(self) -> None:
+        """Write the file, if the system has begun."""
+        if self._origin is not None and not self.ended:
+            self.ended = True
+            self.write(self._path)
+
+    def write(self, path: Path) -> None:
+        """Write what is kept as a trace. Raises `OSError`."""
+        assert self._origin is not None, "a system has begun"
+        self.write_waiting()
+        with self._lock:
+            kept = [(number, self._generations[number]) for number in self._kept()]
+            begins_at = kept[0][0] * self._limit + 1 if kept else None
+            ring = {"limit": self._limit, "not_kept": (begins_at or 1) - 1, "begins_at": begins_at}
+            frames = [layout.header(*self._origin, ring=ring), layout.names(self._names)]
+            rows = list(self._rows(begins_at or 1))
+            for place in range(0, len(rows), _SNAPSHOTS_PER_FRAME):
+                frames.append(layout.snapshots(rows[place : place + _SNAPSHOTS_PER_FRAME]))
+            frames += [block for _, generation in kept for block in generation.blocks]
+            frames.append(layout.end({}))
+        layout.write_whole(path, frames)
+
+    def _generation(self, number: int) -> _Generation:
+        generation = self._generations.get(number)
+        if generation is None:
+            with self._lock:
+                generation = self._generations.setdefault(number, _Generation())
+                if number > self._newest:
+                    self._newest = number
+                    for old in [each for each in self._generations if each < number - 1]:
+                        del self._generations[old]
+        return generation
+
+    def _kept(self) -> list[int]:
+        # A thread that was held up may just have asked for an older one.
+        return sorted(number for number in self._generations if number >= self._newest - 1)
+
+    def _spawned_at(self, cell: Cell) -> int:
+        """The turn in which an actor was spawned that has not begun: that of its first signal, if it was in one."""
+        current = cell.current
+        cause = getattr(current, "cause", None)
+        if cause is not None:
+            return int(cause)
+        found = (generation.spawned.get(cell.ref) for generation in list(self._generations.values()))
+        return next((sequence for sequence in found if sequence is not None), 0)
+
+    def _rows(self, begins_at: int) -> Iterator[Row]:
+        """The rows of all actors that lived where the ring begins, parents first."""
+        if begins_at == 1:
+            return
+        rows: dict[Ref, tuple[int | None, Row]] = {}
+        for number in self._kept():
+            for ref, entry in list(self._generations[number].snapshots.items()):
+                rows.setdefault(ref, entry)
+        born = {ref for ref, (spawned_at, _) in rows.items() if spawned_at is not None and spawned_at >= begins_at}
+        living = [] if self._system is None else self._system.cells.living()
+        for cell in living:
+            if cell.ref not in rows and cell.life is not Life.STARTING:
+                rows[cell.ref] = (None, _row(cell, pack_props(cell.props), None, IDLE))
+        there = [row for ref, (_, row) in rows.items() if ref not in born]
+        yield from sorted(there, key=lambda row: row[0].count("/") if row[0] != "/" else 0)
+
+
+def _row(cell: Cell, props: bytes | None, state: bytes | None, reason: str | None) -> Row:
+    parent = None if cell.parent is None else (cell.parent.ref.path, cell.parent.ref.incarnation)
+    return cell.ref.path, cell.ref.incarnation, parent, cell.props.factory_name, props, state, reason

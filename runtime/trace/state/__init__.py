@@ -1,0 +1,1 @@
+"""Props and state of actors as data."""

@@ -1,0 +1,254 @@
+"""The state of an actor as a tree of plain values: to look at, to compare, and to put into one number.
+
+The tree holds what the actor's own code has noted down: attributes in `__dict__` and slots, containers, values, refs.
+What stands for the world outside is no state and is left out, so that a replayed actor is described as the recorded
+one was: the context, locks and threads, whatever else Python's library and the kernel have no value for, live objects
+that the actor was given by its Props (a storage, a data plane), and objects whose class says `outside_state = True`.
+
+Nothing in a tree depends on the process: no addresses, no hashes, no order of a set.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import fields, is_dataclass
+from datetime import date, time, timedelta, tzinfo
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from functools import partial
+from itertools import count
+from pathlib import PurePath
+from random import Random
+from types import BuiltinFunctionType, FunctionType, MethodType
+from uuid import UUID
+
+from flykka.messages.wire.message import Value
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.actor import Actor
+from flykka.runtime.context import ActorContext
+from flykka.runtime.trace.state.graph_writer import slots_of
+from flykka.runtime.trace.state.tree import Absent, Change, Fields, State, changes, checksum, one_line
+
+__all__ = ["Absent", "Change", "Fields", "State", "changes", "checksum", "describe", "digest", "one_line"]
+
+OUTSIDE = "<outside>"
+"""Stands in a container for a member that is no state."""
+TOO_DEEP = "<too deep>"
+
+_MAX_DEPTH = 64
+_MAX_KEPT = 1024
+_TAKEN_AS_TEXT = (date, time, timedelta, tzinfo, Decimal, Fraction, UUID, PurePath, complex, range, slice, count)
+_NO_LIVE_OBJECTS = (Value, Ref, Enum, type, FunctionType, str, bytes, int, float, type(None))
+_KERNEL = ("flykka.runtime.leader_session", "flykka.runtime.patterns.fsm")
+"""Modules of the kernel whose objects actors hold as state of their own."""
+
+
+def describe(instance: object) -> State:
+    """The state of an actor's instance, or of anything else. Immutable parts share their trees: do not change these."""
+    return _Walk({id(each) for each in _given(instance)}).tree(instance)
+
+
+def digest(instance: object) -> int:
+    """The state in one number, the same in every process. Two instances that differ in it differ in `describe`."""
+    return checksum(describe(instance))
+
+
+class _Outside:
+    """Marks what a description leaves out."""
+
+
+_LEFT_OUT = _Outside()
+
+_kept: dict[int, tuple[Value, Fields]] = {}
+"""Descriptions of values, which never change: an actor holds the same ones turn after turn."""
+
+
+class _Walk:
+    """Walk through an instance, level by level; `outside` are the ids of live objects that it was given.
+
+    What several parts of an actor share is described where it is nearest to the actor, and named by that place
+    elsewhere. That ends cycles too.
+    """
+
+    def __init__(self, outside: set[int], places: dict[int, str] | None = None) -> None:
+        self._outside = outside
+        self._places = {} if places is None else places
+        self._later: deque[tuple[list[State] | dict[str, State], object, str, int]] = deque()
+
+    def tree(self, item: object, place: str = "") -> State:
+        """The description of `item`."""
+        top = self._member(item, place, 0)
+        while self._later:
+            container, compound, place, depth = self._later.popleft()
+            if isinstance(container, list):
+                container.extend(self._members(compound, place, depth))
+            elif isinstance(container, Fields):
+                for name, held in _named_parts(compound):
+                    described = self._described(held, f"{place}.{name}" if place else name, depth)
+                    if not isinstance(described, _Outside):
+                        container[name] = described
+            else:
+                self._fill_mapping(container, compound, place, depth)
+        return top
+
+    def _members(self, items: object, place: str, depth: int) -> Iterable[State]:
+        assert isinstance(items, Iterable)
+        if isinstance(items, Set):
+            described = [self._whole(each, f"{place}[]") for each in items]
+            return sorted(described, key=lambda each: (type(each).__name__, one_line(each)))
+        return [self._member(each, f"{place}[{index}]", depth) for index, each in enumerate(items)]
+
+    def _fill_mapping(self, container: dict[str, State], mapping: object, place: str, depth: int) -> None:
+        assert isinstance(mapping, Mapping)
+        for key, held in mapping.items():
+            name = one_line(self._whole(key, f"{place}.keys()"))
+            while name in container:
+                name += "'"  # As 7 beside "7".
+            container[name] = self._member(held, f"{place}[{name}]", depth)
+
+    def _whole(self, item: object, place: str) -> State:
+        """A key, or a member of a set, which is needed at once."""
+        plain = _plain(item)
+        if not isinstance(plain, _Outside):
+            return plain
+        return _Walk(self._outside, self._places).tree(item, place)
+
+    def _member(self, item: object, place: str, depth: int) -> State:
+        described = self._described(item, place, depth)
+        return OUTSIDE if isinstance(described, _Outside) else described
+
+    def _described(self, item: object, place: str, depth: int) -> State | _Outside:
+        plain = _plain(item)
+        if not isinstance(plain, _Outside):
+            return plain
+        if id(item) in self._outside:
+            return _LEFT_OUT
+        if isinstance(item, Value):
+            return self._value(item, place, depth)
+        empty = _empty(item)
+        if not isinstance(empty, list | dict):
+            return empty
+        if not _is_immutable(item):
+            if id(item) in self._places:
+                return f"<{self._places[id(item)] or 'itself'}>"
+            self._places[id(item)] = place
+        return self._begun(empty, item, place, depth)
+
+    def _value(self, value: Value, place: str, depth: int) -> State:
+        if depth < 0:  # Within another value, which is kept as a whole.
+            return self._begun(Fields(type(value).__name__), value, place, depth)
+        kept = _kept.get(id(value))
+        if kept is not None and kept[0] is value:
+            return kept[1]
+        walk = _Walk(self._outside)
+        described = Fields(type(value).__name__)
+        walk._later.append((described, value, "", -_MAX_DEPTH))
+        walk.tree(None)
+        described.checksum = checksum(described)
+        if len(_kept) >= _MAX_KEPT:
+            _kept.clear()
+        _kept[id(value)] = (value, described)
+        return described
+
+    def _begun(self, empty: list[State] | dict[str, State], item: object, place: str, depth: int) -> State:
+        if depth + 1 in (0, _MAX_DEPTH):
+            return TOO_DEEP
+        self._later.append((empty, item, place, depth + 1))
+        return empty
+
+
+def _plain(item: object) -> State | _Outside:
+    """The description of an item that needs no look inside; any other is marked."""
+    if item is None or isinstance(item, bool):
+        return item
+    if isinstance(item, Enum):
+        return f"{type(item).__name__}.{item.name}"
+    if isinstance(item, str):
+        return str(item)
+    if isinstance(item, int | float):
+        return item
+    if isinstance(item, Ref):
+        return f"{item.path}#{item.incarnation}"
+    return _LEFT_OUT
+
+
+def _empty(item: object) -> State | _Outside:
+    """The container to fill for `item`, or all there is to say of it."""
+    match item:
+        case Mapping():
+            return {}
+        case tuple() if hasattr(item, "_fields"):
+            return Fields(type(item).__name__)
+        case list() | tuple() | deque() | Set():
+            return []
+        case bytes() | bytearray() | memoryview():
+            return f"<{len(item)} bytes, crc {zlib.crc32(item):08x}>"
+        case Random():
+            return f"<chance, crc {zlib.crc32(repr(item.getstate()).encode()):08x}>"
+        case type() | FunctionType() | MethodType() | BuiltinFunctionType():
+            return f"<{getattr(item, '__module__', None)}.{item.__qualname__}>"
+        case partial():
+            return Fields("partial")
+        case _ if isinstance(item, _TAKEN_AS_TEXT):
+            return str(item)
+    return _LEFT_OUT if _is_outside(type(item)) else Fields(type(item).__name__)
+
+
+def _is_immutable(item: object) -> bool:
+    """Tell whether it does not matter if two places hold the same one or two that are equal."""
+    if isinstance(item, tuple | frozenset | partial):
+        return True
+    parameters = getattr(type(item), "__dataclass_params__", None)
+    return parameters is not None and bool(parameters.frozen)
+
+
+def _named_parts(item: object) -> Iterable[tuple[str, object]]:
+    if isinstance(item, partial):
+        return [("func", item.func), ("args", item.args), ("keywords", item.keywords)]
+    if isinstance(item, tuple):
+        return zip(item._fields, item, strict=True)  # type: ignore[attr-defined]  # A named one.
+    return _attributes(item)
+
+
+def _attributes(item: object) -> Iterator[tuple[str, object]]:
+    """The attributes of an object: slots as they are declared, then the rest by name. No property is called."""
+    kind: type = type(item)
+    yield from ((name, getattr(item, name)) for name in slots_of(kind) if hasattr(item, name))
+    attributes = getattr(item, "__dict__", {})
+    yield from sorted(attributes.items())
+
+
+def _is_outside(cls: type) -> bool:
+    """Tell whether instances of a class are no state of an actor: they belong to the kernel, to Python, or say so."""
+    if getattr(cls, "outside_state", False):
+        return True
+    if issubclass(cls, BaseException | Actor):
+        return False
+    module = cls.__module__
+    if module.startswith("flykka.runtime."):
+        return module not in _KERNEL
+    return module.partition(".")[0] in sys.stdlib_module_names
+
+
+def _given(instance: object) -> Iterator[object]:
+    """The live objects among the arguments of an actor's Props, at whatever depth of the values there."""
+    context = getattr(instance, "context", None)
+    if isinstance(context, ActorContext):
+        yield from _live(context._cell.props.arguments)
+
+
+def _live(item: object) -> Iterator[object]:
+    if isinstance(item, Mapping):
+        yield from _live(tuple(item.values()))
+    elif isinstance(item, tuple | list | Set):
+        for each in item:
+            yield from _live(each)
+    elif is_dataclass(item) and not isinstance(item, Value | type):
+        for field in fields(item):
+            yield from _live(getattr(item, field.name))
+    elif not isinstance(item, _NO_LIVE_OBJECTS):
+        yield item

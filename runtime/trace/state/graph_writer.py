@@ -1,0 +1,276 @@
+"""Live objects as a table: what an actor is made of, and what it holds, shared and cyclic as it is, without any pickle.
+
+    graph = [nodes, items]
+    item  = a plain value, or [place among the nodes]
+    node  = [kind, content], in which items stand
+
+An object of a class is its class by name and its attributes. It is made again without its initialiser, and nothing that
+is named in a graph is called. What stands for the world outside is told by what it is to the actor: its context, its
+system. What has no form here, a lock, a thread, a closure, makes the whole graph impossible, and the refusal says where
+it is; except within the arguments of Props, where such an argument is opaque: a replay puts a stand-in there.
+
+Props alone, of an actor that has not begun, are taken apart less far: of their arguments only values, containers and
+dataclasses have a form, for any other object belongs to the actor's parent.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Iterable
+from dataclasses import is_dataclass
+from enum import Enum
+from functools import cache, cached_property, partial
+from itertools import count
+from random import Random
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+
+from flykka.messages.wire.codec import encode
+from flykka.messages.wire.errors import CodecError
+from flykka.messages.wire.message import Value
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.context import ActorContext
+from flykka.runtime.props import Props
+
+if TYPE_CHECKING:
+    from flykka.runtime.cell.cell import Cell
+
+logger = logging.getLogger("flykka.runtime")
+
+MAX_PROPS_BYTES = 16 * 1024 * 1024
+"""Larger Props are not written: the caller of a replay has to say how the actor is made."""
+
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+_MAX_NODES = 200_000
+_MAX_INT = 1 << 63
+
+Node = tuple[str, Any]
+
+
+def learn_opaque(cell: Cell) -> None:
+    """Find out what an actor that is spawned from outside is given of the world there: others hold it too."""
+    GraphWriter(cell).pack(cell.props)
+
+
+def pack_props(props: Props) -> bytes | None:
+    """The graph of Props, taken now: what the arguments hold may change later.
+
+    None where it is too large, or where an argument cannot even be looked at: no spawning fails for that.
+    """
+    try:
+        packed = GraphWriter(None).pack(props)
+    except Exception:
+        # Of msgpack's limits, or of whatever code an argument runs when it is looked at.
+        logger.debug("no graph can be made of %r", props, exc_info=True)
+        return None
+    return packed if len(packed) <= MAX_PROPS_BYTES else None
+
+
+def name_of(kind: object) -> str:
+    """The "module:Qualname" of a class or function, or of the class of anything else."""
+    if not hasattr(kind, "__qualname__"):
+        kind = type(kind)
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+class NoFormError(Exception):
+    """Something that an actor holds cannot be written down."""
+
+
+class GraphWriter:
+    """Writes the objects of one cell, in a turn of it, so that nothing moves meanwhile; or Props, without a cell."""
+
+    def __init__(self, cell: Cell | None) -> None:
+        self._cell = cell
+        self._nodes: list[Node | None] = []
+        self._places: dict[int, int] = {}
+        self._held: list[object] = []
+        self._path: list[str] = []
+        self._in_props = 0
+
+    def pack(self, *items: object) -> bytes:
+        """The graph of everything that `items` lead to. Raises `NoFormError`."""
+        try:
+            written = [self._item(item) for item in items]
+            packed: bytes = msgpack.Packer(unicode_errors="surrogatepass").pack([self._nodes, written])
+        except (RecursionError, ValueError) as refusal:
+            raise NoFormError(f"{self._where()}: {refusal}") from None
+        return packed
+
+    def _item(self, item: object) -> object:
+        kind = type(item)
+        if kind in _PLAIN and not (kind is int and not -_MAX_INT <= item < _MAX_INT):  # type: ignore[operator]
+            return item
+        place = self._places.get(id(item))
+        if place is None:
+            place = self._places[id(item)] = len(self._nodes)
+            if place >= _MAX_NODES:
+                raise NoFormError(f"it holds more than {_MAX_NODES:,} objects")
+            # Held, so that the id of what is made in passing is not another's.
+            self._held.append(item)
+            self._nodes.append(None)
+            self._nodes[place] = self._node(item)
+        return [place]
+
+    def _step(self, name: object, item: object) -> object:
+        self._path.append(str(name))
+        written = self._item(item)
+        self._path.pop()
+        return written
+
+    def _items(self, items: Iterable[object]) -> list[object]:
+        return [self._step(f"[{place}]", item) for place, item in enumerate(items)]
+
+    def _pairs(self, pairs: Iterable[tuple[object, object]]) -> list[list[object]]:
+        return [[self._item(key), self._step(f"[{key!r}]", item)] for key, item in pairs]
+
+    def _node(self, item: Any) -> Node:
+        container = self._container(item)
+        if container is not None:
+            return container
+        match item:
+            case Value():
+                try:
+                    return "value", encode(item)
+                except CodecError:
+                    return self._object(item)
+            case Ref():
+                return "ref", [item.path, item.incarnation]
+            case Enum():
+                return "enum", [name_of(type(item)), item.name]
+            case type() | FunctionType() | BuiltinFunctionType() if _is_of_module(item):
+                return "named", name_of(item)
+            case MethodType() if self._cell and getattr(type(item.__self__), item.__name__, None) is item.__func__:
+                return "method", [self._item(item.__self__), item.__name__]
+            case partial():
+                return "partial", [self._item(item.func), self._items(item.args), self._pairs(item.keywords.items())]
+            case Props():
+                return "props", self._props(item)
+            case ActorContext() if item._cell is self._cell:
+                return "context", None
+            case _ if self._cell is not None and item is self._cell.system:
+                return "system", None
+            case int():
+                return "int", str(item)
+            case Random():
+                return "random", self._item(item.getstate())
+            case count():
+                return "count", self._items(item.__reduce__()[1])
+            case _:
+                return self._object(item)
+
+    def _container(self, item: Any) -> Node | None:
+        kind = type(item)
+        if kind in (list, tuple):
+            return kind.__name__, self._items(item)
+        if kind in (set, frozenset):
+            # A set has no order, and the same set is to make the same bytes.
+            return kind.__name__, self._items(sorted(item, key=repr))
+        if kind in (dict, OrderedDict, Counter):
+            return kind.__name__, self._pairs(item.items())
+        if kind is deque:
+            return "deque", [item.maxlen, self._items(item)]
+        if kind is defaultdict:
+            return "defaultdict", [self._item(item.default_factory), self._pairs(item.items())]
+        return None
+
+    def _props(self, props: Props) -> list[object]:
+        factory = self._item(props.factory)
+        self._in_props += 1
+        args = [self._argument(item) for item in props.args]
+        kwargs = [[name, self._argument(item)] for name, item in props.kwargs.items()]
+        self._in_props -= 1
+        return [factory, args, kwargs, props.dispatcher, props.stash_capacity]
+
+    def _argument(self, item: object) -> object:
+        """An argument, opaque where it has no form. What has none is not tried again: it may lead to half the world."""
+        kind: type = type(item)
+        nodes, held, depth = len(self._nodes), len(self._held), len(self._path)
+        if kind not in _OPAQUE:
+            try:
+                return self._item(item)
+            except (NoFormError, RecursionError):
+                if kind.__module__ != "builtins":
+                    _OPAQUE.add(kind)
+                for each in self._held[held:]:
+                    self._places.pop(id(each), None)
+                del self._nodes[nodes:], self._held[held:], self._path[depth:]
+        place = self._places.setdefault(id(item), len(self._nodes))
+        if place == len(self._nodes):
+            self._held.append(item)
+            self._nodes.append(("opaque", name_of(item)))
+        return [place]
+
+    def _object(self, item: object) -> Node:
+        kind: type = type(item)
+        if kind in _OPAQUE or (self._cell is None and not is_dataclass(kind)):
+            return "opaque", name_of(item)
+        if not (_is_of_module(kind) and _is_plain_class(kind)):
+            raise NoFormError(f"{self._where()} is a {name_of(kind)}, of which a trace can keep no copy")
+        # A dataclass among the arguments of Props is taken apart, as in a recipe: what has no form is in one field.
+        write = self._argument if self._in_props and is_dataclass(kind) else self._item
+        written = []
+        for name, value in _attributes(item):
+            self._path.append(f".{name}")
+            written.append([name, write(value)])
+            self._path.pop()
+        return "object", [name_of(kind), written]
+
+    def _where(self) -> str:
+        return "".join(self._path).removeprefix(".") or "it"
+
+
+def _is_of_module(item: Any) -> bool:
+    """Tell whether `item` is found again under its name."""
+    found: object = sys.modules.get(item.__module__)
+    for part in item.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is item
+
+
+def _attributes(item: object) -> list[tuple[str, object]]:
+    """The attributes of an object: its slots, as far as they are set, and its `__dict__`."""
+    kind: type = type(item)
+    slots = [(name, getattr(item, name)) for name in slots_of(kind) if hasattr(item, name)]
+    # Of an object of a generic class, typing notes down as what it was made. Nobody reads it.
+    left_out = {"__orig_class__"}
+    if getattr(kind, "outside_state", False):
+        # An object that reaches the outside world is made again, of its arguments.
+        left_out |= {name for name in dir(kind) if isinstance(getattr(kind, name, None), cached_property)}
+    own = getattr(item, "__dict__", {}).items()
+    return [*slots, *((name, value) for name, value in own if name not in left_out)]
+
+
+@cache
+def slots_of(kind: type) -> tuple[str, ...]:
+    """The names of the slots of a class, in the order of their declaration."""
+    names = []
+    for base in reversed(kind.__mro__):
+        slots = vars(base).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__"):
+                private = name.startswith("__") and not name.endswith("__")
+                names.append(f"_{base.__name__.lstrip('_')}{name}" if private else name)
+    return tuple(names)
+
+
+@cache
+def _is_plain_class(kind: type) -> bool:
+    """Tell whether an object is nothing but its attributes: no container of C's, no exception, no file."""
+    try:
+        object.__new__(kind)
+    except TypeError:
+        return False
+    return bool(kind.__flags__ & _HEAP_TYPE)
+
+
+_HEAP_TYPE = 1 << 9
+"""CPython's mark of a class that was made by a class statement."""
+
+
+_OPAQUE: set[type] = set()
+"""Classes of arguments that had no form: what an actor was given to reach the world outside. Opaque wherever it is."""

@@ -1,0 +1,183 @@
+"""Engines whose rows are names in memory: staged ones are published with their checkpoint, those in flight are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from types import MappingProxyType
+from typing import Any
+
+from flykka.actors.machines.attempt.channel_state import recovered_batch
+from flykka.actors.machines.attempt.effects import Lane
+from flykka.actors.machines.state.operator_state import elements_of, list_state
+from flykka.actors.task.empty_engine import EmptyEngine
+from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.state.operator_state import COMMITTABLES, StagedBatch
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.bridge import (
+    ChainOpened,
+    CommitPrepared,
+    InFlightPart,
+    InFlightRead,
+    InFlightWritten,
+    OutputCommitted,
+    RowsMoved,
+    SnapshotWritten,
+    StagedOutput,
+    WorkFailed,
+)
+from flykka.messages.tasks.stage import ReadSplits
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import BatchId
+from flykka.runtime.futures.pipe import Executor, Pipe, described
+
+
+class Sink:
+    """Output that outlives the attempts. What two attempts have staged is there twice."""
+
+    def __init__(self) -> None:
+        self._published: dict[str, str] = {}
+
+    def publish(self, batches: Iterable[StagedBatch]) -> None:
+        """Show rows, those that are there already once."""
+        self._published.update((batch.path, batch.schema) for batch in batches)
+
+    @property
+    def published(self) -> list[str]:
+        """Every row, as often as it was published."""
+        return sorted(self._published.values())
+
+
+class Delays:
+    """Does calls of an engine so many ms of virtual time later, by their names: None for never, others at once."""
+
+    def __init__(self, takes_ms: Mapping[str, int | None]) -> None:
+        self._takes_ms = takes_ms
+
+    def run_blocking(self, work: Pipe[Any]) -> None:
+        takes_ms = self._takes_ms.get(described(work.work).function, 0)
+        if takes_ms == 0:
+            work.run()
+        elif takes_ms is not None:
+            clock = work.cell.system.clock
+            clock.schedule(clock.now_ms() + takes_ms, work.run)
+
+
+class NamesEngine(EmptyEngine):
+    """Reads the names of splits, and stages them as rows where it is a source. Whatever raises fails the attempt."""
+
+    takes_ms: Mapping[str, int | None] = MappingProxyType({})
+    """How long calls take, in ms; None for ever."""
+
+    def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink) -> None:
+        super().__init__(descriptor)
+        self.sink = sink
+        self._operator_id = descriptor.vertex.operators[0].operator_id
+        self._pending: tuple[StagedBatch, ...] = ()
+
+    def lane(self, lane: Lane, number: int, what: str) -> Executor:
+        return Delays(self.takes_ms)
+
+    def open(self, restore: TaskStateSnapshot | None, recover: tuple[InFlightRead, ...]) -> ChainOpened:
+        """Publish what the checkpoint holds."""
+        states = () if restore is None else restore.operators
+        self.sink.publish(elements_of(states, COMMITTABLES, StagedBatch))
+        recovered = tuple(self.recover(read) for read in recover)
+        return ChainOpened(name=self._descriptor.vertex.name, has_sinks=True, recovered=recovered)
+
+    def recover(self, read: InFlightRead) -> BatchRef | None:
+        raise AssertionError(f"nothing was in flight: {read}")
+
+    def read_splits(self, command: ReadSplits) -> RowsMoved:
+        return self.staged([split.split_id for split in command.splits])
+
+    def staged(self, rows: Sequence[str]) -> RowsMoved:
+        """Rows that go into the sink."""
+        output = StagedOutput(operator_id=self._operator_id, names=tuple(rows), rows=len(rows))
+        return RowsMoved(staged=(output,), rows_in=len(rows))
+
+    def prepare_commit(self, checkpoint_id: int, staged: tuple[StagedOutput, ...]) -> CommitPrepared:
+        return self.prepared(checkpoint_id, [name for each in staged for name in each.names])
+
+    def prepared(self, checkpoint_id: int, rows: Iterable[str]) -> CommitPrepared:
+        """Rows that are published with the checkpoint, or with a later one."""
+        self._pending += tuple(
+            StagedBatch(
+                checkpoint_id=checkpoint_id, path=f"{self._descriptor.attempt}/{checkpoint_id}/{row}", schema=row
+            )
+            for row in rows
+        )
+        committables = (list_state(COMMITTABLES, self._pending),)
+        return CommitPrepared(sinks=(OperatorSubtaskState(operator_id=self._operator_id, operator_state=committables),))
+
+    def write_snapshot(
+        self, checkpoint_id: int, savepoint: str | None, sinks: tuple[OperatorSubtaskState, ...]
+    ) -> SnapshotWritten:
+        return SnapshotWritten(operators=sinks)
+
+    def commit(self, checkpoint_id: int) -> OutputCommitted:
+        self.sink.publish(batch for batch in self._pending if batch.checkpoint_id <= checkpoint_id)
+        self._pending = tuple(batch for batch in self._pending if batch.checkpoint_id > checkpoint_id)
+        return OutputCommitted()
+
+    def failed(self, key: str, what: str, raised: BaseException, *, ends_attempt: bool) -> WorkFailed:
+        if isinstance(raised, AssertionError):
+            raise raised
+        lost = getattr(raised, "lost_partition", None)
+        cause = SerializedThrowable(type_name=type(raised).__name__, message=str(raised), lost_partition=lost)
+        return WorkFailed(work=key, cause=cause, ends_attempt=ends_attempt)
+
+
+@dataclass
+class Batches:
+    """What the batches hold and who holds them; and the files of channel state."""
+
+    rows: dict[BatchId, list[str]] = field(default_factory=dict)
+    held: dict[BatchId, set[str]] = field(default_factory=dict)
+    files: dict[str, list[str]] = field(default_factory=dict)
+    restored: int = 0
+    numbers: count[int] = field(default_factory=count)
+
+    def put(self, rows: list[str], subpartition: int = 0) -> BatchRef:
+        """A new batch of these rows."""
+        batch_id = BatchId(f"batch-{next(self.numbers)}")
+        self.rows[batch_id] = rows
+        return BatchRef(batch_id=batch_id, rows=len(rows), size_bytes=8, subpartition=subpartition)
+
+
+class BatchesEngine(NamesEngine):
+    """An engine whose batches wait, and may be written while they do."""
+
+    def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink, batches: Batches) -> None:
+        super().__init__(descriptor, sink)
+        self.batches = batches
+
+    def recover(self, read: InFlightRead) -> BatchRef | None:
+        rows = [row for row in self.batches.files[read.in_flight.path] if self.is_mine(row, read)]
+        if not rows:
+            return None
+        self.batches.restored += 1
+        self.batches.rows[read.batch_id] = rows
+        return recovered_batch(read, len(rows), 8)
+
+    def is_mine(self, row: str, read: InFlightRead) -> bool:
+        """Whether a row that was in flight is one of this subtask's."""
+        return True
+
+    def hold(self, batch_ids: tuple[BatchId, ...], holder: str) -> None:
+        for batch_id in batch_ids:
+            assert batch_id in self.batches.rows, f"{batch_id} was never made"
+            self.batches.held.setdefault(batch_id, set()).add(holder)
+
+    def release_held_by(self, holder: str) -> None:
+        for holders in self.batches.held.values():
+            holders.discard(holder)
+
+    def write_in_flight(self, parts: tuple[InFlightPart, ...]) -> InFlightWritten:
+        for part in parts:
+            for batch in part.batches:
+                assert self.batches.held[batch.batch_id], f"{batch} is not held"
+            self.batches.files[part.path] = [row for batch in part.batches for row in self.batches.rows[batch.batch_id]]
+        return InFlightWritten(folders=tuple(ExclusiveStateHandle(path=part.path, size_bytes=8) for part in parts))

@@ -1,0 +1,210 @@
+"""Actors are made of what a trace tells, where that is all; and nothing else is called by the word of a trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import msgpack
+import pytest
+
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.actor import Actor
+from flykka.runtime.props import Props
+from flykka.runtime.replay.props_resolver import PropsResolver, UnresolvedPropsError
+from flykka.runtime.trace.records import Spawned
+from flykka.runtime.trace.state.graph_writer import pack_props
+from tests.runtime.players import Say, says
+
+A = Ref("/user/a", 1)
+called: list[str] = []
+
+
+class Colour(Enum):
+    RED = 1
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an actor is given."""
+
+    size: int
+    colour: Colour = Colour.RED
+
+
+@dataclass(slots=True)
+class Slotted:
+    """Has no room for more."""
+
+    size: int = 0
+
+
+class Session:
+    """What no trace has a form for."""
+
+
+class Keeper(Actor):
+    """Keeps what it was given."""
+
+    def __init__(self, *given: object, **named: object) -> None:
+        self.given = given
+        self.named = named
+
+
+def a_keeper(size: int) -> Keeper:
+    return Keeper(size)
+
+
+def no_actor(name: str) -> str:
+    called.append(name)
+    return name
+
+
+def double(message: Message) -> Message:
+    return message
+
+
+def spawned(props: bytes | None) -> Spawned:
+    return Spawned(sequence=1, now_ms=0, ref=A, parent=Ref("/user", 1), actor="m:A", props=props)
+
+
+def made(props: bytes | None, **resolved: object) -> Keeper:
+    actor = PropsResolver(**resolved).props_of(spawned(props), Ref).make()  # type: ignore[arg-type]
+    assert isinstance(actor, Keeper)
+    return actor
+
+
+def packed(factory: object, *given: object, **named: object) -> bytes:
+    found = pack_props(Props(factory, *given, **named))  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+def graph(factory: str, *nodes: tuple[str, object]) -> bytes:
+    """Props of a factory of this name, with these nodes as the arguments."""
+    arguments = [[2 + place] for place in range(len(nodes))]
+    props = ("props", [[1], arguments, [], "default", None])
+    told: bytes = msgpack.packb([[props, ("named", factory), *nodes], [[0]]])
+    return told
+
+
+HERE = __name__
+
+
+def test_what_a_trace_tells_makes_the_actor_again() -> None:
+    given = (
+        1,
+        2**70,
+        "two",
+        "\ud800",
+        b"3",
+        None,
+        (4, [5]),
+        {"six": 6},
+        {7},
+        says("8"),
+        A,
+        Colour.RED,
+        Settings(size=9),
+        double,
+        Keeper,
+    )
+
+    keeper = made(packed(Keeper, *given, name="ten"))
+
+    assert keeper.given == given
+    assert keeper.named == {"name": "ten"}
+
+
+def test_what_two_arguments_share_they_share_again() -> None:
+    shared = [1]
+
+    first, second = made(packed(Keeper, shared, (shared,))).given
+
+    assert isinstance(second, tuple)
+    assert second[0] is first
+
+
+def test_a_function_that_says_it_returns_an_actor_makes_one() -> None:
+    assert made(packed(a_keeper, 3)).given == (3,)
+
+
+def test_dispatcher_and_stash_are_those_of_the_recorded_props() -> None:
+    props = pack_props(Props(Keeper).with_dispatcher("pinned").with_stash_capacity(3))
+
+    again = PropsResolver().props_of(spawned(props), Ref)
+
+    assert (again.dispatcher, again.stash_capacity) == ("pinned", 3)
+
+
+def test_given_props_come_before_the_trace() -> None:
+    keeper = made(None, actors={"/user/a": Props(Keeper, "given")})
+
+    assert keeper.given == ("given",)
+
+
+def test_a_stand_in_takes_the_place_of_a_live_object() -> None:
+    session = Session()
+
+    keeper = made(packed(Keeper, Session(), [Session()]), stand_ins={f"{HERE}:Session": session})
+
+    assert keeper.given == (session, [session])
+
+
+def test_a_field_that_a_dataclass_has_got_since_has_its_default() -> None:
+    told = graph(f"{HERE}:Keeper", ("object", [f"{HERE}:Settings", [["size", 3]]]))
+
+    assert made(told).given == (Settings(size=3),)
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        (None, "the trace does not tell how m:A was made"),
+        (packed(Keeper, Session()), "was given a Session, of which a trace has no copy"),
+        (graph("no_such_module:Keeper"), "no_such_module cannot be imported here"),
+        (graph(f"{HERE}:NoSuchActor"), "has no class or function 'NoSuchActor' any more"),
+        (
+            graph("__main__:NoSuchActor"),
+            "was declared in the script that ran, which is not this one: have it in a module",
+        ),
+        (graph(f"{HERE}:f.<locals>.Keeper"), "was defined within a function"),
+        (graph(f"{HERE}:Settings"), "Settings does not derive from flykka.runtime.Actor"),
+        (graph(f"{HERE}:no_actor"), "neither an Actor nor a function that says it returns one"),
+        (graph(f"{HERE}:Keeper", ("enum", [f"{HERE}:Colour", "BLUE"])), "there is no Colour.BLUE"),
+        (graph(f"{HERE}:Keeper", ("object", [f"{HERE}:Session", []])), "is no dataclass any more"),
+        (
+            graph(f"{HERE}:Keeper", ("object", [f"{HERE}:Slotted", [["weight", 3]]])),
+            "m:A cannot be spawned as recorded",
+        ),
+        (graph(f"{HERE}:Keeper", ("context", None)), "a 'context' is nothing that Props are made of"),
+    ],
+)
+def test_what_cannot_be_made_says_why(told: bytes | None, reason: str) -> None:
+    with pytest.raises(UnresolvedPropsError, match=reason):
+        made(told)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        graph("os:system", ("tuple", ["echo harm"])),
+        graph("subprocess:call"),
+        graph("builtins:eval"),
+        graph(f"{HERE}:no_actor"),
+        graph(f"{HERE}:called.append"),
+        graph(f"{HERE}:Keeper", ("named", "os:remove")),
+        graph(f"{HERE}:Keeper", ("object", ["subprocess:Popen", [["args", "echo"]]])),
+        graph(f"{HERE}:Keeper", ("object", [f"{HERE}:no_actor", [["name", "harm"]]])),
+    ],
+)
+def test_nothing_is_called_that_makes_no_actor(told: bytes) -> None:
+    with pytest.raises(UnresolvedPropsError):
+        made(told)
+
+    assert called == []
+
+
+def test_messages_in_props_are_values() -> None:
+    assert isinstance(made(packed(Keeper, says("x"))).given[0], Say)
