@@ -33,7 +33,7 @@ from flykka.messages.tasks.source import SplitsDiscovered
 from flykka.messages.tasks.stage import ReadSplits, RunStage
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import BatchId, JobId, ResultPartitionId
-from flykka.runtime.futures.pipe import Executor
+from flykka.runtime.dispatch.pipe import Executor
 from flykka.runtime.props import Props
 
 

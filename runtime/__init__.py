@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from flykka.runtime.futures.future import Future as Future
     from flykka.runtime.inspection.watchdog import SlowTurn as SlowTurn
     from flykka.runtime.mailbox.bounded import BoundedMailbox as BoundedMailbox
-    from flykka.runtime.mailbox.message_queue import ControlAwareMailbox as ControlAwareMailbox
+    from flykka.runtime.mailbox.control_aware import ControlAwareMailbox as ControlAwareMailbox
     from flykka.runtime.mailbox.message_queue import UnboundedMailbox as UnboundedMailbox
-    from flykka.runtime.mailbox.priority import StablePriorityMailbox as StablePriorityMailbox
+    from flykka.runtime.mailbox.stable_priority import StablePriorityMailbox as StablePriorityMailbox
     from flykka.runtime.patterns.backoff_supervisor import BackoffOpts as BackoffOpts
     from flykka.runtime.patterns.backoff_supervisor import BackoffSupervisor as BackoffSupervisor
     from flykka.runtime.patterns.circuit_breaker import CircuitBreaker as CircuitBreaker
@@ -88,8 +88,9 @@ _NAMES = {
     "runtime.futures.future": "Future",
     "runtime.inspection.watchdog": "SlowTurn",
     "runtime.mailbox.bounded": "BoundedMailbox",
-    "runtime.mailbox.message_queue": "ControlAwareMailbox UnboundedMailbox",
-    "runtime.mailbox.priority": "StablePriorityMailbox",
+    "runtime.mailbox.control_aware": "ControlAwareMailbox",
+    "runtime.mailbox.message_queue": "UnboundedMailbox",
+    "runtime.mailbox.stable_priority": "StablePriorityMailbox",
     "runtime.patterns.backoff_supervisor": "BackoffOpts BackoffSupervisor",
     "runtime.patterns.circuit_breaker": "CircuitBreaker CircuitBreakerChanged CircuitBreakerState",
     "runtime.patterns.coordinated_shutdown": "CoordinatedShutdown",

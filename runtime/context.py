@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, TypeVar
 from flykka.runtime.cell.behaviours import Behaviours, refuse_behaviour
 from flykka.runtime.cell.receive_timeout import ReceiveTimeoutTask
 from flykka.runtime.cell.stash import Stash
+from flykka.runtime.dispatch.pipe import Pipe, described
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 from flykka.runtime.errors import DeathPactError
 from flykka.runtime.events import UnhandledMessage
 from flykka.runtime.futures.future import Future, Sleep
-from flykka.runtime.futures.pipe import Pipe, described
 from flykka.runtime.futures.promise import PromiseRef
 from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.path import absolute_path
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from flykka.runtime.cell.behaviours import Behaviour
     from flykka.runtime.cell.cell import Cell
     from flykka.runtime.cell.resources import SupportsClose
+    from flykka.runtime.dispatch.pipe import Executor
     from flykka.runtime.durations import Duration
-    from flykka.runtime.futures.pipe import Executor
     from flykka.runtime.props import Props
     from flykka.runtime.ref import ActorRef
     from flykka.runtime.selection import ActorSelection

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import assert_never
 
-from flykka.actors.cluster.execution_graph_info_store import execution_graph_info_store
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.errors import GraphError, described
+from flykka.actors.execution_graph_info_store.actor import execution_graph_info_store
 from flykka.actors.high_availability.embedded import EmbeddedHaServices
 from flykka.actors.high_availability.services import HighAvailabilityServices
 from flykka.actors.job_manager.job_master_props import job_master_props

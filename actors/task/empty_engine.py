@@ -33,7 +33,7 @@ from flykka.messages.tasks.bridge import (
 from flykka.messages.tasks.stage import ReadSplits, RunStage, StageOutput
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import BatchId
-from flykka.runtime.futures.pipe import Executor, Pipe
+from flykka.runtime.dispatch.pipe import Executor, Pipe
 
 
 class AtOnce:

@@ -14,15 +14,15 @@ from flykka.actors.machines.exchange.shuffle_environment import BUFFERS_PER_CHAN
 from flykka.actors.machines.graph.job_graph_generator import job_graph
 from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
 from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
-from flykka.api.cells import end_earlier_job, follow_cells, keep_checkpoints, remember_job
 from flykka.api.checkpoint_folder import CheckpointFolder
 from flykka.api.end_of_script import EndOfScript
 from flykka.api.environment_display import EnvironmentDisplay
+from flykka.api.foreign_names import NamesElsewhere
 from flykka.api.job_settings import JobSettings, default_restart_strategy_of, failover_strategy_of
 from flykka.api.job_start import JobStarts
 from flykka.api.launch import current_launch
-from flykka.api.names_elsewhere import NamesElsewhere
 from flykka.api.network_options import network_settings
+from flykka.api.notebook_cells import end_earlier_job, follow_cells, keep_checkpoints, remember_job
 from flykka.api.streams.program import Program, at_least_one, not_negative
 from flykka.api.streams.sources import ComputedFrames, source_stream
 from flykka.api.streams.stream_graph_generator import stream_graph
@@ -71,7 +71,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
     environment, as Flink's do.
     """
 
-    _names_elsewhere = ("environment",)
+    _foreign_names = ("environment",)
 
     def __init__(self, session: SparkSession, settings: ClusterSettings, *, owns_session: bool = False) -> None:
         super().__init__()

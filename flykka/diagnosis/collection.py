@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from flykka.actors.checkpoint_coordinator.actor import CheckpointCoordinator
-from flykka.actors.cluster.execution_graph_info_store import ExecutionGraphInfoStoreActor
+from flykka.actors.execution_graph_info_store.actor import ExecutionGraphInfoStoreActor
 from flykka.actors.job_manager.actor import JobManager
 from flykka.actors.job_master.actor import JobMaster
 from flykka.actors.resource_manager.actor import ResourceManager

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Self
 
-from flykka.actors.cluster.execution_graph_info_store import INFO_STORE_PATH
+from flykka.actors.execution_graph_info_store.actor import INFO_STORE_PATH
 from flykka.actors.machines.read_model.execution_graph_info_store import ExecutionGraphInfoStore
 from flykka.actors.machines.read_model.job_read_model import JobReadModel
 from flykka.messages.control.job import JobResultFailure, JobStatus, SubmitJob

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from flykka.actors.machines.attempt.effects import Lane
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
-from flykka.runtime.futures.pipe import Pipe
+from flykka.runtime.dispatch.pipe import Pipe
 from flykka.simulation.world import World
 
 T = TypeVar("T")

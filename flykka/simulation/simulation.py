@@ -8,7 +8,7 @@ from itertools import count
 
 from flykka.actors.cluster.components import ConfiguredJobManager, ConfiguredResourceManager
 from flykka.actors.cluster.entrypoint import ClusterEntrypoint
-from flykka.actors.cluster.execution_graph_info_store import ExecutionGraphInfoStoreActor
+from flykka.actors.execution_graph_info_store.actor import ExecutionGraphInfoStoreActor
 from flykka.actors.high_availability.embedded import EmbeddedHaServices
 from flykka.actors.machines.slots.task_manager_tracker import Workers
 from flykka.actors.machines.state.handles import exclusive_state
@@ -32,9 +32,8 @@ from flykka.simulation import leftovers
 from flykka.simulation.client import Heard, SimulationClient
 from flykka.simulation.data_plane import SimulatedDataPlane
 from flykka.simulation.digest import DigestRecorder
-from flykka.simulation.drawing import SLOTS, draw_scenario
-from flykka.simulation.faults import FaultPlan
-from flykka.simulation.injections import Injections
+from flykka.simulation.fault_injection import Injections
+from flykka.simulation.fault_times import FaultPlan
 from flykka.simulation.job import (
     HEARTBEAT_INTERVAL_MS,
     HEARTBEAT_TIMEOUT_MS,
@@ -42,6 +41,7 @@ from flykka.simulation.job import (
 )
 from flykka.simulation.outcome import CheckpointTally, SimulationOutcome
 from flykka.simulation.scenario import JobPlan, Scenario
+from flykka.simulation.scenario_drawing import SLOTS, draw_scenario
 from flykka.simulation.scenario_form import to_json
 from flykka.simulation.settings import SimulationSettings
 from flykka.simulation.storage import mounted

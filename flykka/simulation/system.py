@@ -9,7 +9,7 @@ from flykka.runtime.dispatch.dispatcher import Runnable
 from flykka.runtime.dispatch.seeded import SeededDispatcher
 from flykka.runtime.mailbox.mailbox import Mailbox
 from flykka.runtime.system import ActorSystem
-from flykka.runtime.testing.manual_clock import ManualClock
+from flykka.runtime.time.manual_clock import ManualClock
 from flykka.simulation.network import Arrivals, Network
 
 if TYPE_CHECKING:

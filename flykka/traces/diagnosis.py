@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from flykka.actors.checkpoint_coordinator.actor import CheckpointCoordinator
-from flykka.actors.cluster.execution_graph_info_store import INFO_STORE_PATH
+from flykka.actors.execution_graph_info_store.actor import INFO_STORE_PATH
 from flykka.actors.job_manager.actor import JobManager
 from flykka.actors.job_master.actor import JobMaster
 from flykka.actors.machines.read_model.execution_graph_info_store import ExecutionGraphInfoStore

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
+    from flykka.runtime.dispatch.pipe import Executor, Pipe
     from flykka.runtime.dispatch.seeded import SeededDispatcher
-    from flykka.runtime.futures.pipe import Executor, Pipe
     from flykka.runtime.props import DispatcherName
     from flykka.runtime.time.clock import Clock
 

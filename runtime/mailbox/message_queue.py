@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from flykka.messages.control.leader import LeaderSessionMessage
-from flykka.messages.wire.markers import ControlMessage
 from flykka.runtime.mailbox.envelope import Envelope, Told
 
 if TYPE_CHECKING:
@@ -62,45 +61,3 @@ def message_of(entry: Entry) -> Message:
     elif isinstance(entry, Envelope):
         entry = entry.message
     return entry.message if type(entry) is LeaderSessionMessage else entry
-
-
-@dataclass(frozen=True, slots=True)
-class ControlAwareMailbox:
-    """Control messages overtake all others (Akka's UnboundedControlAwareMailbox).
-
-    Their classes derive from `ControlMessage`. Messages between two actors keep their order among the control messages,
-    and among the others. Unstashed messages go to the head of their lane.
-    """
-
-    def create(self, owner: Cell) -> MessageQueue:
-        """Make two empty lanes."""
-        return _ControlAwareQueue()
-
-
-class _ControlAwareQueue:
-    __slots__ = ("_control", "_data")
-
-    def __init__(self) -> None:
-        self._control: deque[Entry] = deque()
-        self._data: deque[Entry] = deque()
-
-    def append(self, entry: Entry, /) -> None:
-        self._lane(entry).append(entry)
-
-    def extendleft(self, entries: Iterable[Entry], /) -> None:
-        for entry in entries:
-            self._lane(entry).appendleft(entry)
-
-    def popleft(self) -> Entry:
-        if self._control:
-            try:
-                return self._control.popleft()
-            except IndexError:
-                pass  # A kill on another thread was faster; the other lane may have entries still.
-        return self._data.popleft()
-
-    def __len__(self) -> int:
-        return len(self._control) + len(self._data)
-
-    def _lane(self, entry: Entry) -> deque[Entry]:
-        return self._control if isinstance(message_of(entry), ControlMessage) else self._data

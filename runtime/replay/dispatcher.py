@@ -8,7 +8,7 @@ from flykka.runtime.dispatch.seeded import SeededDispatcher
 from flykka.runtime.errors import AskTimeoutError
 from flykka.runtime.futures.future import Future
 from flykka.runtime.replay.coroutines import ReplayLoop, complete
-from flykka.runtime.testing.manual_clock import ManualClock
+from flykka.runtime.time.manual_clock import ManualClock
 from flykka.runtime.turn import RUNNING
 
 if TYPE_CHECKING:
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from flykka.messages.wire.ref import Resolve
     from flykka.runtime.dispatch.dispatcher import Runnable
-    from flykka.runtime.futures.pipe import Executor, Pipe
+    from flykka.runtime.dispatch.pipe import Executor, Pipe
     from flykka.runtime.replay.fork.environment import ForkEnvironment
-    from flykka.runtime.replay.taken import TakenTurn
+    from flykka.runtime.replay.replayed_turn import TakenTurn
     from flykka.runtime.time.clock import Alarm
 
 

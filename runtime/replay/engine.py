@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from flykka.messages.wire.ref import Ref
+from flykka.runtime.inspection.nondeterminism import Nondeterminism
 from flykka.runtime.path import ROOT, USER
 from flykka.runtime.replay.delivery import UnknownTypeError, error_of
 from flykka.runtime.replay.divergence import Divergence, DivergenceError
@@ -28,7 +29,6 @@ from flykka.runtime.replay.ring import RingStart
 from flykka.runtime.replay.system import BOUNDARY, ReplaySystem
 from flykka.runtime.replay.turn_taker import TurnTaker
 from flykka.runtime.signals import DeathWatchNotification
-from flykka.runtime.testing.nondeterminism import Nondeterminism
 from flykka.runtime.trace.effects import Spawn
 from flykka.runtime.trace.file.order import LookAhead, exactly_in_order
 from flykka.runtime.trace.file.reader import TraceReader

@@ -18,7 +18,7 @@ from flykka.runtime.replay.coroutines import Coroutines
 from flykka.runtime.replay.delivery import error_of
 from flykka.runtime.replay.dispatcher import ReplayClock, ReplayDispatcher
 from flykka.runtime.replay.mailbox import DeafMailbox, ReplayMailbox
-from flykka.runtime.replay.taken import TakenTurn
+from flykka.runtime.replay.replayed_turn import TakenTurn
 from flykka.runtime.signals import Failed
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.trace.state.graph_writer import name_of

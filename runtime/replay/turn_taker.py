@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flykka.runtime.cell.async_cell import AsyncCell
+from flykka.runtime.inspection.nondeterminism import Nondeterminism, watched
 from flykka.runtime.replay.delivery import entry_of
 from flykka.runtime.replay.effect_differences import Difference, DivergenceKind
 from flykka.runtime.replay.mailbox import Entry, ReplayMailbox
-from flykka.runtime.testing.nondeterminism import Nondeterminism, watched
 from flykka.runtime.trace.records import Turn
 
 if TYPE_CHECKING:

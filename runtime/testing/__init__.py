@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from flykka.runtime.dispatch.seeded import SeededDispatcher as SeededDispatcher
     from flykka.runtime.testing.faults import PlannedKill as PlannedKill
     from flykka.runtime.testing.faults import kill_when as kill_when
-    from flykka.runtime.testing.manual_clock import ManualClock as ManualClock
     from flykka.runtime.testing.probe import TestProbe as TestProbe
     from flykka.runtime.testing.replays import assert_replays as assert_replays
     from flykka.runtime.testing.replays import replay_cases as replay_cases
@@ -20,10 +19,11 @@ if TYPE_CHECKING:
     from flykka.runtime.testing.systems import ExpectedFailure as ExpectedFailure
     from flykka.runtime.testing.systems import TestActorSystem as TestActorSystem
     from flykka.runtime.testing.systems import TestSeededSystem as TestSeededSystem
+    from flykka.runtime.time.manual_clock import ManualClock as ManualClock
 
 _MODULES = {
     "ExpectedFailure": "testing.systems",
-    "ManualClock": "testing.manual_clock",
+    "ManualClock": "time.manual_clock",
     "PlannedKill": "testing.faults",
     "SeededDispatcher": "dispatch.seeded",
     "SeededSystem": "testing.seeded",

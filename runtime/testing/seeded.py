@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flykka.runtime.dispatch.seeded import SeededDispatcher
+from flykka.runtime.inspection.nondeterminism import Nondeterminism, refuse, watched
 from flykka.runtime.system import ActorSystem
-from flykka.runtime.testing.manual_clock import ManualClock
-from flykka.runtime.testing.nondeterminism import Nondeterminism, refuse, watched
+from flykka.runtime.time.manual_clock import ManualClock
 
 if TYPE_CHECKING:
     from flykka.runtime.recording import Recorder

@@ -18,7 +18,7 @@ from flykka.spark_bridge.attempt.scope import AttemptScope
 from flykka.spark_bridge.attempt.stage_executor import StageExecutor
 from flykka.spark_bridge.diagnosis.origins import Origins
 from flykka.spark_bridge.diagnosis.progress import read_progress
-from flykka.spark_bridge.operators.chain import OperatorContext, bound_chain
+from flykka.spark_bridge.operators.bound_chain import OperatorContext, bound_chain
 from flykka.spark_bridge.operators.flow import Flow
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator
 from flykka.spark_bridge.operators.lifecycle import OperatorLifecycle
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from flykka.messages.tasks.stage import ReadSplits
     from flykka.messages.tasks.task import TaskDeploymentDescriptor
     from flykka.messages.wire.ids import BatchId
-    from flykka.runtime.futures.pipe import Pipe
+    from flykka.runtime.dispatch.pipe import Pipe
     from flykka.spark_bridge.attempt.services import Services
 
 

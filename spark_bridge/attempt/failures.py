@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.attempt.services import Services
     from flykka.spark_bridge.diagnosis.origins import Origins
     from flykka.spark_bridge.diagnosis.user_lines import UserLine
-    from flykka.spark_bridge.operators.chain import Chain
+    from flykka.spark_bridge.operators.bound_chain import BoundChain
 
 
 class AttemptFailures:
     """Tells the failures of one attempt. Safe to use from any thread."""
 
-    def __init__(self, services: Services, chain: Chain, origins: Origins) -> None:
+    def __init__(self, services: Services, chain: BoundChain, origins: Origins) -> None:
         self._services = services
         self._chain = chain
         self._origins = origins

@@ -25,7 +25,7 @@ from flykka.spark_bridge.errors import AttemptCancelledError
 from flykka.spark_bridge.operators.operator_chain import STAGES_IN_FLIGHT
 
 if TYPE_CHECKING:
-    from flykka.runtime.futures.pipe import Pipe
+    from flykka.runtime.dispatch.pipe import Pipe
     from flykka.spark_bridge.attempt.scope import AttemptScope
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ids import JobId
     from flykka.spark_bridge.attempt.scope import AttemptScope
     from flykka.spark_bridge.connectors.file.published_files import PublishedFiles
-    from flykka.spark_bridge.operators.chain import OperatorContext
+    from flykka.spark_bridge.operators.bound_chain import OperatorContext
     from flykka.spark_bridge.rows.filesystem import FileSystem
 
 

@@ -18,9 +18,9 @@ from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import StateSchema
 from flykka.spark_bridge.operators.group_aggregate import GroupAggregateOperator
 from flykka.spark_bridge.operators.source import SourceOperator
+from flykka.spark_bridge.operators.spark_windows import all_fired, batch_times, local_state, window_operator
 from flykka.spark_bridge.operators.stateless import LateRowsOperator, LocalAggregateOperator, TransformOperator
 from flykka.spark_bridge.operators.window import LATE_DATA
-from flykka.spark_bridge.operators.window_columns import all_fired, batch_times, local_state, window_operator
 from flykka.spark_bridge.program.prototype import has_event_time
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
     from flykka.spark_bridge.connectors.sink import Sink
     from flykka.spark_bridge.connectors.source import Source
-    from flykka.spark_bridge.operators.chain import OperatorContext
+    from flykka.spark_bridge.operators.bound_chain import OperatorContext
     from flykka.spark_bridge.operators.operator import Operator
     from flykka.spark_bridge.program.aggregates import AggregatePlan, PartialAggregates
     from flykka.spark_bridge.rows.materialise import Slices

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.attempt.scope import AttemptScope
     from flykka.spark_bridge.attempt.services import Services
     from flykka.spark_bridge.diagnosis.origins import Origins
-    from flykka.spark_bridge.operators.chain import Chain, Link
+    from flykka.spark_bridge.operators.bound_chain import BoundChain, Link
     from flykka.spark_bridge.rows.batches import Blocks
 
 
@@ -45,7 +45,7 @@ class Flow:
 
     def __init__(
         self,
-        chain: Chain,
+        chain: BoundChain,
         descriptor: TaskDeploymentDescriptor,
         scope: AttemptScope,
         services: Services,

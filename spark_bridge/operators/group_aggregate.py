@@ -16,12 +16,12 @@ from flykka.actors.machines.state.segments import Reading, Segment, Segments
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator, KeyedStore
 from flykka.spark_bridge.operators.operator import Element, Output
 from flykka.spark_bridge.rows.materialise import Slices
-from flykka.spark_bridge.state.state_backend import SparkStateBackend, StateLayout, gathered
+from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend, StateLayout, gathered
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from flykka.spark_bridge.operators.chain import OperatorContext
+    from flykka.spark_bridge.operators.bound_chain import OperatorContext
     from flykka.spark_bridge.operators.code import GroupAggregateCode
 
 ACCUMULATORS = "accumulators"

@@ -11,61 +11,21 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import ClassVar, Generic, Protocol
+from typing import ClassVar, Generic
 
 from flykka.actors.machines.state.keyed_state import (
-    Handle,
     RestoredKeyedState,
     StatePart,
     keyed_state,
     restored_keyed_state,
 )
 from flykka.actors.machines.state.segments import Frame, Reading, Segment, Segments, Unwritten, Written
-from flykka.messages.state.handles import KeyGroupRange, OperatorSubtaskState, SharedStateHandle
+from flykka.messages.state.handles import OperatorSubtaskState
 from flykka.messages.wire.ids import BatchId, OperatorId
 from flykka.spark_bridge.operators.operator import Operator, OperatorSnapshot, Rows
+from flykka.spark_bridge.operators.state_backend import StateBackend
 
 _LOOK_AGAIN_SECONDS = 0.05
-
-
-class StateBackend(Protocol[Frame]):
-    """Keeps the rows of one state in an engine, reads and writes them. Safe to use from several threads."""
-
-    owned: KeyGroupRange
-    """The key groups of the subtask."""
-
-    attempt: str
-    """The attempt, in the names of what it writes and holds."""
-
-    merge_at: int
-    """So many segments of one level become one."""
-
-    def keep(self, rows: Frame) -> Segment[Frame] | None:
-        """Compute rows of state now and keep them; None, and nothing is kept, where there are none."""
-
-    def read(self, readings: Sequence[Reading[Frame]]) -> Frame:
-        """The rows of segments within their bounds."""
-
-    def merge(self, rows: Frame) -> Frame:
-        """State with fewer rows, or the same."""
-
-    def load(self, part: StatePart) -> Frame:
-        """The rows behind the handles of a checkpoint, of the key groups that they are read for."""
-
-    def write(self, part: Unwritten[Frame], state_id: str, savepoint: str | None) -> SharedStateHandle:
-        """Write segments as one piece, into the folder of a savepoint or beside the job's checkpoints."""
-
-    def delete(self, handle: Handle) -> None:
-        """Delete what was written, as far as that is possible."""
-
-    def hold(self, batch_ids: Sequence[BatchId], holder: str) -> None:
-        """Add a holder to segments."""
-
-    def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
-        """Let go of segments: those of a holder, or (None) the state's own."""
-
-    def check(self) -> None:
-        """Raise where the attempt is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from flykka.messages.tasks.source import SourceSplit
     from flykka.messages.wire.ids import JobVertexId
     from flykka.spark_bridge.connectors.source import SplitRows
-    from flykka.spark_bridge.operators.chain import Link, OperatorContext
+    from flykka.spark_bridge.operators.bound_chain import Link, OperatorContext
     from flykka.spark_bridge.operators.code import SourceCode
 
 

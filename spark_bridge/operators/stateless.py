@@ -13,7 +13,7 @@ from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeConte
 from flykka.spark_bridge.rows.materialise import Slices
 
 if TYPE_CHECKING:
-    from flykka.spark_bridge.operators.chain import OperatorContext
+    from flykka.spark_bridge.operators.bound_chain import OperatorContext
     from flykka.spark_bridge.operators.code import LateRowsCode, LocalAggregateCode, TransformCode
 
 

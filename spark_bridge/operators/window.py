@@ -12,8 +12,9 @@ from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.actors.machines.windows.window_segments import Firing, WindowSegments
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.wire.ids import BatchId, OperatorId
-from flykka.spark_bridge.operators.keyed_store import KeyedOperator, KeyedStore, StateBackend
+from flykka.spark_bridge.operators.keyed_store import KeyedOperator, KeyedStore
 from flykka.spark_bridge.operators.operator import Element, Output, Rows
+from flykka.spark_bridge.operators.state_backend import StateBackend
 
 LATE_DATA = "late-data"
 """The side output of the rows that came too late."""

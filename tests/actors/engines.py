@@ -31,7 +31,7 @@ from flykka.messages.tasks.stage import ReadSplits
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import BatchId
-from flykka.runtime.futures.pipe import Executor, Pipe, described
+from flykka.runtime.dispatch.pipe import Executor, Pipe, described
 
 
 class Sink:

@@ -1,4 +1,4 @@
-"""The frozen list of everything that may be said: `python -m tests.messages.tags` writes it anew.
+"""The frozen list of everything that may be said: `python -m tests.messages.tags`.
 
 One line is one declared class: its tag and its fields, those with a default marked `=`. Traces and checkpoints of
 yesterday must stay readable, so a line may only be added, or grow by fields marked `=`. A line that goes, or loses a
@@ -13,7 +13,7 @@ from pathlib import Path
 from flykka.messages.wire.message import Value
 from tests.messages.registry import declared
 
-FROZEN = Path(__file__).with_name("tags.txt")
+FROZEN = Path(__file__).with_name("frozen_wire_tags.txt")
 
 
 def lines() -> list[str]:

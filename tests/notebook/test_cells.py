@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from flykka.api.cells import Cells
+from flykka.api.notebook_cells import Cells
 from flykka.api.streams.program import Program
 from flykka.api.streams.transformation import Input, Transformation
 from flykka.errors import DuplicateUidError

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.api.cells import end_job
+from flykka.api.notebook_cells import end_job
 from flykka.client.job_client import JobClient
 from flykka.messages.control.job import CancelJob, StopJob, StoppingFailure, StoppingSuccess
 from flykka.messages.graph.job_graph import JobType

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from functools import partial
 
-from flykka.runtime.testing.manual_clock import ManualClock
 from flykka.runtime.time.clock import AlarmQueue, SystemClock
+from flykka.runtime.time.manual_clock import ManualClock
 
 
 def test_alarms_ring_in_the_order_of_their_moments_and_then_of_their_making() -> None:

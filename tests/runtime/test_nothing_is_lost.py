@@ -15,8 +15,9 @@ from flykka.runtime.errors import StashOverflowError
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.futures.future import Future
 from flykka.runtime.mailbox.bounded import BoundedMailbox
-from flykka.runtime.mailbox.message_queue import ControlAwareMailbox, MailboxType, UnboundedMailbox
-from flykka.runtime.mailbox.priority import StablePriorityMailbox
+from flykka.runtime.mailbox.control_aware import ControlAwareMailbox
+from flykka.runtime.mailbox.message_queue import MailboxType, UnboundedMailbox
+from flykka.runtime.mailbox.stable_priority import StablePriorityMailbox
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.signals import ReceiveTimeout

@@ -20,11 +20,11 @@ from flykka.runtime.ref import ActorRef
 from flykka.runtime.signals import ReceiveTimeout
 from flykka.runtime.supervision import OneForOne
 from flykka.runtime.system import ActorSystem
-from flykka.runtime.testing.manual_clock import ManualClock
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.time.backoff import Backoff
 from flykka.runtime.time.clock import Alarm
+from flykka.runtime.time.manual_clock import ManualClock
 from flykka.runtime.trace.effects import SetReceiveTimeout
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder

@@ -16,7 +16,7 @@ from flykka.messages.wire.message import Message, message
 from flykka.runtime.errors import TraceError
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import Undecoded
-from flykka.runtime.trace.file.format import BLOCK, END, FRAME, NAMES, block, framed, header
+from flykka.runtime.trace.file.frame_format import BLOCK, END, FRAME, NAMES, block, framed, header
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import Record, Turn

@@ -20,9 +20,9 @@ from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import Send, Undecoded
+from flykka.runtime.trace.file.message_encoding import MAX_MESSAGE_BYTES
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.file.versions import module_hashes, revision, schema_hash
-from flykka.runtime.trace.file.written import MAX_MESSAGE_BYTES
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import Capped, Turn
 from flykka.runtime.trace.state.description import digest

@@ -39,8 +39,8 @@ from flykka.messages.tasks.stage import (
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.leader_session import Sessions
-from flykka.simulation.drawing import draw_scenario
 from flykka.simulation.scenario import Scenario
+from flykka.simulation.scenario_drawing import draw_scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
 
 Plant = Callable[[pytest.MonkeyPatch], None]

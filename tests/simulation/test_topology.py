@@ -11,9 +11,9 @@ import pytest
 from flykka.actors.machines.graph.validation import check_job_graph
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobEdge, JobType, OperatorKind, ShipStrategy
 from flykka.messages.wire.ids import JobId, JobVertexId
-from flykka.simulation.drawing import draw_scenario
 from flykka.simulation.job import draw_restart_strategy, job_graph
 from flykka.simulation.operators import Filter, Program, Sink, Source
+from flykka.simulation.scenario_drawing import draw_scenario
 from flykka.simulation.settings import ALL_FAULTS, FaultKind, SimulationSettings
 from flykka.simulation.topology import MAX_SINKS, Topology, draw_topology
 from tests.actors.machines.graph.graphs import vertex

@@ -14,9 +14,9 @@ from flykka.actors.machines.execution.stream_task import StreamTask
 from flykka.messages.graph.job_graph import CheckpointingMode
 from flykka.messages.state.operator_state import PendingFile
 from flykka.simulation.batches import IN_TRANSIT, Batches
-from flykka.simulation.drawing import draw_scenario
 from flykka.simulation.engine import SimulatedEngine
 from flykka.simulation.rows import Row
+from flykka.simulation.scenario_drawing import draw_scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
 from flykka.simulation.simulation import simulate
 from flykka.simulation.sinks import SimulatedSinkWriter

@@ -12,7 +12,7 @@ from flykka.messages.wire.ids import AllocationId, JobId, JobVertexId, OperatorI
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.errors import ChainError
-from flykka.spark_bridge.operators.chain import bound_chain
+from flykka.spark_bridge.operators.bound_chain import bound_chain
 from flykka.spark_bridge.operators.code import (
     KeyByCode,
     LateRowsCode,

@@ -17,7 +17,7 @@ from flykka.messages.tasks.stage import SnapshotState, StageFinished, StateSnaps
 from flykka.spark_bridge.operators.code import GroupAggregateCode, LocalAggregateCode
 from flykka.spark_bridge.operators.group_aggregate import ACCUMULATORS
 from flykka.spark_bridge.program.aggregates import PartialAggregates, analyze
-from flykka.spark_bridge.state.state_backend import SparkStateBackend
+from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
 from tests.conformance.key_groups.checkpoints import completed
 from tests.spark_bridge.laboratory import Laboratory, Told, write_rows
 

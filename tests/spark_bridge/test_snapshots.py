@@ -27,7 +27,7 @@ from flykka.messages.tasks.stage import (
 )
 from flykka.messages.wire.ids import JobId
 from flykka.spark_bridge.operators.code import LocalAggregateCode
-from flykka.spark_bridge.state.state_backend import SparkStateBackend
+from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
 from tests.spark_bridge.laboratory import END, PATIENCE_SECONDS, Laboratory, Told, at_ms, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

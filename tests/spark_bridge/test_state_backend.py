@@ -12,7 +12,7 @@ from flykka.actors.machines.state.segments import Reading, Unwritten
 from flykka.messages.state.handles import SharedStateHandle
 from flykka.spark_bridge.attempt.engine import SparkEngine
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator
-from flykka.spark_bridge.state.state_backend import SparkStateBackend
+from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
 from tests.spark_bridge.laboratory import Laboratory
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from flykka.api.names_elsewhere import NamesElsewhere
+from flykka.api.foreign_names import NamesElsewhere
 from flykka.api.streams.operator_settings import DataStreamSink, OperatorSettings
 from flykka.api.streams.output_tag import OutputTag
 from flykka.api.streams.partitioning import Partitioning
@@ -141,7 +141,7 @@ class _Stream(StatelessVerbs, Displayed, NamesElsewhere):
 class DataStream(OperatorSettings, Partitioning, _Stream):
     """The rows that one operator makes, or several that are united."""
 
-    _names_elsewhere = ("data_stream", "every_stream")
+    _foreign_names = ("data_stream", "every_stream")
 
     def __init__(
         self,
@@ -272,7 +272,7 @@ class KeyedStream(_Stream):
     What follows at once, a window or a stateless operator, has all rows of a key in the same subtask.
     """
 
-    _names_elsewhere = ("keyed_stream", "every_stream")
+    _foreign_names = ("keyed_stream", "every_stream")
     _next_step = "preview() shows first rows; window(...).aggregate(...) computes per key and window, count() per key"
 
     def __init__(
@@ -330,7 +330,7 @@ class KeyedStream(_Stream):
 class WindowedStream(NamesElsewhere):
     """The rows of a keyed stream, cut into windows."""
 
-    _names_elsewhere = ("windowed_stream", "behind_windows")
+    _foreign_names = ("windowed_stream", "behind_windows")
 
     def __init__(self, program: Program, row_type: StreamType, aggregation: WindowAggregation) -> None:
         self._program = program

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Self
 
 from flykka.actors.machines.graph.stream_graph import ChainingStrategy
-from flykka.api.names_elsewhere import NamesElsewhere
+from flykka.api.foreign_names import NamesElsewhere
 from flykka.api.streams.program import at_least_one
 from flykka.errors import ProgramError
 
@@ -114,7 +114,7 @@ class OperatorSettings(ABC):
 class DataStreamSink(OperatorSettings, NamesElsewhere):
     """The end of a stream."""
 
-    _names_elsewhere = ("sink",)
+    _foreign_names = ("sink",)
 
     def __init__(self, program: Program, transformation: Transformation) -> None:
         self._program = program

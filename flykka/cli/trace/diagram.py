@@ -14,7 +14,7 @@ from flykka.cli.trace.command import EPILOG, SEVERAL
 from flykka.cli.trace.trace_file import is_the_same_file, output_problem, run_on_trace
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.traces.diagram import View
-from flykka.traces.drawing import HTML_LINES, MERMAID_LINES, drawn, streamed
+from flykka.traces.diagram_drawing import HTML_LINES, MERMAID_LINES, drawn, streamed
 from flykka.traces.mermaid import mermaid
 from flykka.traces.origin import begin_of, shortcomings
 from flykka.traces.page import diagram_page

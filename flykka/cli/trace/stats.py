@@ -14,8 +14,8 @@ from typing import Any
 from flykka.cli.arguments import TRACE_FILE, describe
 from flykka.cli.exit_codes import OK
 from flykka.cli.trace.command import EPILOG
-from flykka.cli.trace.statistics import TraceStatistics
 from flykka.cli.trace.trace_file import run_on_trace
+from flykka.cli.trace.trace_statistics import TraceStatistics
 from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointStatsStatus
 from flykka.runtime.durations import format_ms
 from flykka.runtime.trace.file.reader import Damage, TraceReader

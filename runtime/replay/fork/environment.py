@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from flykka.messages.monitoring.blocking_work import BlockingWork
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.cell.lifecycle import Life
-from flykka.runtime.futures.pipe import Pipe, described
+from flykka.runtime.dispatch.pipe import Pipe, described
 from flykka.runtime.futures.promise import PromiseRef
 from flykka.runtime.mailbox.envelope import Envelope, SignalEnvelope
 from flykka.runtime.replay.delivery import UnknownTypeError, living

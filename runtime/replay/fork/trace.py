@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import msgpack
 
 from flykka.runtime.errors import ForkError
-from flykka.runtime.trace.file import format as layout
+from flykka.runtime.trace.file import frame_format as layout
 from flykka.runtime.trace.file.chunks import distances
-from flykka.runtime.trace.file.frames import Damage, read_frames
+from flykka.runtime.trace.file.frame_reader import Damage, read_frames
 from flykka.runtime.trace.record.block_writer import BlockWriter
 from flykka.runtime.trace.record.recorder import TraceRecorder
 

@@ -21,7 +21,7 @@ import msgpack
 
 from flykka.messages.wire.message import Value
 from flykka.runtime.trace.effects import CODES, OPERANDS, SEND, Operand
-from flykka.runtime.trace.file.written import Written
+from flykka.runtime.trace.file.message_encoding import Written
 from flykka.runtime.trace.noted import DEAD_LETTER, KILLED, TURN, Noted
 
 if TYPE_CHECKING:

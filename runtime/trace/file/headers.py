@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgpack
 
 from flykka.runtime.errors import TraceError
-from flykka.runtime.trace.file.format import FORMAT_NAME, FORMAT_VERSION, FRAME, merge_names
-from flykka.runtime.trace.file.frames import Damage, Frame
+from flykka.runtime.trace.file.frame_format import FORMAT_NAME, FORMAT_VERSION, FRAME, merge_names
+from flykka.runtime.trace.file.frame_reader import Damage, Frame
 from flykka.runtime.trace.records import Capped, Ring, TraceHeader
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ import msgpack
 
 import flykka.messages
 from flykka.runtime.errors import TraceError
-from flykka.runtime.trace.file import format as layout
+from flykka.runtime.trace.file import frame_format as layout
 from flykka.runtime.trace.file.chunk_reader import MALFORMED, Chunk, Decoding
-from flykka.runtime.trace.file.frames import Damage, Frame, read_frames, small_frames
+from flykka.runtime.trace.file.frame_reader import Damage, Frame, read_frames, small_frames
 from flykka.runtime.trace.file.headers import header_of, read_header
 from flykka.runtime.trace.records import Killed, Record, TraceHeader, Turn
 from flykka.runtime.trace.state.snapshots import Snapshot, read_snapshots

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from flykka.runtime.trace.file import format as layout
+from flykka.runtime.trace.file import frame_format as layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

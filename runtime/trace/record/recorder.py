@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from flykka.runtime.recording import Recorder
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.trace.file.chunks import ChunkPacker
-from flykka.runtime.trace.file.format import BLOCK_BYTES
-from flykka.runtime.trace.file.written import Written
+from flykka.runtime.trace.file.frame_format import BLOCK_BYTES
+from flykka.runtime.trace.file.message_encoding import Written
 from flykka.runtime.trace.noted import TURN, Noted, note_dead_letter, note_killed, note_spawned
 from flykka.runtime.trace.record.block_writer import BlockWriter
 from flykka.runtime.trace.record.ring_blocks import RingBlocks
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from flykka.runtime.mailbox.envelope import Envelope
     from flykka.runtime.props import Props
     from flykka.runtime.recording import Effect
-    from flykka.runtime.trace.file.written import Redact
+    from flykka.runtime.trace.file.message_encoding import Redact
 
 logger = logging.getLogger("flykka.runtime")
 

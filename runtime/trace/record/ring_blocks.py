@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from flykka.runtime.cell.lifecycle import Life
 from flykka.runtime.ref import ActorRef
-from flykka.runtime.trace.file import format as layout
+from flykka.runtime.trace.file import frame_format as layout
 from flykka.runtime.trace.state.graph_writer import NoFormError, learn_opaque, pack_props
 from flykka.runtime.trace.state.snapshots import IDLE, snapshot_of
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 import flykka
 from flykka import ConsoleSink, DataStream, KeyedStream, StreamExecutionEnvironment, WindowedStream
-from flykka.api.names_elsewhere import NamesElsewhere, hint_for, hints
+from flykka.api.foreign_names import NamesElsewhere, hint_for, hints
 from flykka.api.streams.operator_settings import DataStreamSink
 from tests.flykka.programs import HOURS, bids
 
@@ -73,7 +73,7 @@ def test_every_name_of_a_structured_streaming_query_has_a_hint() -> None:
 
 @pytest.mark.parametrize("owner", OWNERS)
 def test_no_line_of_the_table_is_for_a_name_that_is_there(owner: type[NamesElsewhere]) -> None:
-    (first, *_) = owner._names_elsewhere
+    (first, *_) = owner._foreign_names
 
     assert [name for name in hints(first) if hasattr(owner, name)] == []
     assert not set(hints("imports")) & set(flykka.__all__)
@@ -85,7 +85,7 @@ def test_a_hint_tells_of_nothing_that_is_not_there() -> None:
         for owner in [*OWNERS, *(getattr(flykka, name) for name in flykka.__all__), DataFrame, F, SparkSession]
         for name in dir(owner)
     }
-    of_owners = {hint for owner in OWNERS for table in owner._names_elsewhere for hint in hints(table).values()}
+    of_owners = {hint for owner in OWNERS for table in owner._foreign_names for hint in hints(table).values()}
 
     told = {name for hint in of_owners | set(hints("imports").values()) for name in re.findall(r"(\w+)\(", hint)}
 

@@ -26,8 +26,8 @@ from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.recording import Effect, Recorder
-from flykka.runtime.trace.file import format as layout
-from flykka.runtime.trace.file.format import framed
+from flykka.runtime.trace.file import frame_format as layout
+from flykka.runtime.trace.file.frame_format import framed
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.runtime.players import says

@@ -12,7 +12,7 @@ import pytest
 from flykka.cli.main import main
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.control.heartbeat import HeartbeatDue
-from flykka.runtime.trace.file.format import FRAME
+from flykka.runtime.trace.file.frame_format import FRAME
 from tests.flykka.traces.recording import BEGIN_MS, JOB, TASK_MANAGER, Recording, coordinator, record_checkpoint
 from tests.runtime.players import says
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from flykka.actors.cluster.execution_graph_info_store import INFO_STORE, ExecutionGraphInfoStoreActor
+from flykka.actors.execution_graph_info_store.actor import INFO_STORE, ExecutionGraphInfoStoreActor
 from flykka.client.job_client import JobClient
 from flykka.messages.control.job import (
     CancelJob,

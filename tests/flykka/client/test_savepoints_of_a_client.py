@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.cluster.execution_graph_info_store import INFO_STORE, ExecutionGraphInfoStoreActor
+from flykka.actors.execution_graph_info_store.actor import INFO_STORE, ExecutionGraphInfoStoreActor
 from flykka.client.job_client import JobClient
 from flykka.errors import JobStoppingError, SavepointError
 from flykka.messages.control.job import (

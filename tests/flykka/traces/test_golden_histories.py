@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.cli.trace.statistics import TraceStatistics
+from flykka.cli.trace.trace_statistics import TraceStatistics
 from flykka.traces.actor_directory import ActorKind, kind_of
 from flykka.traces.trace import Trace
 

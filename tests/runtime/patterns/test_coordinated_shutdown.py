@@ -22,8 +22,8 @@ from flykka.runtime.patterns.coordinated_shutdown import (
     ShutdownReason,
 )
 from flykka.runtime.system import ActorSystem
-from flykka.runtime.testing.manual_clock import ManualClock
 from flykka.runtime.testing.seeded import SeededSystem
+from flykka.runtime.time.manual_clock import ManualClock
 from tests.runtime.players import player, replies, says
 
 PHASES = [

@@ -19,7 +19,7 @@ from flykka.messages.tasks.stage import OpenBridge, StageFailed
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
-from flykka.runtime.futures.pipe import Pipe
+from flykka.runtime.dispatch.pipe import Pipe
 from flykka.runtime.props import Props
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem

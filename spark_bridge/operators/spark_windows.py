@@ -13,14 +13,14 @@ from pyspark.sql import functions as F
 from flykka.spark_bridge.operators.window import Arrived, WindowOperator
 from flykka.spark_bridge.program.aggregates import TIME
 from flykka.spark_bridge.rows.materialise import counted, numbers_of, together
-from flykka.spark_bridge.state.state_backend import SparkStateBackend, StateLayout, gathered
+from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend, StateLayout, gathered
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from flykka.actors.machines.state.segments import Reading
     from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
-    from flykka.spark_bridge.operators.chain import OperatorContext
+    from flykka.spark_bridge.operators.bound_chain import OperatorContext
     from flykka.spark_bridge.operators.code import WindowCode
     from flykka.spark_bridge.operators.operator import Element
     from flykka.spark_bridge.rows.materialise import Slices

@@ -29,7 +29,7 @@ from flykka.messages.tasks.task import NotifyEndOfData, SubmitTask, UpdateTaskEx
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.testing.faults import PlannedFault
-from flykka.simulation.injections import Injections
+from flykka.simulation.fault_injection import Injections
 from flykka.simulation.scenario import Fault
 from flykka.simulation.system import SimulatedSystem
 

@@ -94,7 +94,7 @@ class OperatorContext:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chain:
+class BoundChain:
     """The tree, from its head."""
 
     head: Link
@@ -125,7 +125,7 @@ class Chain:
         return self.head.code.source.event_time if isinstance(self.head.code, SourceCode) else None
 
 
-def bound_chain(descriptor: TaskDeploymentDescriptor, registry: CodeRegistry) -> Chain:
+def bound_chain(descriptor: TaskDeploymentDescriptor, registry: CodeRegistry) -> BoundChain:
     """The chain of an attempt, with rich functions of its own.
 
     Raises:
@@ -136,7 +136,7 @@ def bound_chain(descriptor: TaskDeploymentDescriptor, registry: CodeRegistry) ->
     heads = [place for place, operator in enumerate(operators) if operator.input_operator is None]
     if heads != [0]:
         raise ChainError(f"the chain {descriptor.vertex.name!r} has {len(heads)} heads, not one")
-    return Chain(head=_link(0, descriptor, registry))
+    return BoundChain(head=_link(0, descriptor, registry))
 
 
 def _link(place: int, descriptor: TaskDeploymentDescriptor, registry: CodeRegistry) -> Link:

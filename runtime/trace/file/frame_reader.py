@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import msgpack
 
-from flykka.runtime.trace.file.format import BLOCK, FRAME, MAX_FRAME_BYTES, SNAPSHOTS
+from flykka.runtime.trace.file.frame_format import BLOCK, FRAME, MAX_FRAME_BYTES, SNAPSHOTS
 
 _COMPRESSED = frozenset({BLOCK, SNAPSHOTS})
 _PIECE_BYTES = 1 << 20

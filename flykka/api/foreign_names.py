@@ -1,6 +1,6 @@
 """Hints for names of PySpark and Flink that flykka spells otherwise or does not have, shown by the errors.
 
-The hints are in `names_elsewhere.toml`, which is read when the first of them is wanted.
+The hints are in `foreign_names.toml`, which is read when the first of them is wanted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 @cache
 def hints(table: str) -> Mapping[str, str]:
     """The hints of one table, by name; a line of the file has several names with one hint."""
-    read = tomllib.loads(files(__package__).joinpath("names_elsewhere.toml").read_text(encoding="utf-8"))
+    read = tomllib.loads(files(__package__).joinpath("foreign_names.toml").read_text(encoding="utf-8"))
     phrases = {name: Template(phrase).safe_substitute(read["phrases"]) for name, phrase in read["phrases"].items()}
     if table == "behind_windows":
         return dict.fromkeys(hints("every_stream"), phrases[table])
@@ -38,7 +38,7 @@ class NamesElsewhere:
     """Adds the hint to the `AttributeError` of a name that a class does not have, but PySpark or Flink has."""
 
     __slots__ = ()
-    _names_elsewhere: ClassVar[tuple[str, ...]] = ()
+    _foreign_names: ClassVar[tuple[str, ...]] = ()
     """Of the tables of hints, the ones that are looked into, in this order."""
 
     # Type checkers are not told of it: they would let every name pass.
@@ -59,4 +59,4 @@ def hint_for(owner: type[NamesElsewhere], name: str) -> str | None:
     spelled = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
     if spelled != name and hasattr(owner, spelled):
         return f"it is spelled {spelled}"
-    return next((hints(table)[spelled] for table in owner._names_elsewhere if spelled in hints(table)), None)
+    return next((hints(table)[spelled] for table in owner._foreign_names if spelled in hints(table)), None)

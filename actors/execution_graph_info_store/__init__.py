@@ -1,0 +1,1 @@
+"""The actor that answers for jobs, the ended ones too."""

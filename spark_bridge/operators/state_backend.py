@@ -1,0 +1,51 @@
+"""The port of state backends: an engine keeps the rows of keyed state, reads and writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from flykka.actors.machines.state.keyed_state import Handle, StatePart
+from flykka.actors.machines.state.segments import Frame, Reading, Segment, Unwritten
+from flykka.messages.state.handles import KeyGroupRange, SharedStateHandle
+from flykka.messages.wire.ids import BatchId
+
+
+class StateBackend(Protocol[Frame]):
+    """Keeps the rows of one state in an engine, reads and writes them. Safe to use from several threads."""
+
+    owned: KeyGroupRange
+    """The key groups of the subtask."""
+
+    attempt: str
+    """The attempt, in the names of what it writes and holds."""
+
+    merge_at: int
+    """So many segments of one level become one."""
+
+    def keep(self, rows: Frame) -> Segment[Frame] | None:
+        """Compute rows of state now and keep them; None, and nothing is kept, where there are none."""
+
+    def read(self, readings: Sequence[Reading[Frame]]) -> Frame:
+        """The rows of segments within their bounds."""
+
+    def merge(self, rows: Frame) -> Frame:
+        """State with fewer rows, or the same."""
+
+    def load(self, part: StatePart) -> Frame:
+        """The rows behind the handles of a checkpoint, of the key groups that they are read for."""
+
+    def write(self, part: Unwritten[Frame], state_id: str, savepoint: str | None) -> SharedStateHandle:
+        """Write segments as one piece, into the folder of a savepoint or beside the job's checkpoints."""
+
+    def delete(self, handle: Handle) -> None:
+        """Delete what was written, as far as that is possible."""
+
+    def hold(self, batch_ids: Sequence[BatchId], holder: str) -> None:
+        """Add a holder to segments."""
+
+    def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
+        """Let go of segments: those of a holder, or (None) the state's own."""
+
+    def check(self) -> None:
+        """Raise where the attempt is over."""
