@@ -57,7 +57,6 @@ from flykka.messages.control.job import (
     JobStatusChanged,
     MetricsReported,
     RegisterJobClient,
-    TaskManagerLost,
 )
 from flykka.messages.control.job_control import (
     JobEnded,
@@ -153,7 +152,7 @@ class JobMaster(Actor):
         context.watch(self._de_activator)
         self._savepoints = SavepointHandler(context, self._job_graph, self._coordinator)
         self._cleaner = ResourceCleaner(context, self._job_id, self._data_plane, self._coordinator, self._store)
-        self._slots = SlotPoolService(context, self._job_graph, self._session, self._resource_manager)
+        self._slots = SlotPoolService(context, self._job_graph, self._session, self._resource_manager, self._listeners)
         self._sources = OperatorCoordinatorHandler(
             context, self._graph, self._session, self._data_plane, self._coordinator
         )
@@ -205,9 +204,9 @@ class JobMaster(Actor):
             case Terminated(ref=ref) if ref in (self._coordinator, self._de_activator):
                 self._end_with(ref)
             case Terminated(ref=ref):
-                self._on_slot_events(self._slots.on_terminated(ref))
+                self._decide(self._slots.on_terminated(ref))
             case _ if isinstance(message, SlotMessage):
-                self._on_slot_events(self._slots.take(message))
+                self._decide(self._slots.on_message(message))
             case _:
                 self.context.unhandled(message)
 
@@ -250,15 +249,6 @@ class JobMaster(Actor):
             case _:
                 assert_never(message)
 
-    def _on_slot_events(self, slot_events: Sequence[events.Event]) -> None:
-        for task_manager, reason in self._slots.take_losses().items():
-            self._listeners.tell(
-                TaskManagerLost(
-                    job_id=self._job_id, task_manager=task_manager, reason=reason, timestamp_ms=self.context.now()
-                )
-            )
-        self._decide(slot_events)
-
     def _on_restore_state(self, message: RestoreState | RestoreStateFailed) -> None:
         for event in self._restorer.take(message):
             if isinstance(event, events.RestoreStateReady) and self._graph.restoring(event.version):
@@ -295,7 +285,7 @@ class JobMaster(Actor):
     def _perform(self, effect: effects.Effect) -> Sequence[events.Event]:
         match effect:
             case RequestSlots() | ReturnSlot():
-                return self._slots.take_wish(effect)
+                return self._slots.place(effect)
             case effects.Deploy(descriptor=descriptor, task_manager=task_manager):
                 submit = SubmitTask(descriptor=descriptor, job_master=self.context.ref)
                 Gateway(task_manager, self._session).tell(submit)

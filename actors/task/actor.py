@@ -27,7 +27,7 @@ from flykka.actors.machines.execution.effects import (
     TellProducer,
     TellSender,
 )
-from flykka.actors.machines.execution.events import BridgeLost, StartTask, TaskEvent, TaskManagerLost
+from flykka.actors.machines.execution.events import BridgeLost, ConnectionLost, StartTask, TaskEvent
 from flykka.actors.machines.execution.stream_task import StreamTask
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.graph.job_graph import TaskCancellationSettings
@@ -96,7 +96,7 @@ class Task(Actor):
             case Terminated(ref=ref) if ref == self._bridge:
                 self._take(BridgeLost(cause=_bridge_died(self._bridge.path)))
             case Terminated(ref=ref):
-                self._take(TaskManagerLost(task_manager=ref))
+                self._take(ConnectionLost(task_manager=ref))
             case ExplainTask(reply_to=reply_to):
                 reply_to.tell(self.explain(self.context.now()))
             case BufferResponse(partition_id=partition_id) | BacklogAnnouncement(partition_id=partition_id):

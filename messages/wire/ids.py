@@ -16,6 +16,8 @@ TaskManagerId = NewType("TaskManagerId", str)
 SlotId = NewType("SlotId", str)
 """`<task manager>/<slot index>`."""
 AllocationId = NewType("AllocationId", str)
+SlotRequestId = NewType("SlotRequestId", str)
+"""`<sharing group>/<number>`: one slot that a job has asked for, which its tasks may share."""
 BatchId = NewType("BatchId", str)
 SplitId = NewType("SplitId", str)
 LeaderSessionId = NewType("LeaderSessionId", str)

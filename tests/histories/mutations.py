@@ -70,7 +70,7 @@ MUTATIONS = (
         history="crowded",
     ),
     Mutation(
-        where="machines.slots.slot_pool:SlotPool._on_offered",
+        where="machines.slots.slot_pool:SlotPool._on_offer_slots",
         line="accepted = tuple(allocation_id for allocation_id, effects in answers if effects is not None)",
         instead="accepted = tuple(allocation_id for allocation_id, effects in answers if effects is None)",
         history="savepoints",

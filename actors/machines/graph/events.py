@@ -5,32 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from flykka.actors.machines.slots.slot_requests import AssignedSlot
+from flykka.actors.machines.slots.slot_requests import SlotAllocated, SlotAllocationFailed, SlotsLost
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.task import TaskExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, ResultPartitionId, TaskManagerId
+from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, ResultPartitionId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulingRequested:
     """The job may begin."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlotAllocated:
-    """These attempts have room in this slot."""
-
-    attempts: tuple[ExecutionAttemptId, ...]
-    slot: AssignedSlot
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlotAllocationFailed:
-    """There is no room for these attempts."""
-
-    attempts: tuple[ExecutionAttemptId, ...]
-    cause: SerializedThrowable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,18 +42,6 @@ class EndOfDataReported:
     """A task has processed its last row and waits for the final checkpoint."""
 
     attempt: ExecutionAttemptId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlotsLost:
-    """Slots are gone with the attempts in them, all for one `cause`.
-
-    Where that is the loss of a whole TaskManager it is named, and what was kept there of other attempts is gone too.
-    """
-
-    attempts: tuple[ExecutionAttemptId, ...]
-    cause: SerializedThrowable
-    task_manager_id: TaskManagerId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.restart.failover_strategy import failover_strategy
 from flykka.actors.machines.restart.failure_handler import ExecutionFailureHandler, GiveUp, Restart
 from flykka.actors.machines.restart.restart_strategy import RestartStrategy
-from flykka.actors.machines.slots.slot_requests import ReturnSlot
+from flykka.actors.machines.slots.slot_requests import ReturnSlot, SlotAllocated, SlotAllocationFailed, SlotsLost
 from flykka.actors.machines.states import EXECUTION_TERMINAL, JOB_HAS_CAUSE, JOB_TERMINAL, job_may_move
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph
@@ -79,9 +79,9 @@ class ExecutionGraph:
         match event:
             case events.SchedulingRequested():
                 return self._on_schedule(now)
-            case events.SlotAllocated():
+            case SlotAllocated():
                 return self._tasks.slot_allocated(event, now)
-            case events.SlotAllocationFailed():
+            case SlotAllocationFailed():
                 return self._on_slot_allocation_failed(event, now)
             case events.RestoreStateReady():
                 return self._tasks.restored(event, now)
@@ -89,7 +89,7 @@ class ExecutionGraph:
                 return self._on_task_state(event, now)
             case events.EndOfDataReported(attempt=attempt):
                 return self._on_end_of_data(attempt)
-            case events.SlotsLost():
+            case SlotsLost():
                 return self._on_slots_lost(event, now)
             case events.GlobalFailureReported():
                 return self._on_global_failure(event, now)
@@ -163,7 +163,7 @@ class ExecutionGraph:
             return [self._ignore("scheduling")]
         return [self._move(JobStatus.RUNNING), *self._tasks.start(self.version, now)]
 
-    def _on_slot_allocation_failed(self, event: events.SlotAllocationFailed, now: int) -> list[Effect]:
+    def _on_slot_allocation_failed(self, event: SlotAllocationFailed, now: int) -> list[Effect]:
         if not any(map(self._tasks.waits_for_slot, event.attempts)):
             return [self._ignore(f"that there is no slot for {', '.join(event.attempts)}")]
         return self._fail(event.cause, now)
@@ -183,7 +183,7 @@ class ExecutionGraph:
         self._attempts.reach_end_of_data(execution)
         return [AllTasksReachedEndOfData()] if self._attempts.have_reached_end_of_data else []
 
-    def _on_slots_lost(self, event: events.SlotsLost, now: int) -> list[Effect]:
+    def _on_slots_lost(self, event: SlotsLost, now: int) -> list[Effect]:
         # All of them have failed before the job hears of the first: nobody is told to cancel what is gone.
         failed: list[AttemptEffect] = []
         for attempt in event.attempts:

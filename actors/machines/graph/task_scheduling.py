@@ -14,7 +14,7 @@ from flykka.actors.machines.graph.current_attempts import CurrentAttempts
 from flykka.actors.machines.graph.deployment import coordinated_task, deployment_descriptor
 from flykka.actors.machines.graph.deployments import Deployments
 from flykka.actors.machines.graph.effects import AskForRestoreState, CoordinateTasks, Deploy, Effect, ExecutionMoved
-from flykka.actors.machines.graph.events import RestoreStateReady, SlotAllocated
+from flykka.actors.machines.graph.events import RestoreStateReady
 from flykka.actors.machines.graph.execution import AttemptEffect, Execution
 from flykka.actors.machines.graph.execution_job_vertex import execution_job_vertices
 from flykka.actors.machines.graph.execution_topology import Subtask, execution_topology
@@ -32,7 +32,7 @@ from flykka.actors.machines.scheduling.scheduling_strategy import (
     in_order,
 )
 from flykka.actors.machines.scheduling.topology import SchedulingTopology
-from flykka.actors.machines.slots.slot_requests import RequestSlots
+from flykka.actors.machines.slots.slot_requests import RequestSlots, SlotAllocated
 from flykka.messages.graph.job_graph import JobGraph, ResultPartitionType, ScheduleMode
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId

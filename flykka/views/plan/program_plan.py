@@ -17,6 +17,7 @@ from flykka.actors.machines.slots.slot_requests import RequestSlots
 from flykka.messages.graph.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind, ResultPartitionType
 from flykka.messages.wire.ids import JobVertexId, OperatorId
 from flykka.messages.wire.message import Value, value
+from flykka.messages.wire.ref import Ref
 from flykka.views.text.formats import counted
 
 _SHOWN = 8
@@ -198,7 +199,7 @@ def _slots(job_graph: JobGraph) -> tuple[PlanSlot, ...]:
     vertices = execution_job_vertices(job_graph, 0)
     subtasks = [subtask for vertex in vertices.values() for subtask in vertex.subtasks]
     requests = tuple(slot_request(vertices, subtask) for subtask in subtasks)
-    allocator = ExecutionSlotAllocator("plan")
+    allocator = ExecutionSlotAllocator("plan", job_graph.job_id, Ref("/plan", 0))
     allocator.handle(RequestSlots(requests=requests), 0)
     names = {
         subtask.execution.attempt: f"{subtask.job_vertex.operators[0].name}"

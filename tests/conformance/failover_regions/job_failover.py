@@ -24,14 +24,13 @@ from flykka.actors.machines.graph.events import (
     RestartDue,
     RestoreStateReady,
     SchedulingRequested,
-    SlotAllocated,
     TaskStateUpdated,
     VerticesFinalized,
 )
 from flykka.actors.machines.graph.execution import Execution
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.restart.restart_strategy import FixedDelayRestartStrategy
-from flykka.actors.machines.slots.slot_requests import RequestSlots
+from flykka.actors.machines.slots.slot_requests import RequestSlots, SlotAllocated
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph, ScheduleMode
 from flykka.messages.tasks.task import ExecutionState, TaskExecutionState

@@ -29,9 +29,6 @@ from flykka.actors.machines.graph.events import (
     RestartDue,
     RestoreStateReady,
     SchedulingRequested,
-    SlotAllocated,
-    SlotAllocationFailed,
-    SlotsLost,
     TaskStateUpdated,
     VerticesFinalized,
 )
@@ -39,7 +36,14 @@ from flykka.actors.machines.graph.execution import Execution
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
 from flykka.actors.machines.restart.restart_strategy import FixedDelayRestartStrategy
-from flykka.actors.machines.slots.slot_requests import RequestSlots, ReturnSlot, SlotRequest
+from flykka.actors.machines.slots.slot_requests import (
+    RequestSlots,
+    ReturnSlot,
+    SlotAllocated,
+    SlotAllocationFailed,
+    SlotRequest,
+    SlotsLost,
+)
 from flykka.messages.graph.job_graph import JobEdge, JobVertex, ScheduleMode, ShipStrategy
 from flykka.messages.tasks.task import ExecutionState, TaskExecutionState
 from flykka.messages.wire.failure import SerializedThrowable

@@ -10,14 +10,12 @@ from flykka.actors.machines.graph.events import (
     RestartDue,
     RestoreStateReady,
     SchedulingRequested,
-    SlotAllocated,
-    SlotsLost,
     TaskStateUpdated,
     VerticesFinalized,
 )
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.restart.restart_strategy import restart_strategy
-from flykka.actors.machines.slots.slot_requests import AssignedSlot, RequestSlots
+from flykka.actors.machines.slots.slot_requests import AssignedSlot, RequestSlots, SlotAllocated, SlotsLost
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.tasks.task import ExecutionState, TaskExecutionState
 from flykka.messages.wire.failure import SerializedThrowable

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flykka.actors.machines.graph.effects import CoordinateTasks, ExecutionMoved, ReleasePartitions, StartRestartTimer
-from flykka.actors.machines.graph.events import EndOfDataReported, SlotsLost
+from flykka.actors.machines.graph.events import EndOfDataReported
+from flykka.actors.machines.slots.slot_requests import SlotsLost
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph, ResultPartitionType, ScheduleMode
 from flykka.messages.tasks.task import ExecutionState

@@ -21,11 +21,16 @@ from flykka.actors.machines.graph.events import (
     GlobalFailureReported,
     RestartDue,
     RestoreStateReady,
-    SlotAllocationFailed,
     VerticesFinalized,
 )
 from flykka.actors.machines.ignore import Ignore
-from flykka.actors.machines.slots.slot_requests import CoLocationConstraint, RequestSlots, ReturnSlot, SlotRequest
+from flykka.actors.machines.slots.slot_requests import (
+    CoLocationConstraint,
+    RequestSlots,
+    ReturnSlot,
+    SlotAllocationFailed,
+    SlotRequest,
+)
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import ResourceSpec, ShipStrategy
 from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot

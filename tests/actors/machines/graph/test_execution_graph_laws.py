@@ -14,12 +14,15 @@ from flykka.actors.machines.graph.events import (
     RestartDue,
     RestoreStateReady,
     SchedulingRequested,
+    TaskStateUpdated,
+)
+from flykka.actors.machines.slots.slot_requests import (
+    RequestSlots,
+    ReturnSlot,
     SlotAllocated,
     SlotAllocationFailed,
     SlotsLost,
-    TaskStateUpdated,
 )
-from flykka.actors.machines.slots.slot_requests import RequestSlots, ReturnSlot
 from flykka.actors.machines.states import JOB_TERMINAL
 from flykka.messages.control.job import JobStatus
 from flykka.messages.tasks.task import ExecutionState, TaskExecutionState

@@ -25,14 +25,12 @@ from flykka.actors.machines.graph.events import (
     RestartDue,
     RestoreStateReady,
     SchedulingRequested,
-    SlotAllocated,
-    SlotsLost,
     TaskStateUpdated,
 )
 from flykka.actors.machines.graph.execution import Execution
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.restart.restart_strategy import restart_strategy
-from flykka.actors.machines.slots.slot_requests import RequestSlots
+from flykka.actors.machines.slots.slot_requests import RequestSlots, SlotAllocated, SlotsLost
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import (
     ExponentialDelayRestartStrategyConfiguration,
