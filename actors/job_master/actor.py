@@ -166,24 +166,24 @@ class JobMaster(Actor):
         """Give each family of messages to the part that it concerns."""
         match message:
             case AcknowledgeCheckpoint() | DeclineCheckpoint():
-                self._sources.take(message)
+                self._sources.on_message(message)
                 self._coordinator.tell(message)
             case _ if isinstance(message, TaskMessage):
                 self._on_task_message(message)
             case RequestSplits() | SplitsDiscovered() | SplitDiscoveryDue() | SnapshotOperatorCoordinators():
-                self._sources.take(message)
+                self._sources.on_message(message)
             case CheckpointAborted():
-                self._sources.take(message)
+                self._sources.on_message(message)
                 self._listeners.tell(message)
             case CheckpointCompleted():
-                self._sources.take(message)
+                self._sources.on_message(message)
                 self._listeners.tell(message)
                 self._exceptions.checkpoint_completed()
                 self._decide([events.CheckpointCompleted()])
             case RestoreState() | RestoreStateFailed():
                 self._on_restore_state(message)
             case SplitDiscoveryFailed(cause=cause):
-                self._sources.take(message)
+                self._sources.on_message(message)
                 self._fail(cause)
             case CheckpointFailuresExceeded(cause=cause):
                 self._fail(cause)

@@ -28,6 +28,12 @@ def attempt_id(job: JobId, vertex: JobVertexId, subtask: int, attempt_number: in
     return ExecutionAttemptId(f"{job}_{vertex}_{subtask}_{attempt_number}")
 
 
+def vertex_subtask_and_number(attempt: ExecutionAttemptId, job: JobId) -> tuple[JobVertexId, int, int]:
+    """The vertex, the subtask and the number of an attempt of the job: the inverse of `attempt_id`."""
+    vertex, subtask, number = attempt.removeprefix(f"{job}_").rsplit("_", 2)
+    return JobVertexId(vertex), int(subtask), int(number)
+
+
 def partition_id(attempt: ExecutionAttemptId, output: int) -> ResultPartitionId:
     """The id of the result partition that `attempt` produces at its output number `output` (from 0)."""
     return ResultPartitionId(f"{attempt}:{output}")

@@ -100,13 +100,13 @@ MUTATIONS = (
         history="unaligned",
     ),
     Mutation(
-        where="machines.sources.split_enumerator:SplitEnumerator._on_found",
+        where="machines.sources.split_enumerator:SplitEnumerator._on_splits_discovered",
         line="self._unassigned.extend(event.splits)",
         instead="self._unassigned.extendleft(event.splits)",
         history="unaligned",
     ),
     Mutation(
-        where="machines.sources.source_coordinator:SourceCoordinator._on_look_ended",
+        where="machines.sources.source_coordinator:SourceCoordinator._on_splits_discovered",
         line="if event.finished:",
         instead="if event.finished or event.splits:",
         history="killed-task-manager",
