@@ -13,7 +13,7 @@ from typing import assert_never
 
 from flykka.actors.checkpoint_coordinator.checkpoint_reports import CheckpointReports
 from flykka.actors.checkpoint_coordinator.master_hooks import HooksOfJob
-from flykka.actors.checkpoint_coordinator.stores import CheckpointStoreMessage, CheckpointStores
+from flykka.actors.checkpoint_coordinator.storage_view import CheckpointStorageView, CheckpointStoreMessage
 from flykka.actors.checkpoint_coordinator.task_gateways import TaskGateways
 from flykka.actors.checkpoint_storage.job_checkpoints import JobCheckpoints
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
@@ -104,8 +104,8 @@ class CheckpointCoordinator(Actor):
     def pre_start(self) -> None:
         """Take the checkpoints of the job over, from nobody or from the coordinator before."""
         self._reports = CheckpointReports(self.context, self._job_id, self._info_store)
-        self._stores = CheckpointStores(self.context, self._job_id, self._storage, self._checkpoints)
-        self._stores.recover()
+        self._storage_view = CheckpointStorageView(self.context, self._job_id, self._storage, self._checkpoints)
+        self._storage_view.start_recovery()
 
     def handle_message(self, message: Message) -> None:
         """Tasks' messages, the JobMaster's, and what timers and storage report."""
@@ -148,7 +148,7 @@ class CheckpointCoordinator(Actor):
                 failed = RestoreStateFailed(job_id=self._job_id, version=version, cause=cause)
                 self.context.parent.tell(failed)
             case _ if isinstance(message, CheckpointStoreMessage):
-                event = self._stores.take(message)
+                event = self._storage_view.on_message(message)
                 if event is not None:
                     self._take(event)
             case ExplainCheckpoints(reply_to=reply_to):
@@ -210,7 +210,7 @@ class CheckpointCoordinator(Actor):
     def _perform(self, effect: CoordinatorEffect) -> None:
         match effect:
             case effects.DrawCheckpointId():
-                drawn = self._stores.draw_id()
+                drawn = self._storage_view.draw_id()
                 if drawn is not None:
                     self._take(drawn)
             case effects.StartTimer():
@@ -219,10 +219,12 @@ class CheckpointCoordinator(Actor):
                 self.context.timers.cancel(_timer_key(kind, checkpoint_id))
             case TriggerCheckpoint() | NotifyCheckpointComplete() | NotifyCheckpointAborted():
                 self._tasks.add(effect)
-            case effects.WriteMetadata() | effects.ReadMetadata():
-                self._stores.use_metadata(effect)
+            case effects.WriteMetadata():
+                self._storage_view.write_metadata(effect)
+            case effects.ReadMetadata():
+                self._storage_view.read_metadata(effect)
             case effects.Dispose() | effects.DeleteJob():
-                self._stores.delete(effect)
+                self._storage_view.delete(effect)
             case effects.TriggerMasterHooks() | effects.RestoreMasterHooks() | effects.CloseMasterHooks():
                 self._use_hooks(effect)
             case CheckpointTriggered() | SubtasksAcknowledged():

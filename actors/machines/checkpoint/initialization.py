@@ -59,7 +59,7 @@ class CheckpointInitialization:
             timestamp_ms=now,
             properties=properties,
             plan=self._state.tasks.calculate(),
-            built_on=self._state.stored.latest_id,
+            built_on=self._state.completed.latest_id,
             request_id=request.request_id,
         )
         self._state.pendings.add(pending)
