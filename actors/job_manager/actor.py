@@ -162,7 +162,7 @@ class JobManager(Actor):
     # Leadership
 
     def _on_leadership(self, message: LeadershipMessage) -> None:
-        match self._leadership.take(message, self._jobs):
+        match self._leadership.on_message(message, self._jobs):
             case JobsRecovered() as recovered:
                 self._take_over(recovered)
                 self.context.unstash_all()

@@ -42,7 +42,6 @@ from flykka.messages.control.checkpoint_coordination import (
     CheckpointFailuresExceeded,
     CoordinatedTasks,
     CoordinatedTaskStateChanged,
-    FinalCheckpointRequest,
     RequestRestoreState,
     RestoreState,
     RestoreStateFailed,
@@ -70,10 +69,8 @@ from flykka.messages.monitoring.exception_history import ExceptionHistoryChanged
 from flykka.messages.monitoring.explanation import ExplainJob, JobExplained
 from flykka.messages.tasks.source import RequestSplits, SplitsDiscovered
 from flykka.messages.tasks.task import (
-    CancelTask,
     ExecutionState,
     NotifyEndOfData,
-    ReleasePartitions,
     ReportTaskMetrics,
     RequestPartitionProducerState,
     SubmitTask,
@@ -179,7 +176,7 @@ class JobMaster(Actor):
                 self._sources.on_message(message)
                 self._listeners.tell(message)
                 self._exceptions.checkpoint_completed()
-                self._decide([events.CheckpointCompleted()])
+                self._decide([message])
             case RestoreState() | RestoreStateFailed():
                 self._on_restore_state(message)
             case SplitDiscoveryFailed(cause=cause):
@@ -187,18 +184,14 @@ class JobMaster(Actor):
                 self._fail(cause)
             case CheckpointFailuresExceeded(cause=cause):
                 self._fail(cause)
-            case JobRestartDue(version=version):
-                self._decide([events.RestartDue(version=version)])
-            case JobVerticesFinalized(version=version, cause=cause):
-                self._decide([events.VerticesFinalized(version=version, cause=cause)])
+            case JobRestartDue() | JobVerticesFinalized() | CancelJob():
+                self._decide([message])
             case ExplainJob(reply_to=reply_to):
                 reply_to.tell(self.explain(self.context.now()))
             case RegisterJobClient():
                 self._listeners.register(message, self._graph, self.context.now())
-            case CancelJob():
-                self._decide([events.CancellationRequested()])
             case _ if isinstance(message, SavepointMessage):
-                self._decide(self._savepoints.take(message))
+                self._decide(self._savepoints.on_message(message))
             case _ if isinstance(message, CleanupMessage):
                 self._on_cleaned_up(message)
             case Terminated(ref=ref) if ref in (self._coordinator, self._de_activator):
@@ -225,12 +218,8 @@ class JobMaster(Actor):
 
     def _on_task_message(self, message: TaskMessage) -> None:
         match message:
-            case RequestPartitionProducerState(attempt=attempt, partition_id=partition_id):
-                self._decide([events.PartitionProducerStateRequested(attempt=attempt, partition_id=partition_id)])
-            case UpdateTaskExecutionState(state=update):
-                self._decide([events.TaskStateUpdated(update=update)])
-            case NotifyEndOfData(attempt=attempt):
-                self._decide([events.EndOfDataReported(attempt=attempt)])
+            case RequestPartitionProducerState() | UpdateTaskExecutionState() | NotifyEndOfData():
+                self._decide([message])
             case ReportTaskMetrics(attempt=attempt, metrics=metrics, accumulators=accumulators):
                 execution = self._graph.execution(attempt)
                 if execution is not None:
@@ -250,7 +239,7 @@ class JobMaster(Actor):
                 assert_never(message)
 
     def _on_restore_state(self, message: RestoreState | RestoreStateFailed) -> None:
-        for event in self._restorer.take(message):
+        for event in self._restorer.on_message(message):
             if isinstance(event, events.RestoreStateReady) and self._graph.restoring(event.version):
                 self._tell_of_restore(event.checkpoint_id)
             self._decide([event])
@@ -273,13 +262,13 @@ class JobMaster(Actor):
         while waiting:
             for effect in self._graph.handle(waiting.popleft(), self.context.now()):
                 waiting.extend(self._perform(effect))
-                self._hear(effect)
+                self._on_effect(effect)
 
-    def _hear(self, effect: effects.Effect) -> None:
+    def _on_effect(self, effect: effects.Effect) -> None:
         """Keep it for explanations and for listeners."""
         now = self.context.now()
-        self._waits.hear(effect, now)
-        for entry in self._exceptions.hear(effect, now):
+        self._waits.on_effect(effect, now)
+        for entry in self._exceptions.on_effect(effect, now):
             self._listeners.tell(ExceptionHistoryChanged(job_id=self._job_id, entry=entry))
 
     def _perform(self, effect: effects.Effect) -> Sequence[events.Event]:
@@ -289,8 +278,10 @@ class JobMaster(Actor):
             case effects.Deploy(descriptor=descriptor, task_manager=task_manager):
                 submit = SubmitTask(descriptor=descriptor, job_master=self.context.ref)
                 Gateway(task_manager, self._session).tell(submit)
-            case effects.CancelAttempt(attempt=attempt, task_manager=task_manager):
-                Gateway(task_manager, self._session).tell(CancelTask(attempt=attempt))
+            case effects.TellTaskManager(task_manager=task_manager, message=message):
+                Gateway(task_manager, self._session).tell(message)
+            case effects.TellCheckpointCoordinator(message=message):
+                self._coordinator.tell(message)
             case effects.JobStatusMoved(why=why):
                 if why is not None:
                     _log.info("job %s could not be restarted: %s", self._job_id, why)
@@ -314,17 +305,8 @@ class JobMaster(Actor):
                 return [events.RestartDelayDrawn(version=version, chance=self.context.random.random())]
             case effects.StartRestartTimer(delay_ms=delay_ms, version=version):
                 self.context.timers.start_once(f"restart-{version}", delay_ms, JobRestartDue(version=version))
-            case effects.AbortCheckpoints():
-                self._coordinator.tell(AbortPendingCheckpoints(job_id=self._job_id))
-            case effects.ReleasePartitions(task_manager=task_manager, partition_ids=partition_ids):
-                release = ReleasePartitions(job_id=self._job_id, partition_ids=partition_ids)
-                Gateway(task_manager, self._session).tell(release)
-            case effects.AnswerProducerState(answer=answer, task_manager=task_manager):
-                Gateway(task_manager, self._session).tell(answer)
             case effects.FinalizeVertices():
                 return self._finalize(effect)
-            case effects.AllTasksReachedEndOfData():
-                self._coordinator.tell(FinalCheckpointRequest(job_id=self._job_id))
             case Ignore():
                 pass
             case _:
@@ -374,7 +356,7 @@ class JobMaster(Actor):
 
     def _finalize(self, effect: effects.FinalizeVertices) -> Sequence[events.Event]:
         if not effect.has_read_all:
-            return [events.VerticesFinalized(version=effect.version)]
+            return [JobVerticesFinalized(job_id=self._job_id, version=effect.version)]
         self.context.pipe_to_self(
             partial(self._data_plane.finalize_vertices, self._job_id, effect.vertices),
             lambda _: JobVerticesFinalized(job_id=self._job_id, version=effect.version),
@@ -383,7 +365,7 @@ class JobMaster(Actor):
         return ()
 
     def _on_cleaned_up(self, message: CleanupMessage) -> None:
-        if not self._cleaner.take(message):
+        if not self._cleaner.on_message(message):
             return
         self._slots.disconnect()
         self.context.parent.tell(self._cleaner.end)

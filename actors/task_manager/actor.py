@@ -1,6 +1,6 @@
 """The TaskManager: offers its slots to the JobMasters that the ResourceManager names, and runs a Task per attempt.
 
-It holds the refs and the sessions; the slots are the `SlotTable`'s. Messages for a task are handed on to the Task of
+It holds the refs and the sessions; the slots are the `SlotTable`'s. Messages for a task are forwarded to the Task of
 their attempt. A JobMaster is connected from its first allocation until it leaves or is lost; then its tasks end.
 """
 
@@ -117,7 +117,7 @@ class TaskManager(Actor):
         self.context.stop()
 
     def handle_message(self, message: Message) -> None:
-        """Hand messages for a task on; the rest are about slots or about who is there."""
+        """Forward messages for a task; the rest are about slots or about registrations."""
         match message:
             case AbstractCheckpointMessage():
                 self._on_checkpoint_message(message)
@@ -125,7 +125,7 @@ class TaskManager(Actor):
                 for each in messages:
                     self._on_checkpoint_message(each)
             case CancelTask(attempt=attempt) | AddSplits(attempt=attempt) | NoMoreSplits(attempt=attempt):
-                self._tasks.hand_on(attempt, message)
+                self._tasks.forward(attempt, message)
             case PartitionRequest():
                 self._tasks.serve(message)
             case AddCredit() | CancelPartitionRequest():
@@ -135,9 +135,9 @@ class TaskManager(Actor):
             case UpdateTaskExecutionState(state=reached):
                 self._tasks.note(reached)
             case KeepPartitions() | ReleasePartitions() | PartitionsReleased():
-                self._tasks.take(message)
+                self._tasks.on_message(message)
             case PartitionProducerState(attempt=attempt):
-                self._tasks.hand_on(attempt, message)
+                self._tasks.forward(attempt, message)
             case FatalErrorOccurred():
                 self._on_fatal_error(message)
             case AllocateSlot():
@@ -185,7 +185,7 @@ class TaskManager(Actor):
         if isinstance(message, TriggerCheckpoint) and message.attempt not in self._tasks and job_master is not None:
             job_master.tell(not_ready(message))
         else:
-            self._tasks.hand_on(message.attempt, message)
+            self._tasks.forward(message.attempt, message)
 
     def _on_fatal_error(self, error: FatalErrorOccurred) -> None:
         """Nobody knows what runs here any more: end, as Flink's TaskManager process does, and be replaced."""

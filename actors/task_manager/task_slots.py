@@ -57,7 +57,7 @@ class TaskSlots:
             case TellJobMaster(job_id=job_id, message=message):
                 self._tell_job_master(job_id, message)
             case TellTask(message=message):
-                self._tasks.hand_on(message.attempt, message)
+                self._tasks.forward(message.attempt, message)
             case RunTask(descriptor=descriptor):
                 self._run(descriptor)
             case StartTimer(key=key, delay_ms=delay_ms, message=message):

@@ -119,8 +119,8 @@ MUTATIONS = (
     ),
     Mutation(
         where="machines.graph.execution_graph:ExecutionGraph._on_end_of_data",
-        line="return [AllTasksReachedEndOfData()] if self._attempts.have_reached_end_of_data else []",
-        instead="return [AllTasksReachedEndOfData()]",
+        line="return [final] if self._attempts.have_reached_end_of_data else []",
+        instead="return [final]",
         history="killed-task-manager",
     ),
     Mutation(
