@@ -158,7 +158,7 @@ class CheckpointStorageView:
     def _id(self) -> events.CheckpointIdDrawn | None:
         if not self._is_id_awaited:
             return None
-        checkpoint_id = self._ids.take()
+        checkpoint_id = self._ids.next_id()
         if checkpoint_id is not None:
             self._is_id_awaited = False
             return events.CheckpointIdDrawn(checkpoint_id=checkpoint_id)

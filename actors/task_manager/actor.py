@@ -143,7 +143,7 @@ class TaskManager(Actor):
             case AllocateSlot():
                 self._on_allocate_slot(message)
             case SubmitTask() | AcceptSlots() | OfferTimedOut() | SlotTimedOut() | FreeSlot() | ReleaseTaskManager():
-                self._slots.handle(message)
+                self._slots.decide(message)
             case Terminated(ref=ref):
                 self._on_terminated(ref)
             case _:
@@ -231,7 +231,7 @@ class TaskManager(Actor):
         session = message.job_leader_session_id
         if self._leaders.get(job_id, session) != session:
             self._leave_former_leader(job_id)
-        self._slots.handle(message)
+        self._slots.decide(message)
         if job_id not in self._job_masters:
             self._job_masters[job_id] = Gateway(message.job_master, session)
             self._leaders[job_id] = session
@@ -246,7 +246,7 @@ class TaskManager(Actor):
         job_master = self._job_masters[job_id].ref
         self._job_masters[job_id] = Gateway(job_master, message.registration_session or message.leader_session_id)
         self._expect_heartbeats(job_id, message)
-        self._slots.handle(JobConnected(job_id=job_id))
+        self._slots.decide(JobConnected(job_id=job_id))
 
     def _disconnect(self, job_id: JobId) -> None:
         """The JobMaster has left or is lost, and its claims with it."""
@@ -257,14 +257,14 @@ class TaskManager(Actor):
         self.context.unwatch(gateway.ref)
         self._heartbeats.unmonitor(job_id)
         self._tasks.release_job(job_id)
-        self._slots.handle(JobDisconnected(job_id=job_id))
+        self._slots.decide(JobDisconnected(job_id=job_id))
 
     def _leave(self, job_id: JobId, silent_ms: int) -> None:
         """Its JobMaster was silent for too long; it may hear us all the same, and is to know that its tasks end."""
         job_master = self._job_masters[job_id]
         job_master.tell(self._farewell_after_silence(f"the JobMaster of {job_id}", silent_ms))
         self._tasks.release_job(job_id)
-        self._slots.handle(JobLost(job_id=job_id))
+        self._slots.decide(JobLost(job_id=job_id))
         if self._table.holds_slots(job_id):
             # Should it live, it can have its slots again.
             self._job_masters[job_id] = Gateway(job_master.ref, self._leaders[job_id])
@@ -307,7 +307,7 @@ class TaskManager(Actor):
         for job_id in self._jobs_of(origin):
             self._heartbeats.heartbeat_received(job_id)
             self._job_masters[job_id].tell(answer)
-            self._slots.handle(AllocationsKnown(job_id=job_id, allocations=allocations))
+            self._slots.decide(AllocationsKnown(job_id=job_id, allocations=allocations))
 
     def _expect_heartbeats(self, target: str, message: AcknowledgeRegistration) -> None:
         self._heartbeats.monitor(target, message.heartbeat_timeout_ms, is_asked=False)

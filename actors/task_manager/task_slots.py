@@ -38,7 +38,7 @@ class TaskSlots:
         self._job_masters = job_masters
         self._tell_resource_manager = tell_resource_manager
 
-    def handle(self, event: SlotTableEvent) -> None:
+    def decide(self, event: SlotTableEvent) -> None:
         """Let the table handle the event, and perform its effects."""
         for effect in self._table.handle(event, self._context.now()):
             self._perform(effect)
@@ -48,7 +48,7 @@ class TaskSlots:
         if not ended.reported_its_end:
             died = task_failed(ended.attempt, "TaskLostError", "the actor of the task died without a word")
             self._tell_job_master(ended.job_id, died)
-        self.handle(TaskEnded(attempt=ended.attempt))
+        self.decide(TaskEnded(attempt=ended.attempt))
 
     def _perform(self, effect: SlotTableEffect) -> None:
         match effect:
@@ -80,7 +80,7 @@ class TaskSlots:
             self._tell_job_master(
                 descriptor.job_id, task_failed(descriptor.attempt, "InsufficientNetworkBuffersError", text)
             )
-            self.handle(TaskEnded(attempt=descriptor.attempt))
+            self.decide(TaskEnded(attempt=descriptor.attempt))
 
     def _tell_job_master(self, job_id: JobId, message: Message) -> None:
         # Without a JobMaster there is nobody left to whom the attempt means anything.

@@ -228,7 +228,7 @@ class CheckpointCoordinatorMachine:
         if request is None:
             yield from self._trigger.resume(now)
         else:
-            yield from self._initialization.begin(event.checkpoint_id, request, now)
+            yield from self._initialization.initialize(event.checkpoint_id, request, now)
 
     # --- collecting, completing, giving up ---------------------------------------------------------------------------
 

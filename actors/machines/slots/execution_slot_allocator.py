@@ -106,7 +106,7 @@ class ExecutionSlotAllocator:
         for _, of_vertex in groupby(requests, lambda request: request.vertex_id):
             others: list[SlotRequest] = []
             for request in of_vertex:
-                assert self.sharing.of(request.attempt) is None, f"{request.attempt} has asked before"
+                assert self.sharing.shared_slot_of(request.attempt) is None, f"{request.attempt} has asked before"
                 placed = self._place_where_preferred(request, now)
                 if placed is None:
                     others.append(request)
@@ -127,7 +127,7 @@ class ExecutionSlotAllocator:
         """Place the attempt in its preferred slot; None where it may be anywhere."""
         constraint = request.co_location
         if constraint is not None:
-            shared = self.sharing.of_constraint(constraint)
+            shared = self.sharing.shared_slot_of_constraint(constraint)
             if shared is not None:
                 return self._join(shared, request, now) if shared.has_room_for(request) else self._reject(request)
             if constraint in self._locations:
@@ -135,12 +135,12 @@ class ExecutionSlotAllocator:
                 return self._reject(request) if bound is None else bound
         prior = self.sharing.prior(request)
         if prior is not None:
-            shared = self.sharing.at(prior)
+            shared = self.sharing.shared_slot_at(prior)
             if shared is not None and self.sharing.can_join(request, shared):
                 return self._join(shared, request, now)
             if self.pool.is_free(prior, request.resources):
                 return self._occupy(prior, request, now)
-        near = [shared for attempt in request.inputs if (shared := self.sharing.of(attempt)) is not None]
+        near = [shared for attempt in request.inputs if (shared := self.sharing.shared_slot_of(attempt)) is not None]
         joined = next((shared for shared in near if self.sharing.can_join(request, shared)), None)
         if joined is not None:
             return self._join(joined, request, now)

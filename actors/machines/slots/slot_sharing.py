@@ -100,15 +100,15 @@ class SlotSharing:
         """The shared slot that was asked for by this request."""
         return self._by_request.get(request_id)
 
-    def of(self, attempt: ExecutionAttemptId) -> SharedSlot | None:
+    def shared_slot_of(self, attempt: ExecutionAttemptId) -> SharedSlot | None:
         """The shared slot where the attempt is, or waits."""
         return self._by_attempt.get(attempt)
 
-    def of_constraint(self, constraint: CoLocationConstraint) -> SharedSlot | None:
+    def shared_slot_of_constraint(self, constraint: CoLocationConstraint) -> SharedSlot | None:
         """The shared slot of the tasks of a co-location constraint."""
         return self._by_constraint.get(constraint)
 
-    def at(self, allocation_id: AllocationId) -> SharedSlot | None:
+    def shared_slot_at(self, allocation_id: AllocationId) -> SharedSlot | None:
         """The shared slot that has this allocation."""
         return self._by_allocation.get(allocation_id)
 

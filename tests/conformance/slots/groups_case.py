@@ -62,7 +62,7 @@ def check_shared_slots(case: Case) -> None:
         allocator.check()
     slots: dict[str, list[str]] = {}
     for request in requests:
-        shared = allocator.sharing.of(request.attempt)
+        shared = allocator.sharing.shared_slot_of(request.attempt)
         assert shared is not None
         slots.setdefault(shared.request_id, []).append(f"{request.vertex_id}{request.subtask}")
     assert sorted(map(sorted, slots.values())) == sorted(map(sorted, case["expect"]["slots"]))
