@@ -1,9 +1,9 @@
 """The part of a JobMaster that deals with the ResourceManager and the TaskManagers (Flink's SlotPoolService).
 
 It holds their refs and sessions, lets the ExecutionSlotAllocator decide about slots, and answers with the events of the
-ExecutionGraph. A ResourceManager that is lost is looked for until there is one again,
-while the job goes on. A TaskManager speaks under a session of its own, which ends when it is lost: what it still says,
-or a task of its, comes no further.
+ExecutionGraph. A ResourceManager that is lost is looked for until there is one again, while the job goes on. A
+TaskManager speaks under a session of its own, which ends when it is lost: what it still says, or a task of its, comes
+no further.
 """
 
 from __future__ import annotations

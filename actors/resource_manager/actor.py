@@ -77,7 +77,7 @@ SlotMessage = (
     | ReleaseAnswer
     | StartUpPeriodElapsed
 )
-"""Messages that the SlotManager handles, whoever has sent them."""
+"""Messages that concern the SlotManager alone."""
 
 
 class ResourceManager(Actor):
