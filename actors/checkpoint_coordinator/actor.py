@@ -13,7 +13,7 @@ from typing import assert_never
 
 from flykka.actors.checkpoint_coordinator.checkpoint_reports import CheckpointReports
 from flykka.actors.checkpoint_coordinator.master_hooks import HooksOfJob
-from flykka.actors.checkpoint_coordinator.stores import CheckpointStoreMessage, CheckpointStores
+from flykka.actors.checkpoint_coordinator.storage_view import CheckpointStorageView, CheckpointStoreMessage
 from flykka.actors.checkpoint_coordinator.task_gateways import TaskGateways
 from flykka.actors.checkpoint_storage.job_checkpoints import JobCheckpoints
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
@@ -104,8 +104,8 @@ class CheckpointCoordinator(Actor):
     def pre_start(self) -> None:
         """Take the checkpoints of the job over, from nobody or from the coordinator before."""
         self._reports = CheckpointReports(self.context, self._job_id, self._info_store)
-        self._stores = CheckpointStores(self.context, self._job_id, self._storage, self._checkpoints)
-        self._stores.recover()
+        self._storage_view = CheckpointStorageView(self.context, self._job_id, self._storage, self._checkpoints)
+        self._storage_view.start_recovery()
 
     def handle_message(self, message: Message) -> None:
         """Tasks' messages, the JobMaster's, and what timers and storage report."""
@@ -122,39 +122,39 @@ class CheckpointCoordinator(Actor):
                 | MasterHooksRestored()
                 | MasterHookRestoreFailed()
             ):
-                self._take(message)
+                self._decide(message)
             case CheckpointReportDue():
                 self._reports.flush()
             case MasterHooksClosed(cause=cause):
                 if cause is not None:
                     _log.warning("job %s: %s", self._job_id, cause.message)
             case StartCheckpointScheduler():
-                self._take(events.SchedulerStarted())
+                self._decide(events.SchedulerStarted())
             case StopCheckpointScheduler():
-                self._take(events.SchedulerStopped())
+                self._decide(events.SchedulerStopped())
             case CoordinatedTasks():
                 self._on_tasks(message)
             case CoordinatedTaskStateChanged(attempt=attempt, state=state):
-                self._take(events.TaskStateChanged(attempt=attempt, state=state))
+                self._decide(events.TaskStateChanged(attempt=attempt, state=state))
             case FinalCheckpointRequest():
-                self._take(events.FinalCheckpointRequested())
+                self._decide(events.FinalCheckpointRequested())
             case StopCheckpointRequest() | SavepointRequest():
                 self._on_request(message)
             case AbortPendingCheckpoints(reason=reason):
-                self._take(events.PendingAborted(reason=reason))
+                self._decide(events.PendingAborted(reason=reason))
             case RequestRestoreState(version=version, path=path, allow_non_restored_state=allow):
-                self._take(events.RestoreRequested(version=version, path=path, allow_unmatched=allow))
+                self._decide(events.RestoreRequested(version=version, path=path, allow_unmatched=allow))
             case MetadataReadFailed(version=version, cause=cause):
                 failed = RestoreStateFailed(job_id=self._job_id, version=version, cause=cause)
                 self.context.parent.tell(failed)
             case _ if isinstance(message, CheckpointStoreMessage):
-                event = self._stores.take(message)
+                event = self._storage_view.on_message(message)
                 if event is not None:
-                    self._take(event)
+                    self._decide(event)
             case ExplainCheckpoints(reply_to=reply_to):
                 reply_to.tell(self.explain(self.context.now()))
             case StopCheckpointing(job_status=job_status):
-                self._take(events.Shutdown(job_status=job_status))
+                self._decide(events.Shutdown(job_status=job_status))
             case _:
                 self.context.unhandled(message)
 
@@ -165,7 +165,7 @@ class CheckpointCoordinator(Actor):
     def _handle_checkpoint_message(self, message: AbstractCheckpointMessage) -> None:
         match message:
             case AcknowledgeCheckpoint() | DeclineCheckpoint():
-                self._take(message)
+                self._decide(message)
             case _:
                 self.context.unhandled(message)
 
@@ -173,15 +173,15 @@ class CheckpointCoordinator(Actor):
         match message:
             case StopCheckpointRequest(target_location=target_location, drain=drain, request_id=request_id):
                 stop = Stop(target_location=target_location, drain=drain, request_id=request_id)
-                self._take(events.StopRequested(stop=stop))
+                self._decide(events.StopRequested(stop=stop))
             case SavepointRequest(target_location=target_location, request_id=request_id):
                 properties = for_savepoint(target_location)
-                self._take(events.TriggerRequested(properties=properties, request_id=request_id))
+                self._decide(events.TriggerRequested(properties=properties, request_id=request_id))
             case unreachable:
                 assert_never(unreachable)
 
     def _on_tasks(self, message: CoordinatedTasks) -> None:
-        self._tasks.replace(message.tasks, message.leader_session_id)
+        self._tasks.replace_tasks(message.tasks, message.leader_session_id)
         planned = tuple(
             PlannedTask(
                 attempt=task.attempt,
@@ -194,9 +194,9 @@ class CheckpointCoordinator(Actor):
             )
             for task in message.tasks
         )
-        self._take(events.TasksChanged(tasks=planned))
+        self._decide(events.TasksChanged(tasks=planned))
 
-    def _take(self, event: CoordinatorEvent) -> None:
+    def _decide(self, event: CoordinatorEvent) -> None:
         # An effect may be answered at once; the answer's turn comes when the effects at hand are done.
         self._events.append(event)
         if len(self._events) > 1:
@@ -210,19 +210,21 @@ class CheckpointCoordinator(Actor):
     def _perform(self, effect: CoordinatorEffect) -> None:
         match effect:
             case effects.DrawCheckpointId():
-                drawn = self._stores.draw_id()
+                drawn = self._storage_view.draw_id()
                 if drawn is not None:
-                    self._take(drawn)
+                    self._decide(drawn)
             case effects.StartTimer():
                 self._start_timer(effect)
             case effects.CancelTimer(kind=kind, checkpoint_id=checkpoint_id):
                 self.context.timers.cancel(_timer_key(kind, checkpoint_id))
             case TriggerCheckpoint() | NotifyCheckpointComplete() | NotifyCheckpointAborted():
                 self._tasks.add(effect)
-            case effects.WriteMetadata() | effects.ReadMetadata():
-                self._stores.use_metadata(effect)
+            case effects.WriteMetadata():
+                self._storage_view.write_metadata(effect)
+            case effects.ReadMetadata():
+                self._storage_view.read_metadata(effect)
             case effects.Dispose() | effects.DeleteJob():
-                self._stores.delete(effect)
+                self._storage_view.delete(effect)
             case effects.TriggerMasterHooks() | effects.RestoreMasterHooks() | effects.CloseMasterHooks():
                 self._use_hooks(effect)
             case CheckpointTriggered() | SubtasksAcknowledged():

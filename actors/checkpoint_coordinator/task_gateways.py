@@ -21,7 +21,7 @@ class TaskGateways:
         self._gateways: dict[ExecutionAttemptId, Gateway] = {}
         self._unsent: dict[Gateway, list[ForTask]] = {}
 
-    def replace(self, tasks: Iterable[CoordinatedTask], leader_session_id: LeaderSessionId) -> None:
+    def replace_tasks(self, tasks: Iterable[CoordinatedTask], leader_session_id: LeaderSessionId) -> None:
         """From here on these are the tasks, and they are talked to under this session."""
         gateways: dict[Ref, Gateway] = {}
         self._gateways.clear()

@@ -162,7 +162,7 @@ class JobManager(Actor):
     # Leadership
 
     def _on_leadership(self, message: LeadershipMessage) -> None:
-        match self._leadership.take(message, self._jobs):
+        match self._leadership.on_message(message, self._jobs):
             case JobsRecovered() as recovered:
                 self._take_over(recovered)
                 self.context.unstash_all()
@@ -267,7 +267,7 @@ class JobManager(Actor):
         job_id = job.job_id
         goes_on = job.is_kept and job.is_bound
         begin = begin_again if goes_on else accept_job
-        job.begin(JobPhase.STARTING if goes_on else JobPhase.ACCEPTING)
+        job.enter_phase(JobPhase.STARTING if goes_on else JobPhase.ACCEPTING)
         work = partial(begin, self._leadership.store, self._services, self._data_plane, job.submitted)
         self._ask_store(work, lambda error: JobGraphRefused(job_id=job_id, cause=serialized(error)))
 
@@ -322,7 +322,7 @@ class JobManager(Actor):
             return
         if job.phase is JobPhase.RUNNING and not job.has_failed_too_often:
             job.lose_job_master(self.context.now())
-        job.begin(JobPhase.RELEASING if job.phase is not JobPhase.SUSPENDED else JobPhase.SUSPENDED)
+        job.enter_phase(JobPhase.RELEASING if job.phase is not JobPhase.SUSPENDED else JobPhase.SUSPENDED)
         job_id = job.job_id
         store = None if self._leadership.session is None else self._leadership.store
         work = partial(release_job_master, store, self._data_plane, job.submitted.job_graph)
@@ -330,7 +330,7 @@ class JobManager(Actor):
 
     def _put_away(self, job: ManagedJob, end: JobEnded) -> None:
         job_id, store = job.job_id, self._leadership.store
-        job.begin(JobPhase.PUTTING_AWAY)
+        job.enter_phase(JobPhase.PUTTING_AWAY)
         if job.is_cleaned_up:
             work = partial(put_away_job, store, end)
         else:

@@ -90,7 +90,7 @@ class Leadership:
             lambda error: LeaderElectionFailed(cause=serialized(error)),
         )
 
-    def take(self, message: LeadershipMessage, known: Iterable[JobId]) -> LeadershipNews | None:
+    def on_message(self, message: LeadershipMessage, known: Iterable[JobId]) -> LeadershipNews | None:
         """Handle a message of the election or the store; `known` are the jobs whose clients wait here."""
         match message:
             case GrantLeadership(leader_session_id=session, waited_for=waited_for):

@@ -107,7 +107,7 @@ class ManagedJob:
         self.submitted = replace(self.submitted, job_graph=job_graph, starts=self.submitted.starts + 1)
         self.phase = JobPhase.ACCEPTING
 
-    def begin(self, phase: JobPhase) -> None:
+    def enter_phase(self, phase: JobPhase) -> None:
         """Something is being done for it."""
         self.phase, self.is_busy = phase, True
 

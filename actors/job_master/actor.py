@@ -42,7 +42,6 @@ from flykka.messages.control.checkpoint_coordination import (
     CheckpointFailuresExceeded,
     CoordinatedTasks,
     CoordinatedTaskStateChanged,
-    FinalCheckpointRequest,
     RequestRestoreState,
     RestoreState,
     RestoreStateFailed,
@@ -57,7 +56,6 @@ from flykka.messages.control.job import (
     JobStatusChanged,
     MetricsReported,
     RegisterJobClient,
-    TaskManagerLost,
 )
 from flykka.messages.control.job_control import (
     JobEnded,
@@ -71,10 +69,8 @@ from flykka.messages.monitoring.exception_history import ExceptionHistoryChanged
 from flykka.messages.monitoring.explanation import ExplainJob, JobExplained
 from flykka.messages.tasks.source import RequestSplits, SplitsDiscovered
 from flykka.messages.tasks.task import (
-    CancelTask,
     ExecutionState,
     NotifyEndOfData,
-    ReleasePartitions,
     ReportTaskMetrics,
     RequestPartitionProducerState,
     SubmitTask,
@@ -153,7 +149,7 @@ class JobMaster(Actor):
         context.watch(self._de_activator)
         self._savepoints = SavepointHandler(context, self._job_graph, self._coordinator)
         self._cleaner = ResourceCleaner(context, self._job_id, self._data_plane, self._coordinator, self._store)
-        self._slots = SlotPoolService(context, self._job_graph, self._session, self._resource_manager)
+        self._slots = SlotPoolService(context, self._job_graph, self._session, self._resource_manager, self._listeners)
         self._sources = OperatorCoordinatorHandler(
             context, self._graph, self._session, self._data_plane, self._coordinator
         )
@@ -167,47 +163,43 @@ class JobMaster(Actor):
         """Give each family of messages to the part that it concerns."""
         match message:
             case AcknowledgeCheckpoint() | DeclineCheckpoint():
-                self._sources.take(message)
+                self._sources.on_message(message)
                 self._coordinator.tell(message)
             case _ if isinstance(message, TaskMessage):
                 self._on_task_message(message)
             case RequestSplits() | SplitsDiscovered() | SplitDiscoveryDue() | SnapshotOperatorCoordinators():
-                self._sources.take(message)
+                self._sources.on_message(message)
             case CheckpointAborted():
-                self._sources.take(message)
+                self._sources.on_message(message)
                 self._listeners.tell(message)
             case CheckpointCompleted():
-                self._sources.take(message)
+                self._sources.on_message(message)
                 self._listeners.tell(message)
                 self._exceptions.checkpoint_completed()
-                self._decide([events.CheckpointCompleted()])
+                self._decide([message])
             case RestoreState() | RestoreStateFailed():
                 self._on_restore_state(message)
             case SplitDiscoveryFailed(cause=cause):
-                self._sources.take(message)
+                self._sources.on_message(message)
                 self._fail(cause)
             case CheckpointFailuresExceeded(cause=cause):
                 self._fail(cause)
-            case JobRestartDue(version=version):
-                self._decide([events.RestartDue(version=version)])
-            case JobVerticesFinalized(version=version, cause=cause):
-                self._decide([events.VerticesFinalized(version=version, cause=cause)])
+            case JobRestartDue() | JobVerticesFinalized() | CancelJob():
+                self._decide([message])
             case ExplainJob(reply_to=reply_to):
                 reply_to.tell(self.explain(self.context.now()))
             case RegisterJobClient():
                 self._listeners.register(message, self._graph, self.context.now())
-            case CancelJob():
-                self._decide([events.CancellationRequested()])
             case _ if isinstance(message, SavepointMessage):
-                self._decide(self._savepoints.take(message))
+                self._decide(self._savepoints.on_message(message))
             case _ if isinstance(message, CleanupMessage):
                 self._on_cleaned_up(message)
             case Terminated(ref=ref) if ref in (self._coordinator, self._de_activator):
                 self._end_with(ref)
             case Terminated(ref=ref):
-                self._on_slot_events(self._slots.on_terminated(ref))
+                self._decide(self._slots.on_terminated(ref))
             case _ if isinstance(message, SlotMessage):
-                self._on_slot_events(self._slots.take(message))
+                self._decide(self._slots.on_message(message))
             case _:
                 self.context.unhandled(message)
 
@@ -226,12 +218,8 @@ class JobMaster(Actor):
 
     def _on_task_message(self, message: TaskMessage) -> None:
         match message:
-            case RequestPartitionProducerState(attempt=attempt, partition_id=partition_id):
-                self._decide([events.PartitionProducerStateRequested(attempt=attempt, partition_id=partition_id)])
-            case UpdateTaskExecutionState(state=update):
-                self._decide([events.TaskStateUpdated(update=update)])
-            case NotifyEndOfData(attempt=attempt):
-                self._decide([events.EndOfDataReported(attempt=attempt)])
+            case RequestPartitionProducerState() | UpdateTaskExecutionState() | NotifyEndOfData():
+                self._decide([message])
             case ReportTaskMetrics(attempt=attempt, metrics=metrics, accumulators=accumulators):
                 execution = self._graph.execution(attempt)
                 if execution is not None:
@@ -250,17 +238,8 @@ class JobMaster(Actor):
             case _:
                 assert_never(message)
 
-    def _on_slot_events(self, slot_events: Sequence[events.Event]) -> None:
-        for task_manager, reason in self._slots.take_losses().items():
-            self._listeners.tell(
-                TaskManagerLost(
-                    job_id=self._job_id, task_manager=task_manager, reason=reason, timestamp_ms=self.context.now()
-                )
-            )
-        self._decide(slot_events)
-
     def _on_restore_state(self, message: RestoreState | RestoreStateFailed) -> None:
-        for event in self._restorer.take(message):
+        for event in self._restorer.on_message(message):
             if isinstance(event, events.RestoreStateReady) and self._graph.restoring(event.version):
                 self._tell_of_restore(event.checkpoint_id)
             self._decide([event])
@@ -283,24 +262,26 @@ class JobMaster(Actor):
         while waiting:
             for effect in self._graph.handle(waiting.popleft(), self.context.now()):
                 waiting.extend(self._perform(effect))
-                self._hear(effect)
+                self._on_effect(effect)
 
-    def _hear(self, effect: effects.Effect) -> None:
+    def _on_effect(self, effect: effects.Effect) -> None:
         """Keep it for explanations and for listeners."""
         now = self.context.now()
-        self._waits.hear(effect, now)
-        for entry in self._exceptions.hear(effect, now):
+        self._waits.on_effect(effect, now)
+        for entry in self._exceptions.on_effect(effect, now):
             self._listeners.tell(ExceptionHistoryChanged(job_id=self._job_id, entry=entry))
 
     def _perform(self, effect: effects.Effect) -> Sequence[events.Event]:
         match effect:
             case RequestSlots() | ReturnSlot():
-                return self._slots.take_wish(effect)
+                return self._slots.place(effect)
             case effects.Deploy(descriptor=descriptor, task_manager=task_manager):
                 submit = SubmitTask(descriptor=descriptor, job_master=self.context.ref)
                 Gateway(task_manager, self._session).tell(submit)
-            case effects.CancelAttempt(attempt=attempt, task_manager=task_manager):
-                Gateway(task_manager, self._session).tell(CancelTask(attempt=attempt))
+            case effects.TellTaskManager(task_manager=task_manager, message=message):
+                Gateway(task_manager, self._session).tell(message)
+            case effects.TellCheckpointCoordinator(message=message):
+                self._coordinator.tell(message)
             case effects.JobStatusMoved(why=why):
                 if why is not None:
                     _log.info("job %s could not be restarted: %s", self._job_id, why)
@@ -324,17 +305,8 @@ class JobMaster(Actor):
                 return [events.RestartDelayDrawn(version=version, chance=self.context.random.random())]
             case effects.StartRestartTimer(delay_ms=delay_ms, version=version):
                 self.context.timers.start_once(f"restart-{version}", delay_ms, JobRestartDue(version=version))
-            case effects.AbortCheckpoints():
-                self._coordinator.tell(AbortPendingCheckpoints(job_id=self._job_id))
-            case effects.ReleasePartitions(task_manager=task_manager, partition_ids=partition_ids):
-                release = ReleasePartitions(job_id=self._job_id, partition_ids=partition_ids)
-                Gateway(task_manager, self._session).tell(release)
-            case effects.AnswerProducerState(answer=answer, task_manager=task_manager):
-                Gateway(task_manager, self._session).tell(answer)
             case effects.FinalizeVertices():
                 return self._finalize(effect)
-            case effects.AllTasksReachedEndOfData():
-                self._coordinator.tell(FinalCheckpointRequest(job_id=self._job_id))
             case Ignore():
                 pass
             case _:
@@ -384,7 +356,7 @@ class JobMaster(Actor):
 
     def _finalize(self, effect: effects.FinalizeVertices) -> Sequence[events.Event]:
         if not effect.has_read_all:
-            return [events.VerticesFinalized(version=effect.version)]
+            return [JobVerticesFinalized(job_id=self._job_id, version=effect.version)]
         self.context.pipe_to_self(
             partial(self._data_plane.finalize_vertices, self._job_id, effect.vertices),
             lambda _: JobVerticesFinalized(job_id=self._job_id, version=effect.version),
@@ -393,7 +365,7 @@ class JobMaster(Actor):
         return ()
 
     def _on_cleaned_up(self, message: CleanupMessage) -> None:
-        if not self._cleaner.take(message):
+        if not self._cleaner.on_message(message):
             return
         self._slots.disconnect()
         self.context.parent.tell(self._cleaner.end)

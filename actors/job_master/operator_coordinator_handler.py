@@ -1,6 +1,6 @@
 """The part of a JobMaster that deals with sources (Flink's OperatorCoordinatorHandler).
 
-It looks at the sources through the data plane, lets the SourceCoordinator decide who reads what, and talks to the
+It discovers splits through the data plane, lets the SourceCoordinator decide which reader gets which, and talks to the
 readers through the TaskManagers of their attempts.
 """
 
@@ -14,36 +14,25 @@ from typing import assert_never
 
 from flykka.actors.data_plane import DataPlane, SplitDiscovery
 from flykka.actors.errors import RestoreError
-from flykka.actors.machines.graph.execution import Execution
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.graph.execution_topology import Subtask
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.sources.source_coordinator import SourceCoordinator
 from flykka.actors.machines.sources.source_events import (
     AttemptEnded,
-    CheckpointAbandoned,
-    CheckpointCommitted,
-    LookDue,
-    LookEnded,
-    LookFailed,
-    LookForSplits,
-    LookLater,
-    ReaderAsked,
-    SendNoMoreSplits,
-    SendSplits,
-    SnapshotWanted,
+    DiscoverSplits,
     SourceEffect,
     SourceEvent,
     SourcesReset,
-    SourcesSnapshotted,
-    TaskReset,
-    TaskSettled,
-    TellMissing,
+    SubtaskReset,
+    TellCheckpointCoordinator,
+    TellReader,
+    WarnOfMissingPath,
 )
+from flykka.actors.machines.timers import StartTimer
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
-    OperatorCoordinatorsSnapshotted,
     OperatorCoordinatorState,
     SnapshotOperatorCoordinators,
 )
@@ -53,8 +42,13 @@ from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.tasks.source import AddSplits, NoMoreSplits, RequestSplits, SplitsDiscovered
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.errors import DecodeError
-from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, LeaderSessionId, OperatorId
-from flykka.messages.wire.message import Message
+from flykka.messages.wire.ids import (
+    ExecutionAttemptId,
+    JobVertexId,
+    LeaderSessionId,
+    OperatorId,
+    vertex_subtask_and_number,
+)
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.context import ActorContext
 from flykka.runtime.durations import format_ms
@@ -104,12 +98,11 @@ class OperatorCoordinatorHandler:
             if operator.kind is OperatorKind.SOURCE
         ]
         self._vertices = {vertex_id for vertex_id, _ in sources}
-        self._lookouts = {
-            operator.operator_id: _Lookout(partial(data_plane.split_discovery, graph.job_graph.job_id, operator))
+        self._discoveries = {
+            operator.operator_id: _Discovery(partial(data_plane.split_discovery, graph.job_graph.job_id, operator))
             for _, operator in sources
         }
         self._names = {operator.operator_id: operator.name for _, operator in sources}
-        self._intervals: dict[OperatorId, int | None] = {}
         self._discovering: dict[OperatorId, bytes] = {}
         """The position from which the splits of a source are being looked for."""
 
@@ -133,36 +126,22 @@ class OperatorCoordinatorHandler:
         for vertex_id, subtask in tasks:
             # Most subtasks of a job read from others: those without a source are not worth an event.
             if vertex_id in self._vertices:
-                self._decide(TaskReset(vertex_id=vertex_id, subtask=subtask, checkpoint_id=checkpoint_id))
+                self._decide(SubtaskReset(vertex_id=vertex_id, subtask=subtask, checkpoint_id=checkpoint_id))
 
-    def take(self, message: SourceMessage) -> None:
+    def on_message(self, message: SourceMessage) -> None:
         """Handle one message about splits, or about the checkpoint that they are held back for."""
         match message:
-            case RequestSplits(attempt=attempt, operator_id=operator_id, count=count):
-                self._on_request(attempt, operator_id, count)
-            case SplitsDiscovered(operator_id=operator_id, interval_ms=interval_ms):
-                if self._discovering.get(operator_id) == message.begun_at:
+            case RequestSplits() | AcknowledgeCheckpoint() | DeclineCheckpoint():
+                execution = self._graph.execution(message.attempt)
+                # Every subtask of the job acknowledges: those without a source are not worth an event.
+                if execution is None or execution.vertex_id not in self._vertices:
+                    return
+            case SplitsDiscovered(operator_id=operator_id, begun_at=begun_at):
+                if self._discovering.get(operator_id) == begun_at:
                     del self._discovering[operator_id]
-                self._intervals[operator_id] = interval_ms
-                self._decide(_look_ended(message))
-            case SplitDiscoveryDue(operator_id=operator_id):
-                self._decide(LookDue(operator_id=operator_id))
             case SplitDiscoveryFailed(operator_id=operator_id):
                 self._discovering.pop(operator_id, None)
-                self._decide(LookFailed(operator_id=operator_id))
-            case SnapshotOperatorCoordinators(checkpoint_id=checkpoint_id):
-                self._decide(SnapshotWanted(checkpoint_id=checkpoint_id))
-            case AcknowledgeCheckpoint() | DeclineCheckpoint():
-                self._on_settled(message.attempt, message.checkpoint_id)
-            case CheckpointAborted(checkpoint_id=checkpoint_id):
-                self._decide(CheckpointAbandoned(checkpoint_id=checkpoint_id))
-            case CheckpointCompleted(checkpoint_id=checkpoint_id, is_retained=True):
-                self._decide(CheckpointCommitted(checkpoint_id=checkpoint_id))
-            case CheckpointCompleted():
-                # Nobody starts from it: what goes back to the reader is still counted from the checkpoint before.
-                pass
-            case _:
-                assert_never(message)
+        self._decide(message)
 
     def files_unassigned(self, vertex_id: JobVertexId) -> int:
         """The number of files of a vertex's source that wait for a reader."""
@@ -170,32 +149,9 @@ class OperatorCoordinatorHandler:
 
     def attempt_moved(self, attempt: ExecutionAttemptId, state: ExecutionState) -> None:
         """An attempt of the job has a new state; readers whose attempts end get nothing more."""
-        execution = self._graph.execution(attempt)
-        if state in _ENDING and execution is not None:
-            self._decide(
-                AttemptEnded(vertex_id=execution.vertex_id, subtask=execution.subtask, attempt_number=execution.number)
-            )
-
-    def _on_request(self, attempt: ExecutionAttemptId, operator_id: OperatorId, count: int) -> None:
-        execution = self._graph.execution(attempt)
-        if execution is not None:
-            self._decide(
-                ReaderAsked(
-                    operator_id=operator_id,
-                    vertex_id=execution.vertex_id,
-                    subtask=execution.subtask,
-                    attempt_number=execution.number,
-                    count=count,
-                )
-            )
-
-    def _on_settled(self, attempt: ExecutionAttemptId, checkpoint_id: int) -> None:
-        execution = self._graph.execution(attempt)
-        # Every subtask of the job settles: those without a source are not worth an event.
-        if execution is not None and execution.vertex_id in self._vertices:
-            self._decide(
-                TaskSettled(vertex_id=execution.vertex_id, subtask=execution.subtask, checkpoint_id=checkpoint_id)
-            )
+        vertex_id, _, _ = vertex_subtask_and_number(attempt, self._graph.job_graph.job_id)
+        if state in _ENDING and vertex_id in self._vertices:
+            self._decide(AttemptEnded(attempt=attempt))
 
     def _decide(self, event: SourceEvent) -> None:
         for effect in self._coordinator.handle(event, self._context.now()):
@@ -203,32 +159,18 @@ class OperatorCoordinatorHandler:
 
     def _perform(self, effect: SourceEffect) -> None:
         match effect:
-            case LookForSplits():
-                self._look(effect)
-            case LookLater(operator_id=operator_id):
-                interval_ms = self._intervals[operator_id]
-                if interval_ms is not None:
-                    due = SplitDiscoveryDue(operator_id=operator_id)
-                    self._context.timers.start_once(f"split-discovery/{operator_id}", interval_ms, due)
-            case SendSplits(operator_id=operator_id, splits=splits, numbers=numbers):
-                reader = self._reader(effect)
-                self._tell(
-                    reader,
-                    AddSplits(attempt=reader.attempt, operator_id=operator_id, splits=splits, numbers=numbers),
-                )
-            case SendNoMoreSplits(operator_id=operator_id):
-                reader = self._reader(effect)
-                self._tell(reader, NoMoreSplits(attempt=reader.attempt, operator_id=operator_id))
-            case TellMissing(operator_id=operator_id, path=path):
-                name, interval_ms = self._names[operator_id], self._intervals[operator_id]
+            case TellReader(message=message):
+                self._tell_reader(message)
+            case TellCheckpointCoordinator(message=message):
+                self._checkpoint_coordinator.tell(message)
+            case DiscoverSplits():
+                self._discover(effect)
+            case StartTimer(key=key, delay_ms=delay_ms, message=message):
+                self._context.timers.start_once(key, delay_ms, message)
+            case WarnOfMissingPath(path=path, interval_ms=interval_ms):
+                name = self._names[effect.operator_id]
                 how_often = "" if interval_ms is None else f"; looking again every {format_ms(interval_ms)}"
                 _log.warning("source '%s' waits: there is no folder or file %s yet%s", name, path, how_often)
-            case SourcesSnapshotted(checkpoint_id=checkpoint_id, states=states):
-                self._checkpoint_coordinator.tell(
-                    OperatorCoordinatorsSnapshotted(
-                        job_id=self._graph.job_graph.job_id, checkpoint_id=checkpoint_id, states=states
-                    )
-                )
             case Ignore():
                 pass
             case _:
@@ -237,30 +179,28 @@ class OperatorCoordinatorHandler:
     def unanswered(self) -> dict[OperatorId, Callable[[], SplitsDiscovered]]:
         """The discoveries under way, by source: for a fork, where nothing is left of their threads."""
         return {
-            operator_id: partial(self._lookouts[operator_id].look, position)
+            operator_id: partial(self._discoveries[operator_id].look, position)
             for operator_id, position in self._discovering.items()
         }
 
-    def _look(self, effect: LookForSplits) -> None:
+    def _discover(self, effect: DiscoverSplits) -> None:
         operator_id = effect.operator_id
         self._discovering[operator_id] = effect.position
         self._context.pipe_to_self(
-            partial(self._lookouts[operator_id].look, effect.position),
+            partial(self._discoveries[operator_id].look, effect.position),
             lambda found: found,
             lambda error: SplitDiscoveryFailed(operator_id=operator_id, cause=serialized(error)),
         )
 
-    def _reader(self, effect: SendSplits | SendNoMoreSplits) -> Execution:
-        return self._graph.subtask(effect.vertex_id, effect.subtask).execution
-
-    def _tell(self, reader: Execution, message: Message) -> None:
+    def _tell_reader(self, message: AddSplits | NoMoreSplits) -> None:
+        reader = self._graph.execution(message.attempt)
         # What goes to a reader that is ending is handed out again when the next one begins.
-        if reader.state in _READING and reader.slot is not None:
+        if reader is not None and reader.state in _READING and reader.slot is not None:
             Gateway(reader.slot.task_manager, self._session).tell(message)
 
 
-class _Lookout:
-    """Looks at one source, on the I/O pool and never in an actor's turn; one look at a time."""
+class _Discovery:
+    """Discovers the splits of one source, on the I/O pool and never in an actor's turn; once at a time."""
 
     outside_state = True
 
@@ -272,19 +212,6 @@ class _Lookout:
         return self._begin()
 
     def look(self, position: bytes) -> SplitsDiscovered:
-        """Discover the splits behind `position`, and when to look again. May block, and raise the source's errors."""
+        """Discover the splits behind `position`, and when to do so again. May block, and raise the source's errors."""
         found = self._discovery.discover(position)
         return replace(found, interval_ms=self._discovery.interval_ms)
-
-
-def _look_ended(found: SplitsDiscovered) -> LookEnded:
-    return LookEnded(
-        operator_id=found.operator_id,
-        splits=found.splits,
-        finished=found.finished,
-        begun_at=found.begun_at,
-        position=found.position,
-        more=found.more,
-        files_left=found.files_left,
-        missing_path=found.missing_path,
-    )

@@ -67,7 +67,7 @@ class ResourceCleaner:
         self._end = end
         self._note(end)
 
-    def take(self, message: CleanupMessage) -> bool:
+    def on_message(self, message: CleanupMessage) -> bool:
         """Go on with what is next; whether all is put away."""
         match message:
             case JobResultNoted(cause=cause):

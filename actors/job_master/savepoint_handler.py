@@ -86,7 +86,7 @@ class SavepointHandler:
         """The job has a new status."""
         self._decide(JobMoved(status=status, cause=cause))
 
-    def take(self, message: SavepointMessage) -> list[StoppingChanged]:
+    def on_message(self, message: SavepointMessage) -> list[StoppingChanged]:
         """Handle one message about a savepoint or the stop; what the ExecutionGraph is to hear of it."""
         match message:
             case TriggerSavepoint(client=client, savepoint_directory=directory):

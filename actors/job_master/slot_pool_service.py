@@ -1,58 +1,43 @@
 """The part of a JobMaster that deals with the ResourceManager and the TaskManagers (Flink's SlotPoolService).
 
-It holds their refs and sessions, lets the SlotPool decide about slots and the HeartbeatMonitor about silence, and
-answers with what the ExecutionGraph has to know. A ResourceManager that is lost is looked for until there is one again,
-while the job goes on. A TaskManager speaks under a session of its own, which ends when it is lost: what it still says,
-or a task of its, comes no further.
+It holds their refs and sessions, lets the ExecutionSlotAllocator decide about slots, and answers with the events of the
+ExecutionGraph. A ResourceManager that is lost is looked for until there is one again, while the job goes on. A
+TaskManager speaks under a session of its own, which ends when it is lost: what it still says, or a task of its, comes
+no further.
 """
 
 from __future__ import annotations
 
 from typing import assert_never
 
-from flykka.actors.machines.graph.events import SlotAllocated, SlotAllocationFailed, SlotsLost
-from flykka.actors.machines.heartbeat import (
-    HeartbeatEvent,
-    HeartbeatMonitor,
-    HeartbeatReceived,
-    HeartbeatTick,
-    MonitorTarget,
-    SendHeartbeatRequest,
-    TargetTimedOut,
-    UnmonitorTarget,
-)
+from flykka.actors.heartbeat_manager import HeartbeatManager
+from flykka.actors.job_master.job_listeners import JobListeners
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.slots.execution_slot_allocator import (
     AllocatorEffect,
     AllocatorEvent,
-    AttemptsLost,
-    AttemptsPlaced,
-    AttemptsRejected,
     ExecutionSlotAllocator,
 )
 from flykka.actors.machines.slots.slot_pool import IDLE_TIMEOUT_MS
 from flykka.actors.machines.slots.slot_pool_events import (
-    AllocationFailed,
-    AnswerOffers,
-    AskForSlot,
-    BatchTimeoutCheckDue,
-    CancelRequestTimer,
-    DismissTaskManager,
-    FreeAtTaskManager,
-    IdleCheckDue,
     PoolClosed,
-    RequestTimedOut,
+    ReleaseEmptyTaskManager,
     ResourceManagerConnected,
     ResourceManagerDisconnected,
-    SlotsOffered,
-    StartRequestTimer,
-    TaskManagerConnected,
-    TaskManagerDisconnected,
-    WithdrawRequest,
 )
-from flykka.actors.machines.slots.slot_requests import AssignedSlot, RequestSlots, ReturnSlot, SlotRequestId
+from flykka.actors.machines.slots.slot_requests import (
+    RequestSlots,
+    ReturnSlot,
+    SlotAllocated,
+    SlotAllocationFailed,
+    SlotAnswer,
+    SlotsLost,
+)
+from flykka.actors.machines.slots.tell import TellResourceManager, TellTaskManager
+from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.actors.resource_manager_connection import ResourceManagerConnection
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest, JobMasterHeartbeat
+from flykka.messages.control.job import TaskManagerLost
 from flykka.messages.control.job_control import IdleSlotsDue, SlotRequestTimedOut
 from flykka.messages.control.registration import (
     AcknowledgeRegistration,
@@ -64,24 +49,14 @@ from flykka.messages.control.registration import (
     RegisterTaskManager,
     RegistrationDue,
 )
-from flykka.messages.control.slots import (
-    AcceptSlots,
-    CancelSlotRequest,
-    FailSlot,
-    FreeSlot,
-    OfferSlots,
-    RequestSlot,
-    SlotRequestFailed,
-)
+from flykka.messages.control.slots import FailSlot, OfferSlots, SlotRequestFailed
 from flykka.messages.graph.job_graph import JobGraph, JobType
-from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import LeaderSessionId, TaskManagerId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref, is_former
 from flykka.runtime.context import ActorContext
 from flykka.runtime.leader_session import Gateway
 
-SlotEvent = SlotAllocated | SlotAllocationFailed | SlotsLost
 SlotMessage = (
     RegisterTaskManager
     | OfferSlots
@@ -107,21 +82,28 @@ class SlotPoolService:
     """The slots of one job and those who give them; used in the turns of its JobMaster only."""
 
     def __init__(
-        self, context: ActorContext, job_graph: JobGraph, session: LeaderSessionId, resource_manager: Ref
+        self,
+        context: ActorContext,
+        job_graph: JobGraph,
+        session: LeaderSessionId,
+        resource_manager: Ref,
+        listeners: JobListeners,
     ) -> None:
         self._context = context
         self._job_graph = job_graph
         self._session = session
+        self._listeners = listeners
         self._allocator = ExecutionSlotAllocator(
             context.new_id("allocation"),
+            job_graph.job_id,
+            context.ref,
             batch=job_graph.job_type is JobType.BATCH,
             request_timeout_ms=job_graph.slot_request_timeout_ms,
         )
-        self._heartbeats = HeartbeatMonitor()
+        self._heartbeats = HeartbeatManager(context, self._request_heartbeat)
         self._resource_manager = ResourceManagerConnection(context, resource_manager, self._introduction)
         self._task_managers: dict[TaskManagerId, Ref] = {}
         self._registrations: dict[TaskManagerId, LeaderSessionId] = {}
-        self._lost: dict[TaskManagerId, str] = {}
 
     def start(self) -> None:
         """Register at the ResourceManager, and begin to watch over the TaskManagers."""
@@ -142,30 +124,26 @@ class SlotPoolService:
         for task_manager in self._task_managers:
             self._tell(task_manager, farewell)
 
-    # What the ExecutionGraph asks for
+    def place(self, request: RequestSlots | ReturnSlot) -> list[SlotAnswer]:
+        """Ask for room for attempts, which those that find it at once have at once; or release that of an attempt."""
+        return self._decide(request)
 
-    def take_wish(self, wish: RequestSlots | ReturnSlot) -> list[SlotEvent]:
-        """Get room for attempts, which those that find it at once have at once; or take back what one needs no more."""
-        return self._decide(wish)
-
-    # What the others say
-
-    def take(self, message: SlotMessage) -> list[SlotEvent]:
-        """Handle one message about slots or about who is there."""
+    def on_message(self, message: SlotMessage) -> list[SlotAnswer]:
+        """Handle one message about slots or about the presence of TaskManagers and the ResourceManager."""
         match message:
-            case RegisterTaskManager(task_manager_id=task_manager_id, task_manager=task_manager):
-                return self._on_register(task_manager_id, task_manager)
-            case OfferSlots(task_manager_id=task_manager_id, offers=offers, offer=offer):
-                return self._decide(SlotsOffered(task_manager=task_manager_id, offers=offers, offer=offer))
+            case RegisterTaskManager():
+                return self._on_register_task_manager(message)
             case Heartbeat(task_manager_id=task_manager_id):
-                return self._watch_over(HeartbeatReceived(target=task_manager_id))
+                self._heartbeats.heartbeat_received(task_manager_id)
+                return []
             case HeartbeatDue():
-                return self._watch_over(HeartbeatTick())
+                return self._on_heartbeat_due()
             case DisconnectTaskManager(task_manager_id=task_manager_id, cause=cause):
                 return self._lose(task_manager_id, cause.message) if task_manager_id in self._task_managers else []
             case HeartbeatRequest():
                 self._resource_manager.tell(JobMasterHeartbeat(job_id=self._job_graph.job_id))
-                return self._watch_over(HeartbeatReceived(target=_RESOURCE_MANAGER))
+                self._heartbeats.heartbeat_received(_RESOURCE_MANAGER)
+                return []
             case RegistrationDue():
                 self._resource_manager.register()
                 return []
@@ -176,19 +154,12 @@ class SlotPoolService:
             case SlotRequestFailed(allocation_id=allocation_id) if self._allocator.pool.holds(allocation_id):
                 # Its TaskManager is watched from here as well: a loss is taken note of once, as a whole.
                 return []
-            case SlotRequestFailed(allocation_id=allocation_id, reason=reason, is_unfulfillable=unfulfillable):
-                failed = AllocationFailed(allocation_id=allocation_id, reason=reason, is_unfulfillable=unfulfillable)
-                return self._decide(failed)
-            case FailSlot(allocation_id=allocation_id, reason=reason):
-                return self._decide(AllocationFailed(allocation_id=allocation_id, reason=reason))
-            case SlotRequestTimedOut(request_id=request_id):
-                return self._decide(RequestTimedOut(request_id=SlotRequestId(request_id)))
-            case IdleSlotsDue():
-                return [*self._decide(BatchTimeoutCheckDue()), *self._decide(IdleCheckDue())]
+            case OfferSlots() | SlotRequestFailed() | FailSlot() | SlotRequestTimedOut() | IdleSlotsDue():
+                return self._decide(message)
             case _:
                 assert_never(message)
 
-    def on_terminated(self, ref: Ref) -> list[SlotEvent]:
+    def on_terminated(self, ref: Ref) -> list[SlotAnswer]:
         """A watched actor has ended."""
         if self._resource_manager.is_to(ref):
             return self._lose_resource_manager()
@@ -199,11 +170,6 @@ class SlotPoolService:
             for event in self._lose(task_manager, "its actor has ended")
         ]
 
-    def take_losses(self) -> dict[TaskManagerId, str]:
-        """The TaskManagers that were lost with slots of the job since this was last asked, and why."""
-        lost, self._lost = self._lost, {}
-        return lost
-
     # The ResourceManager
 
     def _introduction(self) -> RegisterJobMaster:
@@ -211,141 +177,109 @@ class SlotPoolService:
             job_id=self._job_graph.job_id, leader_session_id=self._session, job_master=self._context.ref
         )
 
-    def _on_registered(self, session: LeaderSessionId) -> list[SlotEvent]:
+    def _on_registered(self, session: LeaderSessionId) -> list[SlotAnswer]:
         if not self._resource_manager.acknowledge(session):
             return []
-        events = self._watch_over(
-            MonitorTarget(target=_RESOURCE_MANAGER, timeout_ms=self._job_graph.heartbeat_timeout_ms, is_asked=False)
-        )
-        return events + self._decide(ResourceManagerConnected())
+        self._heartbeats.monitor(_RESOURCE_MANAGER, self._job_graph.heartbeat_timeout_ms, is_asked=False)
+        return self._decide(ResourceManagerConnected())
 
-    def _lose_resource_manager(self) -> list[SlotEvent]:
+    def _lose_resource_manager(self) -> list[SlotAnswer]:
         """It has ended, or does not know the job any more: what is waited for is asked for again at the next one."""
-        events = self._watch_over(UnmonitorTarget(target=_RESOURCE_MANAGER))
-        events += self._decide(ResourceManagerDisconnected())
+        self._heartbeats.unmonitor(_RESOURCE_MANAGER)
+        answers = self._decide(ResourceManagerDisconnected())
         self._resource_manager.seek()
-        return events
+        return answers
 
     # TaskManagers
 
-    def _on_register(self, task_manager: TaskManagerId, ref: Ref) -> list[SlotEvent]:
-        events: list[SlotEvent] = []
+    def _on_register_task_manager(self, message: RegisterTaskManager) -> list[SlotAnswer]:
+        task_manager, ref = message.task_manager_id, message.task_manager
         known = self._task_managers.get(task_manager)
         if is_former(ref, known):
             self._context.reject(f"another {task_manager} has taken its place")
-            return events
+            return []
+        answers: list[SlotAnswer] = []
         if known is not None:
             why = "another one has taken its name" if known != ref else "it had lost the JobMaster, and came back"
-            events = self._lose(task_manager, why)
+            answers = self._lose(task_manager, why)
         self._task_managers[task_manager] = ref
         self._context.watch(ref)
         registration = LeaderSessionId(self._context.new_id("registration"))
         self._registrations[task_manager] = registration
         self._context.accept_session(registration)
-        events += self._decide(TaskManagerConnected(task_manager=task_manager))
-        self._tell(
-            task_manager,
-            AcknowledgeRegistration(
-                leader_session_id=self._session,
-                job_id=self._job_graph.job_id,
-                heartbeat_interval_ms=self._job_graph.heartbeat_interval_ms,
-                heartbeat_timeout_ms=self._job_graph.heartbeat_timeout_ms,
-                registration_session=registration,
-            ),
-        )
+        answers += self._decide(message)
         timeout_ms = self._job_graph.heartbeat_timeout_ms
-        watch = MonitorTarget(target=task_manager, timeout_ms=timeout_ms, is_asked=True)
-        return events + self._watch_over(watch)
+        acknowledged = AcknowledgeRegistration(
+            leader_session_id=self._session,
+            job_id=self._job_graph.job_id,
+            heartbeat_interval_ms=self._job_graph.heartbeat_interval_ms,
+            heartbeat_timeout_ms=timeout_ms,
+            registration_session=registration,
+        )
+        self._tell(task_manager, acknowledged)
+        self._heartbeats.monitor(task_manager, timeout_ms, is_asked=True)
+        return answers
 
-    def _lose(self, task_manager: TaskManagerId, reason: str) -> list[SlotEvent]:
+    def _lose(self, task_manager: TaskManagerId, reason: str) -> list[SlotAnswer]:
         self._context.unwatch(self._task_managers.pop(task_manager))
         self._context.revoke_session(self._registrations.pop(task_manager))
+        self._heartbeats.unmonitor(task_manager)
+        lost = TaskManagerLost(
+            job_id=self._job_graph.job_id,
+            task_manager=task_manager,
+            reason=reason,
+            timestamp_ms=self._context.now(),
+        )
         if self._allocator.pool.report(task_manager):
-            self._lost[task_manager] = reason
-        events = self._watch_over(UnmonitorTarget(target=task_manager))
-        events += self._decide(TaskManagerDisconnected(task_manager=task_manager, reason=reason))
-        # What is lost together is lost for one reason: one failure of the job, not many. Results that were kept there
-        # are lost as well, so the job hears of it where nothing ran.
-        lost = tuple(attempt for event in events if isinstance(event, SlotsLost) for attempt in event.attempts)
-        whole = SlotsLost(attempts=lost, cause=_lost(task_manager, reason), task_manager_id=task_manager)
-        return [*(event for event in events if not isinstance(event, SlotsLost)), whole]
+            self._listeners.tell(lost)
+        return self._decide(lost)
 
-    # What the machines decide
+    # Heartbeats
 
-    def _watch_over(self, event: HeartbeatEvent) -> list[SlotEvent]:
-        events: list[SlotEvent] = []
-        for effect in self._heartbeats.handle(event, self._context.now()):
-            match effect:
-                case SendHeartbeatRequest(target=target):
-                    held = tuple(self._allocator.pool.report(TaskManagerId(target)).values())
-                    request = HeartbeatRequest(origin=self._context.ref, allocations=held)
-                    self._tell(TaskManagerId(target), request)
-                case TargetTimedOut(target=target) if target == _RESOURCE_MANAGER:
-                    events += self._lose_resource_manager()
-                case TargetTimedOut(target=target, silent_ms=silent_ms):
-                    # It may hear us all the same: then its tasks end, and not only when it misses us in turn.
-                    self._tell(TaskManagerId(target), DisconnectJobMaster(job_id=self._job_graph.job_id))
-                    events += self._lose(TaskManagerId(target), f"it was silent for {silent_ms} ms")
-                case Ignore():
-                    pass
-                case _:
-                    assert_never(effect)
-        return events
+    def _request_heartbeat(self, target: str) -> None:
+        task_manager = TaskManagerId(target)
+        held = tuple(self._allocator.pool.report(task_manager).values())
+        self._tell(task_manager, HeartbeatRequest(origin=self._context.ref, allocations=held))
 
-    def _decide(self, event: AllocatorEvent) -> list[SlotEvent]:
+    def _on_heartbeat_due(self) -> list[SlotAnswer]:
+        answers: list[SlotAnswer] = []
+        for silent in self._heartbeats.on_heartbeat_due():
+            if silent.target == _RESOURCE_MANAGER:
+                answers += self._lose_resource_manager()
+            else:
+                # It may hear us all the same: then its tasks end, and not only when it misses us in turn.
+                answers += self._disconnect(TaskManagerId(silent.target), f"it was silent for {silent.silent_ms} ms")
+        return answers
+
+    def _disconnect(self, task_manager: TaskManagerId, reason: str) -> list[SlotAnswer]:
+        self._tell(task_manager, DisconnectJobMaster(job_id=self._job_graph.job_id))
+        return self._lose(task_manager, reason)
+
+    # What the allocator decides
+
+    def _decide(self, event: AllocatorEvent) -> list[SlotAnswer]:
         effects = self._allocator.handle(event, self._context.now())
-        return [made for effect in effects for made in self._perform(effect)]
+        return [answer for effect in effects for answer in self._perform(effect)]
 
-    def _perform(self, effect: AllocatorEffect) -> list[SlotEvent]:
+    def _perform(self, effect: AllocatorEffect) -> list[SlotAnswer]:
         match effect:
-            case AskForSlot(allocation_id=allocation_id, resources=resources):
-                self._resource_manager.tell(
-                    RequestSlot(
-                        job_id=self._job_graph.job_id,
-                        allocation_id=allocation_id,
-                        job_master=self._context.ref,
-                        resources=resources,
-                    )
-                )
-            case WithdrawRequest(allocation_id=allocation_id):
-                self._resource_manager.tell(CancelSlotRequest(allocation_id=allocation_id))
-            case AnswerOffers(task_manager=task_manager, accepted=accepted, offer=offer):
-                self._tell(task_manager, AcceptSlots(job_id=self._job_graph.job_id, accepted=accepted, offer=offer))
-            case FreeAtTaskManager(task_manager=task_manager, allocation_id=allocation_id):
-                self._tell(task_manager, FreeSlot(allocation_id=allocation_id))
-            case StartRequestTimer(request_id=request_id, delay_ms=delay_ms):
-                timed_out = SlotRequestTimedOut(request_id=request_id)
-                self._context.timers.start_once(f"slot-request/{request_id}", delay_ms, timed_out)
-            case CancelRequestTimer(request_id=request_id):
-                self._context.timers.cancel(f"slot-request/{request_id}")
-            case AttemptsPlaced(attempts=attempts):
-                return [SlotAllocated(attempts=attempts, slot=self._assigned(effect))]
-            case AttemptsRejected(attempts=attempts, reason=reason, is_temporary=is_temporary):
-                # The second one is final: a restart would wait as long, and for the same.
-                name = "SlotAllocationError" if is_temporary else "NoResourceAvailableError"
-                cause = SerializedThrowable(type_name=name, message=reason)
-                return [SlotAllocationFailed(attempts=attempts, cause=cause)]
-            case AttemptsLost(attempts=attempts, task_manager=task_manager, reason=reason):
-                return [SlotsLost(attempts=attempts, cause=_lost(task_manager, reason))]
-            case DismissTaskManager(task_manager=task_manager, reason=reason):
-                self._tell(task_manager, DisconnectJobMaster(job_id=self._job_graph.job_id))
-                return self._lose(task_manager, reason)
+            case SlotAllocated() | SlotAllocationFailed() | SlotsLost():
+                return [effect]
+            case TellResourceManager(message=message):
+                self._resource_manager.tell(message)
+            case TellTaskManager(task_manager=task_manager, message=message):
+                self._tell(task_manager, message)
+            case StartTimer(key=key, delay_ms=delay_ms, message=message):
+                self._context.timers.start_once(key, delay_ms, message)
+            case CancelTimer(key=key):
+                self._context.timers.cancel(key)
+            case ReleaseEmptyTaskManager(task_manager=task_manager, reason=reason):
+                return self._disconnect(task_manager, reason)
             case Ignore():
                 pass
             case _:
                 assert_never(effect)
         return []
 
-    def _assigned(self, effect: AttemptsPlaced) -> AssignedSlot:
-        return AssignedSlot(
-            allocation_id=effect.allocation_id,
-            task_manager_id=effect.task_manager,
-            task_manager=self._task_managers[effect.task_manager],
-        )
-
     def _tell(self, task_manager: TaskManagerId, message: Message) -> None:
         Gateway(self._task_managers[task_manager], self._session).tell(message)
-
-
-def _lost(task_manager: TaskManagerId, reason: str) -> SerializedThrowable:
-    return SerializedThrowable(type_name="SlotLostError", message=f"{task_manager} is lost: {reason}")

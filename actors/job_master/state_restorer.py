@@ -33,7 +33,9 @@ class StateRestorer:
         self._sources = sources
         self._allow_non_restored_state = allow_non_restored_state
 
-    def take(self, message: RestoreState | RestoreStateFailed) -> Sequence[RestoreStateReady | GlobalFailureReported]:
+    def on_message(
+        self, message: RestoreState | RestoreStateFailed
+    ) -> Sequence[RestoreStateReady | GlobalFailureReported]:
         """The event for the ExecutionGraph; None where the requesters are over, for others have asked again."""
         tasks = self._graph.restoring(message.version)
         if tasks is None:

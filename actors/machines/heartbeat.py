@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from flykka.actors.machines.ignore import Ignore
+from flykka.messages.control.heartbeat import HeartbeatDue
 
 # Events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitorTarget:
-    """Watch over this target from now on, or under this timeout from now on.
+    """Watch this target from now on, or under this timeout from now on.
 
     One that is not asked is expected to say something by itself: to ask, or to register.
     """
@@ -31,7 +32,7 @@ class MonitorTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnmonitorTarget:
-    """The target is nothing to us any more."""
+    """Watch the target no longer."""
 
     target: str
 
@@ -43,12 +44,7 @@ class HeartbeatReceived:
     target: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatTick:
-    """Another interval has passed."""
-
-
-HeartbeatEvent = MonitorTarget | UnmonitorTarget | HeartbeatReceived | HeartbeatTick
+HeartbeatEvent = MonitorTarget | UnmonitorTarget | HeartbeatReceived | HeartbeatDue
 
 
 # Effects
@@ -86,7 +82,7 @@ class HeartbeatMonitor:
         self._targets: dict[str, _Target] = {}
 
     def handle(self, event: HeartbeatEvent, now: int) -> list[HeartbeatEffect]:
-        """Take one event at `now` (ms); what is to be done about it, in the order in which the targets came."""
+        """Handle one event at `now` (ms); its effects are in the order in which the targets came."""
         match event:
             case MonitorTarget(target=target, timeout_ms=timeout_ms, is_asked=is_asked):
                 assert timeout_ms > 0, f"{target} has no time to answer"
@@ -96,7 +92,7 @@ class HeartbeatMonitor:
                 return [] if self._targets.pop(target, None) else [_unknown(target)]
             case HeartbeatReceived(target=target):
                 return self._on_heartbeat(target, now)
-            case HeartbeatTick():
+            case HeartbeatDue():
                 return self._on_tick(now)
             case _:
                 assert_never(event)

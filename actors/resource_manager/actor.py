@@ -1,8 +1,8 @@
 """The ResourceManager: starts TaskManagers, knows their slots, and gives the slots to the JobMasters that ask.
 
 It holds the refs and the sessions; which slot goes to whom and how many TaskManagers there are to be is decided by the
-`SlotManager`, who is silent for too long by the `HeartbeatMonitor`. Every registration has a session of its own, which
-ends with it: what somebody says who was given up, or whose place another one has taken, comes no further.
+`SlotManager`. Every registration has a session of its own, which ends with it: messages of a target that was given up,
+or that another one has replaced, come no further.
 
 Its state can be told again. When it ends, the ClusterEntrypoint starts another one, which finds the TaskManagers
 that live; they register with a report of their slots, and JobMasters ask again for what they wait for.
@@ -13,60 +13,35 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import assert_never
 
-from flykka.actors.machines.heartbeat import (
-    HeartbeatEvent,
-    HeartbeatMonitor,
-    HeartbeatReceived,
-    HeartbeatTick,
-    MonitorTarget,
-    SendHeartbeatRequest,
-    TargetTimedOut,
-    UnmonitorTarget,
-)
+from flykka.actors.heartbeat_manager import HeartbeatManager
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS, SlotManager
 from flykka.actors.machines.slots.slot_manager_events import (
     AcceptTaskManager,
-    AllocationConfirmed,
-    AllocationRefused,
-    AskWhetherReleasable,
-    FailAllocation,
+    ForgetTaskManager,
     GiveSlot,
-    JobGone,
-    LetTaskManagerGo,
-    RefuseTaskManager,
     ResourceManagerStarted,
-    SlotFreed,
     SlotManagerEffect,
     SlotManagerEvent,
-    SlotRequestCancelled,
-    SlotRequested,
-    SlotsReported,
     StartTaskManager,
-    TaskManagerAnswered,
     TaskManagerGone,
-    TaskManagerRegistered,
-    TimeoutCheckDue,
-    UnfulfillableRequestsRefused,
 )
+from flykka.actors.machines.slots.slot_table_events import JobDisconnected
 from flykka.actors.machines.slots.task_manager_slots import SlotState
 from flykka.actors.machines.slots.task_manager_tracker import NAME, Workers
+from flykka.actors.machines.slots.tell import TellJobMaster, TellTaskManager
 from flykka.actors.resource_manager.registrations import Registrations
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest, JobMasterHeartbeat
 from flykka.messages.control.registration import (
     AcknowledgeRegistration,
-    AskForRelease,
     DisconnectJobMaster,
     DisconnectResourceManager,
     DisconnectTaskManager,
     JobMasterRegistrationSuccess,
-    RefuseRegistration,
     RegisterJobMaster,
     RegisterTaskManager,
     ReleaseAnswer,
-    ReleaseTaskManager,
     ResourceManagerLeaderAddress,
-    SlotReport,
     StartTaskManagerDue,
     StartUpPeriodElapsed,
 )
@@ -94,6 +69,17 @@ TaskManagerProps = Callable[[TaskManagerId, Ref], Props]
 """Props of a TaskManager of this id; the ref is the ResourceManager's, at which it is to register."""
 
 
+SlotMessage = (
+    CancelSlotRequest
+    | AllocateSlotConfirmed
+    | AllocateSlotRefused
+    | SlotAvailable
+    | ReleaseAnswer
+    | StartUpPeriodElapsed
+)
+"""Messages that concern the SlotManager alone."""
+
+
 class ResourceManager(Actor):
     """One per system, `/user/resource-manager`; the TaskManagers are its siblings, so that they outlive it."""
 
@@ -112,8 +98,6 @@ class ResourceManager(Actor):
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._heartbeat_timeout_ms = heartbeat_timeout_ms
         self._slots = SlotManager(workers, request_timeout_ms=slot_request_timeout_ms)
-        self._heartbeats = HeartbeatMonitor()
-        self._heartbeats_of_jobs = HeartbeatMonitor()
         self._task_managers: dict[TaskManagerId, Ref] = {}
         self._ids: dict[Ref, TaskManagerId] = {}
         self._job_masters: dict[JobId, Gateway] = {}
@@ -121,6 +105,8 @@ class ResourceManager(Actor):
     def pre_start(self) -> None:
         """Begin to watch, take over the TaskManagers that live, and start those that are missing."""
         self._registrations = Registrations(self.context)
+        self._task_manager_heartbeats = HeartbeatManager(self.context, self._request_task_manager_heartbeat)
+        self._job_master_heartbeats = HeartbeatManager(self.context, self._request_job_master_heartbeat)
         self.context.timers.start_fixed_delay("heartbeat", self._heartbeat_interval_ms, HeartbeatDue())
         self.context.timers.start_once("start-up", self._heartbeat_timeout_ms, StartUpPeriodElapsed())
         self._decide(ResourceManagerStarted(task_managers=self._survivors()))
@@ -130,23 +116,18 @@ class ResourceManager(Actor):
         self.context.stop()
 
     def handle_message(self, message: Message) -> None:
-        """Translate what is said into what the machines understand."""
+        """Give messages about slots to the machine; those about presence concern the registrations too."""
         match message:
             case RegisterTaskManager():
                 self._on_register_task_manager(message)
-            case Heartbeat(task_manager_id=task_manager, slot_report=report):
-                self._watch_over(HeartbeatReceived(target=task_manager))
-                if report is not None:
-                    self._decide(SlotsReported(task_manager=task_manager, report=report))
+            case Heartbeat(task_manager_id=task_manager):
+                self._task_manager_heartbeats.heartbeat_received(task_manager)
+                self._decide(message)
             case JobMasterHeartbeat(job_id=job_id):
-                self._watch_over_jobs(HeartbeatReceived(target=job_id))
+                self._job_master_heartbeats.heartbeat_received(job_id)
             case HeartbeatDue():
-                self._watch_over(HeartbeatTick())
-                self._watch_over_jobs(HeartbeatTick())
-                self._decide(TimeoutCheckDue())
-            case StartUpPeriodElapsed():
-                # Before, somebody might come with slots that are larger than those known.
-                self._decide(UnfulfillableRequestsRefused(is_on=True))
+                self._on_heartbeat_due()
+                self._decide(message)
             case DisconnectTaskManager(task_manager_id=task_manager, cause=cause) if (
                 task_manager in self._task_managers
             ):
@@ -159,8 +140,15 @@ class ResourceManager(Actor):
                 reply_to.tell(self.explain(self.context.now()))
             case Terminated(ref=ref):
                 self._on_terminated(ref)
+            case RequestSlot(job_id=job_id) if job_id in self._job_masters:
+                self._decide(message)
+            case RequestSlot(job_id=job_id, allocation_id=allocation_id, job_master=job_master):
+                reason = f"the JobMaster of {job_id} is not registered"
+                job_master.tell(SlotRequestFailed(allocation_id=allocation_id, reason=reason))
+            case _ if isinstance(message, SlotMessage):
+                self._decide(message)
             case _:
-                self._on_slot_message(message)
+                self.context.unhandled(message)
 
     def explain(self, now: int) -> SlotsExplained:
         """Explain which slots are there, and how many requests wait for one."""
@@ -195,7 +183,7 @@ class ResourceManager(Actor):
         self._ids[ref] = task_manager
         self.context.watch(ref)
         # One that never registers is as good as dead.
-        self._watch_over(MonitorTarget(target=task_manager, timeout_ms=self._heartbeat_timeout_ms, is_asked=False))
+        self._task_manager_heartbeats.monitor(task_manager, self._heartbeat_timeout_ms, is_asked=False)
 
     def _on_register_task_manager(self, message: RegisterTaskManager) -> None:
         task_manager = message.task_manager_id
@@ -206,13 +194,7 @@ class ResourceManager(Actor):
             if task_manager in self._task_managers:
                 self._lose(task_manager, f"another {task_manager} has taken its place", is_superseded=True)
             self._know(task_manager, message.task_manager)
-        self._decide(
-            TaskManagerRegistered(
-                task_manager=task_manager,
-                report=message.slot_report or SlotReport(slots=()),
-                instance=message.task_manager.incarnation,
-            )
-        )
+        self._decide(message)
 
     def _lose(self, task_manager: TaskManagerId, reason: str, *, is_superseded: bool = False) -> None:
         instance = self._task_managers[task_manager].incarnation
@@ -224,8 +206,8 @@ class ResourceManager(Actor):
     def _forget(self, task_manager: TaskManagerId) -> None:
         ref = self._task_managers.pop(task_manager)
         del self._ids[ref]
-        self._registrations.end(ref)
-        self._watch_over(UnmonitorTarget(target=task_manager))
+        self._registrations.close_session(ref)
+        self._task_manager_heartbeats.unmonitor(task_manager)
 
     def _on_terminated(self, ref: Ref) -> None:
         task_manager = self._ids.get(ref)
@@ -260,77 +242,42 @@ class ResourceManager(Actor):
             self._job_masters[job_id] = Gateway(job_master, message.leader_session_id)
             self.context.watch(job_master)
         was_known = job_master in self._registrations
-        session = self._registrations.begin(job_master)
+        session = self._registrations.open_session(job_master)
         self._job_masters[job_id].tell(JobMasterRegistrationSuccess(leader_session_id=session))
         if not was_known:
-            watch = MonitorTarget(target=job_id, timeout_ms=self._heartbeat_timeout_ms, is_asked=True)
-            self._watch_over_jobs(watch)
+            self._job_master_heartbeats.monitor(job_id, self._heartbeat_timeout_ms, is_asked=True)
 
     def _forget_job(self, job_id: JobId) -> None:
-        self._registrations.end(self._job_masters.pop(job_id).ref)
-        self._watch_over_jobs(UnmonitorTarget(target=job_id))
-        self._decide(JobGone(job_id=job_id))
+        self._registrations.close_session(self._job_masters.pop(job_id).ref)
+        self._job_master_heartbeats.unmonitor(job_id)
+        self._decide(JobDisconnected(job_id=job_id))
 
-    # Slots
+    # Heartbeats
 
-    def _on_slot_message(self, message: Message) -> None:
-        match message:
-            case RequestSlot(job_id=job_id, allocation_id=allocation_id) if job_id in self._job_masters:
-                request = SlotRequested(job_id=job_id, allocation_id=allocation_id, resources=message.resources)
-                self._decide(request)
-            case RequestSlot(job_id=job_id, allocation_id=allocation_id, job_master=job_master):
-                reason = f"the JobMaster of {job_id} is not registered"
-                job_master.tell(SlotRequestFailed(allocation_id=allocation_id, reason=reason))
-            case CancelSlotRequest(allocation_id=allocation_id):
-                self._decide(SlotRequestCancelled(allocation_id=allocation_id))
-            case AllocateSlotConfirmed(slot_id=slot, job_id=job_id, allocation_id=allocation_id):
-                self._decide(AllocationConfirmed(slot_id=slot, job_id=job_id, allocation_id=allocation_id))
-            case AllocateSlotRefused(slot_id=slot, allocation_id=allocation_id, occupied_by=holder):
-                self._decide(AllocationRefused(slot_id=slot, allocation_id=allocation_id, occupied_by=holder))
-            case SlotAvailable(slot_id=slot, allocation_id=allocation_id):
-                self._decide(SlotFreed(slot_id=slot, allocation_id=allocation_id))
-            case ReleaseAnswer(task_manager_id=task_manager, idle_period=period, can_be_released=can):
-                self._decide(TaskManagerAnswered(task_manager=task_manager, idle_period=period, can_be_released=can))
-            case _:
-                self.context.unhandled(message)
+    def _request_task_manager_heartbeat(self, task_manager: str) -> None:
+        self._tell_task_manager(TaskManagerId(task_manager), HeartbeatRequest(origin=self.context.ref))
 
-    # What the machines decide
+    def _request_job_master_heartbeat(self, job_id: str) -> None:
+        job_master = self._job_masters[JobId(job_id)].ref
+        self._registrations.tell(job_master, HeartbeatRequest(origin=self.context.ref))
+
+    def _on_heartbeat_due(self) -> None:
+        for silent in self._task_manager_heartbeats.on_heartbeat_due():
+            task_manager = TaskManagerId(silent.target)
+            # It may only be stuck: end it, so that nothing of it works on beside its successor.
+            self.context.stop(self._task_managers[task_manager])
+            self._lose(task_manager, f"{task_manager} was silent for {silent.silent_ms} ms")
+        for silent in self._job_master_heartbeats.on_heartbeat_due():
+            # It may only be stuck, and is to know that nobody looks for slots for it any more.
+            job_id = JobId(silent.target)
+            self._registrations.tell(self._job_masters[job_id].ref, DisconnectResourceManager(job_id=job_id))
+            self._forget_job(job_id)
+
+    # What the SlotManager decides
 
     def _decide(self, event: SlotManagerEvent) -> None:
         for effect in self._slots.handle(event, self.context.now()):
             self._perform(effect)
-
-    def _watch_over(self, event: HeartbeatEvent) -> None:
-        for effect in self._heartbeats.handle(event, self.context.now()):
-            match effect:
-                case SendHeartbeatRequest(target=target):
-                    request = HeartbeatRequest(origin=self.context.ref)
-                    self._registrations.tell(self._task_managers[TaskManagerId(target)], request)
-                case TargetTimedOut(target=target, silent_ms=silent_ms):
-                    # It may only be stuck: end it, so that nothing of it works on beside its successor.
-                    self.context.stop(self._task_managers[TaskManagerId(target)])
-                    self._lose(TaskManagerId(target), f"{target} was silent for {silent_ms} ms")
-                case Ignore():
-                    pass
-                case _:
-                    assert_never(effect)
-
-    def _watch_over_jobs(self, event: HeartbeatEvent) -> None:
-        for effect in self._heartbeats_of_jobs.handle(event, self.context.now()):
-            match effect:
-                case SendHeartbeatRequest(target=job_id):
-                    self._registrations.tell(
-                        self._job_masters[JobId(job_id)].ref, HeartbeatRequest(origin=self.context.ref)
-                    )
-                case TargetTimedOut(target=target):
-                    # It may only be stuck, and is to know that nobody looks for slots for it any more.
-                    job_id = JobId(target)
-                    self._registrations.tell(self._job_masters[job_id].ref, DisconnectResourceManager(job_id=job_id))
-                    self._forget_job(job_id)
-                case Ignore():
-                    pass
-                case _:
-                    assert_never(effect)
 
     def _perform(self, effect: SlotManagerEffect) -> None:
         match effect:
@@ -341,8 +288,7 @@ class ResourceManager(Actor):
                 self.context.timers.start_once(f"start-{task_manager}", delay_ms, due)
             case AcceptTaskManager(task_manager=task_manager):
                 self._acknowledge(task_manager)
-            case RefuseTaskManager(task_manager=task_manager, reason=reason):
-                self._task_managers[task_manager].tell(RefuseRegistration(reason=reason))
+            case ForgetTaskManager(task_manager=task_manager):
                 self._forget(task_manager)
             case GiveSlot(task_manager=task_manager, slot_id=slot, job_id=job_id, allocation_id=allocation_id):
                 job_master = self._job_masters[job_id]
@@ -353,24 +299,19 @@ class ResourceManager(Actor):
                     job_master=job_master.ref,
                     job_leader_session_id=job_master.leader_session_id,
                 )
-                self._registrations.tell(self._task_managers[task_manager], request)
-            case AskWhetherReleasable(task_manager=task_manager, idle_period=period):
-                self._registrations.tell(self._task_managers[task_manager], AskForRelease(idle_period=period))
-            case LetTaskManagerGo(task_manager=task_manager):
-                self._registrations.tell(self._task_managers[task_manager], ReleaseTaskManager())
-                self._forget(task_manager)
-            case FailAllocation(job_id=job_id):
+                self._tell_task_manager(task_manager, request)
+            case TellTaskManager(task_manager=task_manager, message=message):
+                self._tell_task_manager(task_manager, message)
+            case TellJobMaster(job_id=job_id, message=message):
                 if job_id in self._job_masters:
-                    failed = SlotRequestFailed(
-                        allocation_id=effect.allocation_id,
-                        reason=effect.reason,
-                        is_unfulfillable=effect.is_unfulfillable,
-                    )
-                    self._job_masters[job_id].tell(failed)
+                    self._job_masters[job_id].tell(message)
             case Ignore():
                 pass
             case _:
                 assert_never(effect)
+
+    def _tell_task_manager(self, task_manager: TaskManagerId, message: Message) -> None:
+        self._registrations.tell(self._task_managers[task_manager], message)
 
     def _acknowledge(self, task_manager: TaskManagerId) -> None:
         ref = self._task_managers[task_manager]
@@ -378,12 +319,11 @@ class ResourceManager(Actor):
         # Told plainly: only by this message does the TaskManager learn of the session.
         ref.tell(
             AcknowledgeRegistration(
-                leader_session_id=self._registrations.begin(ref),
+                leader_session_id=self._registrations.open_session(ref),
                 heartbeat_interval_ms=self._heartbeat_interval_ms,
                 heartbeat_timeout_ms=self._heartbeat_timeout_ms,
             )
         )
         if not was_known:
             # Only an answer is a sign of life: one that registers again and again may hear nothing of what it is told.
-            watch = MonitorTarget(target=task_manager, timeout_ms=self._heartbeat_timeout_ms, is_asked=True)
-            self._watch_over(watch)
+            self._task_manager_heartbeats.monitor(task_manager, self._heartbeat_timeout_ms, is_asked=True)

@@ -14,7 +14,7 @@ from flykka.runtime.leader_session import Gateway
 
 
 class Registrations:
-    """By who has registered; used in the turns of one actor only."""
+    """The sessions of the registered actors; used in the turns of one actor only."""
 
     def __init__(self, context: ActorContext) -> None:
         self._context = context
@@ -23,21 +23,22 @@ class Registrations:
     def __contains__(self, ref: Ref) -> bool:
         return ref in self._sessions
 
-    def begin(self, ref: Ref) -> LeaderSessionId:
-        """The session under which both sides speak from now on, or have spoken since they did so first."""
+    def open_session(self, ref: Ref) -> LeaderSessionId:
+        """The session of the actor, under which both sides speak: a new one where it has none yet."""
         session = self._sessions.get(ref)
         if session is None:
             session = self._sessions[ref] = LeaderSessionId(self._context.new_id("registration"))
             self._context.accept_session(session)
         return session
 
-    def end(self, ref: Ref) -> None:
-        """Nobody watches over it, and nothing that it says is heard."""
+    def close_session(self, ref: Ref) -> None:
+        """Watch the actor no longer, and hear nothing more of it."""
         self._context.unwatch(ref)
         session = self._sessions.pop(ref, None)
         if session is not None:
             self._context.revoke_session(session)
 
     def tell(self, ref: Ref, message: Message) -> None:
-        """Say something to who is registered."""
-        Gateway(ref, self._sessions[ref]).tell(message)
+        """Tell the actor under its session; one that was refused has none, and is told plainly."""
+        session = self._sessions.get(ref)
+        (ref if session is None else Gateway(ref, session)).tell(message)

@@ -27,7 +27,7 @@ from flykka.actors.machines.execution.effects import (
     TellProducer,
     TellSender,
 )
-from flykka.actors.machines.execution.events import BridgeLost, StartTask, TaskEvent, TaskManagerLost
+from flykka.actors.machines.execution.events import BridgeLost, ConnectionLost, StartTask, TaskEvent
 from flykka.actors.machines.execution.stream_task import StreamTask
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.graph.job_graph import TaskCancellationSettings
@@ -88,24 +88,24 @@ class Task(Actor):
         self._bridge = self.context.spawn(self._data_plane.bridge_props(self._descriptor), "bridge")
         self.context.watch(self._bridge)
         self.context.timers.start_fixed_delay("metrics", self._descriptor.metrics_interval_ms, MetricsDue())
-        self._take(StartTask())
+        self._decide(StartTask())
 
     def handle_message(self, message: Message) -> None:
         """Everything but the bridge's death is the machine's to decide."""
         match message:
             case Terminated(ref=ref) if ref == self._bridge:
-                self._take(BridgeLost(cause=_bridge_died(self._bridge.path)))
+                self._decide(BridgeLost(cause=_bridge_died(self._bridge.path)))
             case Terminated(ref=ref):
-                self._take(TaskManagerLost(task_manager=ref))
+                self._decide(ConnectionLost(task_manager=ref))
             case ExplainTask(reply_to=reply_to):
                 reply_to.tell(self.explain(self.context.now()))
             case BufferResponse(partition_id=partition_id) | BacklogAnnouncement(partition_id=partition_id):
                 # Credit goes straight to the sender, not by way of its TaskManager.
                 if self.context.sender is not None:
                     self._producers[partition_id] = self.context.sender
-                self._take(message)
+                self._decide(message)
             case _ if type(message) in _EVENTS:
-                self._take(cast(TaskEvent, message))
+                self._decide(cast(TaskEvent, message))
             case _:
                 self.context.unhandled(message)
 
@@ -113,7 +113,7 @@ class Task(Actor):
         """Explain what the attempt does, and what it waits for."""
         return self._machine.explain(now)
 
-    def _take(self, event: TaskEvent) -> None:
+    def _decide(self, event: TaskEvent) -> None:
         for effect in self._machine.handle(event, self.context.now()):
             self._perform(effect)
 

@@ -91,7 +91,7 @@ class Bridge(Actor):
         """Commands from the Task, answers of the engine, and questions how far it is."""
         match message:
             case _ if type(message) in _EVENTS:
-                self._take(cast(AttemptEvent, message))
+                self._decide(cast(AttemptEvent, message))
             case ProgressDue():
                 # Where Spark takes its time to answer, questions must not queue up before it.
                 if not self._is_looking:
@@ -108,7 +108,7 @@ class Bridge(Actor):
         """The calls that the engine has not answered, by key: for a fork, where nothing is left of its threads."""
         return {key: engine_call(self._engine, work) for key, work in self._attempt.unanswered.items()}
 
-    def _take(self, event: AttemptEvent) -> None:
+    def _decide(self, event: AttemptEvent) -> None:
         for effect in self._attempt.handle(event, self.context.now()):
             self._perform(effect)
 
@@ -160,7 +160,7 @@ class Bridge(Actor):
         stalled = self._watchdog.stalled(stages, now)
         if stalled is not None:
             self.context.timers.cancel("progress")
-            self._take(EngineFailed(cause=stalled))
+            self._decide(EngineFailed(cause=stalled))
 
 
 def engine_call(engine: Engine, work: Work) -> Callable[[], Value | None]:

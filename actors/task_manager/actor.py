@@ -1,28 +1,17 @@
 """The TaskManager: offers its slots to the JobMasters that the ResourceManager names, and runs a Task per attempt.
 
-It holds the refs and the sessions; the slots are the `SlotTable`'s. Messages for a task are handed on to the Task of
+It holds the refs and the sessions; the slots are the `SlotTable`'s. Messages for a task are forwarded to the Task of
 their attempt. A JobMaster is connected from its first allocation until it leaves or is lost; then its tasks end.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import assert_never
 
 from flykka.actors.data_plane import DataPlane
+from flykka.actors.heartbeat_manager import HeartbeatManager
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.machines.execution.declines import not_ready
-from flykka.actors.machines.heartbeat import (
-    HeartbeatEvent,
-    HeartbeatMonitor,
-    HeartbeatReceived,
-    HeartbeatTick,
-    MonitorTarget,
-    SendHeartbeatRequest,
-    TargetTimedOut,
-    UnmonitorTarget,
-)
-from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
 from flykka.actors.machines.slots.slot_table import SlotTable
 from flykka.actors.machines.slots.slot_table_events import AllocationsKnown, JobConnected, JobDisconnected, JobLost
@@ -107,7 +96,6 @@ class TaskManager(Actor):
         self._task_cancellation = task_cancellation or TaskCancellationSettings()
         self._table = SlotTable(task_manager_id, slots, slot_size)
         self._network = network
-        self._heartbeats = HeartbeatMonitor()
         self._tick_ms: int | None = None
         self._job_masters: dict[JobId, Gateway] = {}
         self._leader_session_id: LeaderSessionId | None = None
@@ -115,7 +103,8 @@ class TaskManager(Actor):
         """The sessions under which the JobMasters speak; a gateway has the one of the registration, once it holds."""
 
     def pre_start(self) -> None:
-        """Register, and go on registering until somebody answers."""
+        """Register, and go on registering until the ResourceManager answers."""
+        self._heartbeats = HeartbeatManager(self.context)
         self._tasks = RunningTasks(self.context, self._data_plane, self._task_cancellation, self._network)
         self._resource_manager = ResourceManagerConnection(self.context, self._address, self._introduction)
         self._slots = TaskSlots(
@@ -128,7 +117,7 @@ class TaskManager(Actor):
         self.context.stop()
 
     def handle_message(self, message: Message) -> None:
-        """Hand messages for a task on; the rest are about slots or about who is there."""
+        """Forward messages for a task; the rest are about slots or about registrations."""
         match message:
             case AbstractCheckpointMessage():
                 self._on_checkpoint_message(message)
@@ -136,7 +125,7 @@ class TaskManager(Actor):
                 for each in messages:
                     self._on_checkpoint_message(each)
             case CancelTask(attempt=attempt) | AddSplits(attempt=attempt) | NoMoreSplits(attempt=attempt):
-                self._tasks.hand_on(attempt, message)
+                self._tasks.forward(attempt, message)
             case PartitionRequest():
                 self._tasks.serve(message)
             case AddCredit() | CancelPartitionRequest():
@@ -146,15 +135,15 @@ class TaskManager(Actor):
             case UpdateTaskExecutionState(state=reached):
                 self._tasks.note(reached)
             case KeepPartitions() | ReleasePartitions() | PartitionsReleased():
-                self._tasks.take(message)
+                self._tasks.on_message(message)
             case PartitionProducerState(attempt=attempt):
-                self._tasks.hand_on(attempt, message)
+                self._tasks.forward(attempt, message)
             case FatalErrorOccurred():
                 self._on_fatal_error(message)
             case AllocateSlot():
                 self._on_allocate_slot(message)
             case SubmitTask() | AcceptSlots() | OfferTimedOut() | SlotTimedOut() | FreeSlot() | ReleaseTaskManager():
-                self._slots.handle(message)
+                self._slots.decide(message)
             case Terminated(ref=ref):
                 self._on_terminated(ref)
             case _:
@@ -170,7 +159,7 @@ class TaskManager(Actor):
                 answer = ReleaseAnswer(task_manager_id=self._id, idle_period=idle_period, can_be_released=may_go)
                 self._resource_manager.tell(answer)
             case HeartbeatDue():
-                self._watch_over(HeartbeatTick())
+                self._on_heartbeat_due()
             case AcknowledgeRegistration(job_id=None):
                 self._on_registered(message)
             case AcknowledgeRegistration(job_id=job_id) if job_id is not None:
@@ -196,7 +185,7 @@ class TaskManager(Actor):
         if isinstance(message, TriggerCheckpoint) and message.attempt not in self._tasks and job_master is not None:
             job_master.tell(not_ready(message))
         else:
-            self._tasks.hand_on(message.attempt, message)
+            self._tasks.forward(message.attempt, message)
 
     def _on_fatal_error(self, error: FatalErrorOccurred) -> None:
         """Nobody knows what runs here any more: end, as Flink's TaskManager process does, and be replaced."""
@@ -211,7 +200,7 @@ class TaskManager(Actor):
     # The ResourceManager
 
     def _seek_resource_manager(self) -> None:
-        self._watch_over(UnmonitorTarget(target=_RESOURCE_MANAGER))
+        self._heartbeats.unmonitor(_RESOURCE_MANAGER)
         self._resource_manager.seek()
 
     def _introduction(self) -> RegisterTaskManager:
@@ -242,7 +231,7 @@ class TaskManager(Actor):
         session = message.job_leader_session_id
         if self._leaders.get(job_id, session) != session:
             self._leave_former_leader(job_id)
-        self._slots.handle(message)
+        self._slots.decide(message)
         if job_id not in self._job_masters:
             self._job_masters[job_id] = Gateway(message.job_master, session)
             self._leaders[job_id] = session
@@ -257,7 +246,7 @@ class TaskManager(Actor):
         job_master = self._job_masters[job_id].ref
         self._job_masters[job_id] = Gateway(job_master, message.registration_session or message.leader_session_id)
         self._expect_heartbeats(job_id, message)
-        self._slots.handle(JobConnected(job_id=job_id))
+        self._slots.decide(JobConnected(job_id=job_id))
 
     def _disconnect(self, job_id: JobId) -> None:
         """The JobMaster has left or is lost, and its claims with it."""
@@ -266,16 +255,16 @@ class TaskManager(Actor):
             return
         self.context.revoke_session(self._leaders.pop(job_id))
         self.context.unwatch(gateway.ref)
-        self._watch_over(UnmonitorTarget(target=job_id))
+        self._heartbeats.unmonitor(job_id)
         self._tasks.release_job(job_id)
-        self._slots.handle(JobDisconnected(job_id=job_id))
+        self._slots.decide(JobDisconnected(job_id=job_id))
 
     def _leave(self, job_id: JobId, silent_ms: int) -> None:
         """Its JobMaster was silent for too long; it may hear us all the same, and is to know that its tasks end."""
         job_master = self._job_masters[job_id]
         job_master.tell(self._farewell_after_silence(f"the JobMaster of {job_id}", silent_ms))
         self._tasks.release_job(job_id)
-        self._slots.handle(JobLost(job_id=job_id))
+        self._slots.decide(JobLost(job_id=job_id))
         if self._table.holds_slots(job_id):
             # Should it live, it can have its slots again.
             self._job_masters[job_id] = Gateway(job_master.ref, self._leaders[job_id])
@@ -313,39 +302,29 @@ class TaskManager(Actor):
     def _on_heartbeat_request(self, origin: Ref, allocations: tuple[AllocationId, ...]) -> None:
         answer = Heartbeat(task_manager_id=self._id, slot_report=self._table.report())
         if self._resource_manager.is_to(origin):
-            self._watch_over(HeartbeatReceived(target=_RESOURCE_MANAGER))
+            self._heartbeats.heartbeat_received(_RESOURCE_MANAGER)
             self._resource_manager.tell(answer)
         for job_id in self._jobs_of(origin):
-            self._watch_over(HeartbeatReceived(target=job_id))
+            self._heartbeats.heartbeat_received(job_id)
             self._job_masters[job_id].tell(answer)
-            self._slots.handle(AllocationsKnown(job_id=job_id, allocations=allocations))
+            self._slots.decide(AllocationsKnown(job_id=job_id, allocations=allocations))
 
     def _expect_heartbeats(self, target: str, message: AcknowledgeRegistration) -> None:
-        watch = MonitorTarget(target=target, timeout_ms=message.heartbeat_timeout_ms, is_asked=False)
-        self._watch_over(watch)
+        self._heartbeats.monitor(target, message.heartbeat_timeout_ms, is_asked=False)
         # One timer for all, as fast as the fastest needs it.
         if self._tick_ms is None or message.heartbeat_interval_ms < self._tick_ms:
             self._tick_ms = message.heartbeat_interval_ms
             self.context.timers.start_fixed_delay("heartbeat", self._tick_ms, HeartbeatDue())
 
+    def _on_heartbeat_due(self) -> None:
+        for timed_out in self._heartbeats.on_heartbeat_due():
+            if timed_out.target == _RESOURCE_MANAGER:
+                self._resource_manager.tell(self._farewell_after_silence("the ResourceManager", timed_out.silent_ms))
+                self._seek_resource_manager()
+            else:
+                self._leave(JobId(timed_out.target), timed_out.silent_ms)
+
     def _farewell_after_silence(self, leader: str, silent_ms: int) -> DisconnectTaskManager:
         text = f"{self._id} has heard nothing of {leader} for {silent_ms} ms"
         cause = SerializedThrowable(type_name="HeartbeatTimeoutError", message=text)
         return DisconnectTaskManager(task_manager_id=self._id, cause=cause, will_return=True)
-
-    # What the machines decide
-
-    def _watch_over(self, event: HeartbeatEvent) -> None:
-        for effect in self._heartbeats.handle(event, self.context.now()):
-            match effect:
-                case TargetTimedOut(target=target, silent_ms=silent_ms) if target == _RESOURCE_MANAGER:
-                    self._resource_manager.tell(self._farewell_after_silence("the ResourceManager", silent_ms))
-                    self._seek_resource_manager()
-                case TargetTimedOut(target=target, silent_ms=silent_ms):
-                    self._leave(JobId(target), silent_ms)
-                case SendHeartbeatRequest():
-                    raise AssertionError("the asked side does not ask")
-                case Ignore():
-                    pass
-                case _:
-                    assert_never(effect)

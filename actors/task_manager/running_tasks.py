@@ -11,7 +11,7 @@ from flykka.actors.machines.exchange.partition_errors import partition_not_found
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings, ShuffleEnvironment
 from flykka.actors.machines.states import EXECUTION_TERMINAL
 from flykka.actors.task.actor import Task
-from flykka.actors.task_manager.kept_partitions import KeptPartitions
+from flykka.actors.task_manager.partition_tracker import PartitionTracker
 from flykka.messages.graph.job_graph import ResultPartitionType, TaskCancellationSettings
 from flykka.messages.tasks.exchange import (
     AddCredit,
@@ -67,7 +67,7 @@ class RunningTasks:
         self._refs: dict[ExecutionAttemptId, Ref] = {}
         self._tasks: dict[Ref, RunningTask] = {}
         self._network = ShuffleEnvironment(network)
-        self._kept = KeptPartitions(context, data_plane)
+        self._partitions = PartitionTracker(context, data_plane)
         self._redistribution_is_due = False
         self._spawned = 0
 
@@ -77,7 +77,7 @@ class RunningTasks:
     @property
     def keeps_results(self) -> bool:
         """Something outlives its Task here, and somebody may still read it."""
-        return not self._kept.is_empty
+        return not self._partitions.is_empty
 
     def run(self, descriptor: TaskDeploymentDescriptor, job_master: Gateway) -> None:
         """Run the attempt in a Task of its own, with its share of the network buffers.
@@ -115,7 +115,7 @@ class RunningTasks:
             self._redistribution_is_due = True
             self._context.ref.tell(RedistributionDue())
 
-    def hand_on(self, attempt: ExecutionAttemptId, message: Message) -> None:
+    def forward(self, attempt: ExecutionAttemptId, message: Message) -> None:
         """Give the message to the Task of the attempt."""
         task = self._refs.get(attempt)
         if task is None:
@@ -125,8 +125,8 @@ class RunningTasks:
 
     def serve(self, request: PartitionRequest) -> None:
         """Bring a consumer together with the Task that produces for it, or with what one has left."""
-        if request.partition_id in self._kept:
-            self._kept.serve(request)
+        if request.partition_id in self._partitions:
+            self._partitions.serve(request)
             return
         producer = self._refs.get(producer_of(request.partition_id))
         is_unfinished = producer is not None and request.partition_id in self._tasks[producer].to_keep
@@ -138,20 +138,20 @@ class RunningTasks:
 
     def on_consumer(self, message: AddCredit | CancelPartitionRequest) -> None:
         """A consumer of a result that has outlived its Task has room, or leaves."""
-        self._kept.on_consumer(message)
+        self._partitions.on_consumer(message)
 
-    def take(self, message: PartitionMessage) -> None:
+    def on_message(self, message: PartitionMessage) -> None:
         """A result is to outlive its Task, or is needed no more."""
         match message:
             case KeepPartitions(attempt=attempt, partitions=partitions):
                 finished = self._tasks[self._refs[attempt]]
                 if not finished.is_abandoned:
-                    self._kept.keep(finished.job_id, partitions)
+                    self._partitions.keep(finished.job_id, partitions)
                     finished.to_keep = ()
             case ReleasePartitions(job_id=job_id, partition_ids=partition_ids):
-                self._kept.release(job_id, partition_ids)
+                self._partitions.release(job_id, partition_ids)
             case PartitionsReleased():
-                self._kept.note(message)
+                self._partitions.note(message)
             case _:
                 assert_never(message)
 
@@ -159,7 +159,7 @@ class RunningTasks:
         """The JobMaster of the job is gone: nobody will read what is kept for it, or would be."""
         for running in self._tasks.values():
             running.is_abandoned = running.is_abandoned or running.job_id == job_id
-        self._kept.release_job(job_id)
+        self._partitions.release_job(job_id)
 
     def note(self, reached: TaskExecutionState) -> None:
         """The attempt has told its JobMaster of a new state."""
@@ -175,7 +175,7 @@ class RunningTasks:
             self._network.unregister_task(ended.attempt)
             self._redistribute_later()
             # It has not come to its end: what lies in them already is nobody's.
-            self._kept.release(ended.job_id, ended.to_keep)
+            self._partitions.release(ended.job_id, ended.to_keep)
         return ended
 
 

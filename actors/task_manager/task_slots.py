@@ -8,16 +8,8 @@ from typing import assert_never
 from flykka.actors.errors import InsufficientNetworkBuffersError
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.slots.slot_table import SlotTable, task_failed
-from flykka.actors.machines.slots.slot_table_events import (
-    End,
-    RunTask,
-    SlotTableEffect,
-    SlotTableEvent,
-    TaskEnded,
-    TellJobMaster,
-    TellResourceManager,
-    TellTask,
-)
+from flykka.actors.machines.slots.slot_table_events import End, RunTask, SlotTableEffect, SlotTableEvent, TaskEnded
+from flykka.actors.machines.slots.tell import TellJobMaster, TellResourceManager, TellTask
 from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.actors.task_manager.running_tasks import RunningTask, RunningTasks
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
@@ -46,7 +38,7 @@ class TaskSlots:
         self._job_masters = job_masters
         self._tell_resource_manager = tell_resource_manager
 
-    def handle(self, event: SlotTableEvent) -> None:
+    def decide(self, event: SlotTableEvent) -> None:
         """Let the table handle the event, and perform its effects."""
         for effect in self._table.handle(event, self._context.now()):
             self._perform(effect)
@@ -56,7 +48,7 @@ class TaskSlots:
         if not ended.reported_its_end:
             died = task_failed(ended.attempt, "TaskLostError", "the actor of the task died without a word")
             self._tell_job_master(ended.job_id, died)
-        self.handle(TaskEnded(attempt=ended.attempt))
+        self.decide(TaskEnded(attempt=ended.attempt))
 
     def _perform(self, effect: SlotTableEffect) -> None:
         match effect:
@@ -65,7 +57,7 @@ class TaskSlots:
             case TellJobMaster(job_id=job_id, message=message):
                 self._tell_job_master(job_id, message)
             case TellTask(message=message):
-                self._tasks.hand_on(message.attempt, message)
+                self._tasks.forward(message.attempt, message)
             case RunTask(descriptor=descriptor):
                 self._run(descriptor)
             case StartTimer(key=key, delay_ms=delay_ms, message=message):
@@ -88,7 +80,7 @@ class TaskSlots:
             self._tell_job_master(
                 descriptor.job_id, task_failed(descriptor.attempt, "InsufficientNetworkBuffersError", text)
             )
-            self.handle(TaskEnded(attempt=descriptor.attempt))
+            self.decide(TaskEnded(attempt=descriptor.attempt))
 
     def _tell_job_master(self, job_id: JobId, message: Message) -> None:
         # Without a JobMaster there is nobody left to whom the attempt means anything.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flykka.messages.control.job import JobStatus
 from flykka.messages.tasks.accumulator import AccumulatorResults
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.ids import JobId, OperatorId
+from flykka.messages.wire.ids import JobId, OperatorId, SlotRequestId
 from flykka.messages.wire.message import Message, Value, message, value
 
 
@@ -93,7 +93,7 @@ class JobRestartDue(Message):
 class SlotRequestTimedOut(Message):
     """JobMaster's timer -> itself: the request has waited for a slot for as long as it may."""
 
-    request_id: str
+    request_id: SlotRequestId
 
 
 @message("job_control.idle_slots_due")

@@ -16,6 +16,8 @@ TaskManagerId = NewType("TaskManagerId", str)
 SlotId = NewType("SlotId", str)
 """`<task manager>/<slot index>`."""
 AllocationId = NewType("AllocationId", str)
+SlotRequestId = NewType("SlotRequestId", str)
+"""`<sharing group>/<number>`: one slot that a job has asked for, which its tasks may share."""
 BatchId = NewType("BatchId", str)
 SplitId = NewType("SplitId", str)
 LeaderSessionId = NewType("LeaderSessionId", str)
@@ -24,6 +26,12 @@ LeaderSessionId = NewType("LeaderSessionId", str)
 def attempt_id(job: JobId, vertex: JobVertexId, subtask: int, attempt_number: int) -> ExecutionAttemptId:
     """The id of the attempt_number-th execution (from 0) of one subtask (from 0)."""
     return ExecutionAttemptId(f"{job}_{vertex}_{subtask}_{attempt_number}")
+
+
+def vertex_subtask_and_number(attempt: ExecutionAttemptId, job: JobId) -> tuple[JobVertexId, int, int]:
+    """The vertex, the subtask and the number of an attempt of the job: the inverse of `attempt_id`."""
+    vertex, subtask, number = attempt.removeprefix(f"{job}_").rsplit("_", 2)
+    return JobVertexId(vertex), int(subtask), int(number)
 
 
 def partition_id(attempt: ExecutionAttemptId, output: int) -> ResultPartitionId:

@@ -78,7 +78,7 @@ def world() -> Iterator[World]:
 
 
 @pytest.mark.parametrize("name", ["resource-manager", "job-manager"])
-def test_a_killed_component_is_made_anew_at_once_under_its_name(world: World, name: str) -> None:
+def test_a_killed_component_is_produced_again_at_once_under_its_name(world: World, name: str) -> None:
     before = world.system.find(f"/user/{name}")
 
     world.kill(name)
@@ -90,7 +90,7 @@ def test_a_killed_component_is_made_anew_at_once_under_its_name(world: World, na
 
 
 @pytest.mark.parametrize("name", ["resource-manager", "job-manager"])
-def test_a_component_that_fails_is_made_anew_as_well(world: World, name: str) -> None:
+def test_a_component_that_fails_is_produced_again_as_well(world: World, name: str) -> None:
     before = world.system.find(f"/user/{name}")
     assert before is not None
 
@@ -119,7 +119,7 @@ def test_whoever_asks_learns_who_the_components_are(world: World) -> None:
     assert components.job_manager == world.system.find("/user/job-manager")
 
 
-def test_one_that_ends_again_soon_is_made_anew_after_a_pause(world: World) -> None:
+def test_one_that_ends_again_soon_is_produced_again_after_a_pause(world: World) -> None:
     world.kill("job-manager")
     world.kill("job-manager")
     before = world.is_alive("job-manager")
@@ -141,7 +141,7 @@ def test_a_cluster_whose_component_ends_too_often_ends_as_a_whole_and_says_why(w
     assert world.living == []
 
 
-def test_nothing_is_made_anew_while_the_system_ends(world: World) -> None:
+def test_nothing_is_produced_again_while_the_system_ends(world: World) -> None:
     world.system.terminate()
     world.system.run_until_idle()
 

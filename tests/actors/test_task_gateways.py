@@ -38,7 +38,7 @@ def test_each_task_manager_gets_one_message_with_everything_for_its_tasks_in_ord
     with SeededSystem(3) as system:
         one, two = Peer(system, "one", SESSION), Peer(system, "two", SESSION)
         gateways = TaskGateways()
-        gateways.replace((task("a", one.ref), task("b", two.ref), task("c", one.ref)), SESSION)
+        gateways.replace_tasks((task("a", one.ref), task("b", two.ref), task("c", one.ref)), SESSION)
 
         for attempt in ("c", "b", "a"):
             gateways.add(complete(attempt))

@@ -196,7 +196,7 @@ def _sample(hint: Any, zombies: Zombies) -> Any:
 def test_a_task_manager_that_was_given_up_cannot_move_the_resource_manager(
     zombies: Zombies, kind: type[Message]
 ) -> None:
-    session = zombies.instance(zombies.resource_manager)._registrations.begin(zombies.task_manager)
+    session = zombies.instance(zombies.resource_manager)._registrations.open_session(zombies.task_manager)
     message = sample(kind, zombies)
 
     zombies.kill(zombies.task_manager)
@@ -221,7 +221,7 @@ def test_a_task_manager_that_was_given_up_and_its_tasks_cannot_move_the_job_mast
 
 @pytest.mark.parametrize("kind", said("JobMaster", "ResourceManager"))
 def test_a_former_job_master_cannot_move_the_resource_manager(zombies: Zombies, kind: type[Message]) -> None:
-    session = zombies.instance(zombies.resource_manager)._registrations.begin(zombies.job_master)
+    session = zombies.instance(zombies.resource_manager)._registrations.open_session(zombies.job_master)
     message = sample(kind, zombies)
 
     zombies.kill(zombies.job_master)
@@ -253,7 +253,7 @@ def test_a_former_job_master_does_not_register_again(zombies: Zombies) -> None:
 
 @pytest.mark.parametrize("kind", said("ResourceManager", "TaskManager"))
 def test_a_former_resource_manager_cannot_move_a_task_manager(zombies: Zombies, kind: type[Message]) -> None:
-    session = zombies.instance(zombies.resource_manager)._registrations.begin(zombies.task_manager)
+    session = zombies.instance(zombies.resource_manager)._registrations.open_session(zombies.task_manager)
     message = sample(kind, zombies)
 
     zombies.kill(zombies.resource_manager)
@@ -263,7 +263,7 @@ def test_a_former_resource_manager_cannot_move_a_task_manager(zombies: Zombies, 
 
 @pytest.mark.parametrize("kind", said("ResourceManager", "JobMaster"))
 def test_a_former_resource_manager_cannot_move_the_job_master(zombies: Zombies, kind: type[Message]) -> None:
-    session = zombies.instance(zombies.resource_manager)._registrations.begin(zombies.job_master)
+    session = zombies.instance(zombies.resource_manager)._registrations.open_session(zombies.job_master)
     message = sample(kind, zombies)
 
     zombies.kill(zombies.resource_manager)

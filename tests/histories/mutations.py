@@ -70,7 +70,7 @@ MUTATIONS = (
         history="crowded",
     ),
     Mutation(
-        where="machines.slots.slot_pool:SlotPool._on_offered",
+        where="machines.slots.slot_pool:SlotPool._on_offer_slots",
         line="accepted = tuple(allocation_id for allocation_id, effects in answers if effects is not None)",
         instead="accepted = tuple(allocation_id for allocation_id, effects in answers if effects is None)",
         history="savepoints",
@@ -100,13 +100,13 @@ MUTATIONS = (
         history="unaligned",
     ),
     Mutation(
-        where="machines.sources.split_enumerator:SplitEnumerator._on_found",
+        where="machines.sources.split_enumerator:SplitEnumerator._on_splits_discovered",
         line="self._unassigned.extend(event.splits)",
         instead="self._unassigned.extendleft(event.splits)",
         history="unaligned",
     ),
     Mutation(
-        where="machines.sources.source_coordinator:SourceCoordinator._on_look_ended",
+        where="machines.sources.source_coordinator:SourceCoordinator._on_splits_discovered",
         line="if event.finished:",
         instead="if event.finished or event.splits:",
         history="killed-task-manager",
@@ -119,8 +119,8 @@ MUTATIONS = (
     ),
     Mutation(
         where="machines.graph.execution_graph:ExecutionGraph._on_end_of_data",
-        line="return [AllTasksReachedEndOfData()] if self._attempts.have_reached_end_of_data else []",
-        instead="return [AllTasksReachedEndOfData()]",
+        line="return [final] if self._attempts.have_reached_end_of_data else []",
+        instead="return [final]",
         history="killed-task-manager",
     ),
     Mutation(

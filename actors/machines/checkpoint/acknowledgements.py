@@ -37,7 +37,7 @@ class Acknowledgements:
                 yield from self._collect(pending, event, now)
             case TaskAcknowledgeResult.DUPLICATE:
                 yield Ignore(reason=f"{attempt} has acknowledged checkpoint {checkpoint_id} already")
-            case TaskAcknowledgeResult.UNKNOWN if checkpoint_id in self._state.stored.store:
+            case TaskAcknowledgeResult.UNKNOWN if checkpoint_id in self._state.completed:
                 yield Ignore(reason=f"checkpoint {checkpoint_id} is complete")
             case TaskAcknowledgeResult.UNKNOWN:
                 yield Ignore(reason=f"checkpoint {checkpoint_id} does not wait for {attempt}")
@@ -61,7 +61,7 @@ class Acknowledgements:
     def finish(self, pending: PendingCheckpoint, now: int) -> Effects:
         """Write the metadata where no acknowledgement is missing."""
         if pending.is_fully_acknowledged:
-            yield from self._state.stored.write(
+            yield from self._state.completed.write(
                 pending.finalize(now),
                 pending.properties.options.target_location,
                 is_retained=self._state.retains(pending.properties),
@@ -70,8 +70,8 @@ class Acknowledgements:
     def _collect(self, pending: PendingCheckpoint, event: AcknowledgeCheckpoint, now: int) -> Effects:
         state = event.state
         if not pending.properties.is_savepoint:
-            state, redundant = self._state.stored.acknowledge(event.checkpoint_id, state)
-            yield from self._state.stored.dispose(state=redundant)
+            state, redundant = self._state.completed.acknowledge(event.checkpoint_id, state)
+            yield from self._state.completed.dispose(state=redundant)
         yield from self._measure(event, now)
         pending.measure(event.metrics)
         pending.acknowledge(event.attempt, state)
@@ -90,10 +90,10 @@ class Acknowledgements:
     def _discard(self, event: AcknowledgeCheckpoint) -> Effects:
         exclusive = self._state.pendings.discard(event.checkpoint_id, exclusive_state(event.state))
         lives = event.attempt in self._state.tasks
-        yield from self._state.stored.discard_late(
+        yield from self._state.completed.discard_late(
             event.checkpoint_id,
             event.state,
             exclusive,
             attempt_lives=lives,
-            needed_from=self._state.pendings.needed_from(self._state.stored.latest_id),
+            needed_from=self._state.pendings.needed_from(self._state.completed.latest_id),
         )

@@ -1,31 +1,83 @@
-"""The completed checkpoints that are retained, oldest first. Mirrors Flink's CompletedCheckpointStore."""
+"""The completed checkpoints of a job, what of them is on its way into storage, and what is being deleted.
+
+Mirrors Flink's CompletedCheckpointStore with its SharedStateRegistry and CheckpointsCleaner: a checkpoint is written,
+retained, subsumed; what nobody refers to any more is disposed of once.
+"""
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
 from itertools import pairwise
 
+from flykka.actors.machines.checkpoint.effects import (
+    DeleteJob,
+    Dispose,
+    ReadMetadata,
+    ReportStopped,
+    Restore,
+    RestoreFailed,
+    WriteMetadata,
+)
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties, for_checkpoint, for_savepoint
+from flykka.actors.machines.checkpoint.shared_state_registry import SharedStateRegistry
+from flykka.actors.machines.state.handles import (
+    exclusive_state_of,
+    shared_state,
+    shared_state_of,
+    with_shared_state,
+)
 from flykka.messages.checkpointing.checkpoint import SnapshotType
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.control.job import JobStatus
+from flykka.messages.state.handles import ExclusiveStateHandle, SharedStateHandle, TaskStateSnapshot
+from flykka.messages.wire.failure import SerializedThrowable
+
+Handle = ExclusiveStateHandle | SharedStateHandle
+
+
+class _Closing(Enum):
+    OPEN = auto()
+    WAITING = auto()
+    CLEANING = auto()
+    CLOSED = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WaitingRestore:
+    version: int
+    path: str | None
+    allow_unmatched: bool
 
 
 class CompletedCheckpointStore:
-    """At most `retained` checkpoints; a newer one subsumes the oldest."""
+    """At most `retained` checkpoints, oldest first; a newer one subsumes the oldest.
 
-    def __init__(
-        self,
-        retained: int,
-        properties: CheckpointProperties | None = None,
-    ) -> None:
+    No attempt starts from anything, and nothing is cleaned up, before it is known what the job has had before.
+    """
+
+    def __init__(self, retained: int, properties: CheckpointProperties | None = None) -> None:
         """`properties` are those of the job's checkpoints: when they are discarded."""
         if retained < 1:
             raise ValueError(f"at least one completed checkpoint has to be retained, not {retained}")
         self._retained = retained
         self._properties = properties or for_checkpoint()
         self._checkpoints: list[CompletedCheckpoint] = []
+        self.registry = SharedStateRegistry()
+        self._writing: dict[int, WriteMetadata] = {}
+        self._disposals = 0
+        self._restores_waiting: list[_WaitingRestore] = []
+        self._is_recovered = False
+        self._unreadable: SerializedThrowable | None = None
+        self._is_foreign = False
+        self._adopted: int | None = None
+        self._adopted_path: str | None = None
+        self._closing = _Closing.OPEN
+        self._status: JobStatus | None = None
+        self._keeps_latest = False
+        self._kept: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[CompletedCheckpoint]:
         return iter(self._checkpoints)
@@ -40,6 +92,35 @@ class CompletedCheckpointStore:
     def latest(self) -> CompletedCheckpoint | None:
         """The one to restore from."""
         return self._checkpoints[-1] if self._checkpoints else None
+
+    @property
+    def writing(self) -> frozenset[int]:
+        """The checkpoints whose metadata is being written, those given up meanwhile included."""
+        return frozenset(self._writing)
+
+    @property
+    def latest_id(self) -> int:
+        """The latest completed checkpoint, 0 where there is none."""
+        return self.latest.checkpoint_id if self.latest else 0
+
+    @property
+    def disposals(self) -> int:
+        """The number of deletions under way."""
+        return self._disposals
+
+    def check(self) -> None:
+        """Raise `AssertionError` where too many are retained, or not what is registered."""
+        ids = [checkpoint.checkpoint_id for checkpoint in self]
+        assert len(ids) <= self._retained
+        assert all(older < newer for older, newer in pairwise(ids)), ids
+        self.registry.check()
+        assert self._disposals >= 0
+        referenced: dict[str, int] = {}
+        for checkpoint in self:
+            for state_id in _registered(checkpoint):
+                referenced[state_id] = referenced.get(state_id, 0) + 1
+        for state_id, references in referenced.items():
+            assert self.registry.references(state_id) == references, state_id
 
     def add(self, checkpoint: CompletedCheckpoint) -> list[CompletedCheckpoint]:
         """Retain it and return those that it subsumes."""
@@ -60,11 +141,192 @@ class CompletedCheckpointStore:
             checkpoint for checkpoint in checkpoints if status not in self._properties_of(checkpoint).discarded_when
         ]
 
-    def check(self) -> None:
-        """Raise `AssertionError` where too many are retained or their ids do not grow."""
-        ids = [checkpoint.checkpoint_id for checkpoint in self._checkpoints]
-        assert len(ids) <= self._retained
-        assert all(older < newer for older, newer in pairwise(ids)), ids
+    def acknowledge(
+        self, checkpoint_id: int, state: TaskStateSnapshot | None
+    ) -> tuple[TaskStateSnapshot | None, tuple[SharedStateHandle, ...]]:
+        """The state as it is to be kept, and what was written although it was there already."""
+        redundant = tuple(
+            handle
+            for handle in shared_state(state)
+            if self.registry.acknowledge(checkpoint_id, handle).path != handle.path
+        )
+        return with_shared_state(state, self.registry.kept), redundant
+
+    def is_being_added(self, checkpoint_id: int) -> bool:
+        """True if it is on its way into the store."""
+        write = self._writing.get(checkpoint_id)
+        return write is not None and write.is_retained
+
+    def write(
+        self, checkpoint: CompletedCheckpoint, target_location: str | None, *, is_retained: bool = True
+    ) -> Iterator[WriteMetadata]:
+        """Make the metadata durable."""
+        write = WriteMetadata(checkpoint=checkpoint, target_location=target_location, is_retained=is_retained)
+        self._writing[checkpoint.checkpoint_id] = write
+        yield write
+
+    def written(self, checkpoint_id: int) -> WriteMetadata:
+        """The write has ended, one way or the other: what was to be written."""
+        assert checkpoint_id in self._writing, f"the metadata of {checkpoint_id} is not being written"
+        return self._writing.pop(checkpoint_id)
+
+    def retain(self, checkpoint: CompletedCheckpoint, *, needed_from: int) -> Iterator[Dispose]:
+        """A checkpoint is complete: retain it, and dispose of what it subsumes and of what it shows to be unused.
+
+        State that a checkpoint has had since `needed_from` may still be referred to.
+        """
+        self.registry.register(_registered(checkpoint))
+        yield from self._let_go(self.add(checkpoint), needed_from)
+
+    def recover(
+        self, completed: Iterable[CompletedCheckpoint], adopted: CompletedCheckpoint | None
+    ) -> Iterator[Dispose]:
+        """Take over the job's former checkpoints, oldest first, and the one that it began with."""
+        self._is_recovered = True
+        if adopted is not None:
+            self.adopt(adopted)
+        for checkpoint in completed:
+            for handle in shared_state_of(checkpoint).values():
+                if not is_savepoint(checkpoint):
+                    self.registry.acknowledge(checkpoint.checkpoint_id, handle)
+            yield from self.retain(checkpoint, needed_from=checkpoint.checkpoint_id)
+
+    def fail_recovery(self, cause: SerializedThrowable) -> None:
+        """The job's former checkpoints cannot be read: it starts from nothing, and all files stay."""
+        self._is_recovered = True
+        self._unreadable = cause
+
+    def abandon(self) -> None:
+        """Somebody else coordinates the job: nothing is under way here any more, and nothing here is to be deleted."""
+        self._is_foreign = True
+        self._is_recovered = True
+        self._writing.clear()
+        self._restores_waiting.clear()
+        self._disposals = 0
+
+    def adopt(self, checkpoint: CompletedCheckpoint) -> None:
+        """Start from a checkpoint of an earlier job, whose files are not ours to delete."""
+        assert not len(self), "a job starts from somebody else's checkpoint before it has one"
+        self._adopted = checkpoint.checkpoint_id
+        if not is_savepoint(checkpoint):
+            # A savepoint is never looked for as the latest one, so that nobody needs a note in it.
+            self._adopted_path = checkpoint.path
+            self.registry.adopt(checkpoint.checkpoint_id, shared_state_of(checkpoint).values())
+        self.registry.register(_registered(checkpoint))
+        self.add(checkpoint)
+
+    def discard_late(
+        self,
+        checkpoint_id: int,
+        state: TaskStateSnapshot | None,
+        exclusive: Iterable[ExclusiveStateHandle],
+        *,
+        attempt_lives: bool,
+        needed_from: int,
+    ) -> Iterator[Dispose]:
+        """State for a checkpoint that is over: the `exclusive` goes.
+
+        A living attempt may refer to its shared state again; a dead one not.
+        """
+        unneeded: list[Handle] = list(exclusive)
+        if attempt_lives and self._closing is _Closing.OPEN:
+            unneeded += self.acknowledge(checkpoint_id, state)[1]
+            acknowledged = dict.fromkeys(handle.state_id for handle in shared_state(state))
+            unneeded += self.registry.release_unused(needed_from, acknowledged)
+        else:
+            unneeded += (handle for handle in shared_state(state) if handle not in self.registry)
+        yield from self.dispose(state=unneeded)
+
+    def dispose(
+        self, *, retained: Iterable[int] = (), checkpoints: Iterable[str] = (), state: Iterable[Handle] = ()
+    ) -> Iterator[Dispose]:
+        """Delete this, if it is anything."""
+        ids, paths, handles = tuple(retained), tuple(checkpoints), tuple(state)
+        if ids or paths or handles:
+            self._disposals += 1
+            yield Dispose(retained=ids, checkpoints=paths, state=handles)
+
+    def disposal_ended(self) -> None:
+        """One deletion has run its course."""
+        assert self._disposals > 0, "a deletion ends once"
+        self._disposals -= 1
+
+    def restore(self, version: int, path: str | None = None, *, allow_unmatched: bool = False) -> None:
+        """Answer with what to start from, when that is known and nothing is being written: in `resume_waiting`.
+
+        `path` is the checkpoint of an earlier job for one that has none of its own.
+        """
+        self._restores_waiting.append(_WaitingRestore(version=version, path=path, allow_unmatched=allow_unmatched))
+
+    def close(self, status: JobStatus, *, keep_latest: bool = False) -> None:
+        """The job has ended: when nothing is under way any more, `resume_waiting` cleans up and reports.
+
+        A job that was stopped keeps its last checkpoint (`keep_latest`), whatever the retention.
+        """
+        assert self._closing is _Closing.OPEN
+        self._status = status
+        self._keeps_latest = keep_latest
+        self._closing = _Closing.WAITING
+
+    def resume_waiting(
+        self,
+    ) -> Iterator[Restore | RestoreFailed | ReadMetadata | Dispose | DeleteJob | ReportStopped]:
+        """Take the steps that waited for a write or a deletion to end."""
+        if self._writing or not self._is_recovered:
+            return
+        waiting, self._restores_waiting = self._restores_waiting, []
+        for restore in waiting:
+            yield self._answer(restore)
+        if self._closing is _Closing.WAITING and not self._disposals:
+            self._closing = _Closing.CLEANING
+            yield from self._clean_up()
+        if self._closing is _Closing.CLEANING and not self._disposals:
+            self._closing = _Closing.CLOSED
+            yield ReportStopped(retained=self._kept)
+
+    def _answer(self, restore: _WaitingRestore) -> Restore | RestoreFailed | ReadMetadata:
+        version, allow_unmatched = restore.version, restore.allow_unmatched
+        if self._unreadable is not None:
+            return RestoreFailed(version=version, cause=self._unreadable)
+        if restore.path is not None and not len(self):
+            return ReadMetadata(version=version, path=restore.path, allow_unmatched=allow_unmatched)
+        return Restore(version=version, checkpoint=self.latest, allow_unmatched=allow_unmatched)
+
+    def _clean_up(self) -> Iterator[Dispose | DeleteJob]:
+        assert self._status is not None
+        checkpoints, continued = tuple(self), self._continued()
+        if self._is_foreign or self._unreadable is not None:
+            # The next coordinator begins with what is there.
+            self._kept = tuple(checkpoint.path for checkpoint in checkpoints)
+            return
+        kept = self.shutdown(self._status)
+        if self._keeps_latest:
+            kept = [checkpoints[-1]]
+        self._kept = tuple(checkpoint.path for checkpoint in kept if self._is_owned(checkpoint))
+        if self._kept:
+            yield from self._let_go([checkpoint for checkpoint in checkpoints if checkpoint not in kept], None)
+        else:
+            self._disposals += 1
+            yield DeleteJob(continued=continued)
+
+    def _let_go(self, gone: list[CompletedCheckpoint], completed_id: int | None) -> Iterator[Dispose]:
+        for older in gone:
+            self.registry.unregister(_registered(older))
+        owned = [older for older in gone if self._is_owned(older)]
+        unused = self.registry.release_unused(completed_id)
+        yield from self.dispose(
+            retained=[older.checkpoint_id for older in gone if older.checkpoint_id != self._adopted],
+            checkpoints=[older.path for older in owned],
+            state=[*(handle for older in owned for handle in exclusive_state_of(older)), *unused],
+        )
+
+    def _continued(self) -> str | None:
+        latest = self.latest
+        return None if latest is None or latest.checkpoint_id == self._adopted else self._adopted_path
+
+    def _is_owned(self, checkpoint: CompletedCheckpoint) -> bool:
+        is_ours = checkpoint.checkpoint_id != self._adopted
+        return is_ours and self.is_discarded_when_subsumed(checkpoint)
 
     def _properties_of(self, checkpoint: CompletedCheckpoint) -> CheckpointProperties:
         return for_savepoint() if is_savepoint(checkpoint) else self._properties
@@ -73,3 +335,8 @@ class CompletedCheckpointStore:
 def is_savepoint(checkpoint: CompletedCheckpoint) -> bool:
     """True if it is the user's: it is never discarded."""
     return checkpoint.snapshot_type is SnapshotType.SAVEPOINT
+
+
+def _registered(checkpoint: CompletedCheckpoint) -> Iterable[str]:
+    """The shared state that is counted. A savepoint shares nothing: it is the user's, with all that it refers to."""
+    return () if is_savepoint(checkpoint) else shared_state_of(checkpoint)

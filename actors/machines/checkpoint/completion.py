@@ -38,10 +38,10 @@ class CheckpointCompletion:
     def complete(self, pending: PendingCheckpoint, checkpoint: CompletedCheckpoint, now: int) -> Effects:
         """Its metadata is durable, and it is in the store: nothing can go wrong any more."""
         checkpoint_id, properties = checkpoint.checkpoint_id, pending.properties
-        if properties.can_be_subsumed and checkpoint_id < self._state.stored.latest_id:
+        if properties.can_be_subsumed and checkpoint_id < self._state.completed.latest_id:
             # It came into the store behind one that subsumes it.
             yield from self.abort(pending, CheckpointFailure(reason=CheckpointDeclineReason.SUBSUMED), now)
-            yield from self._state.stored.dispose(retained=(checkpoint_id,), checkpoints=(checkpoint.path,))
+            yield from self._state.completed.dispose(retained=(checkpoint_id,), checkpoints=(checkpoint.path,))
             yield from self._trigger.resume(now)
             return
         self._state.pendings.remove(pending)
@@ -73,7 +73,7 @@ class CheckpointCompletion:
             )
         if is_retained:
             needed_from = self._state.pendings.needed_from(checkpoint_id)
-            yield from self._state.stored.retain(checkpoint, needed_from=needed_from)
+            yield from self._state.completed.retain(checkpoint, needed_from=needed_from)
             yield from self._subsume(checkpoint_id, now)
         yield from self._trigger.on_completed(checkpoint_id, now)
         yield from self._trigger.resume(now)
@@ -91,7 +91,7 @@ class CheckpointCompletion:
         One that is on its way into the store is not: whether it gets there is decided in the store alone, and the next
         coordinator goes by that.
         """
-        if self._state.stored.is_being_added(pending.checkpoint_id):
+        if self._state.completed.is_being_added(pending.checkpoint_id):
             yield Ignore(reason=f"checkpoint {pending.checkpoint_id} is being added to the store")
             return
         # A task may have been overtaken by the barrier of a newer one, whatever this one is; nobody else overtakes it.
@@ -116,7 +116,7 @@ class CheckpointCompletion:
 
     def discard_unwritten(self, target_location: str | None) -> Effects:
         """The metadata of a checkpoint that was given up before could not be written."""
-        yield from self._state.stored.dispose(checkpoints=_folder(target_location))
+        yield from self._state.completed.dispose(checkpoints=_folder(target_location))
 
     def _subsume(self, completed_id: int, now: int) -> Effects:
         for pending in self._state.pendings:
@@ -126,7 +126,7 @@ class CheckpointCompletion:
     def _notify_aborted(self, pending: PendingCheckpoint) -> Effects:
         if not pending.has_reached_tasks:
             return
-        latest = self._state.stored.store.latest
+        latest = self._state.completed.latest
         for attempt in self._state.tasks.alive(task.attempt for task in pending.plan.to_wait_for):
             yield NotifyCheckpointAborted(
                 job_id=self._job_id,
@@ -138,9 +138,9 @@ class CheckpointCompletion:
 
     def _discard(self, pending: PendingCheckpoint) -> Effects:
         # While the metadata is being written there, the folder of a savepoint is left to the end of that.
-        is_left = pending.checkpoint_id in self._state.stored.writing
+        is_left = pending.checkpoint_id in self._state.completed.writing
         folder = () if is_left else _folder(pending.properties.options.target_location)
-        yield from self._state.stored.dispose(checkpoints=folder, state=pending.exclusive_state())
+        yield from self._state.completed.dispose(checkpoints=folder, state=pending.exclusive_state())
 
     def _is_tried_again(self, pending: PendingCheckpoint) -> bool:
         """True if it was to stop attempts that are over: the stop waits for their successors, and is answered then."""

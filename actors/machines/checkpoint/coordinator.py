@@ -7,7 +7,7 @@ duplicate and unknown messages are ordinary and end in `Ignore`.
 
 One entry, and behind it a part for each stretch of a checkpoint's life: `trigger.py` until its id is drawn,
 `initialization.py` until the tasks have heard of it, `acknowledgements.py` while they answer, `completion.py` for its
-end, and `stored_checkpoints.py` for what is left of it then.
+end, and `completed_store.py` for what is left of it then.
 """
 
 from __future__ import annotations
@@ -94,11 +94,11 @@ class CheckpointCoordinatorMachine:
     @property
     def completed(self) -> CompletedCheckpointStore:
         """The retained completed checkpoints."""
-        return self._state.stored.store
+        return self._state.completed
 
     def registrations(self, state_id: str) -> int:
         """The number of retained checkpoints that refer to this shared state."""
-        return self._state.stored.registry.references(state_id)
+        return self._state.completed.registry.references(state_id)
 
     @property
     def is_scheduler_armed(self) -> bool:
@@ -108,12 +108,12 @@ class CheckpointCoordinatorMachine:
     def check(self) -> None:
         """Raise `AssertionError` where the machine is in a state that cannot be."""
         self._state.pendings.check()
-        self._state.stored.check()
+        self._state.completed.check()
         for pending in self._state.pendings:
             checkpoint_id = pending.checkpoint_id
-            assert (pending.phase is PendingPhase.METADATA) == (checkpoint_id in self._state.stored.writing)
+            assert (pending.phase is PendingPhase.METADATA) == (checkpoint_id in self._state.completed.writing)
             is_over = self.shut_down_with is not None
-            assert not is_over or self._state.stored.is_being_added(checkpoint_id)
+            assert not is_over or self._state.completed.is_being_added(checkpoint_id)
         final = self._trigger.final
         assert self._is_fenced or (final.phase is FinalPhase.PENDING) == (final.begun in self.pending)
         final.check()
@@ -122,7 +122,7 @@ class CheckpointCoordinatorMachine:
         """Handle `event` at `now`. A fenced coordinator only ends."""
         if self._is_fenced and not isinstance(event, events.Shutdown):
             return [Ignore(reason="somebody else coordinates the job")]
-        return [*self._handle(event, now), *self._settle()]
+        return [*self._handle(event, now), *self._resume_waiting()]
 
     def _handle(self, event: CoordinatorEvent, now: int) -> Effects:
         match event:
@@ -166,7 +166,7 @@ class CheckpointCoordinatorMachine:
             case events.Shutdown():
                 yield from self._on_shutdown(event, now)
             case events.DisposalEnded():
-                self._state.stored.disposal_ended()
+                self._state.completed.disposal_ended()
                 yield from self._trigger.resume(now)
             case _:
                 assert_never(event)
@@ -228,7 +228,7 @@ class CheckpointCoordinatorMachine:
         if request is None:
             yield from self._trigger.resume(now)
         else:
-            yield from self._initialization.begin(event.checkpoint_id, request, now)
+            yield from self._initialization.initialize(event.checkpoint_id, request, now)
 
     # --- collecting, completing, giving up ---------------------------------------------------------------------------
 
@@ -251,12 +251,12 @@ class CheckpointCoordinatorMachine:
         yield from self._give_up(pending, CheckpointFailure(reason=CheckpointDeclineReason.EXPIRED), now)
 
     def _on_metadata(self, event: MetadataWritten | MetadataWriteFailed, now: int) -> Effects:
-        write = self._state.stored.written(event.checkpoint_id)
+        write = self._state.completed.written(event.checkpoint_id)
         pending = self._state.pendings.get(event.checkpoint_id)
         match event:
             case MetadataWritten() if pending is None:
                 # A savepoint that was given up while it was written: nobody may find it.
-                yield from self._state.stored.dispose(checkpoints=(event.path,))
+                yield from self._state.completed.dispose(checkpoints=(event.path,))
             case MetadataWriteFailed() if pending is None:
                 yield Ignore(reason=f"checkpoint {event.checkpoint_id} was given up before its metadata failed")
                 yield from self._completion.discard_unwritten(write.target_location)
@@ -279,28 +279,28 @@ class CheckpointCoordinatorMachine:
     def _on_store(self, event: CheckpointsRecovered | CheckpointsNotRecovered | CheckpointLeadershipLost) -> Effects:
         match event:
             case CheckpointsRecovered(completed=completed, adopted=adopted):
-                yield from self._state.stored.recover(completed, adopted)
+                yield from self._state.completed.recover(completed, adopted)
                 self._state.pendings.skip_to(event.ids.first - 1)
             case CheckpointsNotRecovered(cause=cause):
-                self._state.stored.fail_recovery(cause)
+                self._state.completed.fail_recovery(cause)
             case CheckpointLeadershipLost():
                 # What is pending may be complete in the store, or never will be: the tasks are told neither.
                 self._is_fenced = True
                 self._state.pendings.forget_all()
-                self._state.stored.abandon()
+                self._state.completed.abandon()
 
     def _on_restore(self, event: events.RestoreRequested | events.CheckpointAdopted, now: int) -> Effects:
         yield from self._replace_tasks((), CheckpointDeclineReason.JOB_FAILOVER_REGION, now)
         if isinstance(event, events.RestoreRequested):
-            self._state.stored.restore(event.version, event.path, allow_unmatched=event.allow_unmatched)
+            self._state.completed.restore(event.version, event.path, allow_unmatched=event.allow_unmatched)
             return
         if not len(self.completed):
-            self._state.stored.adopt(event.checkpoint)
+            self._state.completed.adopt(event.checkpoint)
             self._state.pendings.skip_to(event.checkpoint.checkpoint_id)
-        self._state.stored.restore(event.version, allow_unmatched=event.allow_unmatched)
+        self._state.completed.restore(event.version, allow_unmatched=event.allow_unmatched)
 
-    def _settle(self) -> Effects:
-        for effect in self._state.stored.settle():
+    def _resume_waiting(self) -> Effects:
+        for effect in self._state.completed.resume_waiting():
             if not isinstance(effect, effects.Restore):
                 yield effect
                 continue
@@ -313,11 +313,11 @@ class CheckpointCoordinatorMachine:
         self.shut_down_with = event.job_status
         reason = CheckpointDeclineReason.COORDINATOR_SHUTDOWN
         if self._is_fenced:
-            self._state.stored.close(event.job_status)
+            self._state.completed.close(event.job_status)
             return
         was_stopped = event.job_status is JobStatus.FINISHED and self._trigger.final.keeps_checkpoint
         yield from self._trigger.shut_down(reason)
         yield from self._replace_tasks((), reason, now)
         if self._hooks.identifiers:
             yield effects.CloseMasterHooks()
-        self._state.stored.close(event.job_status, keep_latest=was_stopped)
+        self._state.completed.close(event.job_status, keep_latest=was_stopped)

@@ -9,7 +9,6 @@ from flykka.actors.machines.checkpoint.pending_checkpoints import PendingCheckpo
 from flykka.actors.machines.checkpoint.plan import CheckpointPlanCalculator
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties, for_checkpoint
 from flykka.actors.machines.checkpoint.request_decider import CheckpointLoad
-from flykka.actors.machines.checkpoint.stored_checkpoints import StoredCheckpoints
 from flykka.messages.graph.job_graph import CheckpointingSettings
 
 
@@ -21,8 +20,7 @@ class CoordinatorState:
         self.settings = settings
         self.tasks = CheckpointPlanCalculator()
         self.pendings = PendingCheckpoints()
-        store = CompletedCheckpointStore(settings.retained, for_checkpoint(settings.retention))
-        self.stored = StoredCheckpoints(store)
+        self.completed = CompletedCheckpointStore(settings.retained, for_checkpoint(settings.retention))
         self.failures = CheckpointFailureManager(settings.tolerable_failures)
 
     def retains(self, properties: CheckpointProperties) -> bool:
@@ -32,4 +30,4 @@ class CoordinatorState:
     @property
     def load(self) -> CheckpointLoad:
         """The load beside a request that is just being triggered."""
-        return CheckpointLoad(pending=len(self.pendings), cleaning=self.stored.disposals)
+        return CheckpointLoad(pending=len(self.pendings), cleaning=self.completed.disposals)

@@ -91,7 +91,7 @@ class FinalCheckpoint:
         self._stop = self._stop or stop
         return self._want()
 
-    def begin(self, checkpoint_id: int) -> None:
+    def note_begun(self, checkpoint_id: int) -> None:
         """It is pending."""
         self._begun = checkpoint_id
         self.phase = FinalPhase.PENDING

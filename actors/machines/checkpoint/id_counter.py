@@ -42,6 +42,6 @@ class DrawnCheckpointIds:
         while self._ids and self._ids[0] < checkpoint_id:
             self._ids.popleft()
 
-    def take(self) -> int | None:
+    def next_id(self) -> int | None:
         """Use one; None where none is left."""
         return self._ids.popleft() if self._ids else None

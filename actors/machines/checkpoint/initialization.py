@@ -50,7 +50,7 @@ class CheckpointInitialization:
         self._operator_coordinators = operator_coordinators
         self._master_hooks = master_hooks
 
-    def begin(self, checkpoint_id: int, request: CheckpointTriggerRequest, now: int) -> Effects:
+    def initialize(self, checkpoint_id: int, request: CheckpointTriggerRequest, now: int) -> Effects:
         """A request has its id, and nothing is in its way."""
         properties = with_alignment(request.properties, self._state.settings)
         pending = PendingCheckpoint(
@@ -59,12 +59,12 @@ class CheckpointInitialization:
             timestamp_ms=now,
             properties=properties,
             plan=self._state.tasks.calculate(),
-            built_on=self._state.stored.latest_id,
+            built_on=self._state.completed.latest_id,
             request_id=request.request_id,
         )
         self._state.pendings.add(pending)
         if properties.is_final:
-            self._trigger.final.begin(checkpoint_id)
+            self._trigger.final.note_begun(checkpoint_id)
         yield CheckpointTriggered(
             job_id=self._state.job.job_id,
             checkpoint_id=checkpoint_id,

@@ -57,8 +57,8 @@ class BridgeLost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskManagerLost:
-    """A TaskManager that was asked for a partition has ended."""
+class ConnectionLost:
+    """The TaskManager that was asked for a partition has ended."""
 
     task_manager: Ref
 
@@ -66,7 +66,7 @@ class TaskManagerLost:
 TaskEvent = (
     StartTask
     | BridgeLost
-    | TaskManagerLost
+    | ConnectionLost
     | PartitionRequestDue
     | AlignmentTimeoutDue
     | MetricsDue

@@ -16,7 +16,7 @@ from flykka.actors.machines.exchange.effects import ChannelFailed, ChannelFailur
 from flykka.actors.machines.exchange.watermark_generators import MonotonyViolated
 from flykka.actors.machines.execution.attempt_life import AttemptLife
 from flykka.actors.machines.execution.effects import KeepResults, LogWarning, TaskEffect, TellBridge
-from flykka.actors.machines.execution.events import BridgeLost, StartTask, TaskEvent, TaskManagerLost
+from flykka.actors.machines.execution.events import BridgeLost, ConnectionLost, StartTask, TaskEvent
 from flykka.actors.machines.execution.explanation import explain_source, explain_task
 from flykka.actors.machines.execution.input_elements import (
     BatchArrived,
@@ -207,7 +207,7 @@ class StreamTask:
             case ErrorResponse(partition_not_found=True, partition_id=partition_id):
                 asked = ask(self._descriptor.attempt, partition_id)
                 return [*self._inputs.handle(event), *self._input_failure(), *asked]
-            case TaskManagerLost(task_manager=task_manager):
+            case ConnectionLost(task_manager=task_manager):
                 return self._inputs.on_connection_failed(task_manager) + self._input_failure()
             case BacklogAnnouncement() | ErrorResponse() | PartitionRequestDue():
                 return self._inputs.handle(event) + self._input_failure()

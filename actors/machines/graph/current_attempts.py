@@ -58,7 +58,7 @@ class CurrentAttempts:
         self._in_state[previous] -= 1
         self._in_state[state] += 1
 
-    def replace(self, ended: Execution, subtask: ExecutionVertex) -> None:
+    def replace_attempt(self, ended: Execution, subtask: ExecutionVertex) -> None:
         """The subtask has a new attempt in the place of one that has ended."""
         del self._by_id[ended.attempt]
         self._in_state[ended.state] -= 1

@@ -37,7 +37,7 @@ class Deployments:
     def __contains__(self, task: Subtask) -> bool:
         return task in self._group_of
 
-    def begin(self, tasks: tuple[Subtask, ...], stateless: Iterable[Subtask]) -> None:
+    def wait_for(self, tasks: tuple[Subtask, ...], stateless: Iterable[Subtask]) -> None:
         """These tasks are deployed together; the `stateless` do not know yet what they start from."""
         group = _Group(tasks)
         for task in tasks:

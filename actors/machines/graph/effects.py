@@ -1,4 +1,4 @@
-"""Effects of the ExecutionGraph, in the order in which they are to be performed."""
+"""Effects of the ExecutionGraph, beside the messages that it has told."""
 
 from __future__ import annotations
 
@@ -6,12 +6,22 @@ from dataclasses import dataclass
 
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.slots.slot_requests import RequestSlots, ReturnSlot
-from flykka.messages.control.checkpoint_coordination import CoordinatedTask
+from flykka.messages.control.checkpoint_coordination import (
+    AbortPendingCheckpoints,
+    CoordinatedTask,
+    FinalCheckpointRequest,
+)
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import JobVertex
-from flykka.messages.tasks.task import ExecutionState, PartitionProducerState, TaskDeploymentDescriptor
+from flykka.messages.tasks.task import (
+    CancelTask,
+    ExecutionState,
+    PartitionProducerState,
+    ReleasePartitions,
+    TaskDeploymentDescriptor,
+)
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.ids import ExecutionAttemptId, ResultPartitionId, TaskManagerId
+from flykka.messages.wire.ids import ExecutionAttemptId, TaskManagerId
 from flykka.messages.wire.ref import Ref
 
 
@@ -40,6 +50,21 @@ class ExecutionMoved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TellTaskManager:
+    """Tell the TaskManager of an attempt, or the one that keeps its results."""
+
+    task_manager: Ref
+    message: CancelTask | ReleasePartitions | PartitionProducerState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellCheckpointCoordinator:
+    """Tell the CheckpointCoordinator of the job."""
+
+    message: AbortPendingCheckpoints | FinalCheckpointRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinateTasks:
     """Tell the checkpoint coordinator which attempts there are now, before they are deployed."""
 
@@ -51,14 +76,6 @@ class Deploy:
     """Submit an attempt to the TaskManager that holds its slot."""
 
     descriptor: TaskDeploymentDescriptor
-    task_manager: Ref
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancelAttempt:
-    """Tell the TaskManager of an attempt to cancel it."""
-
-    attempt: ExecutionAttemptId
     task_manager: Ref
 
 
@@ -78,7 +95,7 @@ class DrawRestartDelay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartRestartTimer:
-    """Report `RestartDue` with this `version` in so many ms; what starts again are these tasks, or all.
+    """Report `JobRestartDue` with this `version` in so many ms; these tasks restart, or all.
 
     The failure behind it is `cause`.
     """
@@ -87,32 +104,6 @@ class StartRestartTimer:
     version: int
     tasks: tuple[str, ...] = ()
     cause: SerializedThrowable | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AbortCheckpoints:
-    """Have the checkpoint coordinator give up what is pending: some of the tasks in it are about to end."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleasePartitions:
-    """Tell the TaskManager that keeps these results that nobody needs them any more."""
-
-    task_manager: Ref
-    partition_ids: tuple[ResultPartitionId, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllTasksReachedEndOfData:
-    """Every attempt has processed its last row: time for the final checkpoint."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerProducerState:
-    """Tell a consumer, through its TaskManager, what has become of a producer."""
-
-    answer: PartitionProducerState
-    task_manager: Ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,17 +123,14 @@ Effect = (
     Ignore
     | JobStatusMoved
     | ExecutionMoved
+    | TellTaskManager
+    | TellCheckpointCoordinator
     | CoordinateTasks
     | Deploy
-    | CancelAttempt
     | RequestSlots
     | ReturnSlot
     | AskForRestoreState
     | DrawRestartDelay
     | StartRestartTimer
-    | AbortCheckpoints
-    | ReleasePartitions
-    | AllTasksReachedEndOfData
-    | AnswerProducerState
     | FinalizeVertices
 )

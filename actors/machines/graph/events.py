@@ -1,36 +1,22 @@
-"""Events of an ExecutionGraph."""
+"""Events of an ExecutionGraph, beside the messages that it handles."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from flykka.actors.machines.slots.slot_requests import AssignedSlot
+from flykka.actors.machines.slots.slot_requests import SlotAllocated, SlotAllocationFailed, SlotsLost
+from flykka.messages.control.job import CancelJob, CheckpointCompleted
+from flykka.messages.control.job_control import JobRestartDue, JobVerticesFinalized
 from flykka.messages.state.handles import TaskStateSnapshot
-from flykka.messages.tasks.task import TaskExecutionState
+from flykka.messages.tasks.task import NotifyEndOfData, RequestPartitionProducerState, UpdateTaskExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, ResultPartitionId, TaskManagerId
+from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulingRequested:
     """The job may begin."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlotAllocated:
-    """These attempts have room in this slot."""
-
-    attempts: tuple[ExecutionAttemptId, ...]
-    slot: AssignedSlot
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlotAllocationFailed:
-    """There is no room for these attempts."""
-
-    attempts: tuple[ExecutionAttemptId, ...]
-    cause: SerializedThrowable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,32 +30,6 @@ class RestoreStateReady:
     checkpoint_id: int | None
     states: Mapping[tuple[JobVertexId, int], TaskStateSnapshot]
     max_parallelism: Mapping[JobVertexId, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskStateUpdated:
-    """A task has reported a state."""
-
-    update: TaskExecutionState
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndOfDataReported:
-    """A task has processed its last row and waits for the final checkpoint."""
-
-    attempt: ExecutionAttemptId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlotsLost:
-    """Slots are gone with the attempts in them, all for one `cause`.
-
-    Where that is the loss of a whole TaskManager it is named, and what was kept there of other attempts is gone too.
-    """
-
-    attempts: tuple[ExecutionAttemptId, ...]
-    cause: SerializedThrowable
-    task_manager_id: TaskManagerId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,18 +48,6 @@ class StoppingChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CancellationRequested:
-    """The job is to be cancelled."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestartDue:
-    """The pause before the restart of this `version` is over."""
-
-    version: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RestartDelayDrawn:
     """The random number for the delay before the restart of this `version`: from 0 to below 1."""
 
@@ -107,41 +55,20 @@ class RestartDelayDrawn:
     chance: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionProducerStateRequested:
-    """The attempt did not find a partition that it reads, and asks what has become of its producer."""
-
-    attempt: ExecutionAttemptId
-    partition_id: ResultPartitionId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointCompleted:
-    """A checkpoint of the job was completed: what is restarted from now on begins there."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerticesFinalized:
-    """The work done once for the vertices of this `version` is done, or has failed."""
-
-    version: int
-    cause: SerializedThrowable | None = None
-
-
 Event = (
     SchedulingRequested
     | SlotAllocated
     | SlotAllocationFailed
     | RestoreStateReady
-    | TaskStateUpdated
-    | EndOfDataReported
+    | UpdateTaskExecutionState
+    | NotifyEndOfData
     | SlotsLost
     | GlobalFailureReported
     | StoppingChanged
-    | CancellationRequested
-    | RestartDue
+    | CancelJob
+    | JobRestartDue
     | RestartDelayDrawn
-    | PartitionProducerStateRequested
+    | RequestPartitionProducerState
     | CheckpointCompleted
-    | VerticesFinalized
+    | JobVerticesFinalized
 )

@@ -63,7 +63,7 @@ class ExceptionHistory:
         """The job has got on: what fails from now on is another failure, though it be of the same."""
         self._numbers.clear()
 
-    def hear(self, effect: Effect, now: int) -> list[RootExceptionHistoryEntry]:
+    def on_effect(self, effect: Effect, now: int) -> list[RootExceptionHistoryEntry]:
         """The graph asks for this at `now`; the entries that are new or have changed by it."""
         match effect:
             case ExecutionMoved(state=ExecutionState.FAILED, failure=failure) if failure is not None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flykka.actors.errors import IllegalTransitionError
-from flykka.actors.machines.graph.effects import CancelAttempt, ExecutionMoved
+from flykka.actors.machines.graph.effects import ExecutionMoved, TellTaskManager
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.slots.slot_requests import AssignedSlot
 from flykka.actors.machines.states import EXECUTION_TERMINAL, execution_may_move
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot
-from flykka.messages.tasks.task import ExecutionState, TaskExecutionState
+from flykka.messages.tasks.task import CancelTask, ExecutionState, TaskExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
 
@@ -40,7 +40,7 @@ class ProtocolViolated:
     cause: SerializedThrowable
 
 
-AttemptEffect = ExecutionMoved | CancelAttempt | LeaveSlot | ProtocolViolated | Ignore
+AttemptEffect = ExecutionMoved | TellTaskManager | LeaveSlot | ProtocolViolated | Ignore
 
 
 class Execution:
@@ -181,7 +181,7 @@ class Execution:
 
     def _cancel_task(self) -> list[AttemptEffect]:
         assert self.slot is not None, f"{self.attempt} is {self.state} without a slot"
-        return [CancelAttempt(attempt=self.attempt, task_manager=self.slot.task_manager)]
+        return [TellTaskManager(task_manager=self.slot.task_manager, message=CancelTask(attempt=self.attempt))]
 
     def _ignore(self, what: str) -> Ignore:
         return Ignore(reason=f"{self.attempt} is {self.state}: {what} changes nothing")

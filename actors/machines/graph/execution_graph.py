@@ -21,30 +21,37 @@ from flykka.actors.errors import IllegalTransitionError
 from flykka.actors.machines.graph import events
 from flykka.actors.machines.graph.accumulators import merged
 from flykka.actors.machines.graph.effects import (
-    AbortCheckpoints,
-    AllTasksReachedEndOfData,
-    AnswerProducerState,
     Effect,
     ExecutionMoved,
     FinalizeVertices,
     JobStatusMoved,
+    TellCheckpointCoordinator,
+    TellTaskManager,
 )
 from flykka.actors.machines.graph.execution import AttemptEffect, Execution, LeaveSlot, ProtocolViolated
 from flykka.actors.machines.graph.execution_topology import Subtask
 from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
-from flykka.actors.machines.graph.failovers import Failovers, StartingAnew, restart_timer
+from flykka.actors.machines.graph.failovers import Failovers, PendingRestart, restart_timer
 from flykka.actors.machines.graph.partition_producers import producer_state
 from flykka.actors.machines.graph.task_scheduling import TaskScheduling, task_of
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.restart.failover_strategy import failover_strategy
 from flykka.actors.machines.restart.failure_handler import ExecutionFailureHandler, GiveUp, Restart
 from flykka.actors.machines.restart.restart_strategy import RestartStrategy
-from flykka.actors.machines.slots.slot_requests import ReturnSlot
+from flykka.actors.machines.slots.slot_requests import ReturnSlot, SlotAllocated, SlotAllocationFailed, SlotsLost
 from flykka.actors.machines.states import EXECUTION_TERMINAL, JOB_HAS_CAUSE, JOB_TERMINAL, job_may_move
-from flykka.messages.control.job import JobStatus
+from flykka.messages.control.checkpoint_coordination import AbortPendingCheckpoints, FinalCheckpointRequest
+from flykka.messages.control.job import CancelJob, CheckpointCompleted, JobStatus
+from flykka.messages.control.job_control import JobRestartDue, JobVerticesFinalized
 from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph
 from flykka.messages.tasks.accumulator import AccumulatorResults
-from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.tasks.task import (
+    ExecutionState,
+    NotifyEndOfData,
+    RequestPartitionProducerState,
+    TaskExecutionState,
+    UpdateTaskExecutionState,
+)
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
 
@@ -72,42 +79,42 @@ class ExecutionGraph:
         self._is_stopping = self._finalizing = False
 
     def handle(self, event: events.Event, now: int) -> list[Effect]:
-        """Take one event; what is to be done about it, in order."""
-        return [*self._on_event(event, now), *self._follow_failures(now), *self._settle(now)]
+        """Handle one event; its effects are in the order in which they are to be performed."""
+        return [*self._on_event(event, now), *self._act_on_failures(now), *self._act_on_ends(now)]
 
     def _on_event(self, event: events.Event, now: int) -> list[Effect]:
         match event:
             case events.SchedulingRequested():
                 return self._on_schedule(now)
-            case events.SlotAllocated():
+            case SlotAllocated():
                 return self._tasks.slot_allocated(event, now)
-            case events.SlotAllocationFailed():
+            case SlotAllocationFailed():
                 return self._on_slot_allocation_failed(event, now)
             case events.RestoreStateReady():
                 return self._tasks.restored(event, now)
-            case events.TaskStateUpdated():
-                return self._on_task_state(event, now)
-            case events.EndOfDataReported(attempt=attempt):
+            case UpdateTaskExecutionState(state=reached):
+                return self._on_task_state(reached, now)
+            case NotifyEndOfData(attempt=attempt):
                 return self._on_end_of_data(attempt)
-            case events.SlotsLost():
+            case SlotsLost():
                 return self._on_slots_lost(event, now)
             case events.GlobalFailureReported():
                 return self._on_global_failure(event, now)
-            case events.CheckpointCompleted():
+            case CheckpointCompleted():
                 self._handler.checkpoint_completed()
                 return []
             case events.StoppingChanged(is_stopping=is_stopping):
                 self._is_stopping = is_stopping
                 return []
-            case events.CancellationRequested():
+            case CancelJob():
                 return self._on_cancel(now)
-            case events.RestartDue(version=version):
+            case JobRestartDue(version=version):
                 return self._on_restart_due(version, now)
             case events.RestartDelayDrawn(version=version, chance=chance):
                 return self._on_delay_drawn(version, chance)
-            case events.PartitionProducerStateRequested():
+            case RequestPartitionProducerState():
                 return self._on_producer_state_requested(event)
-            case events.VerticesFinalized():
+            case JobVerticesFinalized():
                 return self._on_finalized(event, now)
             case _:
                 assert_never(event)
@@ -163,27 +170,28 @@ class ExecutionGraph:
             return [self._ignore("scheduling")]
         return [self._move(JobStatus.RUNNING), *self._tasks.start(self.version, now)]
 
-    def _on_slot_allocation_failed(self, event: events.SlotAllocationFailed, now: int) -> list[Effect]:
+    def _on_slot_allocation_failed(self, event: SlotAllocationFailed, now: int) -> list[Effect]:
         if not any(map(self._tasks.waits_for_slot, event.attempts)):
             return [self._ignore(f"that there is no slot for {', '.join(event.attempts)}")]
         return self._fail(event.cause, now)
 
     # What becomes of attempts
 
-    def _on_task_state(self, event: events.TaskStateUpdated, now: int) -> list[Effect]:
-        execution = self.execution(event.update.attempt)
+    def _on_task_state(self, reached: TaskExecutionState, now: int) -> list[Effect]:
+        execution = self.execution(reached.attempt)
         if execution is None:
-            return [self._ignore(f"a report of {event.update.attempt}, which is no current attempt")]
-        return self._perform(execution.update(event.update, now), now)
+            return [self._ignore(f"a report of {reached.attempt}, which is no current attempt")]
+        return self._perform(execution.update(reached, now), now)
 
     def _on_end_of_data(self, attempt: ExecutionAttemptId) -> list[Effect]:
         execution = self.execution(attempt)
         if execution is None or execution.is_terminal or execution.has_reached_end_of_data:
             return [self._ignore(f"the end of data of {attempt}")]
         self._attempts.reach_end_of_data(execution)
-        return [AllTasksReachedEndOfData()] if self._attempts.have_reached_end_of_data else []
+        final = TellCheckpointCoordinator(message=FinalCheckpointRequest(job_id=self.job_graph.job_id))
+        return [final] if self._attempts.have_reached_end_of_data else []
 
-    def _on_slots_lost(self, event: events.SlotsLost, now: int) -> list[Effect]:
+    def _on_slots_lost(self, event: SlotsLost, now: int) -> list[Effect]:
         # All of them have failed before the job hears of the first: nobody is told to cancel what is gone.
         failed: list[AttemptEffect] = []
         for attempt in event.attempts:
@@ -195,16 +203,16 @@ class ExecutionGraph:
             self._failed.setdefault(task, event.cause)
         return effects or [self._ignore("the loss of slots it no longer uses")]
 
-    def _on_producer_state_requested(self, event: events.PartitionProducerStateRequested) -> list[Effect]:
+    def _on_producer_state_requested(self, event: RequestPartitionProducerState) -> list[Effect]:
         asking = self.execution(event.attempt)
         if asking is None or asking.is_terminal or asking.slot is None:
             return [self._ignore(f"a question of {event.attempt}, which runs no more,")]
         answer = producer_state(self.job_graph.job_id, self._tasks.vertices, event.attempt, event.partition_id)
-        return [AnswerProducerState(answer=answer, task_manager=asking.slot.task_manager)]
+        return [TellTaskManager(task_manager=asking.slot.task_manager, message=answer)]
 
     # What restarts
 
-    def _follow_failures(self, now: int) -> list[Effect]:
+    def _act_on_failures(self, now: int) -> list[Effect]:
         """Act on failed tasks; all that have failed together are one failure."""
         failed, self._failed = self._failed, {}
         if not failed:
@@ -218,36 +226,36 @@ class ExecutionGraph:
             return self._fail(cause, now, vertex)
         match self._handler.handle(failed, cause, now, vertex):
             case Restart() as restart:
-                return self._start_anew(restart, cause, now)
+                return self._restart_tasks(restart, cause, now)
             case GiveUp() as given_up:
                 self._given_up = given_up
                 return self._fail(cause, now, vertex)
             case unreachable:
                 assert_never(unreachable)
 
-    def _start_anew(self, restart: Restart[Subtask], cause: SerializedThrowable, now: int) -> list[Effect]:
+    def _restart_tasks(self, decision: Restart[Subtask], cause: SerializedThrowable, now: int) -> list[Effect]:
         self.version += 1
         self.number_of_restarts += 1
-        effects: list[Effect] = [AbortCheckpoints()]
-        tasks = self._tasks.to_restart(restart.tasks)
+        aborted = AbortPendingCheckpoints(job_id=self.job_graph.job_id)
+        effects: list[Effect] = [TellCheckpointCoordinator(message=aborted)]
+        tasks = self._tasks.to_restart(decision.tasks)
         self._tasks.reset(tasks)
         for task in tasks:
             effects += self._perform(self._tasks.execution_of(task).cancel(now), now)
             self._tasks.give_up(task)
         living = (task for task in tasks if not self._tasks.execution_of(task).is_terminal)
         names = tuple(self._tasks.subtask(task).name for task in tasks)
-        starting = StartingAnew(version=self.version, names=names, backoff=restart.backoff, cause=cause)
-        return [*effects, self._failovers.begin(starting, tasks, living)]
+        restart = PendingRestart(version=self.version, names=names, backoff=decision.backoff, cause=cause)
+        return [*effects, self._failovers.start_delay(restart, tasks, living)]
 
     def _on_delay_drawn(self, version: int, chance: float) -> list[Effect]:
-        starting = self._failovers.get(version)
-        if starting is None:
+        restart = self._failovers.get(version)
+        if restart is None:
             return [self._ignore(f"the pause of version {version}")]
-        return [restart_timer(starting, chance)]
+        return [restart_timer(restart, chance)]
 
     def _on_restart_due(self, version: int, now: int) -> list[Effect]:
-        starting = self._failovers.get(version)
-        if starting is None:
+        if self._failovers.get(version) is None:
             return [self._ignore(f"the restart of version {version}")]
         self._failovers.due(version)
         if self.status is not JobStatus.RESTARTING:
@@ -298,27 +306,27 @@ class ExecutionGraph:
         has_read_all = self._attempts.have_reached_end_of_data
         return [FinalizeVertices(version=self.version, vertices=self.job_graph.vertices, has_read_all=has_read_all)]
 
-    def _on_finalized(self, event: events.VerticesFinalized, now: int) -> list[Effect]:
+    def _on_finalized(self, event: JobVerticesFinalized, now: int) -> list[Effect]:
         if event.version != self.version or self.status is not JobStatus.RUNNING or not self._finalizing:
             return [self._ignore(f"the finalization of version {event.version}")]
         return [self._move(JobStatus.FINISHED)] if event.cause is None else self._fail(event.cause, now)
 
-    def _settle(self, now: int) -> list[Effect]:
+    def _act_on_ends(self, now: int) -> list[Effect]:
         """Act on the end of the last attempt of a failover, or of the job."""
         effects: list[Effect] = []
         if self.status is JobStatus.RUNNING:
-            for starting, tasks in self._failovers.take_ready():
-                effects += self._tasks.restart(starting.version, tasks, now, is_whole=False)
-        return effects if self.live_attempts > 0 else effects + self._settle_job(now)
+            for restart, tasks in self._failovers.take_ready():
+                effects += self._tasks.restart(restart.version, tasks, now, is_whole=False)
+        return effects if self.live_attempts > 0 else effects + self._restart_or_end(now)
 
-    def _settle_job(self, now: int) -> list[Effect]:
+    def _restart_or_end(self, now: int) -> list[Effect]:
         match self.status:
             case JobStatus.RUNNING if self._attempts.have_finished:
                 return self._finalize()
             case JobStatus.RUNNING if not self._failovers:
                 text = "all tasks ended, and not all were finished"
                 cause = SerializedThrowable(type_name="IllegalStateError", message=text)
-                return [*self._fail(cause, now), *self._settle(now)]
+                return [*self._fail(cause, now), *self._act_on_ends(now)]
             case JobStatus.CANCELLING:
                 return [self._move(JobStatus.CANCELED)]
             case JobStatus.FAILING:
@@ -331,8 +339,8 @@ class ExecutionGraph:
         decision = self._given_up or self._handler.handle_global(self.failure_cause, now, self._failing_vertex)
         match decision:
             case Restart(backoff=backoff):
-                starting = StartingAnew(version=self.version, backoff=backoff, cause=self.failure_cause)
-                waiting = self._failovers.begin(starting, self._tasks.topology.tasks, ())
+                restart = PendingRestart(version=self.version, backoff=backoff, cause=self.failure_cause)
+                waiting = self._failovers.start_delay(restart, self._tasks.topology.tasks, ())
                 return [self._move(JobStatus.RESTARTING), waiting]
             case GiveUp(cause=cause, why=why):
                 self.failure_cause = cause

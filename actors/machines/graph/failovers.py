@@ -17,8 +17,8 @@ from flykka.messages.wire.failure import SerializedThrowable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartingAnew:
-    """Tasks are to restart: those of these `names`, or all of the job, because of `cause`."""
+class PendingRestart:
+    """A restart whose delay or whose tasks are not over: the tasks of these `names`, or all, because of `cause`."""
 
     version: int
     backoff: Backoff
@@ -28,7 +28,7 @@ class StartingAnew:
 
 @dataclass(slots=True, kw_only=True)
 class _Failover:
-    starting: StartingAnew
+    restart: PendingRestart
     versions: dict[Subtask, int]
     living: set[Subtask]
     is_due: bool = False
@@ -45,26 +45,26 @@ class Failovers:
     def __bool__(self) -> bool:
         return bool(self._under_way)
 
-    def get(self, version: int) -> StartingAnew | None:
+    def get(self, version: int) -> PendingRestart | None:
         """The failover of this version, where it is under way."""
         failover = self._under_way.get(version)
-        return failover.starting if failover is not None else None
+        return failover.restart if failover is not None else None
 
-    def begin(
-        self, starting: StartingAnew, tasks: Iterable[Subtask], living: Iterable[Subtask]
+    def start_delay(
+        self, restart: PendingRestart, tasks: Iterable[Subtask], living: Iterable[Subtask]
     ) -> DrawRestartDelay | StartRestartTimer:
-        """Begin the delay: these tasks restart when those of them that are `living` have ended."""
+        """Start the delay: these tasks restart when those of them that are `living` have ended."""
         versions = self._versioner.record_modifications(tuple(tasks))
-        failover = _Failover(starting=starting, versions=versions, living=set(living))
-        self._under_way[starting.version] = failover
+        failover = _Failover(restart=restart, versions=versions, living=set(living))
+        self._under_way[restart.version] = failover
         for task in failover.living:
             earlier = self._waiting_for.get(task)
             if earlier is not None:
                 earlier.living.discard(task)
             self._waiting_for[task] = failover
         # How long it is may have to be found out first.
-        has_jitter = starting.backoff.jitter_ms > 0
-        return DrawRestartDelay(version=starting.version) if has_jitter else restart_timer(starting, chance=0.0)
+        has_jitter = restart.backoff.jitter_ms > 0
+        return DrawRestartDelay(version=restart.version) if has_jitter else restart_timer(restart, chance=0.0)
 
     def ended(self, task: Subtask) -> None:
         """The attempt of a task has come to its end."""
@@ -76,12 +76,12 @@ class Failovers:
         """The pause of this failover is over."""
         self._under_way[version].is_due = True
 
-    def take_ready(self) -> list[tuple[StartingAnew, tuple[Subtask, ...]]]:
+    def take_ready(self) -> list[tuple[PendingRestart, tuple[Subtask, ...]]]:
         """The failovers that restart now, the oldest first, with their tasks: without those that newer ones have."""
         ready = [version for version, each in self._under_way.items() if each.is_due and not each.living]
         taken = [self._under_way.pop(version) for version in ready]
-        unmodified = [(each.starting, self._versioner.unmodified(each.versions)) for each in taken]
-        return [(starting, tasks) for starting, tasks in unmodified if tasks]
+        unmodified = [(each.restart, self._versioner.unmodified(each.versions)) for each in taken]
+        return [(restart, tasks) for restart, tasks in unmodified if tasks]
 
     def end_all(self, tasks: Iterable[Subtask]) -> None:
         """All that are under way are over: these tasks have another fate now."""
@@ -96,11 +96,11 @@ class Failovers:
         assert all(task in failover.living for task, failover in self._waiting_for.items())
 
 
-def restart_timer(starting: StartingAnew, chance: float) -> StartRestartTimer:
+def restart_timer(restart: PendingRestart, chance: float) -> StartRestartTimer:
     """Wait as long as it is for this `chance`, from 0 to below 1."""
     return StartRestartTimer(
-        delay_ms=starting.backoff.drawn(chance),
-        version=starting.version,
-        tasks=starting.names,
-        cause=starting.cause,
+        delay_ms=restart.backoff.drawn(chance),
+        version=restart.version,
+        tasks=restart.names,
+        cause=restart.cause,
     )

@@ -37,7 +37,7 @@ class JobWaits:
         self._slots_since: int | None = None
         self._end_since: int | None = None
 
-    def hear(self, effect: Effect, now: int) -> None:
+    def on_effect(self, effect: Effect, now: int) -> None:
         """The graph asks for this at `now`."""
         match effect:
             case JobStatusMoved(status=status, cause=cause):

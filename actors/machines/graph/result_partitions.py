@@ -9,19 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from flykka.actors.machines.graph.effects import ReleasePartitions
+from flykka.actors.machines.graph.effects import TellTaskManager
 from flykka.actors.machines.graph.execution import Execution
 from flykka.actors.machines.graph.execution_job_vertex import ExecutionJobVertex
 from flykka.actors.machines.graph.execution_topology import Subtask
 from flykka.actors.machines.restart.failover_strategy import PartitionAvailability
 from flykka.actors.machines.scheduling.partition_release import RegionPartitionReleaseStrategy
 from flykka.actors.machines.scheduling.topology import Partition, SchedulingTopology
-from flykka.messages.wire.ids import (
-    ExecutionAttemptId,
-    JobVertexId,
-    ResultPartitionId,
-    TaskManagerId,
-)
+from flykka.messages.tasks.task import ReleasePartitions
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, ResultPartitionId, TaskManagerId
 from flykka.messages.wire.ids import partition_id as partition_id_of
 from flykka.messages.wire.ref import Ref
 
@@ -37,8 +33,12 @@ class ResultPartitions:
     """The result partitions of one job. A job whose exchanges are all pipelined has none, and does nothing here."""
 
     def __init__(
-        self, topology: SchedulingTopology[Subtask], vertices: Mapping[JobVertexId, ExecutionJobVertex]
+        self,
+        job_id: JobId,
+        topology: SchedulingTopology[Subtask],
+        vertices: Mapping[JobVertexId, ExecutionJobVertex],
     ) -> None:
+        self._job_id = job_id
         self.availability: PartitionAvailability[Subtask] = PartitionAvailability()
         self._vertices = vertices
         self._release = RegionPartitionReleaseStrategy(topology)
@@ -49,7 +49,7 @@ class ResultPartitions:
         self._kept: dict[ResultPartitionId, _Kept] = {}
         self._kept_at: dict[TaskManagerId, dict[ResultPartitionId, None]] = {}
 
-    def finished(self, task: Subtask) -> list[ReleasePartitions]:
+    def finished(self, task: Subtask) -> list[TellTaskManager]:
         """The attempt of a task has finished: what it has made is kept, and what nobody needs now any more goes."""
         execution = self._execution(task)
         for partition in self._made_by.get(task, ()):
@@ -61,14 +61,14 @@ class ResultPartitions:
             self._kept_at.setdefault(kept.at, {})[_id_of(partition, execution.attempt)] = None
         unneeded = self._release.finished(task)
         self.availability.lose(unneeded)
-        return self._let_go(unneeded)
+        return self._release_at_task_managers(unneeded)
 
-    def starts_anew(self, task: Subtask) -> list[ReleasePartitions]:
+    def release_produced(self, task: Subtask) -> list[TellTaskManager]:
         """The task is about to have a new attempt: what the last one has made goes, and is going to be made again."""
         self._release.unfinished(task)
         made = self._made_by.get(task, {})
-        self.availability.made_anew(made)
-        return self._let_go(made)
+        self.availability.produced_again(made)
+        return self._release_at_task_managers(made)
 
     def lose_task_manager(self, task_manager: TaskManagerId) -> tuple[Subtask, ...]:
         """A TaskManager is gone with all that it kept: the tasks whose results somebody still needs."""
@@ -82,7 +82,7 @@ class ResultPartitions:
         if kept is not None:
             self.availability.lose([kept.partition])
 
-    def _let_go(self, partitions: Iterable[Partition[Subtask]]) -> list[ReleasePartitions]:
+    def _release_at_task_managers(self, partitions: Iterable[Partition[Subtask]]) -> list[TellTaskManager]:
         by_task_manager: dict[Ref, list[ResultPartitionId]] = {}
         for partition in partitions:
             partition_id = _id_of(partition, self._execution(partition.producer).attempt)
@@ -91,7 +91,10 @@ class ResultPartitions:
                 del self._kept_at[kept.at][partition_id]
                 by_task_manager.setdefault(kept.task_manager, []).append(partition_id)
         return [
-            ReleasePartitions(task_manager=task_manager, partition_ids=tuple(ids))
+            TellTaskManager(
+                task_manager=task_manager,
+                message=ReleasePartitions(job_id=self._job_id, partition_ids=tuple(ids)),
+            )
             for task_manager, ids in by_task_manager.items()
         ]
 

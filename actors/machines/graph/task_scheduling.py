@@ -14,13 +14,13 @@ from flykka.actors.machines.graph.current_attempts import CurrentAttempts
 from flykka.actors.machines.graph.deployment import coordinated_task, deployment_descriptor
 from flykka.actors.machines.graph.deployments import Deployments
 from flykka.actors.machines.graph.effects import AskForRestoreState, CoordinateTasks, Deploy, Effect, ExecutionMoved
-from flykka.actors.machines.graph.events import RestoreStateReady, SlotAllocated
+from flykka.actors.machines.graph.events import RestoreStateReady
 from flykka.actors.machines.graph.execution import AttemptEffect, Execution
 from flykka.actors.machines.graph.execution_job_vertex import execution_job_vertices
 from flykka.actors.machines.graph.execution_topology import Subtask, execution_topology
 from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
 from flykka.actors.machines.graph.result_partitions import ResultPartitions
-from flykka.actors.machines.graph.slot_wishes import slot_request
+from flykka.actors.machines.graph.slot_profiles import slot_request
 from flykka.actors.machines.graph.wiring import channels
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.scheduling.lazy_from_sources_scheduling import LazyFromSourcesSchedulingStrategy
@@ -32,7 +32,7 @@ from flykka.actors.machines.scheduling.scheduling_strategy import (
     in_order,
 )
 from flykka.actors.machines.scheduling.topology import SchedulingTopology
-from flykka.actors.machines.slots.slot_requests import RequestSlots
+from flykka.actors.machines.slots.slot_requests import RequestSlots, SlotAllocated
 from flykka.messages.graph.job_graph import JobGraph, ResultPartitionType, ScheduleMode
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId
@@ -53,7 +53,7 @@ class TaskScheduling:
         self.vertices = execution_job_vertices(job_graph, now)
         self.topology = execution_topology(job_graph)
         self.attempts = CurrentAttempts(self.subtasks())
-        self.results = ResultPartitions(self.topology, self.vertices)
+        self.results = ResultPartitions(job_graph.job_id, self.topology, self.vertices)
         self._job_graph = job_graph
         self._strategy = scheduling_strategy(job_graph, self.topology)
         self._is_lazy = job_graph.schedule_mode is ScheduleMode.LAZY_FROM_SOURCES
@@ -96,10 +96,10 @@ class TaskScheduling:
         effects: list[Effect] = []
         for task in tasks:
             subtask = self.subtask(task)
-            effects += self.results.starts_anew(task)
+            effects += self.results.release_produced(task)
             ended = subtask.execution
             subtask.reset(now)
-            self.attempts.replace(ended, subtask)
+            self.attempts.replace_attempt(ended, subtask)
         return effects + self._begin(version, tasks, self._strategy.restart(tasks), now, is_whole=is_whole)
 
     def _begin(
@@ -114,7 +114,7 @@ class TaskScheduling:
         moved = [effect for task in scheduled for effect in self.note(self.execution_of(task).schedule(now))]
         for group in groups:
             stateless = [task for task in group if self.execution_of(task).waits_for_state]
-            self._deployments.begin(group, stateless)
+            self._deployments.wait_for(group, stateless)
         requests = tuple(slot_request(self.vertices, self.subtask(task)) for task in scheduled)
         return moved, [RequestSlots(requests=requests)] if requests else []
 

@@ -39,7 +39,7 @@ from flykka.messages.monitoring.job_details import (
 from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, TaskManagerId
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, TaskManagerId, vertex_subtask_and_number
 from flykka.messages.wire.message import Message
 
 LAST_RESTARTS = 10
@@ -88,7 +88,7 @@ class JobReadModel:
             case JobStatusChanged(status=status, timestamp_ms=told_ms, cause=cause):
                 self._on_status(status, told_ms, cause)
             case ExecutionStateChanged(attempt=attempt, state=state):
-                vertex_id, subtask, number = self._place(attempt)
+                vertex_id, subtask, number = vertex_subtask_and_number(attempt, self.job_id)
                 self._vertices[vertex_id].note_state(subtask, number, message)
                 if state is ExecutionState.FAILED:
                     self._failure = message.failure or self._failure
@@ -206,7 +206,7 @@ class JobReadModel:
         accumulators: tuple[AccumulatorSnapshot, ...],
         files_unassigned: int,
     ) -> None:
-        vertex_id, subtask, number = self._place(attempt)
+        vertex_id, subtask, number = vertex_subtask_and_number(attempt, self.job_id)
         vertex = self._vertices[vertex_id]
         more = vertex.note_metrics(subtask, number, metrics, at_ms, accumulators, files_unassigned)
         if vertex.is_source:
@@ -232,8 +232,3 @@ class JobReadModel:
         # At the end of the dictionary: in the order of the times.
         self._timestamps.pop(status, None)
         self._timestamps[status] = at_ms
-
-    def _place(self, attempt: ExecutionAttemptId) -> tuple[JobVertexId, int, int]:
-        """Vertex, subtask (from 0) and number of an attempt."""
-        vertex, subtask, number = attempt.removeprefix(f"{self.job_id}_").rsplit("_", 2)
-        return JobVertexId(vertex), int(subtask), int(number)

@@ -42,7 +42,7 @@ class PartitionAvailability(Generic[T]):
         """These can be read no more."""
         self._gone.update(partitions)
 
-    def made_anew(self, partitions: Iterable[Partition[T]]) -> None:
+    def produced_again(self, partitions: Iterable[Partition[T]]) -> None:
         """The producers of these restart."""
         self._gone.difference_update(partitions)
 

@@ -21,68 +21,41 @@ Not here: which slots are shared by whom (`slot_sharing`) and which slots the jo
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import groupby
 
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits, merged
 from flykka.actors.machines.slots.slot_pool import IDLE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, SlotPool
 from flykka.actors.machines.slots.slot_pool_events import (
-    FreeSlotGone,
+    PoolTold,
     SlotAssigned,
-    SlotLost,
     SlotPoolEvent,
+    SlotRemoved,
     SlotRequestRejected,
     SlotReturned,
     SlotUnkept,
     SlotWanted,
-    ToldToOthers,
 )
 from flykka.actors.machines.slots.slot_requests import (
     CoLocationConstraint,
     RequestSlots,
     ReturnSlot,
+    SlotAllocated,
+    SlotAllocationFailed,
+    SlotAnswer,
     SlotRequest,
-    SlotRequestId,
+    SlotsLost,
 )
-from flykka.actors.machines.slots.slot_sharing import PhysicalSlot, SharedSlot, SlotSharing
+from flykka.actors.machines.slots.slot_sharing import SharedSlot, SlotSharing
+from flykka.messages.control.job import TaskManagerLost
 from flykka.messages.graph.job_graph import ResourceSpec
-from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, TaskManagerId
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobId, SlotRequestId, TaskManagerId
+from flykka.messages.wire.ref import Ref
 
 AllocatorEvent = RequestSlots | ReturnSlot | SlotPoolEvent
 """Requests of the ExecutionGraph, and events of the job's slots."""
-
-# Effects
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptsPlaced:
-    """These attempts have room in this slot."""
-
-    attempts: tuple[ExecutionAttemptId, ...]
-    allocation_id: AllocationId
-    task_manager: TaskManagerId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptsRejected:
-    """These attempts will have no room; where that `is_temporary`, later ones may."""
-
-    attempts: tuple[ExecutionAttemptId, ...]
-    reason: str
-    is_temporary: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptsLost:
-    """The slot that these attempts were in is gone, and they with it."""
-
-    attempts: tuple[ExecutionAttemptId, ...]
-    task_manager: TaskManagerId
-    reason: str
-
-
-AllocatorEffect = AttemptsPlaced | AttemptsRejected | AttemptsLost | ToldToOthers
+AllocatorEffect = SlotAnswer | PoolTold
 
 
 class ExecutionSlotAllocator:
@@ -94,23 +67,29 @@ class ExecutionSlotAllocator:
     def __init__(
         self,
         name: str,
+        job_id: JobId,
+        job_master: Ref,
         *,
         batch: bool = False,
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         idle_timeout_ms: int = IDLE_TIMEOUT_MS,
     ) -> None:
         self._batch = batch
-        self.pool = SlotPool(name, request_timeout_ms=request_timeout_ms, idle_timeout_ms=idle_timeout_ms)
+        self.pool = SlotPool(
+            name, job_id, job_master, request_timeout_ms=request_timeout_ms, idle_timeout_ms=idle_timeout_ms
+        )
         self.sharing = SlotSharing()
         self._locations: dict[CoLocationConstraint, TaskManagerId] = {}
 
     def handle(self, event: AllocatorEvent, now: int) -> list[AllocatorEffect]:
-        """Take one event at `now` (ms); what is to be done about it, in order."""
+        """Handle one event at `now` (ms); its effects are in the order in which they are to be performed."""
         match event:
             case RequestSlots(requests=requests):
                 return self._place_all(requests, now)
             case ReturnSlot(attempt=attempt, will_return=will_return):
                 return self._on_returned(attempt, now, will_return=will_return)
+            case TaskManagerLost():
+                return self._on_task_manager_lost(event, now)
             case _:
                 return self._tell_pool(event, now)
 
@@ -127,7 +106,7 @@ class ExecutionSlotAllocator:
         for _, of_vertex in groupby(requests, lambda request: request.vertex_id):
             others: list[SlotRequest] = []
             for request in of_vertex:
-                assert self.sharing.of(request.attempt) is None, f"{request.attempt} has asked before"
+                assert self.sharing.shared_slot_of(request.attempt) is None, f"{request.attempt} has asked before"
                 placed = self._place_where_preferred(request, now)
                 if placed is None:
                     others.append(request)
@@ -148,7 +127,7 @@ class ExecutionSlotAllocator:
         """Place the attempt in its preferred slot; None where it may be anywhere."""
         constraint = request.co_location
         if constraint is not None:
-            shared = self.sharing.of_constraint(constraint)
+            shared = self.sharing.shared_slot_of_constraint(constraint)
             if shared is not None:
                 return self._join(shared, request, now) if shared.has_room_for(request) else self._reject(request)
             if constraint in self._locations:
@@ -156,16 +135,16 @@ class ExecutionSlotAllocator:
                 return self._reject(request) if bound is None else bound
         prior = self.sharing.prior(request)
         if prior is not None:
-            shared = self.sharing.at(prior)
+            shared = self.sharing.shared_slot_at(prior)
             if shared is not None and self.sharing.can_join(request, shared):
                 return self._join(shared, request, now)
             if self.pool.is_free(prior, request.resources):
-                return self._take(prior, request, now)
-        near = [shared for attempt in request.inputs if (shared := self.sharing.of(attempt)) is not None]
+                return self._occupy(prior, request, now)
+        near = [shared for attempt in request.inputs if (shared := self.sharing.shared_slot_of(attempt)) is not None]
         joined = next((shared for shared in near if self.sharing.can_join(request, shared)), None)
         if joined is not None:
             return self._join(joined, request, now)
-        near_by = dict.fromkeys(shared.slot.task_manager for shared in near if shared.slot is not None)
+        near_by = dict.fromkeys(shared.slot.task_manager_id for shared in near if shared.slot is not None)
         return self._place_on(request, (*request.preferred, *near_by), now)
 
     def _place_on(
@@ -180,7 +159,7 @@ class ExecutionSlotAllocator:
         for task_manager in preferred:
             free = self.pool.choose(request.resources, task_manager)
             if free is not None:
-                return self._take(free, request, now)
+                return self._occupy(free, request, now)
         return None
 
     def _place_anywhere(self, request: SlotRequest, asked: list[SharedSlot], now: int) -> list[AllocatorEffect]:
@@ -189,24 +168,24 @@ class ExecutionSlotAllocator:
             return self._join(shared, request, now)
         free = self.pool.choose(request.resources)
         if free is not None:
-            return self._take(free, request, now)
+            return self._occupy(free, request, now)
         kept = (each for each in self.sharing.kept_with_room(request) if self.pool.is_free(each, request.resources))
         with_others = next(kept, None)
         if with_others is not None:
             # A returning attempt shares it: another slot might never come.
-            return self._take(with_others, request, now)
+            return self._occupy(with_others, request, now)
         shared = self.sharing.room_in_pending(request)
         if shared is None:
             shared = self.sharing.create(request.slot_sharing_group)
             asked.append(shared)
         return self._join(shared, request, now)
 
-    def _take(self, free: AllocationId, request: SlotRequest, now: int) -> list[AllocatorEffect]:
+    def _occupy(self, free: AllocationId, request: SlotRequest, now: int) -> list[AllocatorEffect]:
         """A free slot becomes a shared one."""
         shared = self.sharing.create(request.slot_sharing_group)
         for effect in self.pool.handle(SlotWanted(request_id=shared.request_id, held=free), now):
             assert isinstance(effect, SlotAssigned), f"a free slot was not simply taken: {effect}"
-            self.sharing.resolve(shared, _physical(effect))
+            self.sharing.resolve(shared, effect.slot)
         return self._join(shared, request, now)
 
     def _join(self, shared: SharedSlot, request: SlotRequest, now: int) -> list[AllocatorEffect]:
@@ -219,24 +198,20 @@ class ExecutionSlotAllocator:
             effects += self._tell_pool(SlotUnkept(allocation_id=released), now)
         return effects
 
-    def _placed(self, shared: SharedSlot, members: Iterable[SlotRequest]) -> AttemptsPlaced:
+    def _placed(self, shared: SharedSlot, members: Iterable[SlotRequest]) -> SlotAllocated:
         assert shared.slot is not None
         placed = tuple(members)
         for member in placed:
             if member.co_location is not None:
-                self._locations[member.co_location] = shared.slot.task_manager
-        return AttemptsPlaced(
-            attempts=tuple(member.attempt for member in placed),
-            allocation_id=shared.slot.allocation_id,
-            task_manager=shared.slot.task_manager,
-        )
+                self._locations[member.co_location] = shared.slot.task_manager_id
+        return SlotAllocated(attempts=tuple(member.attempt for member in placed), slot=shared.slot)
 
     def _reject(self, request: SlotRequest) -> list[AllocatorEffect]:
         constraint = request.co_location
         assert constraint is not None
         where = self._locations.get(constraint, "its slot")
         reason = f"{request.attempt} has to be where the other tasks of {constraint.group!r} are, and {where} is full"
-        return [AttemptsRejected(attempts=(request.attempt,), reason=reason)]
+        return [_failed((request.attempt,), reason)]
 
     # What becomes of slots
 
@@ -258,17 +233,27 @@ class ExecutionSlotAllocator:
                 case SlotAssigned():
                     effects += self._on_assigned(effect, now)
                 case SlotRequestRejected(reason=reason, is_temporary=is_temporary):
-                    members = self._drop(effect.request_id)
-                    effects.append(AttemptsRejected(attempts=members, reason=reason, is_temporary=is_temporary))
-                case SlotLost(task_manager=task_manager, reason=reason):
-                    members = self._drop(effect.request_id)
-                    effects.append(AttemptsLost(attempts=members, task_manager=task_manager, reason=reason))
-                    self._forget(effect.allocation_id, task_manager)
-                case FreeSlotGone(allocation_id=allocation_id, task_manager=task_manager):
-                    self._forget(allocation_id, task_manager)
+                    effects.append(_failed(self._drop(effect.request_id), reason, is_temporary=is_temporary))
+                case SlotRemoved(request_id=request_id):
+                    if request_id is not None:
+                        cause = _lost(effect.task_manager, effect.reason)
+                        effects.append(SlotsLost(attempts=self._drop(request_id), cause=cause))
+                    self._forget(effect.allocation_id, effect.task_manager)
                 case _:
                     effects.append(effect)
         return effects
+
+    def _on_task_manager_lost(self, event: TaskManagerLost, now: int) -> list[AllocatorEffect]:
+        """All slots of the TaskManager are lost for one reason: that is one failure of the job, not many.
+
+        Results that were kept there are lost as well, so the job hears of it where nothing ran.
+        """
+        effects = self._tell_pool(event, now)
+        if any(isinstance(effect, Ignore) for effect in effects):
+            return effects
+        attempts = tuple(each for effect in effects if isinstance(effect, SlotsLost) for each in effect.attempts)
+        cause = _lost(event.task_manager, event.reason)
+        return [SlotsLost(attempts=attempts, cause=cause, task_manager_id=event.task_manager)]
 
     def _drop(self, request_id: SlotRequestId) -> tuple[ExecutionAttemptId, ...]:
         shared = self.sharing.get(request_id)
@@ -285,21 +270,30 @@ class ExecutionSlotAllocator:
     def _on_assigned(self, assigned: SlotAssigned, now: int) -> list[AllocatorEffect]:
         shared = self.sharing.get(assigned.request_id)
         assert shared is not None, f"{assigned.request_id} is nobody's"
-        self.sharing.resolve(shared, _physical(assigned))
-        fitting, evicted = _fitting(shared.members.values(), assigned.size)
+        self.sharing.resolve(shared, assigned.slot)
+        fitting, evicted = _fitting(shared.members.values(), assigned.slot.size)
         if not fitting:
             attempts = tuple(request.attempt for request in evicted)
-            reason = f"the slot {assigned.slot_id} is too small for any of {', '.join(attempts)}"
+            slot = assigned.slot
+            reason = f"{slot.allocation_id} at {slot.task_manager_id} is too small for any of {', '.join(attempts)}"
             self.sharing.drop(shared)
             returned = self._tell_pool(SlotReturned(request_id=shared.request_id), now)
-            return [AttemptsRejected(attempts=attempts, reason=reason), *returned]
+            return [_failed(attempts, reason), *returned]
         for request in evicted:
             self.sharing.leave(request.attempt, will_return=False)
         return [self._placed(shared, fitting), *self._place_all(evicted, now)]
 
 
-def _physical(assigned: SlotAssigned) -> PhysicalSlot:
-    return PhysicalSlot(allocation_id=assigned.allocation_id, task_manager=assigned.task_manager, size=assigned.size)
+def _failed(
+    attempts: tuple[ExecutionAttemptId, ...], reason: str, *, is_temporary: bool = False
+) -> SlotAllocationFailed:
+    # The second one is final: a restart would wait as long, and for the same.
+    name = "SlotAllocationError" if is_temporary else "NoResourceAvailableError"
+    return SlotAllocationFailed(attempts=attempts, cause=SerializedThrowable(type_name=name, message=reason))
+
+
+def _lost(task_manager: TaskManagerId, reason: str) -> SerializedThrowable:
+    return SerializedThrowable(type_name="SlotLostError", message=f"{task_manager} is lost: {reason}")
 
 
 def _fitting(members: Iterable[SlotRequest], size: ResourceSpec) -> tuple[list[SlotRequest], list[SlotRequest]]:

@@ -6,7 +6,7 @@ an allocation that was not known is adopted. Requests are served in the order in
 large enough. One that no slot serves makes another TaskManager start, where there may be more (`task_manager_tracker`),
 and fails when it has waited for too long.
 
-Not here: who the TaskManagers and JobMasters are (the shell holds their refs) and whether they still breathe.
+Not here: who the TaskManagers and JobMasters are (the shell holds their refs) and their heartbeat deadlines.
 """
 
 from __future__ import annotations
@@ -14,33 +14,38 @@ from __future__ import annotations
 from typing import assert_never
 
 from flykka.actors.machines.ignore import Ignore
-from flykka.actors.machines.slots.pending_slot_requests import PendingSlotRequests, SlotRequest
+from flykka.actors.machines.slots.pending_slot_requests import PendingSlotRequest, PendingSlotRequests
 from flykka.actors.machines.slots.slot_manager_events import (
     AcceptTaskManager,
-    AllocationConfirmed,
-    AllocationRefused,
-    AskWhetherReleasable,
-    FailAllocation,
+    ForgetTaskManager,
     GiveSlot,
-    JobGone,
-    LetTaskManagerGo,
-    RefuseTaskManager,
     ResourceManagerStarted,
-    SlotFreed,
     SlotManagerEffect,
     SlotManagerEvent,
-    SlotRequestCancelled,
-    SlotRequested,
-    SlotsReported,
-    TaskManagerAnswered,
     TaskManagerGone,
-    TaskManagerRegistered,
-    TimeoutCheckDue,
-    UnfulfillableRequestsRefused,
 )
+from flykka.actors.machines.slots.slot_table_events import JobDisconnected
 from flykka.actors.machines.slots.task_manager_slots import SlotState, TaskManagerSlot, TaskManagerSlots
 from flykka.actors.machines.slots.task_manager_tracker import TaskManagerTracker, Workers
-from flykka.messages.control.registration import SlotReport
+from flykka.actors.machines.slots.tell import TellJobMaster, TellTaskManager
+from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue
+from flykka.messages.control.registration import (
+    AskForRelease,
+    RefuseRegistration,
+    RegisterTaskManager,
+    ReleaseAnswer,
+    ReleaseTaskManager,
+    SlotReport,
+    StartUpPeriodElapsed,
+)
+from flykka.messages.control.slots import (
+    AllocateSlotConfirmed,
+    AllocateSlotRefused,
+    CancelSlotRequest,
+    RequestSlot,
+    SlotAvailable,
+    SlotRequestFailed,
+)
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, JobId, SlotId, TaskManagerId
 
@@ -60,41 +65,42 @@ class SlotManager:
         self._now = 0
         self._slots = TaskManagerSlots()
         self._allocated: dict[AllocationId, TaskManagerSlot] = {}
-        self._requests: dict[AllocationId, SlotRequest] = {}
+        self._requests: dict[AllocationId, PendingSlotRequest] = {}
         self._waiting = PendingSlotRequests()
 
     def handle(self, event: SlotManagerEvent, now: int) -> list[SlotManagerEffect]:
-        """Take one event at `now` (ms); what is to be done about it, in order."""
+        """Handle one event at `now` (ms); its effects are in the order in which they are to be performed."""
         self._now = now
         match event:
             case ResourceManagerStarted(task_managers=task_managers):
                 self._tracker.take_over(task_managers)
                 return [*self._tracker.start_missing()]
-            case TaskManagerRegistered():
-                return self._on_registered(event)
-            case SlotsReported():
-                return self._on_reported(event)
+            case RegisterTaskManager():
+                return self._on_register_task_manager(event)
+            case Heartbeat(task_manager_id=task_manager, slot_report=report):
+                return self._on_slot_report(task_manager, report)
             case TaskManagerGone():
                 return self._on_task_manager_gone(event)
-            case TaskManagerAnswered():
-                return self._on_answered(event)
-            case TimeoutCheckDue():
-                return self._on_timeout_check()
-            case UnfulfillableRequestsRefused(is_on=is_on):
-                self._refuses_unfulfillable = is_on
+            case ReleaseAnswer():
+                return self._on_release_answer(event)
+            case HeartbeatDue():
+                return self._check_timeouts()
+            case StartUpPeriodElapsed():
+                # Before, a TaskManager might come with slots that are larger than those known.
+                self._refuses_unfulfillable = True
                 return self._fail_unfulfillable()
-            case SlotRequested():
-                return self._on_requested(event)
-            case SlotRequestCancelled(allocation_id=allocation_id):
-                return self._on_request_cancelled(allocation_id)
-            case AllocationConfirmed():
+            case RequestSlot():
+                return self._on_request_slot(event)
+            case CancelSlotRequest(allocation_id=allocation_id):
+                return self._on_cancel_slot_request(allocation_id)
+            case AllocateSlotConfirmed():
                 return self._on_confirmed(event)
-            case AllocationRefused():
+            case AllocateSlotRefused():
                 return self._on_refused(event)
-            case SlotFreed():
-                return self._on_freed(event)
-            case JobGone(job_id=job_id):
-                return self._on_job_gone(job_id)
+            case SlotAvailable():
+                return self._on_slot_available(event)
+            case JobDisconnected(job_id=job_id):
+                return self._on_job_disconnected(job_id)
             case _:
                 assert_never(event)
 
@@ -150,24 +156,30 @@ class SlotManager:
 
     # TaskManagers
 
-    def _on_registered(self, event: TaskManagerRegistered) -> list[SlotManagerEffect]:
-        task_manager = event.task_manager
-        if self._tracker.is_gone(task_manager, event.instance):
-            return [RefuseTaskManager(task_manager=task_manager, reason=f"{task_manager} was given up and replaced")]
+    def _on_register_task_manager(self, event: RegisterTaskManager) -> list[SlotManagerEffect]:
+        task_manager, instance = event.task_manager_id, event.task_manager.incarnation
+        report = event.slot_report or SlotReport(slots=())
+        if self._tracker.is_gone(task_manager, instance):
+            refusal = RefuseRegistration(reason=f"{task_manager} was given up and replaced")
+            return [
+                TellTaskManager(task_manager=task_manager, message=refusal),
+                ForgetTaskManager(task_manager=task_manager),
+            ]
         if not self._tracker.is_registered(task_manager):
             is_foreign = not self._tracker.knows(task_manager)
-            self._tracker.register(task_manager, event.instance)
+            self._tracker.register(task_manager, instance)
             if is_foreign:
-                self._take_for_expected(event.report)
+                self._tracker.fulfil_expectations(report)
             self._slots.register(task_manager)
-        self._adopt(task_manager, event.report)
+        self._adopt(task_manager, report)
         self._note_use(task_manager)
         return [AcceptTaskManager(task_manager=task_manager), *self._serve()]
 
-    def _on_reported(self, event: SlotsReported) -> list[SlotManagerEffect]:
-        if not self._tracker.is_registered(event.task_manager):
-            return [Ignore(reason=f"{event.task_manager} is not registered")]
-        self._adopt(event.task_manager, event.report)
+    def _on_slot_report(self, task_manager: TaskManagerId, report: SlotReport | None) -> list[SlotManagerEffect]:
+        if not self._tracker.is_registered(task_manager):
+            return [Ignore(reason=f"{task_manager} is not registered")]
+        if report is not None:
+            self._adopt(task_manager, report)
         return self._serve()
 
     def _on_task_manager_gone(self, event: TaskManagerGone) -> list[SlotManagerEffect]:
@@ -186,17 +198,13 @@ class SlotManager:
         started = self._tracker.give_up(task_manager, event.instance)
         return [*effects, *started, *self._fail_hopeless(reason), *self._serve()]
 
-    def _take_for_expected(self, report: SlotReport) -> None:
-        for status in report.slots:
-            if status.allocation_id is None:
-                self._tracker.fulfil_expectation(status.resources)
-
     def _fail_allocation(self, slot: TaskManagerSlot, reason: str) -> list[SlotManagerEffect]:
         assert slot.allocation_id is not None
         del self._allocated[slot.allocation_id]
         if slot.job_id is None:
             return []
-        return [FailAllocation(job_id=slot.job_id, allocation_id=slot.allocation_id, reason=reason)]
+        failed = SlotRequestFailed(allocation_id=slot.allocation_id, reason=reason)
+        return [TellJobMaster(job_id=slot.job_id, message=failed)]
 
     def _adopt(self, task_manager: TaskManagerId, report: SlotReport) -> None:
         """Take what the TaskManager says for the truth."""
@@ -213,7 +221,7 @@ class SlotManager:
 
     # TaskManagers that are too many
 
-    def _on_timeout_check(self) -> list[SlotManagerEffect]:
+    def _check_timeouts(self) -> list[SlotManagerEffect]:
         effects: list[SlotManagerEffect] = []
         for request in tuple(self._requests.values()):
             if self._now - request.since_ms >= self._request_timeout_ms:
@@ -221,26 +229,29 @@ class SlotManager:
             elif request.slot_id is not None and self._now - request.given_at_ms >= ALLOCATE_TIMEOUT_MS:
                 effects += self._try_elsewhere(self._slots[request.slot_id])
         effects += [
-            AskWhetherReleasable(task_manager=task_manager, idle_period=idle_period)
+            TellTaskManager(task_manager=task_manager, message=AskForRelease(idle_period=idle_period))
             for task_manager, idle_period in self._tracker.idle_for_too_long(self._now)
         ]
         return [*effects, *self._serve()]
 
-    def _on_answered(self, event: TaskManagerAnswered) -> list[SlotManagerEffect]:
-        task_manager = event.task_manager
+    def _on_release_answer(self, event: ReleaseAnswer) -> list[SlotManagerEffect]:
+        task_manager = event.task_manager_id
         if not event.can_be_released or not self._tracker.may_release(task_manager, event.idle_period):
             return [Ignore(reason=f"{task_manager} is needed")]
         self._slots.remove(task_manager)
         self._tracker.forget_released(task_manager)
-        return [LetTaskManagerGo(task_manager=task_manager)]
+        return [
+            TellTaskManager(task_manager=task_manager, message=ReleaseTaskManager()),
+            ForgetTaskManager(task_manager=task_manager),
+        ]
 
     # Requests
 
-    def _on_requested(self, event: SlotRequested) -> list[SlotManagerEffect]:
+    def _on_request_slot(self, event: RequestSlot) -> list[SlotManagerEffect]:
         allocation_id = event.allocation_id
         if allocation_id in self._requests or allocation_id in self._allocated:
             return [Ignore(reason=f"{allocation_id} was asked for before")]
-        request = SlotRequest(
+        request = PendingSlotRequest(
             job_id=event.job_id, allocation_id=allocation_id, resources=event.resources, since_ms=self._now
         )
         self._requests[allocation_id] = request
@@ -265,22 +276,21 @@ class SlotManager:
         why = f"no TaskManager can be started: {reason}"
         return [self._fail_request(request, why) for request in tuple(self._waiting)]
 
-    def _fail_request(self, request: SlotRequest, reason: str, *, is_unfulfillable: bool = False) -> FailAllocation:
+    def _fail_request(
+        self, request: PendingSlotRequest, reason: str, *, is_unfulfillable: bool = False
+    ) -> TellJobMaster:
         self._drop_request(request.allocation_id)
-        return FailAllocation(
-            job_id=request.job_id,
-            allocation_id=request.allocation_id,
-            reason=reason,
-            is_unfulfillable=is_unfulfillable,
-        )
+        allocation_id = request.allocation_id
+        failed = SlotRequestFailed(allocation_id=allocation_id, reason=reason, is_unfulfillable=is_unfulfillable)
+        return TellJobMaster(job_id=request.job_id, message=failed)
 
-    def _on_request_cancelled(self, allocation_id: AllocationId) -> list[SlotManagerEffect]:
+    def _on_cancel_slot_request(self, allocation_id: AllocationId) -> list[SlotManagerEffect]:
         if allocation_id not in self._requests:
             return [Ignore(reason=f"{allocation_id} is not asked for")]
         self._drop_request(allocation_id)
         return self._serve()
 
-    def _on_job_gone(self, job_id: JobId) -> list[SlotManagerEffect]:
+    def _on_job_disconnected(self, job_id: JobId) -> list[SlotManagerEffect]:
         for request in [request for request in self._requests.values() if request.job_id == job_id]:
             self._drop_request(request.allocation_id)
         return self._serve()
@@ -293,14 +303,14 @@ class SlotManager:
 
     # Answers of TaskManagers
 
-    def _on_confirmed(self, event: AllocationConfirmed) -> list[SlotManagerEffect]:
+    def _on_confirmed(self, event: AllocateSlotConfirmed) -> list[SlotManagerEffect]:
         slot = self._slots.get(event.slot_id)
         if slot is None:
             return [Ignore(reason=f"{event.slot_id} is not known")]
         self._allocate(slot, event.allocation_id, event.job_id)
         return self._serve()
 
-    def _on_refused(self, event: AllocationRefused) -> list[SlotManagerEffect]:
+    def _on_refused(self, event: AllocateSlotRefused) -> list[SlotManagerEffect]:
         slot = self._slots.get(event.slot_id)
         if slot is None or slot.state is not SlotState.PENDING or slot.allocation_id != event.allocation_id:
             return [Ignore(reason=f"{event.slot_id} was not waiting for an answer about {event.allocation_id}")]
@@ -324,7 +334,7 @@ class SlotManager:
         self._waiting.add_first(request)
         return effects
 
-    def _on_freed(self, event: SlotFreed) -> list[SlotManagerEffect]:
+    def _on_slot_available(self, event: SlotAvailable) -> list[SlotManagerEffect]:
         slot = self._slots.get(event.slot_id)
         if slot is None or slot.state is not SlotState.ALLOCATED or slot.allocation_id != event.allocation_id:
             return [Ignore(reason=f"{event.slot_id} is not held by {event.allocation_id}")]

@@ -21,37 +21,38 @@ from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits
 from flykka.actors.machines.slots.slot_matching import LeastUtilized
 from flykka.actors.machines.slots.slot_pool_events import (
-    AllocationFailed,
-    AnswerOffers,
-    AskForSlot,
-    BatchTimeoutCheckDue,
-    CancelRequestTimer,
-    DismissTaskManager,
-    FreeAtTaskManager,
-    FreeSlotGone,
-    IdleCheckDue,
     PoolClosed,
-    RequestTimedOut,
+    ReleaseEmptyTaskManager,
     ResourceManagerConnected,
     ResourceManagerDisconnected,
     SlotAssigned,
-    SlotLost,
     SlotPoolEffect,
     SlotPoolEvent,
+    SlotRemoved,
     SlotRequestRejected,
     SlotReturned,
-    SlotsOffered,
     SlotUnkept,
     SlotWanted,
-    StartRequestTimer,
-    TaskManagerConnected,
-    TaskManagerDisconnected,
-    WithdrawRequest,
 )
-from flykka.actors.machines.slots.slot_requests import SlotRequestId
-from flykka.messages.control.slots import SlotOffer
+from flykka.actors.machines.slots.slot_requests import AssignedSlot
+from flykka.actors.machines.slots.tell import TellResourceManager, TellTaskManager
+from flykka.actors.machines.timers import CancelTimer, StartTimer
+from flykka.messages.control.job import TaskManagerLost
+from flykka.messages.control.job_control import IdleSlotsDue, SlotRequestTimedOut
+from flykka.messages.control.registration import RegisterTaskManager
+from flykka.messages.control.slots import (
+    AcceptSlots,
+    CancelSlotRequest,
+    FailSlot,
+    FreeSlot,
+    OfferSlots,
+    RequestSlot,
+    SlotOffer,
+    SlotRequestFailed,
+)
 from flykka.messages.graph.job_graph import ResourceSpec
-from flykka.messages.wire.ids import AllocationId, SlotId, TaskManagerId
+from flykka.messages.wire.ids import AllocationId, JobId, SlotId, SlotRequestId, TaskManagerId
+from flykka.messages.wire.ref import Ref
 
 REQUEST_TIMEOUT_MS = 300_000
 """Flink's slot.request.timeout."""
@@ -83,12 +84,20 @@ class _Pending:
 
 
 class SlotPool:
-    """The slots of one job. Its allocations are numbered behind `name`, which no other pool has."""
+    """The slots of one job, for which `job_master` asks. Allocations are numbered behind `name`, unique to the pool."""
 
     def __init__(
-        self, name: str, *, request_timeout_ms: int = REQUEST_TIMEOUT_MS, idle_timeout_ms: int = IDLE_TIMEOUT_MS
+        self,
+        name: str,
+        job_id: JobId,
+        job_master: Ref,
+        *,
+        request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        idle_timeout_ms: int = IDLE_TIMEOUT_MS,
     ) -> None:
         self._name = name
+        self._job_id = job_id
+        self._job_master = job_master
         self._asks = 0
         self._request_timeout_ms = request_timeout_ms
         self._idle_timeout_ms = idle_timeout_ms
@@ -99,18 +108,19 @@ class SlotPool:
         self._asked: dict[AllocationId, SlotRequestId] = {}
         self._slots: dict[AllocationId, _PooledSlot] = {}
         self._at: dict[SlotId, _PooledSlot] = {}
+        self._task_managers: dict[TaskManagerId, Ref] = {}
         self._slots_of: dict[TaskManagerId, dict[SlotId, _PooledSlot]] = {}
         self._free: dict[AllocationId, _PooledSlot] = {}
         self._for_anybody = LeastUtilized()
         self._assigned: dict[SlotRequestId, _PooledSlot] = {}
 
     def handle(self, event: SlotPoolEvent, now: int) -> list[SlotPoolEffect]:
-        """Take one event at `now` (ms); what is to be done about it, in order."""
+        """Handle one event at `now` (ms); its effects are in the order in which they are to be performed."""
         match event:
-            case SlotsOffered():
-                return self._on_offered(event, now)
-            case TaskManagerDisconnected():
-                return self._on_task_manager_disconnected(event)
+            case OfferSlots():
+                return self._on_offer_slots(event, now)
+            case TaskManagerLost(task_manager=task_manager, reason=reason):
+                return self._on_task_manager_lost(task_manager, reason)
             case _ if self._is_closed:
                 return [Ignore(reason="the job has ended")]
             case SlotWanted():
@@ -121,23 +131,22 @@ class SlotPool:
                 return self._on_unkept(allocation_id, now)
             case ResourceManagerConnected():
                 self._resource_manager_connected = True
-                return [self._ask(pending) for pending in self._pending.values()]
+                return [self._request(pending) for pending in self._pending.values()]
             case ResourceManagerDisconnected():
                 self._resource_manager_connected = False
                 return []
-            case TaskManagerConnected(task_manager=task_manager):
+            case RegisterTaskManager(task_manager_id=task_manager, task_manager=ref):
                 if task_manager not in self._slots_of:
                     self._slots_of[task_manager] = {}
+                    self._task_managers[task_manager] = ref
                     self._for_anybody.register(task_manager)
                 return []
-            case AllocationFailed():
+            case SlotRequestFailed() | FailSlot():
                 return self._on_allocation_failed(event)
-            case RequestTimedOut(request_id=request_id):
+            case SlotRequestTimedOut(request_id=request_id):
                 return self._on_timed_out(request_id)
-            case BatchTimeoutCheckDue():
-                return self._on_batch_timeout_check(now)
-            case IdleCheckDue():
-                return self._on_idle_check(now)
+            case IdleSlotsDue():
+                return [*self._check_batch_requests(now), *self._release_idle_slots(now)]
             case PoolClosed():
                 return self._on_closed()
             case _:
@@ -205,12 +214,18 @@ class SlotPool:
         pending = _Pending(allocation_id=allocation_id, resources=event.resources, is_batch=event.is_batch)
         self._pending[request_id] = pending
         self._asked[allocation_id] = request_id
-        delay_ms = self._request_timeout_ms
-        timer = [] if event.is_batch else [StartRequestTimer(request_id=request_id, delay_ms=delay_ms)]
-        return [*timer, *([self._ask(pending)] if self._resource_manager_connected else [])]
+        key, timed_out = _request_timer(request_id), SlotRequestTimedOut(request_id=request_id)
+        timer = StartTimer(key=key, delay_ms=self._request_timeout_ms, message=timed_out)
+        asked = [self._request(pending)] if self._resource_manager_connected else []
+        return [*([] if event.is_batch else [timer]), *asked]
 
-    def _ask(self, pending: _Pending) -> AskForSlot:
-        return AskForSlot(allocation_id=pending.allocation_id, resources=pending.resources)
+    def _request(self, pending: _Pending) -> TellResourceManager:
+        allocation_id, resources = pending.allocation_id, pending.resources
+        return TellResourceManager(
+            message=RequestSlot(
+                job_id=self._job_id, allocation_id=allocation_id, job_master=self._job_master, resources=resources
+            )
+        )
 
     def _on_returned(self, request_id: SlotRequestId, now: int, *, is_kept: bool) -> list[SlotPoolEffect]:
         if request_id in self._pending:
@@ -232,73 +247,66 @@ class SlotPool:
     def _on_timed_out(self, request_id: SlotRequestId) -> list[SlotPoolEffect]:
         if request_id not in self._pending:
             return [Ignore(reason=f"{request_id} does not wait")]
-        return self._time_out(request_id)
-
-    def _time_out(self, request_id: SlotRequestId) -> list[SlotPoolEffect]:
         reason = f"no slot became free within {self._request_timeout_ms} ms"
-        rejection = SlotRequestRejected(request_id=request_id, reason=reason, has_timed_out=True)
-        return [*self._withdraw(request_id), rejection]
+        return [*self._withdraw(request_id), SlotRequestRejected(request_id=request_id, reason=reason)]
 
-    def _on_batch_timeout_check(self, now: int) -> list[SlotPoolEffect]:
+    def _check_batch_requests(self, now: int) -> list[SlotPoolEffect]:
         effects: list[SlotPoolEffect] = []
-        for request_id, pending in tuple(self._pending.items()):
-            if not pending.is_batch:
-                continue
+        for request_id, pending in [each for each in self._pending.items() if each[1].is_batch]:
             if self._for_anybody.has_slot_for(pending.resources):
                 pending.unfulfillable_since_ms = None
             elif pending.unfulfillable_since_ms is None:
                 pending.unfulfillable_since_ms = now
             elif now - pending.unfulfillable_since_ms >= self._request_timeout_ms:
-                effects += self._time_out(request_id)
+                effects += self._on_timed_out(request_id)
         return effects
 
-    def _on_allocation_failed(self, event: AllocationFailed) -> list[SlotPoolEffect]:
-        request_id = self._asked.get(event.allocation_id)
+    def _on_allocation_failed(self, event: SlotRequestFailed | FailSlot) -> list[SlotPoolEffect]:
+        allocation_id, reason = event.allocation_id, event.reason
+        request_id = self._asked.get(allocation_id)
         if request_id is not None:
-            if self._pending[request_id].is_batch and not event.is_unfulfillable:
+            is_unfulfillable = isinstance(event, SlotRequestFailed) and event.is_unfulfillable
+            if self._pending[request_id].is_batch and not is_unfulfillable:
                 return [Ignore(reason=f"{request_id} waits for slots that the job has")]
             # Withdrawn all the same: what is called a failure may be an answer that was late.
-            rejection = SlotRequestRejected(
-                request_id=request_id, reason=event.reason, is_temporary=not event.is_unfulfillable
-            )
+            rejection = SlotRequestRejected(request_id=request_id, reason=reason, is_temporary=not is_unfulfillable)
             return [*self._withdraw(request_id), rejection]
-        slot = self._slots.get(event.allocation_id)
+        slot = self._slots.get(allocation_id)
         if slot is None:
-            return [Ignore(reason=f"{event.allocation_id} is neither held nor asked for")]
-        task_manager = slot.task_manager
-        effects = [*self._lose(slot, event.reason), _free_at_task_manager(slot)]
-        if not self._slots_of[task_manager]:
-            effects.append(DismissTaskManager(task_manager=task_manager, reason=event.reason))
+            return [Ignore(reason=f"{allocation_id} is neither held nor asked for")]
+        effects: list[SlotPoolEffect] = [self._remove(slot, reason), _free_at_task_manager(slot)]
+        if not self._slots_of[slot.task_manager]:
+            effects.append(ReleaseEmptyTaskManager(task_manager=slot.task_manager, reason=reason))
         return effects
 
     def _withdraw(self, request_id: SlotRequestId) -> list[SlotPoolEffect]:
         pending = self._pending.pop(request_id)
         del self._asked[pending.allocation_id]
-        timer = [] if pending.is_batch else [CancelRequestTimer(request_id=request_id)]
-        if not self._resource_manager_connected:
-            return [*timer]
-        return [*timer, WithdrawRequest(allocation_id=pending.allocation_id)]
+        withdrawn = TellResourceManager(message=CancelSlotRequest(allocation_id=pending.allocation_id))
+        return [*_cancel_timer(request_id, pending), *([withdrawn] if self._resource_manager_connected else [])]
 
     # Slots
 
-    def _on_offered(self, event: SlotsOffered, now: int) -> list[SlotPoolEffect]:
-        if event.task_manager not in self._slots_of:
-            return [Ignore(reason=f"{event.task_manager} is not connected")]
-        answers = [(offer.allocation_id, self._take(event.task_manager, offer, now)) for offer in event.offers]
+    def _on_offer_slots(self, event: OfferSlots, now: int) -> list[SlotPoolEffect]:
+        task_manager = event.task_manager_id
+        if task_manager not in self._slots_of:
+            return [Ignore(reason=f"{task_manager} is not connected")]
+        answers = [(offer.allocation_id, self._accept(task_manager, offer, now)) for offer in event.offers]
         accepted = tuple(allocation_id for allocation_id, effects in answers if effects is not None)
         # The TaskManager hears that a slot is taken before the first task for it arrives.
-        answer = AnswerOffers(task_manager=event.task_manager, accepted=accepted, offer=event.offer)
-        return [answer, *(effect for _, effects in answers for effect in effects or ())]
+        answer = AcceptSlots(job_id=self._job_id, accepted=accepted, offer=event.offer)
+        told = TellTaskManager(task_manager=task_manager, message=answer)
+        return [told, *(effect for _, effects in answers for effect in effects or ())]
 
-    def _take(self, task_manager: TaskManagerId, offer: SlotOffer, now: int) -> list[SlotPoolEffect] | None:
-        """Take the offered slot; None where it is not taken."""
+    def _accept(self, task_manager: TaskManagerId, offer: SlotOffer, now: int) -> list[SlotPoolEffect] | None:
+        """Accept the offered slot; None where it is not wanted."""
         if self._is_closed:
             return None
         held = self._slots.get(offer.allocation_id)
         if held is not None:
             return [] if (held.slot_id, held.task_manager) == (offer.slot_id, task_manager) else None
         outdated = self._at.get(offer.slot_id)
-        lost = self._lose(outdated, "its TaskManager has given the slot again") if outdated is not None else []
+        lost = [] if outdated is None else [self._remove(outdated, "its TaskManager has given the slot again")]
         slot = _PooledSlot(
             allocation_id=offer.allocation_id,
             slot_id=offer.slot_id,
@@ -313,8 +321,7 @@ class SlotPool:
         if request_id is None:
             return [*lost, *self._put_to_use(slot)]
         pending = self._pending.pop(request_id)
-        timer = [] if pending.is_batch else [CancelRequestTimer(request_id=request_id)]
-        return [*lost, *timer, self._assign(slot, request_id)]
+        return [*lost, *_cancel_timer(request_id, pending), self._assign(slot, request_id)]
 
     def _release(self, slot: _PooledSlot) -> list[SlotPoolEffect]:
         """The slot is for anybody."""
@@ -323,8 +330,7 @@ class SlotPool:
 
     def _put_to_use(self, slot: _PooledSlot) -> list[SlotPoolEffect]:
         """Give the free slot to the request that has waited longest of those that it serves."""
-        served = (request_id for request_id, pending in self._pending.items() if fits(pending.resources, slot.size))
-        request_id = next(served, None)
+        request_id = next((each for each, pending in self._pending.items() if fits(pending.resources, slot.size)), None)
         if request_id is None:
             return []
         return [*self._withdraw(request_id), self._assign(slot, request_id)]
@@ -335,55 +341,59 @@ class SlotPool:
         del self._free[slot.allocation_id]
         slot.request_id, slot.is_kept = request_id, False
         self._assigned[request_id] = slot
-        return SlotAssigned(
-            request_id=request_id,
+        assigned = AssignedSlot(
             allocation_id=slot.allocation_id,
-            slot_id=slot.slot_id,
-            task_manager=slot.task_manager,
+            task_manager_id=slot.task_manager,
+            task_manager=self._task_managers[slot.task_manager],
             size=slot.size,
         )
+        return SlotAssigned(request_id=request_id, slot=assigned)
 
-    def _lose(self, slot: _PooledSlot, reason: str) -> list[SlotPoolEffect]:
+    def _remove(self, slot: _PooledSlot, reason: str) -> SlotRemoved:
         """The slot is no longer held."""
         del self._slots[slot.allocation_id]
         del self._at[slot.slot_id]
         del self._slots_of[slot.task_manager][slot.slot_id]
         self._for_anybody.remove_slot(slot.task_manager, slot.slot_id)
-        if slot.request_id is None:
+        held_by, task_manager = slot.request_id, slot.task_manager
+        if held_by is None:
             del self._free[slot.allocation_id]
-            return [FreeSlotGone(allocation_id=slot.allocation_id, task_manager=slot.task_manager)]
-        del self._assigned[slot.request_id]
-        return [
-            SlotLost(
-                request_id=slot.request_id,
-                allocation_id=slot.allocation_id,
-                task_manager=slot.task_manager,
-                reason=reason,
-            )
-        ]
+        else:
+            del self._assigned[held_by]
+        return SlotRemoved(
+            allocation_id=slot.allocation_id, task_manager=task_manager, reason=reason, request_id=held_by
+        )
 
-    def _on_task_manager_disconnected(self, event: TaskManagerDisconnected) -> list[SlotPoolEffect]:
-        if event.task_manager not in self._slots_of:
-            return [Ignore(reason=f"{event.task_manager} is not connected")]
-        lost = tuple(self._slots_of[event.task_manager].values())
-        effects = [effect for slot in lost for effect in self._lose(slot, event.reason)]
-        del self._slots_of[event.task_manager]
-        self._for_anybody.forget(event.task_manager)
-        return effects
+    def _on_task_manager_lost(self, task_manager: TaskManagerId, reason: str) -> list[SlotPoolEffect]:
+        if task_manager not in self._slots_of:
+            return [Ignore(reason=f"{task_manager} is not connected")]
+        removed = [self._remove(slot, reason) for slot in tuple(self._slots_of[task_manager].values())]
+        del self._slots_of[task_manager]
+        del self._task_managers[task_manager]
+        self._for_anybody.forget(task_manager)
+        return [*removed]
 
-    def _on_idle_check(self, now: int) -> list[SlotPoolEffect]:
+    def _release_idle_slots(self, now: int) -> list[SlotPoolEffect]:
         idle = [slot for slot in self._free.values() if now - slot.free_since_ms >= self._idle_timeout_ms]
-        effects = [effect for slot in idle for effect in self._lose(slot, "nobody needed it")]
-        return [*effects, *(_free_at_task_manager(slot) for slot in idle)]
+        removed = [self._remove(slot, "nobody needed it") for slot in idle]
+        return [*removed, *(_free_at_task_manager(slot) for slot in idle)]
 
     def _on_closed(self) -> list[SlotPoolEffect]:
         self._is_closed = True
         effects = [effect for request_id in tuple(self._pending) for effect in self._withdraw(request_id)]
         for slot in tuple(self._slots.values()):
-            self._lose(slot, "the job has ended")
+            self._remove(slot, "the job has ended")
             effects.append(_free_at_task_manager(slot))
         return effects
 
 
-def _free_at_task_manager(slot: _PooledSlot) -> FreeAtTaskManager:
-    return FreeAtTaskManager(task_manager=slot.task_manager, allocation_id=slot.allocation_id)
+def _free_at_task_manager(slot: _PooledSlot) -> TellTaskManager:
+    return TellTaskManager(task_manager=slot.task_manager, message=FreeSlot(allocation_id=slot.allocation_id))
+
+
+def _cancel_timer(request_id: SlotRequestId, pending: _Pending) -> list[CancelTimer]:
+    return [] if pending.is_batch else [CancelTimer(key=_request_timer(request_id))]
+
+
+def _request_timer(request_id: SlotRequestId) -> str:
+    return f"slot-request/{request_id}"

@@ -1,4 +1,4 @@
-"""Events and effects of the SlotPool."""
+"""Events and effects of the SlotPool, beside the messages that it handles and has told."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ from dataclasses import dataclass
 
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
-from flykka.actors.machines.slots.slot_requests import SlotRequestId
-from flykka.messages.control.slots import SlotOffer
+from flykka.actors.machines.slots.slot_requests import AssignedSlot
+from flykka.actors.machines.slots.tell import TellResourceManager, TellTaskManager
+from flykka.actors.machines.timers import CancelTimer, StartTimer
+from flykka.messages.control.job import TaskManagerLost
+from flykka.messages.control.job_control import IdleSlotsDue, SlotRequestTimedOut
+from flykka.messages.control.registration import RegisterTaskManager
+from flykka.messages.control.slots import FailSlot, OfferSlots, SlotRequestFailed
 from flykka.messages.graph.job_graph import ResourceSpec
-from flykka.messages.wire.ids import AllocationId, SlotId, TaskManagerId
+from flykka.messages.wire.ids import AllocationId, SlotRequestId, TaskManagerId
 
 # Events
 
@@ -29,7 +34,7 @@ class SlotWanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotReturned:
-    """The slot, or the wish for it, is no longer needed; one that `is_kept` serves nobody else until it is unkept."""
+    """Releases the slot or the pending request; a slot that `is_kept` stays reserved until it is unkept."""
 
     request_id: SlotRequestId
     is_kept: bool = False
@@ -44,62 +49,12 @@ class SlotUnkept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceManagerConnected:
-    """The ResourceManager knows the JobMaster and takes its requests."""
+    """The ResourceManager knows the JobMaster and accepts its requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceManagerDisconnected:
     """There is no ResourceManager to ask."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskManagerConnected:
-    """A TaskManager has registered at the JobMaster and may offer slots."""
-
-    task_manager: TaskManagerId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskManagerDisconnected:
-    """A TaskManager is gone, and its slots with it."""
-
-    task_manager: TaskManagerId
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlotsOffered:
-    """A TaskManager holds these slots for the job; `offer` is the number of the offer."""
-
-    task_manager: TaskManagerId
-    offers: tuple[SlotOffer, ...]
-    offer: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllocationFailed:
-    """The allocation cannot be had, or is lost; it `is_unfulfillable` where no slot will ever be large enough."""
-
-    allocation_id: AllocationId
-    reason: str
-    is_unfulfillable: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestTimedOut:
-    """The request has waited for as long as it may."""
-
-    request_id: SlotRequestId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdleCheckDue:
-    """Time to give back what has been free for too long."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchTimeoutCheckDue:
-    """Time to see which batch requests no slot of the job can ever serve."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,13 +68,13 @@ SlotPoolEvent = (
     | SlotUnkept
     | ResourceManagerConnected
     | ResourceManagerDisconnected
-    | TaskManagerConnected
-    | TaskManagerDisconnected
-    | SlotsOffered
-    | AllocationFailed
-    | RequestTimedOut
-    | IdleCheckDue
-    | BatchTimeoutCheckDue
+    | RegisterTaskManager
+    | TaskManagerLost
+    | OfferSlots
+    | SlotRequestFailed
+    | FailSlot
+    | SlotRequestTimedOut
+    | IdleSlotsDue
     | PoolClosed
 )
 
@@ -128,108 +83,40 @@ SlotPoolEvent = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskForSlot:
-    """Ask the ResourceManager for a slot of this size for this allocation."""
-
-    allocation_id: AllocationId
-    resources: ResourceSpec = UNSPECIFIED
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WithdrawRequest:
-    """Tell the ResourceManager that the allocation is no longer wanted."""
-
-    allocation_id: AllocationId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerOffers:
-    """Tell the TaskManager which of the slots it has just offered are taken."""
-
-    task_manager: TaskManagerId
-    accepted: tuple[AllocationId, ...]
-    offer: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FreeAtTaskManager:
-    """Tell the TaskManager that the job needs the slot no more."""
-
-    task_manager: TaskManagerId
-    allocation_id: AllocationId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SlotAssigned:
     """The request has its slot."""
 
     request_id: SlotRequestId
-    allocation_id: AllocationId
-    slot_id: SlotId
-    task_manager: TaskManagerId
-    size: ResourceSpec = UNSPECIFIED
+    slot: AssignedSlot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotRequestRejected:
-    """The request will have no slot. Where that `is_temporary`, the one that was meant for it is gone: ask again."""
+    """The request gets no slot. Where that `is_temporary`, the slot that was meant for it is gone: ask again."""
 
     request_id: SlotRequestId
     reason: str
-    has_timed_out: bool = False
     is_temporary: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlotLost:
-    """The slot that the request had is gone; what ran in it is lost."""
+class SlotRemoved:
+    """The slot is no longer the job's; attempts that ran in it for a request are lost."""
 
-    request_id: SlotRequestId
     allocation_id: AllocationId
     task_manager: TaskManagerId
     reason: str
+    request_id: SlotRequestId | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FreeSlotGone:
-    """A slot that nobody used is no longer the job's."""
-
-    allocation_id: AllocationId
-    task_manager: TaskManagerId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DismissTaskManager:
-    """The last slot of the TaskManager has failed: nothing binds it to the job any more."""
+class ReleaseEmptyTaskManager:
+    """Disconnect the TaskManager, whose last slot has failed (Flink's releaseEmptyTaskManager)."""
 
     task_manager: TaskManagerId
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartRequestTimer:
-    """Report `RequestTimedOut` after `delay_ms`."""
-
-    request_id: SlotRequestId
-    delay_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancelRequestTimer:
-    """The request waits no more."""
-
-    request_id: SlotRequestId
-
-
-ToldToOthers = (
-    AskForSlot
-    | WithdrawRequest
-    | AnswerOffers
-    | FreeAtTaskManager
-    | DismissTaskManager
-    | StartRequestTimer
-    | CancelRequestTimer
-    | Ignore
-)
-"""Requests of the pool beyond those that it gives its slots to."""
-SlotPoolEffect = SlotAssigned | SlotRequestRejected | SlotLost | FreeSlotGone | ToldToOthers
+PoolTold = TellResourceManager | TellTaskManager | ReleaseEmptyTaskManager | StartTimer | CancelTimer | Ignore
+"""Effects of the pool beyond the slots that it gives and removes."""
+SlotPoolEffect = SlotAssigned | SlotRequestRejected | SlotRemoved | PoolTold

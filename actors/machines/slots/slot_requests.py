@@ -1,26 +1,24 @@
-"""Requests for slots by the tasks of a job: made by the ExecutionGraph, per attempt."""
+"""Requests for slots by the tasks of a job, made by the ExecutionGraph per attempt, and their answers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NewType
 
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
 from flykka.messages.graph.job_graph import ResourceSpec
+from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobVertexId, TaskManagerId
 from flykka.messages.wire.ref import Ref
-
-SlotRequestId = NewType("SlotRequestId", str)
-"""`<sharing group>/<number>`: one slot that a job has asked for, which its tasks may share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedSlot:
-    """A slot that the job holds, and where it is."""
+    """A slot that the job holds, where it is, and its size."""
 
     allocation_id: AllocationId
     task_manager_id: TaskManagerId
     task_manager: Ref
+    size: ResourceSpec = UNSPECIFIED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +56,42 @@ class RequestSlots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReturnSlot:
-    """The attempt needs its room no more, whether it has it or waits for it.
+    """Release the room of the attempt, whether it has it or waits for it.
 
     Where it `will_return`, another attempt at the same subtask is going to follow: the slot is kept for it.
     """
 
     attempt: ExecutionAttemptId
     will_return: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotAllocated:
+    """These attempts have room in this slot."""
+
+    attempts: tuple[ExecutionAttemptId, ...]
+    slot: AssignedSlot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotAllocationFailed:
+    """There is no room for these attempts."""
+
+    attempts: tuple[ExecutionAttemptId, ...]
+    cause: SerializedThrowable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotsLost:
+    """Slots are gone with the attempts in them, all for one `cause`.
+
+    Where that is the loss of a whole TaskManager it is named, and what was kept there of other attempts is gone too.
+    """
+
+    attempts: tuple[ExecutionAttemptId, ...]
+    cause: SerializedThrowable
+    task_manager_id: TaskManagerId | None = None
+
+
+SlotAnswer = SlotAllocated | SlotAllocationFailed | SlotsLost
+"""Events of the slots that the ExecutionGraph handles."""

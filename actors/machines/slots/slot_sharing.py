@@ -17,22 +17,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits, merged
-from flykka.actors.machines.slots.slot_requests import CoLocationConstraint, SlotRequest, SlotRequestId
+from flykka.actors.machines.slots.slot_requests import AssignedSlot, CoLocationConstraint, SlotRequest
 from flykka.messages.graph.job_graph import ResourceSpec
-from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobVertexId, TaskManagerId
+from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobVertexId, SlotRequestId, TaskManagerId
 
 Place = tuple[str, str]
 """The unit that fits once into a shared slot: a vertex, or a co-location group."""
 Subtask = tuple[JobVertexId, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhysicalSlot:
-    """A slot that a TaskManager has given to the job."""
-
-    allocation_id: AllocationId
-    task_manager: TaskManagerId
-    size: ResourceSpec
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,7 +32,7 @@ class SharedSlot:
 
     request_id: SlotRequestId
     group: str
-    slot: PhysicalSlot | None = None
+    slot: AssignedSlot | None = None
     # Dicts for their order: what follows from it must not depend on hashes.
     members: dict[ExecutionAttemptId, SlotRequest] = field(default_factory=dict)
     constraints: dict[str, CoLocationConstraint] = field(default_factory=dict)
@@ -73,13 +64,13 @@ class _Open:
             self.pending[shared.request_id] = shared
         else:
             self.resolved[shared.request_id] = shared
-            self.by_task_manager.setdefault(shared.slot.task_manager, {})[shared.request_id] = shared
+            self.by_task_manager.setdefault(shared.slot.task_manager_id, {})[shared.request_id] = shared
 
     def discard(self, shared: SharedSlot) -> None:
         self.pending.pop(shared.request_id, None)
         if self.resolved.pop(shared.request_id, None) is not None:
             assert shared.slot is not None
-            del self.by_task_manager[shared.slot.task_manager][shared.request_id]
+            del self.by_task_manager[shared.slot.task_manager_id][shared.request_id]
 
 
 @dataclass(slots=True)
@@ -109,15 +100,15 @@ class SlotSharing:
         """The shared slot that was asked for by this request."""
         return self._by_request.get(request_id)
 
-    def of(self, attempt: ExecutionAttemptId) -> SharedSlot | None:
+    def shared_slot_of(self, attempt: ExecutionAttemptId) -> SharedSlot | None:
         """The shared slot where the attempt is, or waits."""
         return self._by_attempt.get(attempt)
 
-    def of_constraint(self, constraint: CoLocationConstraint) -> SharedSlot | None:
+    def shared_slot_of_constraint(self, constraint: CoLocationConstraint) -> SharedSlot | None:
         """The shared slot of the tasks of a co-location constraint."""
         return self._by_constraint.get(constraint)
 
-    def at(self, allocation_id: AllocationId) -> SharedSlot | None:
+    def shared_slot_at(self, allocation_id: AllocationId) -> SharedSlot | None:
         """The shared slot that has this allocation."""
         return self._by_allocation.get(allocation_id)
 
@@ -166,7 +157,7 @@ class SlotSharing:
 
     # What changes
 
-    def create(self, group: str, slot: PhysicalSlot | None = None) -> SharedSlot:
+    def create(self, group: str, slot: AssignedSlot | None = None) -> SharedSlot:
         """A new shared slot, which nobody is in."""
         self._created += 1
         shared = SharedSlot(request_id=SlotRequestId(f"{group}/{self._created}"), group=group, slot=slot)
@@ -207,7 +198,7 @@ class SlotSharing:
             self._sort_in(shared, place)
         return shared
 
-    def resolve(self, shared: SharedSlot, slot: PhysicalSlot) -> None:
+    def resolve(self, shared: SharedSlot, slot: AssignedSlot) -> None:
         """The slot that was asked for is there."""
         places = self._groups[shared.group].open
         for opened in places.values():

@@ -27,10 +27,8 @@ from flykka.actors.machines.slots.slot_table_events import (
     SlotTableEffect,
     SlotTableEvent,
     TaskEnded,
-    TellJobMaster,
-    TellResourceManager,
-    TellTask,
 )
+from flykka.actors.machines.slots.tell import TellJobMaster, TellResourceManager, TellTask
 from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.control.registration import ReleaseTaskManager, SlotReport, SlotStatus
 from flykka.messages.control.slots import (

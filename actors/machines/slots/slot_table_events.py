@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.slots.tell import TellJobMaster, TellResourceManager, TellTask
 from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.control.registration import ReleaseTaskManager
 from flykka.messages.control.slots import AcceptSlots, AllocateSlot, FreeSlot, OfferTimedOut, SlotTimedOut
-from flykka.messages.tasks.task import FailTask, SubmitTask, TaskDeploymentDescriptor
+from flykka.messages.tasks.task import SubmitTask, TaskDeploymentDescriptor
 from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobId
-from flykka.messages.wire.message import Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,28 +63,6 @@ SlotTableEvent = (
     | JobLost
     | ReleaseTaskManager
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TellResourceManager:
-    """Tell the ResourceManager."""
-
-    message: Message
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TellJobMaster:
-    """Tell the JobMaster of the job, if it is connected."""
-
-    job_id: JobId
-    message: Message
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TellTask:
-    """Tell the Task of the attempt."""
-
-    message: FailTask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED, fits
 from flykka.actors.machines.slots.slot_manager_events import StartTaskManager
+from flykka.messages.control.registration import SlotReport
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import TaskManagerId
 
@@ -112,11 +113,12 @@ class TaskManagerTracker:
         self._starting.pop(task_manager, None)
         self._registered[task_manager] = instance
 
-    def fulfil_expectation(self, size: ResourceSpec) -> None:
-        """A foreign TaskManager brought a free slot: one less is needed of those on their way."""
-        expecting = next((each for each, slots in self._starting.items() if slots), None)
-        if expecting is not None and size == self._workers.slot_size:
-            self._starting[expecting] -= 1
+    def fulfil_expectations(self, report: SlotReport) -> None:
+        """A foreign TaskManager brought free slots: so many fewer are needed of those on their way."""
+        for status in report.slots:
+            expecting = next((each for each, slots in self._starting.items() if slots), None)
+            if status.allocation_id is None and expecting is not None and status.resources == self._workers.slot_size:
+                self._starting[expecting] -= 1
 
     def start_missing(self, delay_ms: int = 0) -> list[StartTaskManager]:
         """The TaskManagers that the configured number lacks, each under the next number."""

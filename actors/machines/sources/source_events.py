@@ -1,13 +1,22 @@
-"""Events and effects of a SourceCoordinator."""
+"""Events and effects of a SourceCoordinator and its SplitEnumerators, beside messages that they are told and tell."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from flykka.actors.machines.ignore import Ignore
-from flykka.messages.checkpointing.checkpoint import OperatorCoordinatorState
-from flykka.messages.tasks.source import SourceSplit
-from flykka.messages.wire.ids import JobVertexId, OperatorId
+from flykka.actors.machines.timers import StartTimer
+from flykka.messages.checkpointing.checkpoint import (
+    AcknowledgeCheckpoint,
+    DeclineCheckpoint,
+    OperatorCoordinatorsSnapshotted,
+    OperatorCoordinatorState,
+    SnapshotOperatorCoordinators,
+)
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
+from flykka.messages.control.job_control import SplitDiscoveryDue, SplitDiscoveryFailed
+from flykka.messages.tasks.source import AddSplits, NoMoreSplits, RequestSplits, SplitsDiscovered
+from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, OperatorId
 
 # Events
 
@@ -20,61 +29,17 @@ class SourcesReset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LookEnded:
-    """A look at a source from `begun_at` to `position` brought these splits; `finished` when no look can bring more.
-
-    `more` can be brought by the next look at once: `files_left` files. Nothing was there at the `missing_path`.
-    """
-
-    operator_id: OperatorId
-    splits: tuple[SourceSplit, ...]
-    finished: bool
-    begun_at: bytes
-    position: bytes
-    more: bool = False
-    files_left: int = 0
-    missing_path: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LookFailed:
-    """A look at a source failed; the next one is taken when new readers begin."""
-
-    operator_id: OperatorId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LookDue:
-    """It is time to look at a source again."""
-
-    operator_id: OperatorId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReaderAsked:
-    """An attempt of a subtask of this vertex can take `count` more splits."""
-
-    operator_id: OperatorId
-    vertex_id: JobVertexId
-    subtask: int
-    attempt_number: int
-    count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptEnded:
     """An attempt of a subtask is over, or ends."""
 
-    vertex_id: JobVertexId
-    subtask: int
-    attempt_number: int
+    attempt: ExecutionAttemptId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskReset:
-    """One subtask alone restarts, from this checkpoint or, with None, from the beginning (Flink's subtaskReset).
+class SubtaskReset:
+    """The next attempt of one subtask alone begins from this checkpoint, or, with None, from the beginning.
 
-    Said where only the region of a task that has failed restarts; where all of the job does, it is `SourcesReset`.
+    It comes where only the region of a failed task restarts; where all of the job does, it is `SourcesReset`.
     """
 
     vertex_id: JobVertexId
@@ -82,48 +47,18 @@ class TaskReset:
     checkpoint_id: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskSettled:
-    """A subtask has acknowledged or declined the checkpoint."""
-
-    vertex_id: JobVertexId
-    subtask: int
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointAbandoned:
-    """The checkpoint was aborted."""
-
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointCommitted:
-    """The checkpoint is complete."""
-
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotWanted:
-    """The checkpoint begins: what it is to hold of the sources."""
-
-    checkpoint_id: int
-
-
-SourceEvent = (
-    SourcesReset
-    | LookEnded
-    | LookFailed
-    | LookDue
-    | ReaderAsked
+SplitEnumeratorEvent = (
+    SplitsDiscovered
+    | RequestSplits
     | AttemptEnded
-    | TaskReset
-    | TaskSettled
-    | CheckpointAbandoned
-    | CheckpointCommitted
-    | SnapshotWanted
+    | SubtaskReset
+    | AcknowledgeCheckpoint
+    | DeclineCheckpoint
+    | CheckpointAborted
+    | CheckpointCompleted
+)
+SourceEvent = (
+    SplitEnumeratorEvent | SourcesReset | SplitDiscoveryFailed | SplitDiscoveryDue | SnapshotOperatorCoordinators
 )
 
 
@@ -131,54 +66,35 @@ SourceEvent = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LookForSplits:
-    """Look at the source for splits behind `position`."""
+class TellReader:
+    """Tell the reader of the attempt, through its TaskManager."""
+
+    message: AddSplits | NoMoreSplits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellCheckpointCoordinator:
+    """Tell the CheckpointCoordinator of the job."""
+
+    message: OperatorCoordinatorsSnapshotted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoverSplits:
+    """Discover the splits of the source behind `position`."""
 
     operator_id: OperatorId
     position: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LookLater:
-    """Report `LookDue` when the interval of this source has passed."""
-
-    operator_id: OperatorId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendSplits:
-    """Hand these splits to the reader of a subtask, in this order; the source had handed out `numbers` before each."""
-
-    vertex_id: JobVertexId
-    subtask: int
-    operator_id: OperatorId
-    splits: tuple[SourceSplit, ...]
-    numbers: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendNoMoreSplits:
-    """Tell the reader of a subtask that it has got all it will get."""
-
-    vertex_id: JobVertexId
-    subtask: int
-    operator_id: OperatorId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourcesSnapshotted:
-    """The states of the sources in a checkpoint."""
-
-    checkpoint_id: int
-    states: tuple[OperatorCoordinatorState, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TellMissing:
-    """Tell the user that nothing is at the `path` of a source, which is looked at again."""
+class WarnOfMissingPath:
+    """Warn the user that nothing is at the `path` of a source; splits are discovered again after `interval_ms`."""
 
     operator_id: OperatorId
     path: str
+    interval_ms: int | None
 
 
-SourceEffect = LookForSplits | LookLater | SendSplits | SendNoMoreSplits | SourcesSnapshotted | TellMissing | Ignore
+SplitEnumeratorEffect = TellReader | Ignore
+SourceEffect = TellReader | TellCheckpointCoordinator | DiscoverSplits | WarnOfMissingPath | StartTimer | Ignore

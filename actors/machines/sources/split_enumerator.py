@@ -13,7 +13,7 @@ grow with what was read. A reader registers with its first request. When its att
 what it got since the checkpoint that its subtask begins from is kept for the next attempt at that subtask: others have
 gone on, and what they have read behind those splits may have moved event time past their rows.
 
-Not here: looking for splits, and which attempt a subtask is at.
+Not here: the discovery of splits, and which attempt a subtask is at.
 """
 
 from __future__ import annotations
@@ -23,26 +23,38 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from flykka.actors.machines.ignore import Ignore
-from flykka.actors.machines.sources.split_assignment_tracker import NumberedSplit, SplitAssignmentTracker
-from flykka.actors.machines.sources.split_enumerator_events import (
-    AssignSplits,
-    CheckpointConfirmed,
-    CheckpointGivenUp,
-    ReaderEnded,
-    SignalNoMoreSplits,
+from flykka.actors.machines.sources.source_events import (
+    AttemptEnded,
     SplitEnumeratorEffect,
     SplitEnumeratorEvent,
-    SplitsFound,
-    SplitsRequested,
     SubtaskReset,
-    SubtaskSettled,
+    TellReader,
 )
-from flykka.messages.tasks.source import SourceSplit, SplitEnumeratorState, files_in
+from flykka.actors.machines.sources.split_assignment_tracker import NumberedSplit, SplitAssignmentTracker
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, DeclineCheckpoint
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
+from flykka.messages.tasks.source import (
+    AddSplits,
+    NoMoreSplits,
+    RequestSplits,
+    SourceSplit,
+    SplitEnumeratorState,
+    SplitsDiscovered,
+    files_in,
+)
 from flykka.messages.wire import codec
 from flykka.messages.wire.errors import DecodeError
+from flykka.messages.wire.ids import (
+    ExecutionAttemptId,
+    JobId,
+    JobVertexId,
+    OperatorId,
+    attempt_id,
+    vertex_subtask_and_number,
+)
 
 FEW_SPLITS = 128
-"""A source that has fewer splits in line should be looked at, where it has more."""
+"""A source that has fewer splits in line discovers the next ones, where there are more."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,9 +69,12 @@ class _Reader:
 
 
 class SplitEnumerator:
-    """The splits of one source operator and its readers, subtasks 0 to `parallelism` - 1."""
+    """The splits of one source operator and its readers, subtasks 0 to `parallelism` - 1 of its vertex."""
 
-    def __init__(self, *, parallelism: int) -> None:
+    def __init__(self, job_id: JobId, vertex_id: JobVertexId, operator_id: OperatorId, *, parallelism: int) -> None:
+        self._job_id = job_id
+        self._vertex_id = vertex_id
+        self._operator_id = operator_id
         self._readers = [_Reader() for _ in range(parallelism)]
         # Who waits, the first to ask first. One that ends leaves from the middle, and at large jobs thousands do.
         self._turns: OrderedDict[int, None] = OrderedDict()
@@ -88,31 +103,34 @@ class SplitEnumerator:
 
     @property
     def discovery_finished(self) -> bool:
-        """No look at the source can bring more."""
+        """No discovery can bring more."""
         return self._finished
 
     def handle(self, event: SplitEnumeratorEvent, now: int) -> list[SplitEnumeratorEffect]:
-        """Take one event; what is to be done about it, in order."""
+        """Handle one event; its effects are in the order in which they are to be performed."""
         match event:
-            case SplitsFound():
-                return self._on_found(event)
-            case SplitsRequested():
-                return self._on_requested(event)
-            case ReaderEnded(subtask=subtask, attempt_number=attempt_number):
-                return self._on_reader_ended(subtask, attempt_number)
+            case SplitsDiscovered():
+                return self._on_splits_discovered(event)
+            case RequestSplits(attempt=attempt, count=count):
+                return self._on_request_splits(*self._place(attempt), count)
+            case AttemptEnded(attempt=attempt):
+                return self._on_attempt_ended(*self._place(attempt))
             case SubtaskReset(subtask=subtask, checkpoint_id=checkpoint_id):
                 return self._on_reset(subtask, checkpoint_id)
-            case SubtaskSettled(subtask=subtask, checkpoint_id=checkpoint_id):
-                # Barriers reach a task in the order of their ids: with this one, all before it are settled.
-                later = tuple(each for each in self._readers[subtask].closed_for if each > checkpoint_id)
-                return self._reopen({subtask: later}, checkpoint_id)
-            case CheckpointGivenUp(checkpoint_id=checkpoint_id):
+            case AcknowledgeCheckpoint() | DeclineCheckpoint():
+                # Barriers reach a task in the order of their ids: it has all those before this one behind it.
+                subtask, _ = self._place(event.attempt)
+                later = tuple(each for each in self._readers[subtask].closed_for if each > event.checkpoint_id)
+                return self._reopen({subtask: later}, event.checkpoint_id)
+            case CheckpointAborted(checkpoint_id=checkpoint_id):
                 others = {
                     subtask: tuple(each for each in reader.closed_for if each != checkpoint_id)
                     for subtask, reader in enumerate(self._readers)
                 }
                 return self._reopen(others, checkpoint_id)
-            case CheckpointConfirmed(checkpoint_id=checkpoint_id):
+            case CheckpointCompleted(is_retained=False):
+                return [Ignore(reason="no attempt starts from this savepoint: the checkpoint before it counts")]
+            case CheckpointCompleted(checkpoint_id=checkpoint_id):
                 self._assigned.on_checkpoint_complete(checkpoint_id)
                 return []
             case _:
@@ -163,37 +181,40 @@ class SplitEnumerator:
         assert not self._turns.keys() & self._returned.keys(), "a reader waits for what is kept for it"
         self._assigned.check()
 
-    def _on_found(self, event: SplitsFound) -> list[SplitEnumeratorEffect]:
+    def _place(self, attempt: ExecutionAttemptId) -> tuple[int, int]:
+        """The subtask and the number of an attempt."""
+        _, subtask, number = vertex_subtask_and_number(attempt, self._job_id)
+        return subtask, number
+
+    def _on_splits_discovered(self, event: SplitsDiscovered) -> list[SplitEnumeratorEffect]:
         if event.begun_at != self._position:
-            return [Ignore(reason="the source was looked at from where it is no more")]
+            return [Ignore(reason="the discovery began at a position that is no longer the source's")]
         self._unassigned.extend(event.splits)
         self._position = event.position
         self._finished = event.finished
         return self._serve()
 
-    def _on_requested(self, event: SplitsRequested) -> list[SplitEnumeratorEffect]:
-        subtask, reader = event.subtask, self._readers[event.subtask]
-        if event.attempt_number < reader.attempt_number or (
-            event.attempt_number == reader.attempt_number and reader.is_over
-        ):
-            return [Ignore(reason=f"attempt {event.attempt_number} of subtask {subtask} is over")]
-        if event.attempt_number > reader.attempt_number:
+    def _on_request_splits(self, subtask: int, number: int, count: int) -> list[SplitEnumeratorEffect]:
+        reader = self._readers[subtask]
+        if number < reader.attempt_number or (number == reader.attempt_number and reader.is_over):
+            return [Ignore(reason=f"attempt {number} of subtask {subtask} is over")]
+        if number > reader.attempt_number:
             self._turns.pop(subtask, None)
-            reader = _Reader(attempt_number=event.attempt_number, closed_for=reader.closed_for)
+            reader = _Reader(attempt_number=number, closed_for=reader.closed_for)
             self._readers[subtask] = reader
         if reader.told_no_more:
             return [Ignore(reason=f"subtask {subtask} knows that there is no more")]
-        if event.count > 0 and not reader.wanted and not reader.closed_for:
+        if count > 0 and not reader.wanted and not reader.closed_for:
             self._turns[subtask] = None
-        reader.wanted += max(event.count, 0)
+        reader.wanted += max(count, 0)
         return self._serve()
 
-    def _on_reader_ended(self, subtask: int, attempt_number: int) -> list[SplitEnumeratorEffect]:
+    def _on_attempt_ended(self, subtask: int, number: int) -> list[SplitEnumeratorEffect]:
         reader = self._readers[subtask]
-        if attempt_number < reader.attempt_number:
-            return [Ignore(reason=f"attempt {attempt_number} of subtask {subtask} was over")]
+        if number < reader.attempt_number:
+            return [Ignore(reason=f"attempt {number} of subtask {subtask} was over")]
         self._turns.pop(subtask, None)
-        self._readers[subtask] = _Reader(attempt_number=attempt_number, is_over=True, closed_for=reader.closed_for)
+        self._readers[subtask] = _Reader(attempt_number=number, is_over=True, closed_for=reader.closed_for)
         return []
 
     def _on_reset(self, subtask: int, checkpoint_id: int | None) -> list[SplitEnumeratorEffect]:
@@ -214,7 +235,7 @@ class SplitEnumerator:
         return self._serve() if changed else [Ignore(reason=f"nobody waits for checkpoint {checkpoint_id}")]
 
     def _serve(self) -> list[SplitEnumeratorEffect]:
-        handed: dict[int, list[tuple[SourceSplit, int]]] = {}
+        handed: dict[int, list[NumberedSplit]] = {}
         while (subtask := self._next_turn()) is not None:
             split, number = self._take_for(subtask)
             self._assigned.record(subtask, split, number)
@@ -223,15 +244,20 @@ class SplitEnumerator:
             reader.wanted -= 1
             if reader.wanted:
                 self._turns[subtask] = None
-        effects: list[SplitEnumeratorEffect] = [
-            AssignSplits(
-                subtask=subtask,
-                splits=tuple(split for split, _ in splits),
-                numbers=tuple(number for _, number in splits),
-            )
-            for subtask, splits in handed.items()
-        ]
-        return effects + self._signal_no_more()
+        added = [self._add_splits(subtask, splits) for subtask, splits in handed.items()]
+        return [*added, *self._signal_no_more_splits()]
+
+    def _add_splits(self, subtask: int, splits: list[NumberedSplit]) -> TellReader:
+        message = AddSplits(
+            attempt=self._attempt(subtask),
+            operator_id=self._operator_id,
+            splits=tuple(split for split, _ in splits),
+            numbers=tuple(number for _, number in splits),
+        )
+        return TellReader(message=message)
+
+    def _attempt(self, subtask: int) -> ExecutionAttemptId:
+        return attempt_id(self._job_id, self._vertex_id, subtask, self._readers[subtask].attempt_number)
 
     def _next_turn(self) -> int | None:
         """The reader that gets the next split, which waits no more; None where nobody waits for what there is."""
@@ -254,7 +280,7 @@ class SplitEnumerator:
             del self._returned[subtask]
         return numbered
 
-    def _signal_no_more(self) -> list[SplitEnumeratorEffect]:
+    def _signal_no_more_splits(self) -> list[TellReader]:
         if not self._finished or self._unassigned:
             return []
         told = tuple(self._turns)
@@ -262,7 +288,8 @@ class SplitEnumerator:
         for subtask in told:
             self._readers[subtask].wanted = 0
             self._readers[subtask].told_no_more = True
-        return [SignalNoMoreSplits(subtask=subtask) for subtask in told]
+        messages = [NoMoreSplits(attempt=self._attempt(each), operator_id=self._operator_id) for each in told]
+        return [TellReader(message=message) for message in messages]
 
 
 def _decode(data: bytes) -> SplitEnumeratorState:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from flykka.actors.machines.graph.execution_job_vertex import execution_job_vertices
-from flykka.actors.machines.graph.slot_wishes import slot_request
+from flykka.actors.machines.graph.slot_profiles import slot_request
 from flykka.actors.machines.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from flykka.actors.machines.graph.wiring import POINTWISE, channels
 from flykka.actors.machines.slots.execution_slot_allocator import ExecutionSlotAllocator
@@ -17,6 +17,7 @@ from flykka.actors.machines.slots.slot_requests import RequestSlots
 from flykka.messages.graph.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind, ResultPartitionType
 from flykka.messages.wire.ids import JobVertexId, OperatorId
 from flykka.messages.wire.message import Value, value
+from flykka.messages.wire.ref import Ref
 from flykka.views.text.formats import counted
 
 _SHOWN = 8
@@ -198,7 +199,7 @@ def _slots(job_graph: JobGraph) -> tuple[PlanSlot, ...]:
     vertices = execution_job_vertices(job_graph, 0)
     subtasks = [subtask for vertex in vertices.values() for subtask in vertex.subtasks]
     requests = tuple(slot_request(vertices, subtask) for subtask in subtasks)
-    allocator = ExecutionSlotAllocator("plan")
+    allocator = ExecutionSlotAllocator("plan", job_graph.job_id, Ref("/plan", 0))
     allocator.handle(RequestSlots(requests=requests), 0)
     names = {
         subtask.execution.attempt: f"{subtask.job_vertex.operators[0].name}"

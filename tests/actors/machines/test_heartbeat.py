@@ -5,13 +5,13 @@ from __future__ import annotations
 from flykka.actors.machines.heartbeat import (
     HeartbeatMonitor,
     HeartbeatReceived,
-    HeartbeatTick,
     MonitorTarget,
     SendHeartbeatRequest,
     TargetTimedOut,
     UnmonitorTarget,
 )
 from flykka.actors.machines.ignore import Ignore
+from flykka.messages.control.heartbeat import HeartbeatDue
 from tests.actors.machines.scheduling.feeding import feed
 
 
@@ -27,7 +27,7 @@ def test_the_asking_side_asks_every_target_at_every_tick() -> None:
     monitor = HeartbeatMonitor()
     feed(monitor, watch("a"), watch("b"))
 
-    effects = feed(monitor, HeartbeatTick(), now=10)
+    effects = feed(monitor, HeartbeatDue(), now=10)
 
     assert effects == [SendHeartbeatRequest(target="a"), SendHeartbeatRequest(target="b")]
 
@@ -43,7 +43,7 @@ def test_the_asking_side_asks_a_new_target_at_once() -> None:
 def test_the_asked_side_sends_nothing_of_itself() -> None:
     monitor = HeartbeatMonitor()
 
-    effects = feed(monitor, expect("a"), HeartbeatTick(), now=10)
+    effects = feed(monitor, expect("a"), HeartbeatDue(), now=10)
 
     assert effects == []
 
@@ -52,8 +52,8 @@ def test_a_silent_target_is_given_up_when_its_timeout_has_passed() -> None:
     monitor = HeartbeatMonitor()
     feed(monitor, expect("a", timeout_ms=50))
 
-    before = feed(monitor, HeartbeatTick(), now=49)
-    after = feed(monitor, HeartbeatTick(), now=50)
+    before = feed(monitor, HeartbeatDue(), now=49)
+    after = feed(monitor, HeartbeatDue(), now=50)
 
     assert before == []
     assert after == [TargetTimedOut(target="a", silent_ms=50)]
@@ -62,9 +62,9 @@ def test_a_silent_target_is_given_up_when_its_timeout_has_passed() -> None:
 def test_a_target_is_given_up_once() -> None:
     monitor = HeartbeatMonitor()
     feed(monitor, watch("a", timeout_ms=50))
-    feed(monitor, HeartbeatTick(), now=50)
+    feed(monitor, HeartbeatDue(), now=50)
 
-    effects = feed(monitor, HeartbeatTick(), now=100)
+    effects = feed(monitor, HeartbeatDue(), now=100)
 
     assert effects == []
     assert monitor.targets == ()
@@ -75,8 +75,8 @@ def test_a_sign_of_life_starts_the_timeout_anew() -> None:
     feed(monitor, expect("a", timeout_ms=50))
     feed(monitor, HeartbeatReceived(target="a"), now=30)
 
-    before = feed(monitor, HeartbeatTick(), now=79)
-    after = feed(monitor, HeartbeatTick(), now=80)
+    before = feed(monitor, HeartbeatDue(), now=79)
+    after = feed(monitor, HeartbeatDue(), now=80)
 
     assert before == []
     assert after == [TargetTimedOut(target="a", silent_ms=50)]
@@ -86,7 +86,7 @@ def test_targets_have_timeouts_of_their_own() -> None:
     monitor = HeartbeatMonitor()
     feed(monitor, expect("patient", timeout_ms=100), expect("strict", timeout_ms=10))
 
-    effects = feed(monitor, HeartbeatTick(), now=10)
+    effects = feed(monitor, HeartbeatDue(), now=10)
 
     assert effects == [TargetTimedOut(target="strict", silent_ms=10)]
     assert monitor.targets == ("patient",)
@@ -97,7 +97,7 @@ def test_watching_a_target_again_counts_from_now() -> None:
     feed(monitor, expect("a", timeout_ms=50))
     feed(monitor, expect("a", timeout_ms=50), now=40)
 
-    effects = feed(monitor, HeartbeatTick(), now=60)
+    effects = feed(monitor, HeartbeatDue(), now=60)
 
     assert effects == []
 
@@ -106,7 +106,7 @@ def test_a_target_that_is_watched_no_more_is_not_given_up() -> None:
     monitor = HeartbeatMonitor()
     feed(monitor, watch("a", timeout_ms=50), UnmonitorTarget(target="a"))
 
-    effects = feed(monitor, HeartbeatTick(), now=50)
+    effects = feed(monitor, HeartbeatDue(), now=50)
 
     assert effects == []
 
@@ -123,7 +123,7 @@ def test_one_actor_asks_some_and_is_asked_by_others() -> None:
     monitor = HeartbeatMonitor()
 
     effects = feed(monitor, watch("asked"), expect("asking"))
-    later = feed(monitor, HeartbeatTick(), now=10)
+    later = feed(monitor, HeartbeatDue(), now=10)
 
     assert effects == later == [SendHeartbeatRequest(target="asked")]
 
@@ -133,6 +133,6 @@ def test_one_that_was_expected_to_come_is_asked_from_then_on() -> None:
     feed(monitor, expect("a"))
 
     effects = feed(monitor, watch("a"), now=40)
-    late = feed(monitor, HeartbeatTick(), now=60)
+    late = feed(monitor, HeartbeatDue(), now=60)
 
     assert effects == late == [SendHeartbeatRequest(target="a")]

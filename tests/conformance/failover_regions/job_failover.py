@@ -17,26 +17,17 @@ from flykka.actors.machines.graph.effects import (
     JobStatusMoved,
     StartRestartTimer,
 )
-from flykka.actors.machines.graph.events import (
-    CancellationRequested,
-    Event,
-    GlobalFailureReported,
-    RestartDue,
-    RestoreStateReady,
-    SchedulingRequested,
-    SlotAllocated,
-    TaskStateUpdated,
-    VerticesFinalized,
-)
+from flykka.actors.machines.graph.events import Event, GlobalFailureReported, RestoreStateReady, SchedulingRequested
 from flykka.actors.machines.graph.execution import Execution
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.restart.restart_strategy import FixedDelayRestartStrategy
-from flykka.actors.machines.slots.slot_requests import RequestSlots
+from flykka.actors.machines.slots.slot_requests import RequestSlots, SlotAllocated
 from flykka.messages.control.job import JobStatus
+from flykka.messages.control.job_control import JobRestartDue, JobVerticesFinalized
 from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph, ScheduleMode
-from flykka.messages.tasks.task import ExecutionState, TaskExecutionState
+from flykka.messages.tasks.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
 from flykka.messages.wire.ids import JobVertexId
-from tests.actors.machines.graph.graphs import failure, slot
+from tests.actors.machines.graph.graphs import CANCEL, JOB, failure, slot
 from tests.conformance.case_files import UnknownWordError, only_known_words
 from tests.conformance.failover_regions.topologies import job_graph_of
 
@@ -88,7 +79,7 @@ class JobFailover:
             case "fail_global":
                 self._tell(GlobalFailureReported(cause=failure("global")))
             case "cancel_job":
-                self._tell(CancellationRequested())
+                self._tell(CANCEL)
             case "hold_cancellation":
                 self._holds_timers = True
             case "release_cancellation":
@@ -115,7 +106,7 @@ class JobFailover:
                 case AskForRestoreState(version=version):
                     self._tell(RestoreStateReady(version=version, checkpoint_id=None, states={}))
                 case FinalizeVertices(version=version):
-                    self._tell(VerticesFinalized(version=version))
+                    self._tell(JobVerticesFinalized(job_id=JOB, version=version))
                 case StartRestartTimer(version=version):
                     self._timers.append(version)
                     # What is held back is the failover of a region, and not that of the job.
@@ -126,12 +117,12 @@ class JobFailover:
         due = [version for version in self._timers if only in (None, version)]
         self._timers = [version for version in self._timers if version not in due]
         for version in due:
-            self._tell(RestartDue(version=version))
+            self._tell(JobRestartDue(version=version))
 
     def _report(self, name: str, state: ExecutionState) -> None:
         cause = failure() if state is ExecutionState.FAILED else None
         update = TaskExecutionState(attempt=self._execution(name).attempt, state=state, failure=cause)
-        self._tell(TaskStateUpdated(update=update))
+        self._tell(UpdateTaskExecutionState(state=update))
 
     def _execution(self, name: str) -> Execution:
         return self.graph.subtask(*self._places[name]).execution

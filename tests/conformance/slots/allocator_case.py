@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from flykka.actors.machines.slots.slot_pool_events import (
-    AskForSlot,
-    ResourceManagerConnected,
-)
+from flykka.actors.machines.slots.slot_pool_events import ResourceManagerConnected
 from flykka.actors.machines.slots.slot_requests import (
     CoLocationConstraint,
     RequestSlots,
     SlotRequest,
 )
+from flykka.messages.control.slots import RequestSlot
 from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobVertexId, TaskManagerId
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.slots.job_slots import JobSlots
@@ -64,7 +62,7 @@ class SchedulingCase:
             case "result":
                 return set(self._results) == {wanted}
             case "on":
-                return self._job.placed[self._task].task_manager == wanted
+                return self._job.placed[self._task].task_manager_id == wanted
             case "same_slot_as":
                 return self._slot(self._task) == self._slot(wanted)
             case "other_slot_than":
@@ -126,7 +124,7 @@ class SharedSlotCase:
         self._together: list[str] = []
         job.tell(ResourceManagerConnected())
         job.tell(RequestSlots(requests=tuple(self._requests(given["requests"]))))
-        [first] = [effect.allocation_id for effect in job.made(AskForSlot)]
+        [first] = [effect.allocation_id for effect in job.told(RequestSlot)]
         job.connect("tm")
         job.offer("tm", first, 0, profile(given["slot"]))
         self._placed = {int(task) for task in job.placed}

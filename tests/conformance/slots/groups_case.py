@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from flykka.actors.machines.graph.execution_job_vertex import execution_job_vertices
-from flykka.actors.machines.graph.slot_wishes import slot_request
+from flykka.actors.machines.graph.slot_profiles import slot_request
 from flykka.actors.machines.slots.execution_slot_allocator import ExecutionSlotAllocator
 from flykka.actors.machines.slots.slot_requests import RequestSlots, SlotRequest
 from flykka.actors.machines.slots.slot_sharing_groups import parallelism_for, slot_sharing_groups, slots_needed
 from flykka.messages.graph.job_graph import JobVertex
 from tests.actors.machines.graph.graphs import graph_of, vertex
+from tests.actors.machines.slots.slot_pool_events import JOB, JOB_MASTER
 from tests.conformance.case_files import Case, only_known_words
 
 _ALONE = "alone:"
@@ -53,7 +54,7 @@ def check_shared_slots(case: Case) -> None:
         "given", given, {"kind", "vertices", "sharing_groups", "co_location_groups", "edges", "added_later"}
     )
     only_known_words("expect", case["expect"], {"slots"})
-    allocator = ExecutionSlotAllocator("allocation")
+    allocator = ExecutionSlotAllocator("allocation", JOB, JOB_MASTER)
     later = set(given.get("added_later", ()))
     requests = list(_requests(given))
     for part in ([r for r in requests if r.vertex_id not in later], [r for r in requests if r.vertex_id in later]):
@@ -61,7 +62,7 @@ def check_shared_slots(case: Case) -> None:
         allocator.check()
     slots: dict[str, list[str]] = {}
     for request in requests:
-        shared = allocator.sharing.of(request.attempt)
+        shared = allocator.sharing.shared_slot_of(request.attempt)
         assert shared is not None
         slots.setdefault(shared.request_id, []).append(f"{request.vertex_id}{request.subtask}")
     assert sorted(map(sorted, slots.values())) == sorted(map(sorted, case["expect"]["slots"]))

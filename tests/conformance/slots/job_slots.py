@@ -7,40 +7,36 @@ from typing import Any
 from flykka.actors.machines.slots.execution_slot_allocator import (
     AllocatorEffect,
     AllocatorEvent,
-    AttemptsLost,
-    AttemptsPlaced,
-    AttemptsRejected,
     ExecutionSlotAllocator,
 )
-from flykka.actors.machines.slots.slot_pool_events import (
-    CancelRequestTimer,
-    SlotsOffered,
-    StartRequestTimer,
-    TaskManagerConnected,
-)
 from flykka.actors.machines.slots.slot_requests import (
+    AssignedSlot,
     ReturnSlot,
-    SlotRequestId,
+    SlotAllocated,
+    SlotAllocationFailed,
+    SlotsLost,
 )
-from flykka.messages.control.slots import SlotOffer
+from flykka.actors.machines.slots.tell import TellResourceManager, TellTaskManager
+from flykka.actors.machines.timers import CancelTimer, StartTimer
+from flykka.messages.control.slots import OfferSlots, SlotOffer
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, TaskManagerId, slot_id
-from tests.actors.machines.slots.slot_pool_events import free_slots
+from tests.actors.machines.slots.slot_pool_events import JOB, JOB_MASTER, connected, free_slots
 
 
 class JobSlots:
     """What a job asks for and is given, whatever words a case uses for it."""
 
     def __init__(self, **settings: Any) -> None:
-        self.allocator = ExecutionSlotAllocator("a", **settings)
+        self.allocator = ExecutionSlotAllocator("a", JOB, JOB_MASTER, **settings)
         self.now = 0
         self.effects: list[AllocatorEffect] = []
         self.step: list[AllocatorEffect] = []
-        self.placed: dict[str, AttemptsPlaced] = {}
+        self.placed: dict[str, AssignedSlot] = {}
         self.failed: dict[str, str] = {}
         self.lost: set[str] = set()
         self._offering: dict[TaskManagerId, None] = {}
-        self.timers: dict[SlotRequestId, int] = {}
+        self.timers: dict[str, int] = {}
 
     def tell(self, event: AllocatorEvent) -> list[AllocatorEffect]:
         """What follows from one event."""
@@ -50,21 +46,21 @@ class JobSlots:
         self.step += effects
         for effect in effects:
             match effect:
-                case AttemptsPlaced(attempts=attempts):
-                    self.placed |= dict.fromkeys(attempts, effect)
-                case AttemptsRejected(attempts=attempts, reason=reason):
-                    self.failed |= dict.fromkeys(attempts, reason)
-                case AttemptsLost(attempts=attempts):
+                case SlotAllocated(attempts=attempts, slot=slot):
+                    self.placed |= dict.fromkeys(attempts, slot)
+                case SlotAllocationFailed(attempts=attempts, cause=cause):
+                    self.failed |= dict.fromkeys(attempts, cause.message)
+                case SlotsLost(attempts=attempts):
                     self.lost |= set(attempts)
-                case StartRequestTimer(request_id=request_id, delay_ms=delay_ms):
-                    self.timers[request_id] = self.now + delay_ms
-                case CancelRequestTimer(request_id=request_id):
-                    self.timers.pop(request_id, None)
+                case StartTimer(key=key, delay_ms=delay_ms):
+                    self.timers[key.removeprefix("slot-request/")] = self.now + delay_ms
+                case CancelTimer(key=key):
+                    self.timers.pop(key.removeprefix("slot-request/"), None)
         return effects
 
     def connect(self, task_manager: str, slots: int = 0, size: ResourceSpec | None = None) -> None:
         """A TaskManager is there, and offers so many slots that nobody has asked for."""
-        self.tell(TaskManagerConnected(task_manager=TaskManagerId(task_manager)))
+        self.tell(connected(TaskManagerId(task_manager)))
         for index in range(slots):
             self.offer(task_manager, f"{task_manager}-{index}", index, size)
 
@@ -75,7 +71,7 @@ class JobSlots:
         offer = SlotOffer(
             allocation_id=AllocationId(allocation), slot_id=slot_id(name, index), resources=size or ResourceSpec()
         )
-        self.tell(SlotsOffered(task_manager=name, offers=(offer,)))
+        self.tell(OfferSlots(task_manager_id=name, offers=(offer,)))
 
     def free_slots(self) -> tuple[AllocationId, ...]:
         """What no task uses."""
@@ -85,6 +81,7 @@ class JobSlots:
         """The task has finished."""
         self.tell(ReturnSlot(attempt=ExecutionAttemptId(task), will_return=False))
 
-    def made(self, kind: type[Any]) -> list[Any]:
-        """Everything of one kind that was asked for so far."""
-        return [effect for effect in self.effects if isinstance(effect, kind)]
+    def told(self, kind: type[Any]) -> list[Any]:
+        """The messages of one kind that others were told so far."""
+        told = [each.message for each in self.effects if isinstance(each, TellResourceManager | TellTaskManager)]
+        return [message for message in told if isinstance(message, kind)]

@@ -8,30 +8,34 @@ from typing import Any
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.slots.slot_manager import ALLOCATE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, SlotManager
 from flykka.actors.machines.slots.slot_manager_events import (
-    AllocationConfirmed,
-    AllocationRefused,
-    AskWhetherReleasable,
-    FailAllocation,
     GiveSlot,
-    LetTaskManagerGo,
-    SlotFreed,
     SlotManagerEffect,
     SlotManagerEvent,
-    SlotRequestCancelled,
-    SlotRequested,
-    SlotsReported,
     StartTaskManager,
-    TaskManagerAnswered,
     TaskManagerGone,
-    TaskManagerRegistered,
-    TimeoutCheckDue,
-    UnfulfillableRequestsRefused,
 )
 from flykka.actors.machines.slots.task_manager_slots import SlotState
 from flykka.actors.machines.slots.task_manager_tracker import TASK_MANAGER_TIMEOUT_MS, Workers
-from flykka.messages.control.registration import SlotReport, SlotStatus
+from flykka.actors.machines.slots.tell import TellJobMaster, TellTaskManager
+from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue
+from flykka.messages.control.registration import (
+    AskForRelease,
+    ReleaseAnswer,
+    ReleaseTaskManager,
+    SlotReport,
+    SlotStatus,
+    StartUpPeriodElapsed,
+)
+from flykka.messages.control.slots import (
+    AllocateSlotConfirmed,
+    AllocateSlotRefused,
+    CancelSlotRequest,
+    SlotAvailable,
+    SlotRequestFailed,
+)
 from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, JobId, SlotId, TaskManagerId
+from tests.actors.machines.slots.slot_manager_events import registers, requested
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.slots.words import profile
 
@@ -60,15 +64,15 @@ class ManagerCase:
         self._now = 0
         self._effects: list[SlotManagerEffect] = []
         self._step: list[SlotManagerEffect] = []
-        self._asked: list[AskWhetherReleasable] = []
+        self._asked: list[tuple[TaskManagerId, int]] = []
         self._holds_back = False
         self._names: dict[str, SlotId] = {}
         self._jobs: dict[str, str] = {}
         self._refused: SlotId | None = None
-        self._error: FailAllocation | None = None
-        self._errors: list[FailAllocation] = []
+        self._error: SlotRequestFailed | None = None
+        self._errors: list[SlotRequestFailed] = []
         if given.get("fail_unfulfillable"):
-            self._tell(UnfulfillableRequestsRefused(is_on=True))
+            self._tell(StartUpPeriodElapsed())
         if "free_slots" in given:
             self._choose(given)
 
@@ -79,26 +83,28 @@ class ManagerCase:
         match step["do"]:
             case "register_task_manager":
                 report = self._report(step["tm"], step["slots"], profile(step.get("profile")))
-                self._tell(TaskManagerRegistered(task_manager=TaskManagerId(step["tm"]), report=report))
+                self._tell(registers(TaskManagerId(step["tm"]), report))
             case "request":
                 self._request(step["allocation"], step["job"], profile(step.get("profile")))
             case "cancel_request":
-                self._tell(SlotRequestCancelled(allocation_id=AllocationId(step["allocation"])))
+                self._tell(CancelSlotRequest(allocation_id=AllocationId(step["allocation"])))
             case "free":
-                self._tell(SlotFreed(slot_id=self._slot(step), allocation_id=AllocationId(step["allocation"])))
+                self._tell(SlotAvailable(slot_id=self._slot(step), allocation_id=AllocationId(step["allocation"])))
             case "advance":
                 self._now += step["ms"]
-                self._tell(TimeoutCheckDue())
+                self._tell(HeartbeatDue())
             case "task_manager_answers":
                 self._answer(step["allocation"], step["answer"])
             case "report":
                 report = self._report(step["tm"], step["slots"], ResourceSpec())
-                self._tell(SlotsReported(task_manager=TaskManagerId(step["tm"]), report=report))
+                self._tell(Heartbeat(task_manager_id=TaskManagerId(step["tm"]), slot_report=report))
             case "unregister_task_manager":
                 reason = step.get("cause", "gone")
                 self._tell(TaskManagerGone(task_manager=TaskManagerId(step["tm"]), reason=reason))
             case "fail_unfulfillable":
-                self._tell(UnfulfillableRequestsRefused(is_on=step["on"]))
+                if step["on"] is not True:
+                    raise UnknownWordError(str(step["on"]))
+                self._tell(StartUpPeriodElapsed())
             case "timeout_check":
                 self._check_timeouts(step)
             case unknown:
@@ -107,7 +113,7 @@ class ManagerCase:
     def holds(self, word: str, wanted: Any) -> bool:
         """Whether what the case wants is so."""
         sent = [effect for effect in self._effects if isinstance(effect, GiveSlot)]
-        failures = [effect for effect in self._effects if isinstance(effect, FailAllocation)]
+        failures = _failures(self._effects)
         states = self._slots.slot_states
         match word:
             case "accepted":
@@ -145,12 +151,11 @@ class ManagerCase:
             case "allocation_failures" if isinstance(wanted, int):
                 return len(failures) - len(self._errors) == wanted
             case "allocation_failures":
-                return {(e.job_id, e.allocation_id) for e in failures} == {tuple(each) for each in wanted}
+                return _failed_allocations(self._effects) == {tuple(each) for each in wanted}
             case "new_allocation_failures":
-                new = [effect for effect in self._step if isinstance(effect, FailAllocation)]
-                return {(e.job_id, e.allocation_id) for e in new} == {tuple(each) for each in wanted}
+                return _failed_allocations(self._step) == {tuple(each) for each in wanted}
             case "allocation_failure_cause_contains":
-                return bool(failures) and all(wanted in effect.reason for effect in failures)
+                return bool(failures) and all(wanted in failed.reason for failed in failures)
             case "workers_requested":
                 return sum(isinstance(effect, StartTaskManager) for effect in self._effects) == wanted
             case "registered_slots":
@@ -161,8 +166,9 @@ class ManagerCase:
             case "idle":
                 return {each: self._slots.is_idle(TaskManagerId(each)) for each in wanted} == wanted
             case "release_requested":
-                released = [effect for effect in self._effects if isinstance(effect, LetTaskManagerGo)]
-                return {effect.task_manager for effect in released} == set(wanted)
+                told = [effect for effect in self._effects if isinstance(effect, TellTaskManager)]
+                released = {each.task_manager for each in told if isinstance(each.message, ReleaseTaskManager)}
+                return released == set(wanted)
             case "task_managers_used":
                 return len({effect.task_manager for effect in sent}) == wanted
             case "chosen":
@@ -185,33 +191,30 @@ class ManagerCase:
             case GiveSlot() if self._unanswered > 0:
                 self._unanswered -= 1
             case GiveSlot(slot_id=slot, job_id=job, allocation_id=allocation):
-                self._tell(AllocationConfirmed(slot_id=slot, job_id=job, allocation_id=allocation))
+                self._tell(AllocateSlotConfirmed(slot_id=slot, job_id=job, allocation_id=allocation))
             case StartTaskManager(task_manager=task_manager) if self._workers_fail:
                 self._tell(TaskManagerGone(task_manager=task_manager, reason="it cannot start"))
-            case AskWhetherReleasable() if self._holds_back:
-                self._asked.append(effect)
-            case AskWhetherReleasable():
-                self._say_releasable(effect, can=True)
+            case TellTaskManager(task_manager=task_manager, message=AskForRelease(idle_period=period)):
+                if self._holds_back:
+                    self._asked.append((task_manager, period))
+                else:
+                    self._say_releasable(task_manager, period, can=True)
 
     def _request(self, allocation: str, job: str, resources: ResourceSpec) -> None:
         self._jobs[allocation] = job
         name = AllocationId(allocation)
-        self._tell(SlotRequested(job_id=JobId(job), allocation_id=name, resources=resources))
-        failures = [effect for effect in self._step if isinstance(effect, FailAllocation)]
+        self._tell(requested(allocation, job, resources))
         # To fail at once is the answer to the request.
-        self._error = next((effect for effect in failures if effect.allocation_id == name), None)
+        self._error = next((failed for failed in _failures(self._step) if failed.allocation_id == name), None)
         if self._error is not None:
             self._errors.append(self._error)
 
-    def _say_releasable(self, asked: AskWhetherReleasable, *, can: bool) -> None:
-        answer = TaskManagerAnswered(
-            task_manager=asked.task_manager, idle_period=asked.idle_period, can_be_released=can
-        )
-        self._tell(answer)
+    def _say_releasable(self, task_manager: TaskManagerId, idle_period: int, *, can: bool) -> None:
+        self._tell(ReleaseAnswer(task_manager_id=task_manager, idle_period=idle_period, can_be_released=can))
 
     def _check_timeouts(self, step: Mapping[str, Any]) -> None:
         self._holds_back = True
-        self._tell(TimeoutCheckDue())
+        self._tell(HeartbeatDue())
         self._holds_back = False
         match step.get("before_answer"):
             case None:
@@ -219,12 +222,12 @@ class ManagerCase:
             case "a slot is allocated and freed again":
                 self._request("meanwhile", "j", ResourceSpec())
                 [slot] = self._allocated("meanwhile")
-                self._tell(SlotFreed(slot_id=slot, allocation_id=AllocationId("meanwhile")))
+                self._tell(SlotAvailable(slot_id=slot, allocation_id=AllocationId("meanwhile")))
             case unknown:
                 raise UnknownWordError(unknown)
         asked, self._asked = self._asked, []
-        for each in asked:
-            self._say_releasable(each, can=step["task_manager_can_be_released"])
+        for task_manager, idle_period in asked:
+            self._say_releasable(task_manager, idle_period, can=step["task_manager_can_be_released"])
 
     def _answer(self, allocation: str, answer: str | Sequence[str]) -> None:
         given = [effect for effect in self._effects if isinstance(effect, GiveSlot)]
@@ -232,16 +235,16 @@ class ManagerCase:
         name, job = AllocationId(allocation), JobId(self._jobs[allocation])
         match answer:
             case "ok":
-                self._tell(AllocationConfirmed(slot_id=slot, job_id=job, allocation_id=name))
+                self._tell(AllocateSlotConfirmed(slot_id=slot, job_id=job, allocation_id=name))
             case "refused":
                 self._refused = slot
-                self._tell(AllocationRefused(slot_id=slot, allocation_id=name, occupied_by=None))
+                self._tell(AllocateSlotRefused(slot_id=slot, allocation_id=name, occupied_by=None))
             case "timeout":
                 self._now += ALLOCATE_TIMEOUT_MS
-                self._tell(TimeoutCheckDue())
+                self._tell(HeartbeatDue())
             case ["occupied by", holder, _]:
                 occupied = AllocationId(holder)
-                self._tell(AllocationRefused(slot_id=slot, allocation_id=name, occupied_by=occupied))
+                self._tell(AllocateSlotRefused(slot_id=slot, allocation_id=name, occupied_by=occupied))
             case unknown:
                 raise UnknownWordError(str(unknown))
 
@@ -283,8 +286,18 @@ class ManagerCase:
         for name, size, registered in given["free_slots"]:
             words: list[Any] = ["free", *(["allocated", "j", f"{name}-{index}"] for index in range(1, registered))]
             report = self._report(name, words, profile(size))
-            self._tell(TaskManagerRegistered(task_manager=TaskManagerId(name), report=report))
+            self._tell(registers(TaskManagerId(name), report))
         self._request("wanted", "j", profile(given["request_profile"]))
+
+
+def _failures(effects: Sequence[SlotManagerEffect]) -> list[SlotRequestFailed]:
+    told = [effect.message for effect in effects if isinstance(effect, TellJobMaster)]
+    return [message for message in told if isinstance(message, SlotRequestFailed)]
+
+
+def _failed_allocations(effects: Sequence[SlotManagerEffect]) -> set[tuple[JobId, AllocationId]]:
+    told = [effect for effect in effects if isinstance(effect, TellJobMaster)]
+    return {(each.job_id, each.message.allocation_id) for each in told if isinstance(each.message, SlotRequestFailed)}
 
 
 def _status(slot: SlotId, word: str | Sequence[str], size: ResourceSpec) -> SlotStatus:

@@ -7,24 +7,19 @@ from typing import Any
 
 from flykka.actors.machines.slots.slot_pool import IDLE_TIMEOUT_MS, REQUEST_TIMEOUT_MS
 from flykka.actors.machines.slots.slot_pool_events import (
-    AllocationFailed,
-    AnswerOffers,
-    AskForSlot,
-    BatchTimeoutCheckDue,
-    DismissTaskManager,
-    FreeAtTaskManager,
-    IdleCheckDue,
     PoolClosed,
-    RequestTimedOut,
+    ReleaseEmptyTaskManager,
     ResourceManagerConnected,
-    TaskManagerDisconnected,
-    WithdrawRequest,
 )
 from flykka.actors.machines.slots.slot_requests import (
     RequestSlots,
     SlotRequest,
 )
+from flykka.actors.machines.slots.tell import TellTaskManager
+from flykka.messages.control.job_control import IdleSlotsDue
+from flykka.messages.control.slots import AcceptSlots, CancelSlotRequest, FreeSlot, RequestSlot
 from flykka.messages.wire.ids import AllocationId, ExecutionAttemptId, JobVertexId, TaskManagerId
+from tests.actors.machines.slots.slot_pool_events import failed, lost, timed_out
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.slots.job_slots import JobSlots
 from tests.conformance.slots.words import profile
@@ -70,24 +65,24 @@ class PoolCase:
                 self._cancelled.add(step["request"])
                 job.release(step["request"])
             case "lose_task_manager":
-                job.tell(TaskManagerDisconnected(task_manager=TaskManagerId(step["tm"]), reason="lost"))
+                job.tell(lost(TaskManagerId(step["tm"])))
             case "fail_allocation":
                 allocation = self._allocation(step["allocation"])
                 unfulfillable = step.get("cause") == "UNFULFILLABLE"
-                job.tell(AllocationFailed(allocation_id=allocation, reason="failed", is_unfulfillable=unfulfillable))
+                job.tell(failed(allocation, "failed", is_unfulfillable=unfulfillable))
             case "resource_manager_fails":
                 allocation = self._asked_for[step["request"]]
-                job.tell(AllocationFailed(allocation_id=allocation, reason="the ResourceManager failed"))
+                job.tell(failed(allocation, "the ResourceManager failed"))
             case "advance":
                 job.now += step["ms"]
                 for due in [each for each, at in job.timers.items() if at <= job.now]:
-                    job.tell(RequestTimedOut(request_id=due))
+                    job.tell(timed_out(due))
             case "check_idle":
-                job.tell(IdleCheckDue())
+                job.tell(IdleSlotsDue())
             case "batch_timeout":
-                job.tell(BatchTimeoutCheckDue())
+                job.tell(IdleSlotsDue())
                 job.now += self._timeout_ms
-                job.tell(BatchTimeoutCheckDue())
+                job.tell(IdleSlotsDue())
             case "close":
                 job.tell(PoolClosed())
             case "report":
@@ -109,29 +104,30 @@ class PoolCase:
             case "failure":
                 return wanted == "TIMEOUT" and all("no slot became free" in reason for reason in job.failed.values())
             case "location":
-                return {each: job.placed[each].task_manager for each in wanted} == wanted
+                return {each: job.placed[each].task_manager_id for each in wanted} == wanted
             case "allocation":
                 found = {each: job.placed[each].allocation_id for each in wanted if each in job.placed}
                 return found == {each: self._allocation(name) for each, name in wanted.items()}
             case "same_slot":
                 return all(len({job.placed[each].allocation_id for each in one}) == 1 for one in wanted)
             case "accepted":
-                return any(answer.accepted for answer in job.step if isinstance(answer, AnswerOffers)) is wanted
+                told = [effect.message for effect in job.step if isinstance(effect, TellTaskManager)]
+                return any(answer.accepted for answer in told if isinstance(answer, AcceptSlots)) is wanted
             case "asked_resource_manager":
-                asked = {effect.allocation_id for effect in job.made(AskForSlot)}
+                asked = {effect.allocation_id for effect in job.told(RequestSlot)}
                 return asked == set(map(self._allocation, wanted))
             case "asked_resource_manager_count":
-                return len(job.made(AskForSlot)) == wanted
+                return len(job.told(RequestSlot)) == wanted
             case "cancelled_at_resource_manager":
-                withdrawn = {effect.allocation_id for effect in job.made(WithdrawRequest)}
+                withdrawn = {effect.allocation_id for effect in job.told(CancelSlotRequest)}
                 return withdrawn == set(map(self._allocation, wanted))
             case "freed_at_task_manager":
-                freed = {effect.allocation_id for effect in job.made(FreeAtTaskManager)}
+                freed = {effect.allocation_id for effect in job.told(FreeSlot)}
                 return freed == set(map(self._allocation, wanted))
             case "freed_at_task_manager_last":
-                return bool(job.made(FreeAtTaskManager)[-1].allocation_id == self._allocation(wanted))
+                return bool(job.told(FreeSlot)[-1].allocation_id == self._allocation(wanted))
             case "empty_task_manager":
-                empty = [effect.task_manager for effect in job.step if isinstance(effect, DismissTaskManager)]
+                empty = [effect.task_manager for effect in job.step if isinstance(effect, ReleaseEmptyTaskManager)]
                 return empty == ([] if wanted is None else [wanted])
             case "available":
                 return len(job.free_slots()) == wanted
@@ -148,7 +144,7 @@ class PoolCase:
 
     def _request(self, step: Mapping[str, Any]) -> None:
         name = step["request"]
-        before = len(self._job.made(AskForSlot))
+        before = len(self._job.told(RequestSlot))
         request = SlotRequest(
             attempt=ExecutionAttemptId(name),
             vertex_id=JobVertexId(step.get("vertex", name)),
@@ -159,12 +155,12 @@ class PoolCase:
             preferred=(TaskManagerId(step["prefer"]),) if "prefer" in step else (),
         )
         self._job.tell(RequestSlots(requests=(request,)))
-        asked = self._job.made(AskForSlot)[before:]
+        asked = self._job.told(RequestSlot)[before:]
         self._asked_for[name] = asked[0].allocation_id if asked else AllocationId(f"nothing asked for {name}")
 
     def _allocation(self, name: str) -> AllocationId:
         if name in _ASKS:
-            return AllocationId(self._job.made(AskForSlot)[_ASKS[name]].allocation_id)
+            return AllocationId(self._job.told(RequestSlot)[_ASKS[name]].allocation_id)
         if name.startswith("a("):
             return self._asked_for[name.removeprefix("a(").removesuffix(")")]
         return AllocationId(name)

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from flykka.actors.errors import IllegalTransitionError
-from flykka.actors.machines.graph.effects import CancelAttempt, ExecutionMoved
+from flykka.actors.machines.graph.effects import ExecutionMoved, TellTaskManager
 from flykka.actors.machines.graph.execution import AttemptEffect, Execution, LeaveSlot, ProtocolViolated
 from flykka.actors.machines.states import EXECUTION_TERMINAL
 from flykka.messages.state.handles import TaskStateSnapshot
-from flykka.messages.tasks.task import ExecutionState, TaskExecutionState
+from flykka.messages.tasks.task import CancelTask, ExecutionState, TaskExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
 from tests.actors.machines.graph.graphs import failure, slot
 from tests.conformance.case_files import UnknownWordError, only_known_words
@@ -212,7 +212,7 @@ def _is_unreachable(words: str | None) -> bool:
 
 
 def _asks_to_cancel(effect: AttemptEffect) -> bool:
-    return isinstance(effect, CancelAttempt)
+    return isinstance(effect, TellTaskManager) and isinstance(effect.message, CancelTask)
 
 
 def _announced(effect: AttemptEffect) -> str | None:

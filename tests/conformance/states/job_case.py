@@ -13,38 +13,39 @@ from dataclasses import replace
 from typing import Any
 
 from flykka.actors.machines.graph.effects import (
-    AnswerProducerState,
     AskForRestoreState,
-    CancelAttempt,
     Deploy,
     Effect,
     FinalizeVertices,
     StartRestartTimer,
+    TellTaskManager,
 )
-from flykka.actors.machines.graph.events import (
-    CancellationRequested,
-    Event,
-    GlobalFailureReported,
-    PartitionProducerStateRequested,
-    RestartDue,
-    RestoreStateReady,
-    SchedulingRequested,
-    SlotAllocated,
-    SlotAllocationFailed,
-    SlotsLost,
-    TaskStateUpdated,
-    VerticesFinalized,
-)
+from flykka.actors.machines.graph.events import Event, GlobalFailureReported, RestoreStateReady, SchedulingRequested
 from flykka.actors.machines.graph.execution import Execution
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
 from flykka.actors.machines.restart.restart_strategy import FixedDelayRestartStrategy
-from flykka.actors.machines.slots.slot_requests import RequestSlots, ReturnSlot, SlotRequest
+from flykka.actors.machines.slots.slot_requests import (
+    RequestSlots,
+    ReturnSlot,
+    SlotAllocated,
+    SlotAllocationFailed,
+    SlotRequest,
+    SlotsLost,
+)
+from flykka.messages.control.job_control import JobRestartDue, JobVerticesFinalized
 from flykka.messages.graph.job_graph import JobEdge, JobVertex, ScheduleMode, ShipStrategy
-from flykka.messages.tasks.task import ExecutionState, TaskExecutionState
+from flykka.messages.tasks.task import (
+    CancelTask,
+    ExecutionState,
+    PartitionProducerState,
+    RequestPartitionProducerState,
+    TaskExecutionState,
+    UpdateTaskExecutionState,
+)
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, partition_id
-from tests.actors.machines.graph.graphs import JOB, failure, graph_of, slot, vertex
+from tests.actors.machines.graph.graphs import CANCEL, JOB, failure, graph_of, slot, vertex
 from tests.conformance.case_files import UnknownWordError, only_known_words
 
 _GIVEN = {"component", "vertices", "restart", "connections", "slots", "slot_sharing"}
@@ -101,7 +102,7 @@ class JobCase:
             case "schedule":
                 self._tell(SchedulingRequested())
             case "cancel":
-                self._tell(CancellationRequested())
+                self._tell(CANCEL)
             case "fail_global":
                 self._tell(GlobalFailureReported(cause=_cause(step)))
             case "fail_global_if_running":
@@ -157,8 +158,8 @@ class JobCase:
                     self._tell(RestoreStateReady(version=version, checkpoint_id=None, states={}))
                 case FinalizeVertices(version=version, vertices=vertices):
                     self._finalized.update(vertex.name for vertex in vertices)
-                    self._tell(VerticesFinalized(version=version))
-                case AnswerProducerState(answer=answer):
+                    self._tell(JobVerticesFinalized(job_id=JOB, version=version))
+                case TellTaskManager(message=PartitionProducerState() as answer):
                     self._error = answer.failure is not None
                 case StartRestartTimer(version=version):
                     self._restarts.append(version)
@@ -190,7 +191,7 @@ class JobCase:
     def _fire_restarts(self) -> None:
         due, self._restarts = self._restarts, []
         for version in due:
-            self._tell(RestartDue(version=version))
+            self._tell(JobRestartDue(version=version))
 
     # The tasks
 
@@ -228,7 +229,7 @@ class JobCase:
 
     def _report(self, execution: Execution, state: ExecutionState, cause: SerializedThrowable | None = None) -> None:
         update = TaskExecutionState(attempt=execution.attempt, state=state, failure=cause)
-        self._tell(TaskStateUpdated(update=update))
+        self._tell(UpdateTaskExecutionState(state=update))
 
     def _report_data(self, producer: str) -> None:
         """A task has something to read. Consumers run already: the report is answered with the producer's state."""
@@ -236,12 +237,16 @@ class JobCase:
         names = {f"{task.job_vertex.vertex_id}_{task.subtask}": task.execution.attempt for task in tasks}
         attempt = names.get(producer, ExecutionAttemptId(f"{JOB}_{producer}_0_0"))
         asking = next(task.execution.attempt for task in tasks if not task.execution.is_terminal)
-        self._tell(PartitionProducerStateRequested(attempt=asking, partition_id=partition_id(attempt, 0)))
+        self._tell(RequestPartitionProducerState(attempt=asking, partition_id=partition_id(attempt, 0)))
 
     # What is seen
 
     def _rpcs(self) -> int:
-        return sum(isinstance(effect, Deploy | CancelAttempt) for effect in self._effects)
+        return self._cancelled() + sum(isinstance(effect, Deploy) for effect in self._effects)
+
+    def _cancelled(self) -> int:
+        told = (effect.message for effect in self._effects if isinstance(effect, TellTaskManager))
+        return sum(isinstance(message, CancelTask) for message in told)
 
     def see(self, word: str) -> Any:
         """What the case wants to know under this word."""
@@ -256,7 +261,7 @@ class JobCase:
             case "new_rpcs":
                 return self._rpcs() - rpcs
             case "cancel_rpcs":
-                return sum(isinstance(effect, CancelAttempt) for effect in self._effects)
+                return self._cancelled()
             case "failure_cause":
                 return self.graph.failure_cause.message if self.graph.failure_cause else None
             case "registered_executions":

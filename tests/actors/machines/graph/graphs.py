@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from flykka.actors.machines.graph.operator_ids import operator_id
 from flykka.actors.machines.slots.slot_requests import AssignedSlot
+from flykka.messages.control.job import CancelJob
 from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     FailoverStrategyKind,
@@ -24,6 +25,7 @@ from flykka.messages.wire.ids import AllocationId, JobId, JobVertexId, OperatorI
 from flykka.messages.wire.ref import Ref
 
 JOB = JobId("job")
+CANCEL = CancelJob(job_id=JOB, client=Ref(path="/user/client", incarnation=1))
 HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS = 10_000, 50_000
 
 

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from flykka.actors.machines.graph.effects import Effect, StartRestartTimer
-from flykka.actors.machines.graph.events import (
-    Event,
-    RestartDue,
-    RestoreStateReady,
-    SchedulingRequested,
-    SlotAllocated,
-    SlotsLost,
-    TaskStateUpdated,
-    VerticesFinalized,
-)
+from flykka.actors.machines.graph.effects import Effect, StartRestartTimer, TellCheckpointCoordinator, TellTaskManager
+from flykka.actors.machines.graph.events import Event, RestoreStateReady, SchedulingRequested
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.restart.restart_strategy import restart_strategy
-from flykka.actors.machines.slots.slot_requests import AssignedSlot, RequestSlots
+from flykka.actors.machines.slots.slot_requests import AssignedSlot, RequestSlots, SlotAllocated, SlotsLost
+from flykka.messages.control.job_control import JobRestartDue, JobVerticesFinalized
 from flykka.messages.graph.job_graph import JobGraph
-from flykka.messages.tasks.task import ExecutionState, TaskExecutionState
+from flykka.messages.tasks.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId
-from tests.actors.machines.graph.graphs import failure, graph_of, slot, vertex
+from tests.actors.machines.graph.graphs import JOB, failure, graph_of, slot, vertex
 
 E = TypeVar("E")
 
@@ -48,6 +40,11 @@ class Running:
     def made(self, kind: type[E]) -> list[E]:
         """Everything of one kind that was asked for so far."""
         return [effect for effect in self.effects if isinstance(effect, kind)]
+
+    def told(self, kind: type[E]) -> list[E]:
+        """The messages of one kind that TaskManagers and the coordinator were told so far."""
+        told = [each.message for each in self.effects if isinstance(each, TellTaskManager | TellCheckpointCoordinator)]
+        return [message for message in told if isinstance(message, kind)]
 
     def schedule(self) -> list[Effect]:
         """Let the job begin."""
@@ -88,15 +85,17 @@ class Running:
         """A task says what state it is in."""
         because = cause or (failure() if state is ExecutionState.FAILED else None)
         update = TaskExecutionState(attempt=ExecutionAttemptId(attempt), state=state, failure=because)
-        return self.tell(TaskStateUpdated(update=update))
+        return self.tell(UpdateTaskExecutionState(state=update))
 
     def finalize(self, cause: SerializedThrowable | None = None) -> list[Effect]:
         """What the vertices do once, when all tasks have finished, is done, or has failed."""
-        return self.tell(VerticesFinalized(version=self.graph.version, cause=cause))
+        return self.tell(JobVerticesFinalized(job_id=JOB, version=self.graph.version, cause=cause))
 
     def pass_pauses(self) -> list[Effect]:
         """The pauses before all restarts so far are over."""
-        return [made for timer in self.made(StartRestartTimer) for made in self.tell(RestartDue(version=timer.version))]
+        return [
+            made for timer in self.made(StartRestartTimer) for made in self.tell(JobRestartDue(version=timer.version))
+        ]
 
     def report_all(self, state: ExecutionState) -> list[Effect]:
         """Every live attempt reports the same."""

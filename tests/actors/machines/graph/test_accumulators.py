@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from flykka.actors.machines.graph.accumulators import merged
-from flykka.actors.machines.graph.events import TaskStateUpdated
 from flykka.messages.tasks.accumulator import (
     AccumulatorResults,
     AccumulatorSnapshot,
@@ -11,7 +10,7 @@ from flykka.messages.tasks.accumulator import (
     FailedAccumulatorResult,
     HistogramCount,
 )
-from flykka.messages.tasks.task import ExecutionState, TaskExecutionState
+from flykka.messages.tasks.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId
 from tests.actors.machines.graph.graphs import failure, graph_of, vertex
 from tests.actors.machines.graph.running import Running
@@ -37,7 +36,7 @@ def ends(running: Running, subtask: int, state: ExecutionState, *counted: Accumu
         failure=failure() if state is ExecutionState.FAILED else None,
         accumulators=counted,
     )
-    running.tell(TaskStateUpdated(update=update))
+    running.tell(UpdateTaskExecutionState(state=update))
 
 
 def test_counters_of_one_name_add_up() -> None:

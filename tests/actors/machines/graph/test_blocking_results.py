@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flykka.actors.machines.graph.effects import CoordinateTasks, ExecutionMoved, ReleasePartitions, StartRestartTimer
-from flykka.actors.machines.graph.events import EndOfDataReported, SlotsLost
+from flykka.actors.machines.graph.effects import CoordinateTasks, ExecutionMoved, StartRestartTimer
+from flykka.actors.machines.slots.slot_requests import SlotsLost
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph, ResultPartitionType, ScheduleMode
-from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.tasks.task import ExecutionState, NotifyEndOfData, ReleasePartitions
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, ResultPartitionId, TaskManagerId
 from tests.actors.machines.graph.graphs import failure, graph_of, vertex
 from tests.actors.machines.graph.running import Running
@@ -41,7 +41,7 @@ def reading() -> Running:
 
 def finish(running: Running, attempt: str) -> None:
     """The attempt has read all there is, and ends."""
-    running.tell(EndOfDataReported(attempt=ExecutionAttemptId(attempt)))
+    running.tell(NotifyEndOfData(attempt=ExecutionAttemptId(attempt)))
     running.report(attempt, FINISHED)
 
 
@@ -74,11 +74,11 @@ def test_a_result_goes_when_all_who_read_it_have_finished_and_not_before() -> No
     running = reading()
 
     finish(running, "job_reader_0_0")
-    before = running.made(ReleasePartitions)
+    before = running.told(ReleasePartitions)
     finish(running, "job_reader_1_0")
 
     assert before == []
-    (released,) = running.made(ReleasePartitions)
+    (released,) = running.told(ReleasePartitions)
     assert released.partition_ids == (ResultPartitionId("job_maker_0_0:0"),)
 
 
@@ -90,7 +90,7 @@ def test_a_reader_that_fails_reads_the_same_result_again() -> None:
 
     assert attempts(running) == {"maker0": 0, "reader0": 1, "reader1": 0}
     assert running.graph.status is JobStatus.RUNNING
-    assert running.made(ReleasePartitions) == []
+    assert running.told(ReleasePartitions) == []
 
 
 def test_a_reader_that_finds_the_result_gone_has_it_made_again_for_all_who_read_it() -> None:

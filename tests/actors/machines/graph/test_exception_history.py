@@ -56,7 +56,7 @@ def told(*effects: Effect, every_ms: int = 10) -> ExceptionHistory:
     """The history behind these effects, one every ten milliseconds."""
     history = ExceptionHistory()
     for number, effect in enumerate(effects, 1):
-        history.hear(effect, number * every_ms)
+        history.on_effect(effect, number * every_ms)
         history.check()
     return history
 
@@ -165,7 +165,7 @@ def test_the_same_failure_behind_a_checkpoint_is_another_one() -> None:
     history = told(failed(), failing(), restart(), deployed())
 
     history.checkpoint_completed()
-    history.hear(failed(), 100)
+    history.on_effect(failed(), 100)
 
     assert [(entry.number, entry.times) for entry in history.entries] == [(1, 1), (2, 1)]
 
@@ -186,7 +186,7 @@ EFFECTS = st.sampled_from(
 def test_whoever_hears_of_every_change_knows_the_history(effects: list[Effect]) -> None:
     history, heard = ExceptionHistory(), dict[int, RootExceptionHistoryEntry]()
     for number, effect in enumerate(effects):
-        heard |= {entry.number: entry for entry in history.hear(effect, number)}
+        heard |= {entry.number: entry for entry in history.on_effect(effect, number)}
         history.check()
 
     assert history.entries == tuple(heard[entry.number] for entry in history.entries)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from flykka.actors.errors import IllegalTransitionError
-from flykka.actors.machines.graph.effects import CancelAttempt, ExecutionMoved
+from flykka.actors.machines.graph.effects import ExecutionMoved, TellTaskManager
 from flykka.actors.machines.graph.execution import Execution, LeaveSlot
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.state.handles import TaskStateSnapshot
-from flykka.messages.tasks.task import ExecutionState, TaskExecutionState
+from flykka.messages.tasks.task import CancelTask, ExecutionState, TaskExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
 from tests.actors.machines.graph.graphs import failure, slot
 
@@ -76,7 +76,7 @@ def test_cancelling_twice_tells_the_task_once() -> None:
 
     first, second = execution.cancel(now=3), execution.cancel(now=4)
 
-    assert first[-1] == CancelAttempt(attempt=ATTEMPT, task_manager=slot().task_manager)
+    assert first[-1] == TellTaskManager(task_manager=slot().task_manager, message=CancelTask(attempt=ATTEMPT))
     assert second == []
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flykka.actors.machines.graph.effects import (
-    AllTasksReachedEndOfData,
     AskForRestoreState,
-    CancelAttempt,
     CoordinateTasks,
     Deploy,
     ExecutionMoved,
@@ -15,23 +13,23 @@ from flykka.actors.machines.graph.effects import (
     JobStatusMoved,
     StartRestartTimer,
 )
-from flykka.actors.machines.graph.events import (
-    CancellationRequested,
-    EndOfDataReported,
-    GlobalFailureReported,
-    RestartDue,
-    RestoreStateReady,
-    SlotAllocationFailed,
-    VerticesFinalized,
-)
+from flykka.actors.machines.graph.events import GlobalFailureReported, RestoreStateReady
 from flykka.actors.machines.ignore import Ignore
-from flykka.actors.machines.slots.slot_requests import CoLocationConstraint, RequestSlots, ReturnSlot, SlotRequest
+from flykka.actors.machines.slots.slot_requests import (
+    CoLocationConstraint,
+    RequestSlots,
+    ReturnSlot,
+    SlotAllocationFailed,
+    SlotRequest,
+)
+from flykka.messages.control.checkpoint_coordination import FinalCheckpointRequest
 from flykka.messages.control.job import JobStatus
+from flykka.messages.control.job_control import JobRestartDue, JobVerticesFinalized
 from flykka.messages.graph.job_graph import ResourceSpec, ShipStrategy
 from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
-from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.tasks.task import CancelTask, ExecutionState, NotifyEndOfData
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, OperatorId
-from tests.actors.machines.graph.graphs import failure, graph_of, vertex
+from tests.actors.machines.graph.graphs import CANCEL, JOB, failure, graph_of, vertex
 from tests.actors.machines.graph.running import Running, slot_for
 
 FIRST, SECOND = "default/0", "default/1"
@@ -42,7 +40,7 @@ def statuses(running: Running) -> list[JobStatus]:
 
 
 def cancelled(running: Running) -> list[str]:
-    return [cancel.attempt for cancel in running.made(CancelAttempt)]
+    return [cancel.attempt for cancel in running.told(CancelTask)]
 
 
 def test_a_scheduled_job_runs_and_asks_for_its_slots_and_its_state() -> None:
@@ -164,7 +162,7 @@ def test_a_vertex_takes_over_the_number_of_key_groups_of_a_checkpoint_and_its_pr
 def test_a_slot_that_comes_too_late_was_given_back_before() -> None:
     running = Running()
     running.schedule()
-    running.tell(CancellationRequested())
+    running.tell(CANCEL)
     returned = running.made(ReturnSlot)
 
     running.give_slot(FIRST)
@@ -192,7 +190,7 @@ def test_a_job_whose_tasks_have_all_finished_is_finished_when_its_vertices_are_f
     running.run()
 
     for attempt in ("job_source_0_0", "job_source_1_0", "job_sink_0_0"):
-        running.tell(EndOfDataReported(attempt=ExecutionAttemptId(attempt)))
+        running.tell(NotifyEndOfData(attempt=ExecutionAttemptId(attempt)))
     running.report_all(ExecutionState.FINISHED)
     asked = running.effects[-1]
     running.finalize()
@@ -210,7 +208,7 @@ def test_a_finalization_that_fails_fails_the_job_which_may_begin_again() -> None
     running.report_all(ExecutionState.FINISHED)
 
     running.finalize(failure("the marker cannot be written"))
-    late = running.tell(VerticesFinalized(version=1))
+    late = running.tell(JobVerticesFinalized(job_id=JOB, version=1))
 
     assert running.graph.status is JobStatus.RESTARTING
     assert running.graph.failure_cause == failure("the marker cannot be written")
@@ -232,31 +230,31 @@ def test_when_the_last_task_has_read_everything_it_is_said_once() -> None:
     running.run()
 
     for attempt in ("job_source_0_0", "job_source_1_0", "job_source_1_0", "job_sink_0_0", "job_sink_0_0"):
-        running.tell(EndOfDataReported(attempt=ExecutionAttemptId(attempt)))
+        running.tell(NotifyEndOfData(attempt=ExecutionAttemptId(attempt)))
 
-    assert running.made(AllTasksReachedEndOfData) == [AllTasksReachedEndOfData()]
+    assert running.told(FinalCheckpointRequest) == [FinalCheckpointRequest(job_id=JOB)]
 
 
 def test_new_attempts_have_everything_still_to_read() -> None:
     running = Running(graph_of(vertex("source", 2)))
     running.run()
-    running.tell(EndOfDataReported(attempt=ExecutionAttemptId("job_source_0_0")))
+    running.tell(NotifyEndOfData(attempt=ExecutionAttemptId("job_source_0_0")))
     running.tell(GlobalFailureReported(cause=failure()))
     running.report_all(ExecutionState.CANCELED)
-    running.tell(RestartDue(version=2))
+    running.tell(JobRestartDue(version=2))
     running.restore()
     running.give_slots()
 
-    running.tell(EndOfDataReported(attempt=ExecutionAttemptId("job_source_1_1")))
+    running.tell(NotifyEndOfData(attempt=ExecutionAttemptId("job_source_1_1")))
 
-    assert running.made(AllTasksReachedEndOfData) == []
+    assert running.told(FinalCheckpointRequest) == []
 
 
 def test_a_cancelled_job_waits_for_its_tasks() -> None:
     running = Running()
     running.run()
 
-    running.tell(CancellationRequested())
+    running.tell(CANCEL)
     assert len(cancelled(running)) == 3
     assert statuses(running)[-1] is JobStatus.CANCELLING
     running.report_all(ExecutionState.CANCELED)
@@ -269,7 +267,7 @@ def test_a_job_that_is_cancelled_while_it_fails_does_not_restart() -> None:
     running.run()
     running.tell(GlobalFailureReported(cause=failure()))
 
-    running.tell(CancellationRequested())
+    running.tell(CANCEL)
     running.report_all(ExecutionState.CANCELED)
 
     assert statuses(running)[-1] is JobStatus.CANCELED

@@ -6,31 +6,22 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.machines.graph.effects import (
-    AskForRestoreState,
-    CancelAttempt,
-    Deploy,
-    JobStatusMoved,
-    StartRestartTimer,
-)
-from flykka.actors.machines.graph.events import (
-    CheckpointCompleted,
-    GlobalFailureReported,
-    RestartDue,
-    RestoreStateReady,
-)
+from flykka.actors.machines.graph.effects import AskForRestoreState, Deploy, JobStatusMoved, StartRestartTimer
+from flykka.actors.machines.graph.events import GlobalFailureReported, RestoreStateReady
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.slots.slot_requests import ReturnSlot
 from flykka.messages.control.job import JobStatus
+from flykka.messages.control.job_control import JobRestartDue
 from flykka.messages.graph.job_graph import (
     ExponentialDelayRestartStrategyConfiguration,
     FailoverStrategyKind,
     FixedDelayRestartStrategyConfiguration,
 )
-from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.tasks.task import CancelTask, ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId
 from tests.actors.machines.graph.graphs import failure, graph_of, vertex
 from tests.actors.machines.graph.running import Running
+from tests.actors.machines.scheduling.splits import completed
 
 FIRST, SECOND = "default/0", "default/1"
 
@@ -53,7 +44,7 @@ def statuses(running: Running) -> list[JobStatus]:
 
 
 def cancelled(running: Running) -> list[str]:
-    return [cancel.attempt for cancel in running.made(CancelAttempt)]
+    return [cancel.attempt for cancel in running.told(CancelTask)]
 
 
 def test_one_failure_cancels_all_others_and_the_job_restarts_when_they_have_ended() -> None:
@@ -78,7 +69,7 @@ def test_a_restart_makes_new_attempts_that_ask_for_new_slots_and_the_latest_stat
     running.report("job_sink_0_0", ExecutionState.FAILED)
     running.report_all(ExecutionState.CANCELED)
 
-    effects = running.tell(RestartDue(version=2))
+    effects = running.tell(JobRestartDue(version=2))
 
     assert effects[:2] == [JobStatusMoved(status=JobStatus.CREATED), JobStatusMoved(status=JobStatus.RUNNING)]
     assert effects[-2] == AskForRestoreState(version=2)
@@ -148,7 +139,7 @@ def test_a_job_fails_when_its_restarts_are_used_up() -> None:
     running.run()
 
     running.report("job_source_0_0", ExecutionState.FAILED)
-    running.tell(RestartDue(version=2))
+    running.tell(JobRestartDue(version=2))
     running.restore()
     running.give_slots()
     running.report("job_source_0_1", ExecutionState.FAILED)
@@ -184,7 +175,7 @@ def test_a_checkpoint_between_the_same_failures_keeps_the_job_going() -> None:
     running.run()
 
     running.fail_and_restart("job_source_0_0")
-    running.tell(CheckpointCompleted())
+    running.tell(completed(1))
     running.report("job_source_0_1", ExecutionState.FAILED)
 
     assert statuses(running)[-1] is not JobStatus.FAILED
@@ -196,7 +187,7 @@ def test_a_restart_of_an_older_version_is_ignored() -> None:
     running.tell(GlobalFailureReported(cause=failure()))
     running.tell(GlobalFailureReported(cause=failure("again")))
 
-    effects = running.tell(RestartDue(version=2))
+    effects = running.tell(JobRestartDue(version=2))
 
     assert [type(effect) for effect in effects] == [Ignore]
     assert [timer.version for timer in running.made(StartRestartTimer)] == [2, 3]
@@ -206,7 +197,7 @@ def test_a_state_that_was_asked_for_by_an_older_version_is_ignored() -> None:
     running = Running()
     running.schedule()
     running.tell(GlobalFailureReported(cause=failure()))
-    running.tell(RestartDue(version=2))
+    running.tell(JobRestartDue(version=2))
     running.give_slots()
 
     running.tell(RestoreStateReady(version=1, checkpoint_id=None, states={}))
@@ -231,7 +222,7 @@ def test_the_state_of_a_part_of_the_job_is_not_waited_for_when_no_task_is_left_t
     running = Running(IN_REGIONS)
     running.deploy()
     running.lose_slots(*running.wanted())
-    running.tell(RestartDue(version=2))
+    running.tell(JobRestartDue(version=2))
     running.give_slots()
     asked = running.graph.restoring(2)
 
@@ -256,7 +247,7 @@ def test_a_status_carries_its_failure_and_a_new_start_carries_none() -> None:
     running.tell(GlobalFailureReported(cause=failure()))
     running.report_all(ExecutionState.CANCELED)
 
-    running.tell(RestartDue(version=2))
+    running.tell(JobRestartDue(version=2))
 
     causes = {moved.status: moved.cause for moved in running.made(JobStatusMoved)}
     assert causes == {

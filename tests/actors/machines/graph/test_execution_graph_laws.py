@@ -6,25 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.machines.graph.events import (
-    CancellationRequested,
-    EndOfDataReported,
-    Event,
-    GlobalFailureReported,
-    RestartDue,
-    RestoreStateReady,
-    SchedulingRequested,
+from flykka.actors.machines.graph.events import Event, GlobalFailureReported, RestoreStateReady, SchedulingRequested
+from flykka.actors.machines.slots.slot_requests import (
+    RequestSlots,
+    ReturnSlot,
     SlotAllocated,
     SlotAllocationFailed,
     SlotsLost,
-    TaskStateUpdated,
 )
-from flykka.actors.machines.slots.slot_requests import RequestSlots, ReturnSlot
 from flykka.actors.machines.states import JOB_TERMINAL
 from flykka.messages.control.job import JobStatus
-from flykka.messages.tasks.task import ExecutionState, TaskExecutionState
+from flykka.messages.control.job_control import JobRestartDue
+from flykka.messages.tasks.task import ExecutionState, NotifyEndOfData, TaskExecutionState, UpdateTaskExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
-from tests.actors.machines.graph.graphs import failure, slot
+from tests.actors.machines.graph.graphs import CANCEL, failure, slot
 from tests.actors.machines.graph.running import Running
 
 attempts = st.builds(
@@ -41,13 +36,13 @@ happenings = st.one_of(
     st.builds(SlotsLost, attempts=several, cause=failures),
     st.builds(RestoreStateReady, version=st.integers(1, 3), checkpoint_id=st.just(None), states=st.just({})),
     st.builds(
-        TaskStateUpdated,
-        update=st.builds(TaskExecutionState, attempt=attempts, state=st.sampled_from(ExecutionState), failure=failures),
+        UpdateTaskExecutionState,
+        state=st.builds(TaskExecutionState, attempt=attempts, state=st.sampled_from(ExecutionState), failure=failures),
     ),
-    st.builds(EndOfDataReported, attempt=attempts),
+    st.builds(NotifyEndOfData, attempt=attempts),
     st.builds(GlobalFailureReported, cause=failures, attempt=st.none() | attempts),
-    st.builds(CancellationRequested),
-    st.builds(RestartDue, version=st.integers(1, 3)),
+    st.just(CANCEL),
+    st.builds(JobRestartDue, version=st.integers(1, 3)),
 )
 
 
@@ -71,7 +66,7 @@ def test_every_attempt_that_asks_for_a_slot_returns_it_once(events: list[Event])
 
     for event in events:
         running.tell(event)
-    running.tell(CancellationRequested())
+    running.tell(CANCEL)
     running.report_all(ExecutionState.CANCELED)
 
     asked = [request.attempt for effect in running.made(RequestSlots) for request in effect.requests]

@@ -33,7 +33,7 @@ def explained(*effects: Effect) -> JobExplained:
     graph = graph_of(vertex("source", 2))
     waits = JobWaits(0)
     for number, effect in enumerate(effects, 1):
-        waits.hear(effect, number * 10)
+        waits.on_effect(effect, number * 10)
     return waits.explain(JobId("job"), ExecutionGraph(graph, restart_strategy(graph.restart_strategy), 0), 100)
 
 
@@ -88,7 +88,7 @@ def test_attempts_that_wait_for_their_slot_are_counted() -> None:
     running = ExecutionGraph(graph, restart_strategy(graph.restart_strategy), 0)
     waits = JobWaits(0)
     for effect in running.handle(SchedulingRequested(), 30):
-        waits.hear(effect, 30)
+        waits.on_effect(effect, 30)
 
     told = waits.explain(JobId("job"), running, 100)
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from flykka.actors.machines.execution.partition_producer import PRODUCER_DISPOSED_ERROR
-from flykka.actors.machines.graph.effects import AnswerProducerState, Effect
-from flykka.actors.machines.graph.events import PartitionProducerStateRequested, RestartDue
+from flykka.actors.machines.graph.effects import Effect, TellTaskManager
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.control.job import JobStatus
-from flykka.messages.tasks.task import ExecutionState, PartitionProducerState
+from flykka.messages.control.job_control import JobRestartDue
+from flykka.messages.tasks.task import ExecutionState, PartitionProducerState, RequestPartitionProducerState
 from flykka.messages.wire.ids import ExecutionAttemptId, ResultPartitionId
 from tests.actors.machines.graph.running import Running
 
 
 def asked(running: Running, consumer: str, producer: str) -> list[Effect]:
     return running.tell(
-        PartitionProducerStateRequested(
+        RequestPartitionProducerState(
             attempt=ExecutionAttemptId(consumer), partition_id=ResultPartitionId(f"{producer}:0")
         )
     )
@@ -28,8 +28,10 @@ def test_a_consumer_is_told_the_state_of_the_producer_that_it_did_not_find() -> 
 
     (answered,) = asked(running, "job_sink_0_0", "job_source_1_0")
 
-    assert isinstance(answered, AnswerProducerState)
-    assert answered.answer == PartitionProducerState(
+    assert isinstance(answered, TellTaskManager)
+    answer = answered.message
+    assert isinstance(answer, PartitionProducerState)
+    assert answer == PartitionProducerState(
         attempt=ExecutionAttemptId("job_sink_0_0"),
         partition_id=ResultPartitionId("job_source_1_0:0"),
         state=ExecutionState.DEPLOYING,
@@ -46,11 +48,13 @@ def test_a_producer_that_nobody_knows_is_an_error_for_who_asks_and_for_nobody_el
 
     (answered,) = asked(running, "job_sink_0_0", producer)
 
-    assert isinstance(answered, AnswerProducerState)
-    assert answered.answer.state is None
-    assert answered.answer.failure is not None
-    assert answered.answer.failure.type_name == "PartitionProducerUnknownError"
-    assert producer in answered.answer.failure.message
+    assert isinstance(answered, TellTaskManager)
+    answer = answered.message
+    assert isinstance(answer, PartitionProducerState)
+    assert answer.state is None
+    assert answer.failure is not None
+    assert answer.failure.type_name == "PartitionProducerUnknownError"
+    assert producer in answer.failure.message
     assert running.graph.status is JobStatus.RUNNING
 
 
@@ -59,15 +63,17 @@ def test_a_producer_whose_place_was_taken_is_said_to_be_disposed() -> None:
     running.run()
     running.report("job_source_0_0", ExecutionState.FAILED)
     running.report_all(ExecutionState.CANCELED)
-    running.tell(RestartDue(version=running.graph.version))
+    running.tell(JobRestartDue(version=running.graph.version))
     running.restore()
     running.give_slots()
 
     (answered,) = asked(running, "job_sink_0_1", "job_source_0_0")
 
-    assert isinstance(answered, AnswerProducerState)
-    assert answered.answer.failure is not None
-    assert answered.answer.failure.type_name == PRODUCER_DISPOSED_ERROR
+    assert isinstance(answered, TellTaskManager)
+    answer = answered.message
+    assert isinstance(answer, PartitionProducerState)
+    assert answer.failure is not None
+    assert answer.failure.type_name == PRODUCER_DISPOSED_ERROR
 
 
 def test_an_attempt_that_has_ended_is_told_nothing() -> None:

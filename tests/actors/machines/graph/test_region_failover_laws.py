@@ -17,23 +17,18 @@ from flykka.actors.machines.graph.effects import (
     StartRestartTimer,
 )
 from flykka.actors.machines.graph.events import (
-    CancellationRequested,
-    EndOfDataReported,
     Event,
     GlobalFailureReported,
     RestartDelayDrawn,
-    RestartDue,
     RestoreStateReady,
     SchedulingRequested,
-    SlotAllocated,
-    SlotsLost,
-    TaskStateUpdated,
 )
 from flykka.actors.machines.graph.execution import Execution
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.restart.restart_strategy import restart_strategy
-from flykka.actors.machines.slots.slot_requests import RequestSlots
+from flykka.actors.machines.slots.slot_requests import RequestSlots, SlotAllocated, SlotsLost
 from flykka.messages.control.job import JobStatus
+from flykka.messages.control.job_control import JobRestartDue
 from flykka.messages.graph.job_graph import (
     ExponentialDelayRestartStrategyConfiguration,
     FailoverStrategyKind,
@@ -43,9 +38,9 @@ from flykka.messages.graph.job_graph import (
     ScheduleMode,
     ShipStrategy,
 )
-from flykka.messages.tasks.task import ExecutionState, TaskExecutionState
+from flykka.messages.tasks.task import ExecutionState, NotifyEndOfData, TaskExecutionState, UpdateTaskExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, OperatorId, TaskManagerId
-from tests.actors.machines.graph.graphs import failure, graph_of, slot, vertex
+from tests.actors.machines.graph.graphs import CANCEL, failure, graph_of, slot, vertex
 
 GROWING = ExponentialDelayRestartStrategyConfiguration(
     initial_backoff_ms=1, max_backoff_ms=10, backoff_multiplier=2.0, reset_backoff_threshold_ms=5, jitter_factor=0.5
@@ -110,7 +105,7 @@ class Job:
             case AskForRestoreState(version=version):
                 self.owed.append(RestoreStateReady(version=version, checkpoint_id=None, states={}))
             case StartRestartTimer(version=version):
-                self.owed.append(RestartDue(version=version))
+                self.owed.append(JobRestartDue(version=version))
             case DrawRestartDelay(version=version):
                 self.owed.append(RestartDelayDrawn(version=version, chance=0.5))
             case Deploy(descriptor=descriptor):
@@ -129,9 +124,11 @@ class Job:
         if execution.is_terminal or execution.slot is None or execution.state is ExecutionState.SCHEDULED:
             return
         if state is ExecutionState.FINISHED:
-            self.tell(EndOfDataReported(attempt=execution.attempt))
+            self.tell(NotifyEndOfData(attempt=execution.attempt))
         cause = failure() if state is ExecutionState.FAILED else None
-        self.tell(TaskStateUpdated(update=TaskExecutionState(attempt=execution.attempt, state=state, failure=cause)))
+        self.tell(
+            UpdateTaskExecutionState(state=TaskExecutionState(attempt=execution.attempt, state=state, failure=cause))
+        )
 
     def lose(self, number: int) -> None:
         here = TaskManagerId(f"tm-{number}")
@@ -194,7 +191,7 @@ def test_whenever_a_job_is_cancelled_it_is_cancelled_and_late_timers_change_noth
     job = Job(job_graph)
 
     happen(job, happened)
-    job.tell(CancellationRequested())
+    job.tell(CANCEL)
     job.settle()
 
     assert job.graph.status in (JobStatus.CANCELED, JobStatus.RUNNING)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flykka.actors.machines.graph.effects import CoordinateTasks, Deploy
-from flykka.actors.machines.graph.events import CancellationRequested
 from flykka.actors.machines.graph.execution_topology import execution_topology
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import JobGraph, ScheduleMode, ShipStrategy
 from flykka.messages.tasks.task import ExecutionState
-from tests.actors.machines.graph.graphs import graph_of, vertex
+from tests.actors.machines.graph.graphs import CANCEL, graph_of, vertex
 from tests.actors.machines.graph.running import Running
 
 TWO_PIPELINES = replace(
@@ -73,7 +72,7 @@ def test_a_job_that_is_deployed_in_part_waits_for_what_runs_when_it_is_cancelled
     running.restore()
     running.give_slot(next(iter(running.wanted())))
 
-    running.tell(CancellationRequested())
+    running.tell(CANCEL)
     status_before = running.graph.status
     running.report_all(ExecutionState.CANCELED)
 

@@ -1,26 +1,31 @@
-"""Splits, looks at a source and requests, in a word each."""
+"""Splits, discoveries and requests of the source of one vertex, in a word each."""
 
 from __future__ import annotations
 
+from flykka.actors.machines.sources.source_events import AttemptEnded, SubtaskReset, TellReader
 from flykka.actors.machines.sources.split_enumerator import SplitEnumerator
-from flykka.actors.machines.sources.split_enumerator_events import (
-    AssignSplits,
-    SplitsFound,
-    SplitsRequested,
-    SubtaskSettled,
-)
-from flykka.messages.tasks.source import FileSplit
-from flykka.messages.wire.ids import SplitId
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, CheckpointDeclineReason
+from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
+from flykka.messages.tasks.source import AddSplits, FileSplit, NoMoreSplits, RequestSplits, SplitsDiscovered
+from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, OperatorId, SplitId, attempt_id
+from tests.actors.machines.graph.graphs import JOB
+
+VERTEX, SOURCE = JobVertexId("left"), OperatorId("left")
 
 
 def split(name: str) -> FileSplit:
     return FileSplit(split_id=SplitId(name), path=f"/in/{name}", start_row=0, rows=1)
 
 
-def found(names: str, *, finished: bool = False, begun_at: str = "", position: str | None = None) -> SplitsFound:
-    """A look from behind the splits `begun_at`; the position is the names of all that were found."""
+def attempt_of(subtask: int, number: int = 0, vertex: JobVertexId = VERTEX) -> ExecutionAttemptId:
+    return attempt_id(JOB, vertex, subtask, number)
+
+
+def found(names: str, *, finished: bool = False, begun_at: str = "", position: str | None = None) -> SplitsDiscovered:
+    """A discovery from behind the splits `begun_at`; the position is the names of all that were found."""
     reached = begun_at + names if position is None else position
-    return SplitsFound(
+    return SplitsDiscovered(
+        operator_id=SOURCE,
         splits=tuple(split(name) for name in names),
         finished=finished,
         begun_at=begun_at.encode(),
@@ -28,22 +33,56 @@ def found(names: str, *, finished: bool = False, begun_at: str = "", position: s
     )
 
 
-def asks(subtask: int, count: int = 1, attempt: int = 0) -> SplitsRequested:
-    return SplitsRequested(subtask=subtask, attempt_number=attempt, count=count)
+def asks(subtask: int, count: int = 1, attempt: int = 0) -> RequestSplits:
+    return RequestSplits(attempt=attempt_of(subtask, attempt), operator_id=SOURCE, count=count)
 
 
-def assigns(subtask: int, names: str, *numbers: int) -> AssignSplits:
+def assigns(subtask: int, names: str, *numbers: int, attempt: int = 0) -> TellReader:
     """Without numbers: the splits are named in the order in which all went out, `a` first."""
-    return AssignSplits(
-        subtask=subtask,
-        splits=tuple(split(name) for name in names),
-        numbers=numbers or tuple(ord(name) - ord("a") for name in names),
+    return TellReader(
+        message=AddSplits(
+            attempt=attempt_of(subtask, attempt),
+            operator_id=SOURCE,
+            splits=tuple(split(name) for name in names),
+            numbers=numbers or tuple(ord(name) - ord("a") for name in names),
+        )
     )
 
 
-def settled(subtask: int, checkpoint_id: int) -> SubtaskSettled:
-    return SubtaskSettled(subtask=subtask, checkpoint_id=checkpoint_id)
+def no_more(subtask: int, attempt: int = 0) -> TellReader:
+    return TellReader(message=NoMoreSplits(attempt=attempt_of(subtask, attempt), operator_id=SOURCE))
+
+
+def ended(subtask: int, attempt: int = 0) -> AttemptEnded:
+    return AttemptEnded(attempt=attempt_of(subtask, attempt))
+
+
+def reset(subtask: int, checkpoint_id: int | None) -> SubtaskReset:
+    return SubtaskReset(vertex_id=VERTEX, subtask=subtask, checkpoint_id=checkpoint_id)
+
+
+def settled(subtask: int, checkpoint_id: int, vertex: JobVertexId = VERTEX) -> AcknowledgeCheckpoint:
+    return AcknowledgeCheckpoint(
+        job_id=JOB, attempt=attempt_of(subtask, vertex=vertex), checkpoint_id=checkpoint_id, state=None
+    )
+
+
+def aborted(checkpoint_id: int) -> CheckpointAborted:
+    reason = CheckpointDeclineReason.EXPIRED
+    return CheckpointAborted(job_id=JOB, checkpoint_id=checkpoint_id, reason=reason, timestamp_ms=0)
+
+
+def completed(checkpoint_id: int) -> CheckpointCompleted:
+    return CheckpointCompleted(
+        job_id=JOB,
+        checkpoint_id=checkpoint_id,
+        duration_ms=0,
+        size_bytes=0,
+        incremental_bytes=0,
+        path="",
+        timestamp_ms=0,
+    )
 
 
 def enumerator(parallelism: int = 2) -> SplitEnumerator:
-    return SplitEnumerator(parallelism=parallelism)
+    return SplitEnumerator(JOB, VERTEX, SOURCE, parallelism=parallelism)

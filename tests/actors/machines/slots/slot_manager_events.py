@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
 from flykka.actors.machines.slots.slot_manager import SlotManager
-from flykka.actors.machines.slots.slot_manager_events import (
-    AllocationConfirmed,
-    AllocationRefused,
-    GiveSlot,
-    ResourceManagerStarted,
-    SlotFreed,
-    SlotRequested,
-    SlotsReported,
-    TaskManagerGone,
-    TaskManagerRegistered,
-)
+from flykka.actors.machines.slots.slot_manager_events import GiveSlot, ResourceManagerStarted, TaskManagerGone
 from flykka.actors.machines.slots.task_manager_tracker import Workers
-from flykka.messages.control.registration import SlotReport, SlotStatus
+from flykka.actors.machines.slots.tell import TellJobMaster
+from flykka.messages.control.heartbeat import Heartbeat
+from flykka.messages.control.registration import RegisterTaskManager, SlotReport, SlotStatus
+from flykka.messages.control.slots import (
+    AllocateSlotConfirmed,
+    AllocateSlotRefused,
+    RequestSlot,
+    SlotAvailable,
+    SlotRequestFailed,
+)
+from flykka.messages.graph.job_graph import ResourceSpec
 from flykka.messages.wire.ids import AllocationId, JobId, TaskManagerId, slot_id
+from flykka.messages.wire.ref import Ref
 from tests.actors.machines.scheduling.feeding import feed
 
 FIRST, SECOND, THIRD = (TaskManagerId(f"task-manager-{number}") for number in (1, 2, 3))
@@ -36,16 +38,31 @@ def report(task_manager: TaskManagerId, *holders: str | None) -> SlotReport:
     )
 
 
-def registered(task_manager: TaskManagerId, *holders: str | None) -> TaskManagerRegistered:
-    return TaskManagerRegistered(task_manager=task_manager, report=report(task_manager, *holders))
+def registers(task_manager: TaskManagerId, slots: SlotReport, instance: int = 1) -> RegisterTaskManager:
+    ref = Ref(path=f"/user/{task_manager}", incarnation=instance)
+    return RegisterTaskManager(task_manager_id=task_manager, task_manager=ref, slot_report=slots)
 
 
-def reported(task_manager: TaskManagerId, *holders: str | None) -> SlotsReported:
-    return SlotsReported(task_manager=task_manager, report=report(task_manager, *holders))
+def registered(task_manager: TaskManagerId, *holders: str | None, instance: int = 1) -> RegisterTaskManager:
+    return registers(task_manager, report(task_manager, *holders), instance)
 
 
-def requested(allocation: str, job: str = "job-1") -> SlotRequested:
-    return SlotRequested(job_id=JobId(job), allocation_id=AllocationId(allocation))
+def reported(task_manager: TaskManagerId, *holders: str | None) -> Heartbeat:
+    return Heartbeat(task_manager_id=task_manager, slot_report=report(task_manager, *holders))
+
+
+def requested(allocation: str, job: str = "job-1", resources: ResourceSpec = UNSPECIFIED) -> RequestSlot:
+    return RequestSlot(
+        job_id=JobId(job),
+        allocation_id=AllocationId(allocation),
+        job_master=Ref(path=f"/user/{job}", incarnation=1),
+        resources=resources,
+    )
+
+
+def fails(allocation: str, reason: str, job: str = "job-1") -> TellJobMaster:
+    failed = SlotRequestFailed(allocation_id=AllocationId(allocation), reason=reason)
+    return TellJobMaster(job_id=JobId(job), message=failed)
 
 
 def gives(task_manager: TaskManagerId, index: int, allocation: str, job: str = "job-1") -> GiveSlot:
@@ -57,22 +74,22 @@ def gives(task_manager: TaskManagerId, index: int, allocation: str, job: str = "
     )
 
 
-def confirmed(task_manager: TaskManagerId, index: int, allocation: str, job: str = "job-1") -> AllocationConfirmed:
-    return AllocationConfirmed(
+def confirmed(task_manager: TaskManagerId, index: int, allocation: str, job: str = "job-1") -> AllocateSlotConfirmed:
+    return AllocateSlotConfirmed(
         slot_id=slot_id(task_manager, index), job_id=JobId(job), allocation_id=AllocationId(allocation)
     )
 
 
-def refused(task_manager: TaskManagerId, index: int, allocation: str, by: str | None = None) -> AllocationRefused:
-    return AllocationRefused(
+def refused(task_manager: TaskManagerId, index: int, allocation: str, by: str | None = None) -> AllocateSlotRefused:
+    return AllocateSlotRefused(
         slot_id=slot_id(task_manager, index),
         allocation_id=AllocationId(allocation),
         occupied_by=None if by is None else AllocationId(by),
     )
 
 
-def freed(task_manager: TaskManagerId, index: int, allocation: str) -> SlotFreed:
-    return SlotFreed(slot_id=slot_id(task_manager, index), allocation_id=AllocationId(allocation))
+def freed(task_manager: TaskManagerId, index: int, allocation: str) -> SlotAvailable:
+    return SlotAvailable(slot_id=slot_id(task_manager, index), allocation_id=AllocationId(allocation))
 
 
 def gone(task_manager: TaskManagerId) -> TaskManagerGone:

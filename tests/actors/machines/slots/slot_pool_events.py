@@ -5,29 +5,56 @@ from __future__ import annotations
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
 from flykka.actors.machines.slots.slot_pool import REQUEST_TIMEOUT_MS, SlotPool
 from flykka.actors.machines.slots.slot_pool_events import (
-    AnswerOffers,
-    AskForSlot,
-    CancelRequestTimer,
-    FreeAtTaskManager,
-    FreeSlotGone,
     ResourceManagerConnected,
     SlotAssigned,
-    SlotLost,
+    SlotRemoved,
     SlotReturned,
-    SlotsOffered,
     SlotWanted,
-    StartRequestTimer,
-    TaskManagerConnected,
-    WithdrawRequest,
 )
-from flykka.actors.machines.slots.slot_requests import SlotRequestId
-from flykka.messages.control.slots import SlotOffer
+from flykka.actors.machines.slots.slot_requests import AssignedSlot
+from flykka.actors.machines.slots.tell import TellResourceManager, TellTaskManager
+from flykka.actors.machines.timers import CancelTimer, StartTimer
+from flykka.messages.control.job import TaskManagerLost
+from flykka.messages.control.job_control import SlotRequestTimedOut
+from flykka.messages.control.registration import RegisterTaskManager
+from flykka.messages.control.slots import (
+    AcceptSlots,
+    CancelSlotRequest,
+    FreeSlot,
+    OfferSlots,
+    RequestSlot,
+    SlotOffer,
+    SlotRequestFailed,
+)
 from flykka.messages.graph.job_graph import ResourceSpec
-from flykka.messages.wire.ids import AllocationId, TaskManagerId, slot_id
+from flykka.messages.wire.ids import AllocationId, JobId, SlotRequestId, TaskManagerId, slot_id
+from flykka.messages.wire.ref import Ref
 from tests.actors.machines.scheduling.feeding import feed
 
+JOB = JobId("job-1")
+JOB_MASTER = Ref(path="/user/job-1", incarnation=1)
 FIRST = TaskManagerId("task-manager-1")
 SECOND = TaskManagerId("task-manager-2")
+
+
+def connected(task_manager: TaskManagerId) -> RegisterTaskManager:
+    return RegisterTaskManager(task_manager_id=task_manager, task_manager=ref_of(task_manager))
+
+
+def ref_of(task_manager: TaskManagerId) -> Ref:
+    return Ref(path=f"/user/{task_manager}", incarnation=1)
+
+
+def lost(task_manager: TaskManagerId, reason: str = "killed") -> TaskManagerLost:
+    return TaskManagerLost(job_id=JOB, task_manager=task_manager, reason=reason, timestamp_ms=0)
+
+
+def failed(allocation: str, reason: str, *, is_unfulfillable: bool = False) -> SlotRequestFailed:
+    return SlotRequestFailed(allocation_id=AllocationId(allocation), reason=reason, is_unfulfillable=is_unfulfillable)
+
+
+def timed_out(request: str) -> SlotRequestTimedOut:
+    return SlotRequestTimedOut(request_id=SlotRequestId(request))
 
 
 def wanted(
@@ -51,10 +78,10 @@ def offered(
     task_manager: TaskManagerId = FIRST,
     first_index: int = 0,
     resources: ResourceSpec = UNSPECIFIED,
-) -> SlotsOffered:
+) -> OfferSlots:
     """An offer of the slots `first_index`, `first_index` + 1, ..."""
-    return SlotsOffered(
-        task_manager=task_manager,
+    return OfferSlots(
+        task_manager_id=task_manager,
         offers=tuple(
             SlotOffer(allocation_id=AllocationId(allocation), slot_id=slot_id(task_manager, index), resources=resources)
             for index, allocation in enumerate(allocations, first_index)
@@ -63,52 +90,48 @@ def offered(
 
 
 def assigned(
-    request: str,
-    allocation: str,
-    index: int = 0,
-    task_manager: TaskManagerId = FIRST,
-    size: ResourceSpec = UNSPECIFIED,
+    request: str, allocation: str, task_manager: TaskManagerId = FIRST, size: ResourceSpec = UNSPECIFIED
 ) -> SlotAssigned:
-    return SlotAssigned(
-        request_id=SlotRequestId(request),
+    slot = AssignedSlot(
         allocation_id=AllocationId(allocation),
-        slot_id=slot_id(task_manager, index),
-        task_manager=task_manager,
+        task_manager_id=task_manager,
+        task_manager=ref_of(task_manager),
         size=size,
     )
+    return SlotAssigned(request_id=SlotRequestId(request), slot=slot)
 
 
-def answered(*allocations: str, task_manager: TaskManagerId = FIRST) -> AnswerOffers:
-    return AnswerOffers(task_manager=task_manager, accepted=tuple(AllocationId(each) for each in allocations))
+def answered(*allocations: str, task_manager: TaskManagerId = FIRST) -> TellTaskManager:
+    accepted = AcceptSlots(job_id=JOB, accepted=tuple(AllocationId(each) for each in allocations))
+    return TellTaskManager(task_manager=task_manager, message=accepted)
 
 
-def asks(allocation: str, resources: ResourceSpec = UNSPECIFIED) -> AskForSlot:
-    return AskForSlot(allocation_id=AllocationId(allocation), resources=resources)
+def asks(allocation: str, resources: ResourceSpec = UNSPECIFIED) -> TellResourceManager:
+    request = RequestSlot(
+        job_id=JOB, allocation_id=AllocationId(allocation), job_master=JOB_MASTER, resources=resources
+    )
+    return TellResourceManager(message=request)
 
 
-def withdraws(allocation: str) -> WithdrawRequest:
-    return WithdrawRequest(allocation_id=AllocationId(allocation))
+def withdraws(allocation: str) -> TellResourceManager:
+    return TellResourceManager(message=CancelSlotRequest(allocation_id=AllocationId(allocation)))
 
 
-def frees(allocation: str, task_manager: TaskManagerId = FIRST) -> FreeAtTaskManager:
-    return FreeAtTaskManager(task_manager=task_manager, allocation_id=AllocationId(allocation))
+def frees(allocation: str, task_manager: TaskManagerId = FIRST) -> TellTaskManager:
+    return TellTaskManager(task_manager=task_manager, message=FreeSlot(allocation_id=AllocationId(allocation)))
 
 
-def gone(allocation: str, task_manager: TaskManagerId = FIRST) -> FreeSlotGone:
-    return FreeSlotGone(allocation_id=AllocationId(allocation), task_manager=task_manager)
+def starts_timer(request: str) -> StartTimer:
+    return StartTimer(key=f"slot-request/{request}", delay_ms=REQUEST_TIMEOUT_MS, message=timed_out(request))
 
 
-def starts_timer(request: str) -> StartRequestTimer:
-    return StartRequestTimer(request_id=SlotRequestId(request), delay_ms=REQUEST_TIMEOUT_MS)
+def cancels_timer(request: str) -> CancelTimer:
+    return CancelTimer(key=f"slot-request/{request}")
 
 
-def cancels_timer(request: str) -> CancelRequestTimer:
-    return CancelRequestTimer(request_id=SlotRequestId(request))
-
-
-def loses(request: str, allocation: str, reason: str, task_manager: TaskManagerId = FIRST) -> SlotLost:
-    return SlotLost(
-        request_id=SlotRequestId(request),
+def loses(request: str | None, allocation: str, reason: str, task_manager: TaskManagerId = FIRST) -> SlotRemoved:
+    return SlotRemoved(
+        request_id=None if request is None else SlotRequestId(request),
         allocation_id=AllocationId(allocation),
         task_manager=task_manager,
         reason=reason,
@@ -117,8 +140,8 @@ def loses(request: str, allocation: str, reason: str, task_manager: TaskManagerI
 
 def pool() -> SlotPool:
     """A pool that knows the ResourceManager and one TaskManager; its allocations are `a-1`, `a-2`, ..."""
-    slots = SlotPool("a")
-    feed(slots, ResourceManagerConnected(), TaskManagerConnected(task_manager=FIRST))
+    slots = SlotPool("a", JOB, JOB_MASTER)
+    feed(slots, ResourceManagerConnected(), connected(FIRST))
     return slots
 
 

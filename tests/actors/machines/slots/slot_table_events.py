@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from flykka.actors.machines.slots.slot_table import OFFER_TIMEOUT_MS, SLOT_TIMEOUT_MS, SlotTable
-from flykka.actors.machines.slots.slot_table_events import (
-    JobConnected,
-    SlotTableEffect,
-    SlotTableEvent,
-    TaskEnded,
-    TellJobMaster,
-    TellResourceManager,
-    TellTask,
-)
+from flykka.actors.machines.slots.slot_table_events import JobConnected, SlotTableEffect, SlotTableEvent, TaskEnded
+from flykka.actors.machines.slots.tell import TellJobMaster, TellResourceManager, TellTask
 from flykka.actors.machines.timers import CancelTimer, StartTimer
 from flykka.messages.control.slots import (
     AcceptSlots,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flykka.actors.machines.slots.execution_slot_allocator import AttemptsLost, AttemptsPlaced, ExecutionSlotAllocator
-from flykka.actors.machines.slots.slot_pool_events import AskForSlot, TaskManagerConnected, TaskManagerDisconnected
-from flykka.actors.machines.slots.slot_requests import RequestSlots, ReturnSlot, SlotRequest
+from flykka.actors.machines.slots.execution_slot_allocator import ExecutionSlotAllocator
+from flykka.actors.machines.slots.slot_requests import RequestSlots, ReturnSlot, SlotAllocated, SlotRequest, SlotsLost
+from flykka.actors.machines.slots.tell import TellResourceManager
+from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
 from tests.actors.machines.scheduling.feeding import feed
-from tests.actors.machines.slots.slot_pool_events import FIRST, offered
+from tests.actors.machines.slots.slot_pool_events import FIRST, JOB, JOB_MASTER, connected, lost, offered
 
 
 def wish(vertex: str, subtask: int, attempt: int = 0, *, inputs: tuple[str, ...] = ()) -> SlotRequest:
@@ -32,16 +33,16 @@ def returned(attempt: str, *, will_return: bool = True) -> ReturnSlot:
 
 def allocator(*spare: str, batch: bool = False) -> ExecutionSlotAllocator:
     """One TaskManager has given these slots."""
-    slots = ExecutionSlotAllocator("a", batch=batch)
-    feed(slots, TaskManagerConnected(task_manager=FIRST), offered(*spare))
+    slots = ExecutionSlotAllocator("a", JOB, JOB_MASTER, batch=batch)
+    feed(slots, connected(FIRST), offered(*spare))
     return slots
 
 
 def places(effects: Sequence[object]) -> dict[str, str]:
     return {
-        attempt: effect.allocation_id
+        attempt: effect.slot.allocation_id
         for effect in effects
-        if isinstance(effect, AttemptsPlaced)
+        if isinstance(effect, SlotAllocated)
         for attempt in effect.attempts
     }
 
@@ -106,10 +107,11 @@ def test_the_loss_of_a_task_manager_is_the_loss_of_all_attempts_there() -> None:
     slots = allocator("x")
     feed(slots, wished(wish("a", 0), wish("b", 0)))
 
-    effects = feed(slots, TaskManagerDisconnected(task_manager=FIRST, reason="killed"))
+    effects = feed(slots, lost(FIRST))
 
     attempts = (ExecutionAttemptId("a_0_0"), ExecutionAttemptId("b_0_0"))
-    assert effects == [AttemptsLost(attempts=attempts, task_manager=FIRST, reason="killed")]
+    cause = SerializedThrowable(type_name="SlotLostError", message="task-manager-1 is lost: killed")
+    assert effects == [SlotsLost(attempts=attempts, cause=cause, task_manager_id=FIRST)]
 
 
 def test_one_slot_is_asked_for_by_all_that_will_share_it() -> None:
@@ -118,4 +120,4 @@ def test_one_slot_is_asked_for_by_all_that_will_share_it() -> None:
     feed(slots, wished(wish("a", 0), wish("b", 0), wish("b", 1)))
 
     assert slots.pool.pending_requests == ("default/1", "default/2")
-    assert not [each for each in feed(slots, wished(wish("c", 0))) if isinstance(each, AskForSlot)]
+    assert not [each for each in feed(slots, wished(wish("c", 0))) if isinstance(each, TellResourceManager)]

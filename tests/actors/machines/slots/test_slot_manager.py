@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.slots.slot_manager import SlotManager
 from flykka.actors.machines.slots.slot_manager_events import (
     AcceptTaskManager,
-    AskWhetherReleasable,
-    FailAllocation,
-    JobGone,
-    LetTaskManagerGo,
-    RefuseTaskManager,
+    ForgetTaskManager,
     ResourceManagerStarted,
-    SlotRequestCancelled,
     StartTaskManager,
-    TaskManagerAnswered,
-    TimeoutCheckDue,
 )
+from flykka.actors.machines.slots.slot_table_events import JobDisconnected
 from flykka.actors.machines.slots.task_manager_slots import SlotState
 from flykka.actors.machines.slots.task_manager_tracker import START_RETRY_MS, Workers
+from flykka.actors.machines.slots.tell import TellJobMaster, TellTaskManager
+from flykka.messages.control.heartbeat import HeartbeatDue
+from flykka.messages.control.registration import AskForRelease, RefuseRegistration, ReleaseAnswer, ReleaseTaskManager
+from flykka.messages.control.slots import CancelSlotRequest, SlotRequestFailed
 from flykka.messages.wire.ids import AllocationId, JobId, TaskManagerId, slot_id
 from tests.actors.machines.scheduling.feeding import feed
 from tests.actors.machines.slots.slot_manager_events import (
@@ -28,6 +24,7 @@ from tests.actors.machines.slots.slot_manager_events import (
     SECOND,
     THIRD,
     confirmed,
+    fails,
     freed,
     gives,
     gone,
@@ -79,9 +76,8 @@ def test_one_that_was_given_up_is_refused_when_it_comes_back() -> None:
 
     effects = feed(slots, registered(FIRST, None))
 
-    assert effects == [
-        RefuseTaskManager(task_manager=FIRST, reason="task-manager-1 was given up and replaced"),
-    ]
+    refusal = RefuseRegistration(reason="task-manager-1 was given up and replaced")
+    assert effects == [TellTaskManager(task_manager=FIRST, message=refusal), ForgetTaskManager(task_manager=FIRST)]
 
 
 def test_one_that_somebody_else_started_is_welcome() -> None:
@@ -192,7 +188,7 @@ def test_a_cancelled_request_gives_its_pending_slot_to_the_next() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None), requested("a"), requested("b"))
 
-    effects = feed(slots, SlotRequestCancelled(allocation_id=AllocationId("a")))
+    effects = feed(slots, CancelSlotRequest(allocation_id=AllocationId("a")))
 
     assert effects == [gives(FIRST, 0, "b")]
 
@@ -200,7 +196,7 @@ def test_a_cancelled_request_gives_its_pending_slot_to_the_next() -> None:
 def test_a_cancel_that_comes_too_late_finds_the_slot_with_the_cancelled_allocation() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None, None), requested("a"))
-    feed(slots, SlotRequestCancelled(allocation_id=AllocationId("a")), requested("b"), requested("c"))
+    feed(slots, CancelSlotRequest(allocation_id=AllocationId("a")), requested("b"), requested("c"))
 
     effects = feed(slots, confirmed(FIRST, 0, "a"))
 
@@ -244,7 +240,7 @@ def test_a_refusal_because_of_another_request_fulfils_that_one() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None), requested("a"), refused(FIRST, 0, "a"), requested("b"))
     assert slots.waiting_requests == ("b",)
-    feed(slots, SlotRequestCancelled(allocation_id=AllocationId("a")), requested("a"))
+    feed(slots, CancelSlotRequest(allocation_id=AllocationId("a")), requested("a"))
 
     effects = feed(slots, refused(FIRST, 0, "b", by="a"))
 
@@ -295,10 +291,7 @@ def test_the_loss_of_a_task_manager_fails_its_allocations() -> None:
 
     effects = feed(slots, gone(FIRST))
 
-    assert effects == [
-        FailAllocation(job_id=JobId("job-1"), allocation_id=AllocationId("a"), reason="killed"),
-        FailAllocation(job_id=JobId("job-1"), allocation_id=AllocationId("b"), reason="killed"),
-    ]
+    assert effects == [fails("a", "killed"), fails("b", "killed")]
     assert slots.slot_states == {}
 
 
@@ -316,7 +309,7 @@ def test_the_requests_of_a_job_that_left_are_forgotten() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None), requested("a"), requested("b"), requested("c", job="job-2"))
 
-    effects = feed(slots, JobGone(job_id=JobId("job-1")))
+    effects = feed(slots, JobDisconnected(job_id=JobId("job-1")))
 
     assert effects == [gives(FIRST, 0, "c", job="job-2")]
 
@@ -339,15 +332,18 @@ def test_what_is_beyond_the_configured_number_is_released_when_it_was_idle_for_l
     slots = SlotManager(Workers(configured=1, maximum=2, idle_timeout_ms=50))
     feed(slots, ResourceManagerStarted(), registered(FIRST, None), registered(SECOND, None))
 
-    early = feed(slots, TimeoutCheckDue(), now=49)
-    [asked] = feed(slots, TimeoutCheckDue(), now=50)
-    answer = TaskManagerAnswered(task_manager=FIRST, idle_period=1, can_be_released=True)
+    early = feed(slots, HeartbeatDue(), now=49)
+    [asked] = feed(slots, HeartbeatDue(), now=50)
+    answer = ReleaseAnswer(task_manager_id=FIRST, idle_period=1, can_be_released=True)
     released = feed(slots, answer, now=51)
-    no_more = feed(slots, TimeoutCheckDue(), now=100)
+    no_more = feed(slots, HeartbeatDue(), now=100)
 
     assert early == no_more == []
-    assert asked == AskWhetherReleasable(task_manager=FIRST, idle_period=1)
-    assert released == [LetTaskManagerGo(task_manager=FIRST)]
+    assert asked == TellTaskManager(task_manager=FIRST, message=AskForRelease(idle_period=1))
+    assert released == [
+        TellTaskManager(task_manager=FIRST, message=ReleaseTaskManager()),
+        ForgetTaskManager(task_manager=FIRST),
+    ]
 
 
 def test_where_one_after_the_other_fails_to_start_nobody_waits_any_more() -> None:
@@ -356,7 +352,8 @@ def test_where_one_after_the_other_fails_to_start_nobody_waits_any_more() -> Non
 
     effects = feed(slots, gone(THIRD))
 
-    failures = [effect.allocation_id for effect in effects if isinstance(effect, FailAllocation)]
+    told = [effect.message for effect in effects if isinstance(effect, TellJobMaster)]
+    failures = [message.allocation_id for message in told if isinstance(message, SlotRequestFailed)]
     pauses = [effect.delay_ms for effect in effects if isinstance(effect, StartTaskManager)]
     assert failures == ["a"]
     assert pauses == [4 * START_RETRY_MS]
@@ -366,6 +363,6 @@ def test_another_instance_of_a_name_is_welcome_though_the_former_was_given_up() 
     slots = manager()
     feed(slots, registered(FIRST, None), gone(FIRST))
 
-    effects = feed(slots, replace(registered(FIRST, None), instance=2))
+    effects = feed(slots, registered(FIRST, None, instance=2))
 
     assert effects == [AcceptTaskManager(task_manager=FIRST)]

@@ -7,14 +7,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from flykka.actors.machines.slots.slot_manager import SlotManager
-from flykka.actors.machines.slots.slot_manager_events import (
-    FailAllocation,
-    GiveSlot,
-    SlotManagerEffect,
-    SlotRequestCancelled,
-)
+from flykka.actors.machines.slots.slot_manager_events import GiveSlot, SlotManagerEffect
 from flykka.actors.machines.slots.task_manager_slots import SlotState
 from flykka.actors.machines.slots.task_manager_tracker import Workers
+from flykka.actors.machines.slots.tell import TellJobMaster
+from flykka.messages.control.slots import CancelSlotRequest, SlotRequestFailed
 from flykka.messages.wire.ids import AllocationId, SlotId, TaskManagerId, slot_id
 from tests.actors.machines.slots.slot_manager_events import (
     FIRST,
@@ -50,7 +47,7 @@ class SlotManagerLives(RuleBasedStateMachine):
             case GiveSlot():
                 assert effect.allocation_id in self.wanted, "a slot for nobody"
                 self.inbox.append(effect)
-            case FailAllocation(allocation_id=allocation_id):
+            case TellJobMaster(message=SlotRequestFailed(allocation_id=allocation_id)):
                 self.wanted.discard(allocation_id)
 
     @rule(task_manager=task_managers)
@@ -69,7 +66,7 @@ class SlotManagerLives(RuleBasedStateMachine):
     @rule(allocation=allocations)
     def cancel(self, allocation: AllocationId) -> None:
         self.wanted.discard(allocation)
-        self.feed(SlotRequestCancelled(allocation_id=allocation))
+        self.feed(CancelSlotRequest(allocation_id=allocation))
 
     @rule()
     def deliver(self) -> None:

@@ -5,35 +5,35 @@ from __future__ import annotations
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.slots.slot_pool import IDLE_TIMEOUT_MS, REQUEST_TIMEOUT_MS, SlotPool
 from flykka.actors.machines.slots.slot_pool_events import (
-    AllocationFailed,
-    DismissTaskManager,
-    IdleCheckDue,
     PoolClosed,
-    RequestTimedOut,
+    ReleaseEmptyTaskManager,
     ResourceManagerConnected,
     ResourceManagerDisconnected,
     SlotRequestRejected,
-    TaskManagerConnected,
-    TaskManagerDisconnected,
 )
-from flykka.actors.machines.slots.slot_requests import SlotRequestId
-from flykka.messages.wire.ids import AllocationId
+from flykka.messages.control.job_control import IdleSlotsDue
+from flykka.messages.wire.ids import SlotRequestId
 from tests.actors.machines.scheduling.feeding import feed
 from tests.actors.machines.slots.slot_pool_events import (
     FIRST,
+    JOB,
+    JOB_MASTER,
     SECOND,
     answered,
     asks,
     assigned,
     cancels_timer,
+    connected,
+    failed,
     free_slots,
     frees,
-    gone,
     loses,
+    lost,
     offered,
     pool,
     returned,
     starts_timer,
+    timed_out,
     wanted,
     withdraws,
 )
@@ -148,7 +148,7 @@ def test_a_request_is_made_once() -> None:
 
 
 def test_requests_wait_for_a_resource_manager() -> None:
-    slots = SlotPool("a")
+    slots = SlotPool("a", JOB, JOB_MASTER)
 
     before = feed(slots, wanted("r1"), wanted("r2"))
     after = feed(slots, ResourceManagerConnected())
@@ -170,19 +170,18 @@ def test_a_request_that_waited_too_long_is_rejected_and_withdrawn() -> None:
     slots = pool()
     feed(slots, wanted("r1"))
 
-    effects = feed(slots, RequestTimedOut(request_id=SlotRequestId("r1")))
+    effects = feed(slots, timed_out("r1"))
 
     rejection = SlotRequestRejected(
         request_id=SlotRequestId("r1"),
         reason=f"no slot became free within {REQUEST_TIMEOUT_MS} ms",
-        has_timed_out=True,
     )
     assert effects == [cancels_timer("r1"), withdraws("a-1"), rejection]
 
 
 def test_a_slot_that_arrives_after_its_request_timed_out_stays_available() -> None:
     slots = pool()
-    feed(slots, wanted("r1"), RequestTimedOut(request_id=SlotRequestId("r1")))
+    feed(slots, wanted("r1"), timed_out("r1"))
 
     effects = feed(slots, offered("a-1"))
 
@@ -194,7 +193,7 @@ def test_a_timeout_behind_the_slot_means_nothing() -> None:
     slots = pool()
     feed(slots, wanted("r1"), offered("a-1"))
 
-    effects = feed(slots, RequestTimedOut(request_id=SlotRequestId("r1")))
+    effects = feed(slots, timed_out("r1"))
 
     assert effects == [Ignore(reason="r1 does not wait")]
 
@@ -203,7 +202,7 @@ def test_an_allocation_that_cannot_be_had_rejects_its_request() -> None:
     slots = pool()
     feed(slots, wanted("r1"))
 
-    effects = feed(slots, AllocationFailed(allocation_id=AllocationId("a-1"), reason="none left"))
+    effects = feed(slots, failed("a-1", "none left"))
 
     assert effects == [
         cancels_timer("r1"),
@@ -216,9 +215,9 @@ def test_an_allocation_that_is_lost_later_takes_its_slot_along() -> None:
     slots = pool()
     feed(slots, wanted("r1"), offered("a-1"))
 
-    effects = feed(slots, AllocationFailed(allocation_id=AllocationId("a-1"), reason="lost"))
+    effects = feed(slots, failed("a-1", "lost"))
 
-    dismissal = DismissTaskManager(task_manager=FIRST, reason="lost")
+    dismissal = ReleaseEmptyTaskManager(task_manager=FIRST, reason="lost")
     assert effects == [loses("r1", "a-1", "lost"), frees("a-1"), dismissal]
     assert slots.report(FIRST) == {}
 
@@ -226,18 +225,18 @@ def test_an_allocation_that_is_lost_later_takes_its_slot_along() -> None:
 def test_the_failure_of_an_unknown_allocation_is_ignored() -> None:
     slots = pool()
 
-    effects = feed(slots, AllocationFailed(allocation_id=AllocationId("a-1"), reason="lost"))
+    effects = feed(slots, failed("a-1", "lost"))
 
     assert effects == [Ignore(reason="a-1 is neither held nor asked for")]
 
 
 def test_a_lost_task_manager_takes_its_slots_along_and_no_others() -> None:
     slots = pool()
-    feed(slots, TaskManagerConnected(task_manager=SECOND))
+    feed(slots, connected(SECOND))
     feed(slots, wanted("r1"), wanted("r2"), wanted("r3"))
     feed(slots, offered("a-1", "spare"), offered("a-2", task_manager=SECOND))
 
-    effects = feed(slots, TaskManagerDisconnected(task_manager=FIRST, reason="killed"))
+    effects = feed(slots, lost(FIRST))
 
     assert effects == [loses("r1", "a-1", "killed"), loses("r2", "spare", "killed")]
     assert slots.report(SECOND) == {"task-manager-2/0": "a-2"}
@@ -245,7 +244,7 @@ def test_a_lost_task_manager_takes_its_slots_along_and_no_others() -> None:
 
 def test_the_loss_of_a_task_manager_is_answered_once() -> None:
     slots = pool()
-    loss = TaskManagerDisconnected(task_manager=FIRST, reason="killed")
+    loss = lost(FIRST)
     feed(slots, wanted("r1"), offered("a-1"), loss)
 
     effects = feed(slots, loss)
@@ -255,9 +254,9 @@ def test_the_loss_of_a_task_manager_is_answered_once() -> None:
 
 def test_a_job_that_restarts_after_a_loss_asks_only_for_what_it_lost() -> None:
     slots = pool()
-    feed(slots, TaskManagerConnected(task_manager=SECOND), wanted("r1"), wanted("r2"))
+    feed(slots, connected(SECOND), wanted("r1"), wanted("r2"))
     feed(slots, offered("a-1"), offered("a-2", task_manager=SECOND))
-    feed(slots, TaskManagerDisconnected(task_manager=FIRST, reason="killed"), returned("r1"), returned("r2"))
+    feed(slots, lost(FIRST), returned("r1"), returned("r2"))
 
     effects = feed(slots, wanted("r1/1", held="a-2"), wanted("r2/1"))
 
@@ -272,11 +271,11 @@ def test_a_slot_that_nobody_needs_for_long_goes_back() -> None:
     slots = pool()
     feed(slots, offered("a-1"), now=0)
 
-    before = feed(slots, IdleCheckDue(), now=IDLE_TIMEOUT_MS - 1)
-    after = feed(slots, IdleCheckDue(), now=IDLE_TIMEOUT_MS)
+    before = feed(slots, IdleSlotsDue(), now=IDLE_TIMEOUT_MS - 1)
+    after = feed(slots, IdleSlotsDue(), now=IDLE_TIMEOUT_MS)
 
     assert before == []
-    assert after == [gone("a-1"), frees("a-1")]
+    assert after == [loses(None, "a-1", "nobody needed it"), frees("a-1")]
     assert free_slots(slots) == ()
 
 
@@ -284,7 +283,7 @@ def test_a_slot_in_use_never_counts_as_idle() -> None:
     slots = pool()
     feed(slots, wanted("r1"), offered("a-1"))
 
-    effects = feed(slots, IdleCheckDue(), now=10 * IDLE_TIMEOUT_MS)
+    effects = feed(slots, IdleSlotsDue(), now=10 * IDLE_TIMEOUT_MS)
 
     assert effects == []
 

@@ -5,16 +5,10 @@ from __future__ import annotations
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
 from flykka.actors.machines.slots.slot_pool import REQUEST_TIMEOUT_MS
-from flykka.actors.machines.slots.slot_pool_events import (
-    AllocationFailed,
-    BatchTimeoutCheckDue,
-    SlotRequestRejected,
-    SlotUnkept,
-    TaskManagerConnected,
-)
-from flykka.actors.machines.slots.slot_requests import SlotRequestId
+from flykka.actors.machines.slots.slot_pool_events import SlotRequestRejected, SlotUnkept
+from flykka.messages.control.job_control import IdleSlotsDue
 from flykka.messages.graph.job_graph import ResourceSpec
-from flykka.messages.wire.ids import AllocationId
+from flykka.messages.wire.ids import AllocationId, SlotRequestId
 from tests.actors.machines.scheduling.feeding import feed
 from tests.actors.machines.slots.slot_pool_events import (
     FIRST,
@@ -23,6 +17,8 @@ from tests.actors.machines.slots.slot_pool_events import (
     asks,
     assigned,
     cancels_timer,
+    connected,
+    failed,
     loses,
     offered,
     pool,
@@ -87,7 +83,7 @@ def test_a_returned_slot_goes_past_a_request_that_it_is_too_small_for() -> None:
 
 def test_the_free_slot_of_the_task_manager_that_is_used_least_is_chosen() -> None:
     slots = pool()
-    feed(slots, TaskManagerConnected(task_manager=SECOND))
+    feed(slots, connected(SECOND))
     feed(slots, offered("x", "y"), offered("z", "u", task_manager=SECOND), wanted("r1", held="x"))
 
     assert slots.utilization(FIRST) == 0.5
@@ -103,21 +99,21 @@ def test_a_batch_request_waits_for_a_slot_that_is_in_use_however_long() -> None:
     feed(slots, wanted("r1", resources=LARGE), offered("a-1", resources=LARGE))
 
     effects = feed(slots, wanted("r2", resources=SMALL, is_batch=True))
-    failed = feed(slots, AllocationFailed(allocation_id=AllocationId("a-2"), reason="none left"))
-    checked = feed(slots, BatchTimeoutCheckDue(), now=0) + feed(slots, BatchTimeoutCheckDue(), now=REQUEST_TIMEOUT_MS)
+    refused = feed(slots, failed("a-2", "none left"))
+    checked = feed(slots, IdleSlotsDue(), now=0) + feed(slots, IdleSlotsDue(), now=REQUEST_TIMEOUT_MS)
 
     assert effects == [asks("a-2", SMALL)]
-    assert failed == [Ignore(reason="r2 waits for slots that the job has")]
+    assert refused == [Ignore(reason="r2 waits for slots that the job has")]
     assert checked == []
 
 
 def test_a_batch_request_that_no_slot_can_serve_fails_when_it_has_been_so_for_long() -> None:
     slots = pool()
     feed(slots, wanted("r1", resources=SMALL), offered("a-1", resources=SMALL))
-    feed(slots, wanted("r2", resources=LARGE, is_batch=True), BatchTimeoutCheckDue())
+    feed(slots, wanted("r2", resources=LARGE, is_batch=True), IdleSlotsDue())
 
-    early = feed(slots, BatchTimeoutCheckDue(), now=REQUEST_TIMEOUT_MS - 1)
-    due = feed(slots, BatchTimeoutCheckDue(), now=REQUEST_TIMEOUT_MS)
+    early = feed(slots, IdleSlotsDue(), now=REQUEST_TIMEOUT_MS - 1)
+    due = feed(slots, IdleSlotsDue(), now=REQUEST_TIMEOUT_MS)
 
     assert early == []
     assert [type(effect) for effect in due] == [type(withdraws("a-2")), SlotRequestRejected]
@@ -127,9 +123,7 @@ def test_a_batch_request_that_will_never_be_fulfilled_fails_at_once() -> None:
     slots = pool()
     feed(slots, wanted("r1", resources=LARGE, is_batch=True))
 
-    effects = feed(
-        slots, AllocationFailed(allocation_id=AllocationId("a-1"), reason="too large", is_unfulfillable=True)
-    )
+    effects = feed(slots, failed("a-1", "too large", is_unfulfillable=True))
 
     assert effects == [
         withdraws("a-1"),

@@ -11,21 +11,24 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
 from flykka.actors.machines.slots.slot_pool import SlotPool
 from flykka.actors.machines.slots.slot_pool_events import (
-    AskForSlot,
     ResourceManagerConnected,
     SlotAssigned,
-    SlotLost,
     SlotPoolEffect,
+    SlotRemoved,
     SlotUnkept,
-    TaskManagerConnected,
-    TaskManagerDisconnected,
-    WithdrawRequest,
 )
+from flykka.actors.machines.slots.slot_requests import AssignedSlot
+from flykka.actors.machines.slots.tell import TellResourceManager
+from flykka.messages.control.slots import CancelSlotRequest, RequestSlot
 from flykka.messages.wire.ids import AllocationId, TaskManagerId
 from tests.actors.machines.slots.slot_pool_events import (
     FIRST,
+    JOB,
+    JOB_MASTER,
     SECOND,
+    connected,
     free_slots,
+    lost,
     offered,
     returned,
     wanted,
@@ -40,7 +43,7 @@ class SlotPoolLives(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.slots = SlotPool("a")
+        self.slots = SlotPool("a", JOB, JOB_MASTER)
         self.asked: set[AllocationId] = set()
         self.served: dict[str, AllocationId] = {}
         self.made = 0
@@ -52,16 +55,16 @@ class SlotPoolLives(RuleBasedStateMachine):
 
     def perform(self, effect: SlotPoolEffect) -> None:
         match effect:
-            case AskForSlot(allocation_id=allocation_id):
+            case TellResourceManager(message=RequestSlot(allocation_id=allocation_id)):
                 self.asked.add(allocation_id)
                 self.made += 1
-            case WithdrawRequest(allocation_id=allocation_id):
+            case TellResourceManager(message=CancelSlotRequest(allocation_id=allocation_id)):
                 self.asked.remove(allocation_id)
-            case SlotAssigned(request_id=request_id, allocation_id=allocation_id):
+            case SlotAssigned(request_id=request_id, slot=AssignedSlot(allocation_id=allocation_id)):
                 assert allocation_id not in self.served.values(), "one slot for two requests"
                 self.asked.discard(allocation_id)
                 self.served[request_id] = allocation_id
-            case SlotLost(request_id=request_id):
+            case SlotRemoved(request_id=str(request_id)):
                 del self.served[request_id]
 
     @rule(request=requests)
@@ -85,11 +88,11 @@ class SlotPoolLives(RuleBasedStateMachine):
 
     @rule(task_manager=task_managers)
     def connect(self, task_manager: TaskManagerId) -> None:
-        self.feed(TaskManagerConnected(task_manager=task_manager))
+        self.feed(connected(task_manager))
 
     @rule(task_manager=task_managers)
     def lose(self, task_manager: TaskManagerId) -> None:
-        self.feed(TaskManagerDisconnected(task_manager=task_manager, reason="killed"))
+        self.feed(lost(task_manager))
 
     @rule(task_manager=task_managers, number=st.integers(1, 6), index=st.integers(0, 1))
     def offer(self, task_manager: TaskManagerId, number: int, index: int) -> None:

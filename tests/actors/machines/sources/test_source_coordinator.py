@@ -9,70 +9,64 @@ import pytest
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.sources.source_coordinator import SourceCoordinator
 from flykka.actors.machines.sources.source_events import (
-    AttemptEnded,
-    CheckpointAbandoned,
-    CheckpointCommitted,
-    LookDue,
-    LookEnded,
-    LookFailed,
-    LookForSplits,
-    LookLater,
-    ReaderAsked,
-    SendNoMoreSplits,
-    SendSplits,
-    SnapshotWanted,
+    DiscoverSplits,
     SourceEffect,
     SourceEvent,
     SourcesReset,
-    SourcesSnapshotted,
-    TaskReset,
-    TaskSettled,
-    TellMissing,
+    TellCheckpointCoordinator,
+    TellReader,
+    WarnOfMissingPath,
 )
 from flykka.actors.machines.sources.split_enumerator import FEW_SPLITS
-from flykka.messages.checkpointing.checkpoint import OperatorCoordinatorState
-from flykka.messages.tasks.source import FileBatchSplit, FileSplit
+from flykka.actors.machines.timers import StartTimer
+from flykka.messages.checkpointing.checkpoint import OperatorCoordinatorState, SnapshotOperatorCoordinators
+from flykka.messages.control.job_control import SplitDiscoveryDue, SplitDiscoveryFailed
+from flykka.messages.tasks.source import FileBatchSplit, SplitsDiscovered
 from flykka.messages.wire.errors import DecodeError
 from flykka.messages.wire.ids import JobVertexId, OperatorId, SplitId
-from tests.actors.machines.graph.graphs import graph_of, vertex
+from tests.actors.machines.graph.graphs import JOB, failure, graph_of, vertex
+from tests.actors.machines.scheduling import splits
+from tests.actors.machines.scheduling.splits import (
+    aborted,
+    asks,
+    assigns,
+    attempt_of,
+    completed,
+    ended,
+    no_more,
+    reset,
+    settled,
+    split,
+)
 
 LEFT, RIGHT = OperatorId("left"), OperatorId("right")
+INTERVAL_MS = 1_000
 
 
-def split(name: str) -> FileSplit:
-    return FileSplit(split_id=SplitId(name), path=f"/in/{name}", start_row=0, rows=1)
+def found(names: str, *, finished: bool = False, begun_at: str = "", more: bool = False) -> SplitsDiscovered:
+    """A discovery that began behind `begun_at`, the names that were found before."""
+    discovered = splits.found(names, finished=finished, begun_at=begun_at)
+    return replace(discovered, more=more, interval_ms=INTERVAL_MS)
 
 
-def found(names: str, *, finished: bool = False, begun_at: bytes = b"", more: bool = False) -> LookEnded:
-    """A look that began behind `begun_at`, the names that were found before."""
-    return LookEnded(
-        operator_id=LEFT,
-        splits=tuple(split(name) for name in names),
-        finished=finished,
-        begun_at=begun_at,
-        position=begun_at + names.encode(),
-        more=more,
-    )
+def discover(position: bytes = b"", source: OperatorId = LEFT) -> DiscoverSplits:
+    return DiscoverSplits(operator_id=source, position=position)
 
 
-def look(position: bytes = b"", source: OperatorId = LEFT) -> LookForSplits:
-    return LookForSplits(operator_id=source, position=position)
+def due(source: OperatorId = LEFT) -> SplitDiscoveryDue:
+    return SplitDiscoveryDue(operator_id=source)
 
 
-def handed(names: str, subtask: int = 0, number: int = 0) -> SendSplits:
-    return SendSplits(
-        vertex_id=JobVertexId("left"),
-        subtask=subtask,
-        operator_id=LEFT,
-        splits=tuple(split(name) for name in names),
-        numbers=tuple(range(number, number + len(names))),
-    )
+def later() -> StartTimer:
+    return StartTimer(key="split-discovery/left", delay_ms=INTERVAL_MS, message=due())
 
 
-def asked(subtask: int = 0, count: int = 1, attempt: int = 0) -> ReaderAsked:
-    return ReaderAsked(
-        operator_id=LEFT, vertex_id=JobVertexId("left"), subtask=subtask, attempt_number=attempt, count=count
-    )
+def failed(source: OperatorId = LEFT) -> SplitDiscoveryFailed:
+    return SplitDiscoveryFailed(operator_id=source, cause=failure())
+
+
+def snapshot(checkpoint_id: int) -> SnapshotOperatorCoordinators:
+    return SnapshotOperatorCoordinators(job_id=JOB, checkpoint_id=checkpoint_id)
 
 
 class Coordinated:
@@ -92,16 +86,16 @@ def test_every_source_is_looked_at_when_the_readers_begin() -> None:
 
     effects = coordinated.tell(SourcesReset())
 
-    assert effects == [look(), look(source=RIGHT)]
+    assert effects == [discover(), discover(source=RIGHT)]
 
 
 def test_a_source_is_looked_at_again_later_until_it_is_finished() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
 
-    assert coordinated.tell(found("a")) == [LookLater(operator_id=LEFT)]
-    assert coordinated.tell(LookDue(operator_id=LEFT)) == [look(b"a")]
-    assert coordinated.tell(found("b", begun_at=b"a", finished=True)) == []
+    assert coordinated.tell(found("a")) == [later()]
+    assert coordinated.tell(due()) == [discover(b"a")]
+    assert coordinated.tell(found("b", begun_at="a", finished=True)) == []
 
 
 def test_where_more_is_there_the_next_look_is_taken_when_few_splits_are_left() -> None:
@@ -110,19 +104,19 @@ def test_where_more_is_there_the_next_look_is_taken_when_few_splits_are_left() -
     names = "".join(chr(number) for number in range(0x100, 0x100 + FEW_SPLITS))
 
     enough = coordinated.tell(found(names, more=True))
-    (handed_out, next_look) = coordinated.tell(asked(count=1))
+    (handed_out, next_look) = coordinated.tell(asks(0))
 
     assert enough == []
-    assert isinstance(handed_out, SendSplits)
-    assert next_look == look(names.encode())
-    assert coordinated.tell(asked(subtask=1)) == [handed(names[1], subtask=1, number=1)]
+    assert isinstance(handed_out, TellReader)
+    assert next_look == discover(names.encode())
+    assert coordinated.tell(asks(1)) == [assigns(1, names[1], 1)]
 
 
 def test_where_a_look_brings_few_of_more_splits_the_next_one_follows_at_once() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
 
-    assert coordinated.tell(found("a", more=True)) == [look(b"a")]
+    assert coordinated.tell(found("a", more=True)) == [discover(b"a")]
 
 
 def test_a_place_where_nothing_is_is_told_once_until_something_has_been_there() -> None:
@@ -133,10 +127,10 @@ def test_a_place_where_nothing_is_is_told_once_until_something_has_been_there() 
     effects = []
     for seen in (nothing, nothing, something, nothing):
         effects.append(coordinated.tell(seen))
-        coordinated.tell(LookDue(operator_id=LEFT))
+        coordinated.tell(due())
 
-    told, later = TellMissing(operator_id=LEFT, path="logs"), LookLater(operator_id=LEFT)
-    assert effects == [[told, later], [later], [later], [told, later]]
+    warned = WarnOfMissingPath(operator_id=LEFT, path="logs", interval_ms=INTERVAL_MS)
+    assert effects == [[warned, later()], [later()], [later()], [warned, later()]]
 
 
 def test_files_that_wait_for_a_reader_are_counted_with_those_that_the_next_look_brings() -> None:
@@ -149,7 +143,7 @@ def test_files_that_wait_for_a_reader_are_counted_with_those_that_the_next_look_
     coordinated.tell(replace(found("", more=True), splits=batches, position=b"1", files_left=3))
 
     before = coordinated.coordinator.files_unassigned(JobVertexId("left"))
-    coordinated.tell(asked(count=1))
+    coordinated.tell(asks(0))
 
     assert before == 2 * FEW_SPLITS + 3
     assert coordinated.coordinator.files_unassigned(JobVertexId("left")) == before - 2
@@ -167,13 +161,13 @@ def test_a_look_that_began_before_a_restart_is_followed_by_one_from_the_checkpoi
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(found("a"))
-    coordinated.tell(LookDue(operator_id=LEFT))
+    coordinated.tell(due())
 
     coordinated.tell(SourcesReset())
 
-    assert coordinated.tell(found("b", begun_at=b"a", finished=True)) == [look()]
+    assert coordinated.tell(found("b", begun_at="a", finished=True)) == [discover()]
     assert coordinated.tell(found("ab", finished=True)) == []
-    assert coordinated.tell(asked(count=2)) == [handed("ab")]
+    assert coordinated.tell(asks(0, 2)) == [assigns(0, "ab")]
 
 
 def test_a_restart_does_not_wait_for_the_next_look_to_be_due() -> None:
@@ -181,8 +175,8 @@ def test_a_restart_does_not_wait_for_the_next_look_to_be_due() -> None:
     coordinated.tell(SourcesReset())
     coordinated.tell(found("a"))
 
-    assert coordinated.tell(SourcesReset()) == [look()]
-    (ignored,) = coordinated.tell(LookDue(operator_id=LEFT))
+    assert coordinated.tell(SourcesReset()) == [discover()]
+    (ignored,) = coordinated.tell(due())
     assert isinstance(ignored, Ignore)
 
 
@@ -193,28 +187,28 @@ def test_a_look_is_told_of_once() -> None:
 
     (ignored,) = coordinated.tell(found("a"))
 
-    assert ignored == Ignore(reason="no look at this source is under way")
+    assert ignored == Ignore(reason="no discovery of this source's splits is under way")
 
 
 def test_a_source_whose_look_failed_is_looked_at_when_new_readers_begin() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
 
-    coordinated.tell(LookFailed(operator_id=LEFT))
+    coordinated.tell(failed())
 
-    assert coordinated.tell(SourcesReset()) == [look()]
+    assert coordinated.tell(SourcesReset()) == [discover()]
 
 
 def test_readers_get_what_is_found_and_hear_when_there_is_no_more() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
-    coordinated.tell(asked(subtask=1, count=2))
+    coordinated.tell(asks(1, 2))
 
     effects = coordinated.tell(found("a", finished=True))
 
     assert effects == [
-        handed("a", subtask=1),
-        SendNoMoreSplits(vertex_id=JobVertexId("left"), subtask=1, operator_id=LEFT),
+        assigns(1, "a"),
+        no_more(1),
     ]
 
 
@@ -223,80 +217,79 @@ def test_from_the_snapshot_until_it_has_settled_a_reader_gets_nothing() -> None:
     coordinated.tell(SourcesReset())
     coordinated.tell(found("a"))
 
-    coordinated.tell(SnapshotWanted(checkpoint_id=1))
+    coordinated.tell(snapshot(1))
 
-    assert coordinated.tell(asked()) == []
-    assert coordinated.tell(TaskSettled(vertex_id=JobVertexId("left"), subtask=0, checkpoint_id=1)) == [handed("a")]
+    assert coordinated.tell(asks(0)) == []
+    assert coordinated.tell(settled(0, 1)) == [assigns(0, "a")]
 
 
 def test_an_abandoned_checkpoint_holds_nobody_back() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(found("a"))
-    coordinated.tell(SnapshotWanted(checkpoint_id=1))
-    coordinated.tell(asked())
+    coordinated.tell(snapshot(1))
+    coordinated.tell(asks(0))
 
-    assert coordinated.tell(CheckpointAbandoned(checkpoint_id=1)) == [handed("a")]
+    assert coordinated.tell(aborted(1)) == [assigns(0, "a")]
 
 
 def test_a_task_that_is_no_source_settles_nothing() -> None:
     coordinated = Coordinated()
 
-    effects = coordinated.tell(TaskSettled(vertex_id=JobVertexId("sink"), subtask=0, checkpoint_id=1))
+    effects = coordinated.tell(settled(0, 1, JobVertexId("sink")))
 
-    assert not any(isinstance(effect, SendSplits) for effect in effects)
+    assert not any(isinstance(effect, TellReader) for effect in effects)
 
 
 def test_what_was_handed_out_behind_the_checkpoint_is_handed_out_again() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(found("a"))
-    coordinated.tell(asked())
-    (snapshot,) = coordinated.tell(SnapshotWanted(checkpoint_id=1))
-    coordinated.tell(TaskSettled(vertex_id=JobVertexId("left"), subtask=0, checkpoint_id=1))
-    coordinated.tell(asked())
-    coordinated.tell(LookDue(operator_id=LEFT))
-    coordinated.tell(found("b", begun_at=b"a"))
-    assert isinstance(snapshot, SourcesSnapshotted)
+    coordinated.tell(asks(0))
+    (snapshotted,) = coordinated.tell(snapshot(1))
+    coordinated.tell(settled(0, 1))
+    coordinated.tell(asks(0))
+    coordinated.tell(due())
+    coordinated.tell(found("b", begun_at="a"))
+    assert isinstance(snapshotted, TellCheckpointCoordinator)
 
-    assert coordinated.tell(SourcesReset(states=snapshot.states)) == [look(b"a")]
-    coordinated.tell(found("b", begun_at=b"a"))
+    assert coordinated.tell(SourcesReset(states=snapshotted.message.states)) == [discover(b"a")]
+    coordinated.tell(found("b", begun_at="a"))
 
-    assert coordinated.tell(asked(subtask=1)) == [handed("b", subtask=1, number=1)]
+    assert coordinated.tell(asks(1)) == [assigns(1, "b", 1)]
 
 
 def test_a_subtask_alone_goes_on_from_the_completed_checkpoint() -> None:
     coordinated = Coordinated()
-    here = JobVertexId("left")
     coordinated.tell(SourcesReset())
     coordinated.tell(found("abc", finished=True))
-    coordinated.tell(asked())
-    coordinated.tell(SnapshotWanted(checkpoint_id=1))
+    coordinated.tell(asks(0))
+    coordinated.tell(snapshot(1))
     for subtask in range(2):
-        coordinated.tell(TaskSettled(vertex_id=here, subtask=subtask, checkpoint_id=1))
-    coordinated.tell(CheckpointCommitted(checkpoint_id=1))
-    coordinated.tell(asked())
+        coordinated.tell(settled(subtask, 1))
+    coordinated.tell(completed(1))
+    coordinated.tell(asks(0))
 
-    coordinated.tell(AttemptEnded(vertex_id=here, subtask=0, attempt_number=0))
-    coordinated.tell(TaskReset(vertex_id=here, subtask=0, checkpoint_id=1))
+    coordinated.tell(ended(0))
+    coordinated.tell(reset(0, 1))
 
-    assert coordinated.tell(asked()) == [Ignore(reason="attempt 0 of subtask 0 is over")]
-    assert coordinated.tell(asked(count=2, attempt=1)) == [handed("bc", number=1)]
+    assert coordinated.tell(asks(0)) == [Ignore(reason="attempt 0 of subtask 0 is over")]
+    assert coordinated.tell(asks(0, 2, attempt=1)) == [assigns(0, "bc", 1, 2, attempt=1)]
 
 
 def test_what_is_said_of_a_source_that_there_is_not_changes_nothing() -> None:
     coordinated = Coordinated("left", "right")
     nowhere = OperatorId("nowhere")
-    foreign = replace(asked(), vertex_id=JobVertexId("right"))
+    foreign = replace(asks(0), attempt=attempt_of(0, vertex=JobVertexId("right")))
 
     effects = [
         effect
         for event in (
             foreign,
-            replace(asked(), operator_id=nowhere),
+            replace(asks(0), operator_id=nowhere),
             replace(found("a"), operator_id=nowhere),
-            LookFailed(operator_id=nowhere),
-            LookDue(operator_id=nowhere),
+            failed(nowhere),
+            due(nowhere),
         )
         for effect in coordinated.tell(event)
     ]
@@ -315,7 +308,7 @@ def test_every_source_has_its_own_part_of_a_snapshot() -> None:
     coordinated = Coordinated("left", "right")
     coordinated.tell(SourcesReset())
 
-    (snapshot,) = coordinated.tell(SnapshotWanted(checkpoint_id=3))
+    (snapshotted,) = coordinated.tell(snapshot(3))
 
-    assert isinstance(snapshot, SourcesSnapshotted)
-    assert [state.operator_id for state in snapshot.states] == [LEFT, RIGHT]
+    assert isinstance(snapshotted, TellCheckpointCoordinator)
+    assert [state.operator_id for state in snapshotted.message.states] == [LEFT, RIGHT]

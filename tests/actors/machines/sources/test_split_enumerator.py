@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from flykka.actors.machines.ignore import Ignore
-from flykka.actors.machines.sources.split_enumerator_events import (
-    CheckpointGivenUp,
-    SignalNoMoreSplits,
-)
 from tests.actors.machines.scheduling.feeding import feed
-from tests.actors.machines.scheduling.splits import asks, assigns, enumerator, found, settled
+from tests.actors.machines.scheduling.splits import aborted, asks, assigns, enumerator, found, no_more, settled
 
 
 def test_splits_go_out_in_the_order_in_which_they_were_found() -> None:
@@ -45,7 +41,10 @@ def test_a_look_that_began_elsewhere_brings_nothing() -> None:
 
     effects = feed(source, found("ab"), asks(0, 9))
 
-    assert effects == [Ignore(reason="the source was looked at from where it is no more"), assigns(0, "ab")]
+    assert effects == [
+        Ignore(reason="the discovery began at a position that is no longer the source's"),
+        assigns(0, "ab"),
+    ]
 
 
 def test_a_reader_is_told_that_there_is_no_more_when_all_is_found_and_handed_out() -> None:
@@ -54,7 +53,7 @@ def test_a_reader_is_told_that_there_is_no_more_when_all_is_found_and_handed_out
 
     effects = feed(source, asks(0), asks(1), asks(0))
 
-    assert effects == [assigns(0, "a"), SignalNoMoreSplits(subtask=1), SignalNoMoreSplits(subtask=0)]
+    assert effects == [assigns(0, "a"), no_more(1), no_more(0)]
 
 
 def test_the_last_splits_and_the_end_come_together() -> None:
@@ -63,7 +62,7 @@ def test_the_last_splits_and_the_end_come_together() -> None:
 
     effects = feed(source, asks(0, 2))
 
-    assert effects == [assigns(0, "a"), SignalNoMoreSplits(subtask=0)]
+    assert effects == [assigns(0, "a"), no_more(0)]
 
 
 def test_a_reader_is_told_once_that_there_is_no_more() -> None:
@@ -115,7 +114,7 @@ def test_the_end_of_the_splits_is_held_back_too() -> None:
     let_go = feed(source, settled(0, 1))
 
     assert held_back == []
-    assert let_go == [SignalNoMoreSplits(subtask=0)]
+    assert let_go == [no_more(0)]
 
 
 def test_an_aborted_checkpoint_lets_all_readers_go() -> None:
@@ -124,7 +123,7 @@ def test_an_aborted_checkpoint_lets_all_readers_go() -> None:
     source.snapshot(1)
     feed(source, asks(1), asks(0))
 
-    effects = feed(source, CheckpointGivenUp(checkpoint_id=1))
+    effects = feed(source, aborted(1))
 
     assert effects == [assigns(0, "a"), assigns(1, "b")]
 
@@ -156,6 +155,6 @@ def test_with_a_checkpoint_a_reader_has_settled_all_before_it() -> None:
 def test_a_checkpoint_that_nobody_waits_for_settles_nothing() -> None:
     source = enumerator()
 
-    effects = feed(source, settled(0, 7), CheckpointGivenUp(checkpoint_id=7))
+    effects = feed(source, settled(0, 7), aborted(7))
 
     assert effects == [Ignore(reason="nobody waits for checkpoint 7")] * 2

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from flykka.actors.machines.ignore import Ignore
-from flykka.actors.machines.sources.split_enumerator import SplitEnumerator
-from flykka.actors.machines.sources.split_enumerator_events import (
-    AssignSplits,
-    CheckpointConfirmed,
-    CheckpointGivenUp,
-    ReaderEnded,
-    SignalNoMoreSplits,
-    SplitEnumeratorEffect,
-    SplitEnumeratorEvent,
-    SplitsFound,
-    SubtaskReset,
-)
-from flykka.messages.tasks.source import SplitEnumeratorState, UnreadSplit
+from flykka.actors.machines.sources.source_events import SplitEnumeratorEffect, SplitEnumeratorEvent, TellReader
+from flykka.messages.tasks.source import AddSplits, SplitEnumeratorState, UnreadSplit
 from flykka.messages.wire import codec
 from flykka.messages.wire.errors import DecodeError
-from flykka.messages.wire.ids import SplitId
+from flykka.messages.wire.ids import SplitId, vertex_subtask_and_number
+from tests.actors.machines.graph.graphs import JOB
 from tests.actors.machines.scheduling.feeding import feed
-from tests.actors.machines.scheduling.splits import asks, assigns, enumerator, found, settled, split
+from tests.actors.machines.scheduling.splits import (
+    aborted,
+    asks,
+    assigns,
+    completed,
+    ended,
+    enumerator,
+    found,
+    no_more,
+    reset,
+    settled,
+    split,
+)
 
 
 def test_what_was_handed_out_behind_the_snapshot_is_handed_out_again_after_a_restore() -> None:
@@ -59,7 +63,7 @@ def test_what_was_found_behind_the_snapshot_is_found_again() -> None:
     source.restore(checkpoint)
     effects = feed(source, asks(0, 9), found("bc", begun_at="a", finished=True))
 
-    assert effects == [assigns(0, "a"), assigns(0, "bc"), SignalNoMoreSplits(subtask=0)]
+    assert effects == [assigns(0, "a"), assigns(0, "bc"), no_more(0)]
 
 
 def test_another_job_master_goes_on_from_the_checkpoint() -> None:
@@ -73,7 +77,7 @@ def test_another_job_master_goes_on_from_the_checkpoint() -> None:
 
     assert source.discovery_finished
     assert source.position == b"abc"
-    assert effects == [assigns(0, "bc"), SignalNoMoreSplits(subtask=0)]
+    assert effects == [assigns(0, "bc"), no_more(0)]
 
 
 def test_the_state_does_not_grow_with_what_was_read() -> None:
@@ -84,7 +88,7 @@ def test_the_state_does_not_grow_with_what_was_read() -> None:
         names = "".join(chr(ord("a") + letter) for letter in range(26))
         feed(source, found(names, begun_at=str(number or ""), position=str(number + 1)), asks(0, 26))
         sizes.append(len(source.snapshot(number)))
-        feed(source, settled(0, number), settled(1, number), CheckpointConfirmed(checkpoint_id=number))
+        feed(source, settled(0, number), settled(1, number), completed(number))
 
     assert max(sizes) - min(sizes) < 10
 
@@ -98,7 +102,7 @@ def test_a_state_that_names_its_splits_is_refused_for_it_would_be_read_twice() -
 
 def test_an_attempt_that_is_over_gets_nothing() -> None:
     source = enumerator()
-    feed(source, asks(0, 2), ReaderEnded(subtask=0, attempt_number=0))
+    feed(source, asks(0, 2), ended(0))
 
     effects = feed(source, found("ab"), asks(0), asks(1))
 
@@ -109,91 +113,91 @@ def test_a_request_of_an_attempt_before_the_current_one_is_ignored() -> None:
     source = enumerator()
     feed(source, asks(0, attempt=2), found("ab"))
 
-    effects = feed(source, asks(0, attempt=1), ReaderEnded(subtask=0, attempt_number=1), asks(0, attempt=2))
+    effects = feed(source, asks(0, attempt=1), ended(0, 1), asks(0, attempt=2))
 
     assert effects == [
         Ignore(reason="attempt 1 of subtask 0 is over"),
         Ignore(reason="attempt 1 of subtask 0 was over"),
-        assigns(0, "b"),
+        assigns(0, "b", attempt=2),
     ]
 
 
 def test_the_next_attempt_of_a_subtask_has_no_claims_of_the_one_before() -> None:
     source = enumerator()
-    feed(source, asks(0, 5), ReaderEnded(subtask=0, attempt_number=0), asks(0, attempt=1))
+    feed(source, asks(0, 5), ended(0), asks(0, attempt=1))
 
     effects = feed(source, found("ab"))
 
-    assert effects == [assigns(0, "a")]
+    assert effects == [assigns(0, "a", attempt=1)]
 
 
-def test_a_subtask_that_begins_anew_alone_gives_back_what_it_got_since_its_checkpoint() -> None:
+def test_a_subtask_that_restarts_alone_gives_back_what_it_got_since_its_checkpoint() -> None:
     source = enumerator()
     feed(source, found("abcdef"), asks(0, 1), asks(1, 1))
     source.snapshot(1)
-    feed(source, settled(0, 1), settled(1, 1), CheckpointConfirmed(checkpoint_id=1), asks(0, 2), asks(1, 1))
+    feed(source, settled(0, 1), settled(1, 1), completed(1), asks(0, 2), asks(1, 1))
 
-    ended = feed(source, ReaderEnded(subtask=0, attempt_number=0), SubtaskReset(subtask=0, checkpoint_id=1))
+    at_its_end = feed(source, ended(0), reset(0, 1))
     effects = feed(source, asks(0, 3, attempt=1))
 
-    assert ended == []
-    assert effects == [assigns(0, "cdf", 2, 3, 5)]
+    assert at_its_end == []
+    assert effects == [assigns(0, "cdf", 2, 3, 5, attempt=1)]
 
 
 def test_what_a_checkpoint_that_was_given_up_would_have_held_is_given_back_too() -> None:
     source = enumerator()
     feed(source, found("abc"), asks(0, 1))
     source.snapshot(1)
-    feed(source, CheckpointGivenUp(checkpoint_id=1), asks(0, 1))
+    feed(source, aborted(1), asks(0, 1))
 
-    feed(source, ReaderEnded(subtask=0, attempt_number=0), SubtaskReset(subtask=0, checkpoint_id=None))
+    feed(source, ended(0), reset(0, None))
     effects = feed(source, asks(0, 3, attempt=1))
 
-    assert effects == [assigns(0, "abc", 0, 1, 2)]
+    assert effects == [assigns(0, "abc", 0, 1, 2, attempt=1)]
 
 
 def test_what_a_subtask_gives_back_is_kept_for_it_while_others_read_on() -> None:
     source = enumerator()
     feed(source, found("abcd"), asks(0, 2), asks(1, 1))
 
-    feed(source, ReaderEnded(subtask=0, attempt_number=0), SubtaskReset(subtask=0, checkpoint_id=None))
+    feed(source, ended(0), reset(0, None))
     of_the_other = feed(source, asks(1, 9))
     of_the_next = feed(source, asks(0, 9, attempt=1), found("e", begun_at="abcd"))
 
     # Its event time has passed the rows of "a" and "b": from it they would come late.
     assert of_the_other == [assigns(1, "d", 3)]
-    assert of_the_next == [assigns(0, "ab", 0, 1), assigns(1, "e", 4)]
+    assert of_the_next == [assigns(0, "ab", 0, 1, attempt=1), assigns(1, "e", 4)]
 
 
 def test_what_is_kept_for_a_subtask_belongs_to_the_next_checkpoint_as_unassigned() -> None:
     source = enumerator()
     feed(source, found("abc", finished=True), asks(0, 2))
-    feed(source, ReaderEnded(subtask=0, attempt_number=0), SubtaskReset(subtask=0, checkpoint_id=None))
+    feed(source, ended(0), reset(0, None))
 
     checkpoint = source.snapshot(1)
     later = enumerator()
     later.restore(checkpoint)
 
-    assert feed(later, asks(1, 9)) == [assigns(1, "abc", 2, 3, 4), SignalNoMoreSplits(subtask=1)]
+    assert feed(later, asks(1, 9)) == [assigns(1, "abc", 2, 3, 4), no_more(1)]
 
 
 def test_a_reader_hears_of_no_end_while_something_is_kept_for_it() -> None:
     source = enumerator()
     feed(source, found("ab", finished=True), asks(0, 1), asks(1, 1))
 
-    feed(source, ReaderEnded(subtask=0, attempt_number=0), SubtaskReset(subtask=0, checkpoint_id=None))
+    feed(source, ended(0), reset(0, None))
     effects = feed(source, asks(1, 1), asks(0, 1, attempt=1), asks(0, 1, attempt=1))
 
-    assert effects == [SignalNoMoreSplits(subtask=1), assigns(0, "a", 0), SignalNoMoreSplits(subtask=0)]
+    assert effects == [no_more(1), assigns(0, "a", 0, attempt=1), no_more(0, attempt=1)]
 
 
-def test_a_subtask_that_begins_anew_is_told_again_that_there_is_no_more() -> None:
+def test_a_subtask_that_restarts_is_told_again_that_there_is_no_more() -> None:
     source = enumerator()
-    feed(source, found("", finished=True), asks(0), ReaderEnded(subtask=0, attempt_number=0))
+    feed(source, found("", finished=True), asks(0), ended(0))
 
-    effects = feed(source, SubtaskReset(subtask=0, checkpoint_id=None), asks(0, attempt=1))
+    effects = feed(source, reset(0, None), asks(0, attempt=1))
 
-    assert effects == [SignalNoMoreSplits(subtask=0)]
+    assert effects == [no_more(0, attempt=1)]
 
 
 def test_readers_of_before_a_restore_have_no_claims() -> None:
@@ -226,7 +230,7 @@ class SplitsAreReadOnce(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.source = SplitEnumerator(parallelism=2)
+        self.source = enumerator()
         self.held: list[list[SplitId]] = [[], []]
         self.pending: dict[int, tuple[bytes, dict[int, list[SplitId]]]] = {}
         self.completed: tuple[bytes | None, list[list[SplitId]]] = (None, [[], []])
@@ -240,8 +244,9 @@ class SplitsAreReadOnce(RuleBasedStateMachine):
             self.perform(effect)
 
     def perform(self, effect: SplitEnumeratorEffect) -> None:
-        if isinstance(effect, AssignSplits):
-            self.held[effect.subtask] += [each.split_id for each in effect.splits]
+        if isinstance(effect, TellReader) and isinstance(effect.message, AddSplits):
+            _, subtask, _ = vertex_subtask_and_number(effect.message.attempt, JOB)
+            self.held[subtask] += [each.split_id for each in effect.message.splits]
 
     @rule(count=st.integers(1, 3))
     def find(self, count: int) -> None:
@@ -252,7 +257,7 @@ class SplitsAreReadOnce(RuleBasedStateMachine):
         begun_at = self.source.position
         splits = tuple(split(f"s{number}") for number in range(int(begun_at or b"0"), self.known))
         reached = b"%d" % self.known
-        self.feed(SplitsFound(splits=splits, finished=False, begun_at=begun_at, position=reached))
+        self.feed(replace(found(""), splits=splits, begun_at=begun_at, position=reached))
 
     @rule(subtask=subtasks, count=st.integers(1, 3))
     def ask(self, subtask: int, count: int) -> None:
@@ -277,14 +282,14 @@ class SplitsAreReadOnce(RuleBasedStateMachine):
         self.pending = {each: pending for each, pending in self.pending.items() if each > checkpoint_id}
         self.completed = (data, [parts[0], parts[1]])
         self.completed_id = checkpoint_id
-        self.feed(CheckpointConfirmed(checkpoint_id=checkpoint_id))
+        self.feed(completed(checkpoint_id))
 
     @rule()
     def abort_the_oldest(self) -> None:
         if self.pending:
             checkpoint_id = next(iter(self.pending))
             del self.pending[checkpoint_id]
-            self.feed(CheckpointGivenUp(checkpoint_id=checkpoint_id))
+            self.feed(aborted(checkpoint_id))
 
     @rule()
     def crash(self) -> None:
@@ -297,13 +302,13 @@ class SplitsAreReadOnce(RuleBasedStateMachine):
 
     @rule(subtask=subtasks)
     def crash_one(self, subtask: int) -> None:
-        self.feed(ReaderEnded(subtask=subtask, attempt_number=self.attempts[subtask]))
+        self.feed(ended(subtask, self.attempts[subtask]))
         for checkpoint_id in self.pending:
-            self.feed(CheckpointGivenUp(checkpoint_id=checkpoint_id))
+            self.feed(aborted(checkpoint_id))
         self.pending.clear()
         self.attempts[subtask] += 1
         self.held[subtask] = list(self.completed[1][subtask])
-        self.feed(SubtaskReset(subtask=subtask, checkpoint_id=self.completed_id))
+        self.feed(reset(subtask, self.completed_id))
 
     @invariant()
     def no_split_is_held_twice(self) -> None:

@@ -1,4 +1,4 @@
-"""The part of a TaskManager that keeps results of Tasks that have finished: who asks reads them, as often as he likes.
+"""The part of a TaskManager that keeps results of Tasks that have finished. Any consumer may read them repeatedly.
 
 A BLOCKING partition is kept from the end of its Task until the JobMaster has it released, or is gone. What lies in it
 is with the data plane, and is freed by that. Follows Flink's NettyShuffleEnvironment and its ResultPartitionManager.
@@ -25,8 +25,8 @@ from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import serialized
 
 
-class KeptPartitions:
-    """The results that are kept, by job; used in the turns of their TaskManager only."""
+class PartitionTracker:
+    """The results that are kept, by job (Flink's TaskExecutorPartitionTracker); used in its turns only."""
 
     def __init__(self, context: ActorContext, data_plane: DataPlane) -> None:
         self._context = context

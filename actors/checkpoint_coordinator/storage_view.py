@@ -1,0 +1,275 @@
+"""The part of a CheckpointCoordinator that uses the checkpoint storage and the store (Flink's
+CheckpointStorageCoordinatorView).
+
+It asks on the I/O pool and makes events of the answers. It recovers from a store that cannot be used for now as soon as
+that is back. Files come before the pointers to them and go behind them, so that the next coordinator finds nothing in
+the store that is not there. What a call cannot do because somebody else leads, or coordinates the job, is answered by
+`CheckpointLeadershipLost`, whatever it was, and nothing is deleted with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import assert_never
+
+from flykka.actors.checkpoint_storage.job_checkpoints import JobCheckpoints
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.actors.errors import CheckpointNotFoundError, LeadershipLostError, StoreUnavailableError
+from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint.events import CoordinatorEvent
+from flykka.actors.machines.checkpoint.id_counter import DRAWN_AT_ONCE, DrawnCheckpointIds
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.control.checkpoint_coordination import (
+    CheckpointIds,
+    CheckpointIdsDrawn,
+    CheckpointIdsNotDrawn,
+    CheckpointLeadershipLost,
+    CheckpointsNotRecovered,
+    CheckpointsRecovered,
+    CheckpointStoreRetryDue,
+    CheckpointStoreUnavailable,
+    Disposed,
+    MetadataRead,
+    MetadataReadFailed,
+    MetadataWriteFailed,
+    MetadataWritten,
+)
+from flykka.messages.control.high_availability import CheckpointPointer
+from flykka.messages.wire.ids import JobId
+from flykka.messages.wire.message import Message
+from flykka.runtime.context import ActorContext
+from flykka.runtime.errors import serialized
+
+_log = logging.getLogger(__name__)
+
+STORE_RETRY_MS = 1_000
+"""Milliseconds before an unavailable store is asked again."""
+
+CheckpointStoreMessage = (
+    MetadataWritten
+    | MetadataWriteFailed
+    | Disposed
+    | CheckpointIdsDrawn
+    | CheckpointIdsNotDrawn
+    | CheckpointsRecovered
+    | CheckpointsNotRecovered
+    | MetadataRead
+    | CheckpointStoreUnavailable
+    | CheckpointStoreRetryDue
+    | CheckpointLeadershipLost
+)
+"""Messages that a CheckpointCoordinator forwards to this part of it."""
+
+
+class CheckpointStorageView:
+    """Of one job. Beside the calls that block, it is used in the turns of its coordinator only."""
+
+    def __init__(
+        self, context: ActorContext, job_id: JobId, storage: CheckpointStorage, checkpoints: JobCheckpoints
+    ) -> None:
+        self._context = context
+        self._job_id = job_id
+        self._storage = storage
+        self._checkpoints = checkpoints
+        self._owner = context.new_id("checkpoint-coordinator")
+        self._ids = DrawnCheckpointIds()
+        self._is_id_awaited = False
+
+    def start_recovery(self) -> None:
+        """Take the checkpoints of the job over, from nobody or from the coordinator before."""
+        self._context.pipe_to_self(self.recover, _answered, _not_recovered)
+
+    def on_message(self, message: CheckpointStoreMessage) -> CoordinatorEvent | None:
+        """The event that a message means for the coordinator, if any."""
+        match message:
+            case MetadataWritten(ids=ids):
+                self._add_ids(ids)
+                return message
+            case Disposed(cause=cause):
+                if cause is not None:
+                    _log.warning("files of job %s may be left behind: %s", self._job_id, cause.message)
+                return events.DisposalEnded()
+            case CheckpointIdsDrawn(ids=ids):
+                self._add_ids(ids)
+                return self._id()
+            case CheckpointsRecovered(ids=ids):
+                self._add_ids(ids)
+                return message
+            case MetadataRead(version=version, checkpoint=checkpoint, allow_non_restored_state=allow, ids=ids):
+                self._ids.skip_to(checkpoint.checkpoint_id + 1)
+                self._add_ids(ids)
+                return events.CheckpointAdopted(version=version, checkpoint=checkpoint, allow_unmatched=allow)
+            case CheckpointIdsNotDrawn():
+                self._is_id_awaited = False
+                return message
+            case MetadataWriteFailed() | CheckpointsNotRecovered():
+                return message
+            case CheckpointLeadershipLost(cause=cause):
+                _log.warning("job %s completes no checkpoint here any more: %s", self._job_id, cause.message)
+                return message
+            case CheckpointStoreUnavailable(cause=cause):
+                _log.warning("the checkpoints of job %s cannot be recovered for now: %s", self._job_id, cause.message)
+                self._context.timers.start_once("store", STORE_RETRY_MS, CheckpointStoreRetryDue())
+            case CheckpointStoreRetryDue():
+                self.start_recovery()
+            case unreachable:
+                assert_never(unreachable)
+        return None
+
+    def draw_id(self) -> events.CheckpointIdDrawn | None:
+        """The next id; None where it comes later, or will be said to have failed."""
+        self._is_id_awaited = True
+        return self._id()
+
+    def write_metadata(self, effect: effects.WriteMetadata) -> None:
+        """Make a checkpoint durable and complete, and draw ids beside that; a savepoint is not added to the store."""
+        checkpoint, location = effect.checkpoint, effect.target_location
+        if effect.is_retained:
+            draws = self._ids.next_drawn if self._ids.are_few else None
+            work = partial(self.complete, checkpoint, location, draws)
+        else:
+            work = partial(self.write, checkpoint, location)
+        self._context.pipe_to_self(work, _answered, partial(_not_written, checkpoint.checkpoint_id))
+
+    def read_metadata(self, effect: effects.ReadMetadata) -> None:
+        """Begin with the checkpoint of an earlier job, and behind its id."""
+        work = partial(self.adopt, effect.path, effect.version, allow_unmatched=effect.allow_unmatched)
+        self._context.pipe_to_self(work, _answered, partial(_not_read, effect.version))
+
+    def delete(self, effect: effects.Dispose | effects.DeleteJob) -> None:
+        """Delete checkpoints, state or everything of the job, out of the store first."""
+        work: Callable[[], None]
+        match effect:
+            case effects.Dispose(retained=retained, checkpoints=checkpoints, state=state):
+                work = partial(self.dispose, retained, checkpoints, tuple(handle.path for handle in state))
+            case effects.DeleteJob(continued=continued):
+                work = partial(self.delete_job, self._job_id, continued)
+            case unreachable:
+                assert_never(unreachable)
+        self._context.pipe_to_self(work, _disposed, _not_disposed)
+
+    def _add_ids(self, ids: CheckpointIds | None) -> None:
+        if ids is not None:
+            self._ids.add(ids)
+
+    def _id(self) -> events.CheckpointIdDrawn | None:
+        if not self._is_id_awaited:
+            return None
+        checkpoint_id = self._ids.next_id()
+        if checkpoint_id is not None:
+            self._is_id_awaited = False
+            return events.CheckpointIdDrawn(checkpoint_id=checkpoint_id)
+        self._context.pipe_to_self(partial(self.draw_ids, self._ids.next_drawn), _answered, _not_drawn)
+        return None
+
+    # On the I/O pool: these block, and use nothing that changes
+
+    def recover(self) -> CheckpointsRecovered:
+        """Take the checkpoints over from the coordinator before. Raises `CheckpointStorageError`."""
+        recovered = self._checkpoints.recover(self._owner, DRAWN_AT_ONCE)
+        completed = tuple(_read(pointer.path) for pointer in recovered.completed)
+        adopted = None
+        if recovered.adopted is not None:
+            # The checkpoint that a job has begun with may go as soon as it has one of its own.
+            with suppress(*([CheckpointNotFoundError] if completed else [])):
+                adopted = _read(recovered.adopted.path)
+        return CheckpointsRecovered(ids=_ids_from(recovered.first_id), completed=completed, adopted=adopted)
+
+    def adopt(self, path: str, version: int, *, allow_unmatched: bool) -> MetadataRead:
+        """Begin with the checkpoint of an earlier job, and behind its id. Raises `CheckpointStorageError`."""
+        checkpoint = _read(path)
+        pointer = CheckpointPointer(checkpoint_id=checkpoint.checkpoint_id, path=checkpoint.path)
+        self._checkpoints.adopt(self._owner, pointer)
+        first = self._checkpoints.draw_ids(self._owner, DRAWN_AT_ONCE, at_least=checkpoint.checkpoint_id + 1)
+        return MetadataRead(
+            version=version, checkpoint=checkpoint, allow_non_restored_state=allow_unmatched, ids=_ids_from(first)
+        )
+
+    def draw_ids(self, at_least: int) -> CheckpointIdsDrawn:
+        """Draw some ids, none below `at_least`."""
+        first = self._checkpoints.draw_ids(self._owner, DRAWN_AT_ONCE, at_least)
+        return CheckpointIdsDrawn(ids=_ids_from(first))
+
+    def complete(
+        self, checkpoint: CompletedCheckpoint, target_location: str | None, draws: int | None
+    ) -> MetadataWritten:
+        """Write the metadata, and with its pointer make the checkpoint complete; draw ids from `draws` on beside it.
+
+        Where the store cannot be used the metadata goes again: nobody may find it.
+        """
+        ids = None
+        # First: what comes behind the pointer must not fail, for the checkpoint is complete then.
+        if draws is not None:
+            # They are drawn ahead of their use: when they are needed they are drawn again.
+            with suppress(StoreUnavailableError):
+                ids = self.draw_ids(draws).ids
+        path = self._storage.write_metadata(checkpoint, target_location)
+        try:
+            pointer = CheckpointPointer(checkpoint_id=checkpoint.checkpoint_id, path=path)
+            self._checkpoints.add(self._owner, pointer)
+        except StoreUnavailableError:
+            self._storage.drop_checkpoint(path)
+            raise
+        return MetadataWritten(checkpoint_id=checkpoint.checkpoint_id, path=path, ids=ids)
+
+    def write(self, checkpoint: CompletedCheckpoint, target_location: str | None) -> MetadataWritten:
+        """Write the metadata of a savepoint, which is the user's and not the store's."""
+        path = self._storage.write_metadata(checkpoint, target_location)
+        return MetadataWritten(checkpoint_id=checkpoint.checkpoint_id, path=path)
+
+    def dispose(self, retained: Sequence[int], checkpoints: Sequence[str], state: Sequence[str]) -> None:
+        """Delete checkpoints, out of the store and then for good, and behind them state that they referred to."""
+        self._checkpoints.remove(self._owner, retained)
+        self._storage.dispose(checkpoints, state)
+
+    def delete_job(self, job_id: JobId, continued: str | None) -> None:
+        """Delete everything of the job, out of the store and then for good."""
+        self._checkpoints.remove_all(self._owner)
+        self._storage.delete_job(job_id, continued)
+
+
+def _ids_from(first: int) -> CheckpointIds:
+    return CheckpointIds(first=first, count=DRAWN_AT_ONCE)
+
+
+def _read(path: str) -> CompletedCheckpoint:
+    # A savepoint, or another job's checkpoint, may be in another storage.
+    return CheckpointStorage(path).read_metadata(path)
+
+
+def _answered(message: Message) -> Message:
+    return message
+
+
+def _not_recovered(error: BaseException) -> Message:
+    if isinstance(error, StoreUnavailableError):
+        return CheckpointStoreUnavailable(cause=serialized(error))
+    return _unless_led_by_another(error) or CheckpointsNotRecovered(cause=serialized(error))
+
+
+def _not_drawn(error: BaseException) -> Message:
+    return _unless_led_by_another(error) or CheckpointIdsNotDrawn(cause=serialized(error))
+
+
+def _not_written(checkpoint_id: int, error: BaseException) -> Message:
+    failed = MetadataWriteFailed(checkpoint_id=checkpoint_id, cause=serialized(error))
+    return _unless_led_by_another(error) or failed
+
+
+def _not_read(version: int, error: BaseException) -> Message:
+    return _unless_led_by_another(error) or MetadataReadFailed(version=version, cause=serialized(error))
+
+
+def _disposed(_: None) -> Disposed:
+    return Disposed()
+
+
+def _not_disposed(error: BaseException) -> Message:
+    return _unless_led_by_another(error) or Disposed(cause=serialized(error))
+
+
+def _unless_led_by_another(error: BaseException) -> CheckpointLeadershipLost | None:
+    return CheckpointLeadershipLost(cause=serialized(error)) if isinstance(error, LeadershipLostError) else None

@@ -1,0 +1,59 @@
+"""Asks the targets of an actor for heartbeats, and reports those that timed out (Flink's HeartbeatManager)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import assert_never
+
+from flykka.actors.machines.heartbeat import (
+    HeartbeatEvent,
+    HeartbeatMonitor,
+    HeartbeatReceived,
+    MonitorTarget,
+    SendHeartbeatRequest,
+    TargetTimedOut,
+    UnmonitorTarget,
+)
+from flykka.actors.machines.ignore import Ignore
+from flykka.messages.control.heartbeat import HeartbeatDue
+from flykka.runtime.context import ActorContext
+
+
+class HeartbeatManager:
+    """Used in the turns of one actor only. `request` asks a target; an actor that is only asked itself has none."""
+
+    def __init__(self, context: ActorContext, request: Callable[[str], None] | None = None) -> None:
+        self._context = context
+        self._request = request
+        self._monitor = HeartbeatMonitor()
+
+    def monitor(self, target: str, timeout_ms: int, *, is_asked: bool) -> None:
+        """Watch the target from now on; one that is not asked is expected to ask, or to register."""
+        self._handle(MonitorTarget(target=target, timeout_ms=timeout_ms, is_asked=is_asked))
+
+    def unmonitor(self, target: str) -> None:
+        """Watch the target no longer."""
+        self._handle(UnmonitorTarget(target=target))
+
+    def heartbeat_received(self, target: str) -> None:
+        """Note a sign of life of the target."""
+        self._handle(HeartbeatReceived(target=target))
+
+    def on_heartbeat_due(self) -> list[TargetTimedOut]:
+        """Ask the targets; the targets that have been silent for too long, which are watched no longer."""
+        return self._handle(HeartbeatDue())
+
+    def _handle(self, event: HeartbeatEvent) -> list[TargetTimedOut]:
+        timed_out: list[TargetTimedOut] = []
+        for effect in self._monitor.handle(event, self._context.now()):
+            match effect:
+                case SendHeartbeatRequest(target=target):
+                    assert self._request is not None, f"{target} is asked by an actor that does not ask"
+                    self._request(target)
+                case TargetTimedOut():
+                    timed_out.append(effect)
+                case Ignore():
+                    pass
+                case _:
+                    assert_never(effect)
+        return timed_out
