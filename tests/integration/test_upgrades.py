@@ -144,7 +144,7 @@ def test_a_job_goes_on_whatever_its_shape(
         (tmp_path / name).mkdir()
     path: Path | None = None
     for number, parallelism in enumerate((2, 4, 1)):
-        arrive(files[number * 4 : number * 4 + 4], tmp_path)
+        arrive(files[number * 3 : number * 3 + 3], tmp_path)
         if number:
             arrive_late(tmp_path, number)
         env = environment() if path is None else environment().from_savepoint(str(path))
