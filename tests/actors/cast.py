@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
 from flykka.actors.cluster.components import ConfiguredJobManager, ConfiguredResourceManager
 from flykka.actors.cluster.entrypoint import ClusterEntrypoint
@@ -38,6 +40,11 @@ FILES = 6
 ALL_FILES = [f"file-{number}" for number in range(FILES)]
 LOOK_MS = 250
 """Every fourth look comes together with a checkpoint: that is where a split could slip across the barrier."""
+
+
+def seeds(count: int) -> list[pytest.ParameterSet]:
+    """Seeds for a test of a whole cast: the first one is quick, and the others are more of the same."""
+    return [pytest.param(seed, marks=[pytest.mark.slow] if seed else []) for seed in range(count)]
 
 
 class OneFileAtATime:
