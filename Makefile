@@ -22,6 +22,9 @@ WITH_JAVA := JAVA_HOME=$$(scripts/java.sh) && export JAVA_HOME &&
 demo: $(READY)
 	@$(WITH_JAVA) $(BIN)/python examples/flights.py $(ARGS)
 
+# The tests start a hundred Python processes: without bytecode on disk each would compile every module again.
+test quick test-long: export PYTHONDONTWRITEBYTECODE :=
+
 # Two processes, each with a Spark session of its own: one leaves a core idle for half of the time. The tests start Spark
 # a hundred times: it is worth recording its classes first.
 test: export FLYKKA_CACHE_DIR := $(CURDIR)/build/cache

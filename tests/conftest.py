@@ -28,6 +28,9 @@ settings.register_profile("search", deadline=None, print_blob=True)
 settings.register_profile("ci", parent=settings.get_profile("search"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "search")
 
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""The JVM's quick compiler alone, and a garbage collector without threads: Spark starts with half of the computing."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--file-budget`."""
@@ -35,9 +38,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Hold files to their budget, if there is one; have Ctrl-C work, which shells let what runs behind them ignore."""
+    """Hold files to their budget, if there is one, and JVMs to little computing; have Ctrl-C work.
+
+    Shells let programs that run in their background ignore it.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
     if (seconds := config.getoption("--file-budget")) is not None:
         config.pluginmanager.register(FileBudget(seconds))
 

@@ -38,8 +38,9 @@ class FileSystem:
         assert context._jvm is not None
         assert context._gateway is not None
         self._gateway = context._gateway
-        self._path = context._jvm.org.apache.hadoop.fs.Path
-        self._file_util = context._jvm.org.apache.hadoop.fs.FileUtil
+        # By their whole names: for each part of `jvm.org.apache` the JVM searches all its jars for a class.
+        self._path = getattr(context._jvm, "org.apache.hadoop.fs.Path")
+        self._file_util = getattr(context._jvm, "org.apache.hadoop.fs.FileUtil")
         self._configuration = context._jsc.hadoopConfiguration()
 
     def absolute(self, path: str) -> str:
@@ -186,9 +187,10 @@ class FileSystem:
         if not number:
             return []
         # An array of Path is none of Object to py4j.
-        paths = self._gateway.new_array(self._gateway.jvm.java.lang.Object, number)
-        self._gateway.jvm.java.lang.System.arraycopy(self._file_util.stat2Paths(statuses), 0, paths, 0, number)
-        return str(self._gateway.jvm.org.apache.commons.lang3.StringUtils.join(paths, _BETWEEN)).split(_BETWEEN)
+        jvm = self._gateway.jvm
+        paths = self._gateway.new_array(getattr(jvm, "java.lang.Object"), number)
+        getattr(jvm, "java.lang.System").arraycopy(self._file_util.stat2Paths(statuses), 0, paths, 0, number)
+        return str(getattr(jvm, "org.apache.commons.lang3.StringUtils").join(paths, _BETWEEN)).split(_BETWEEN)
 
     def _of(self, hadoop_path: Any) -> Any:
         return hadoop_path.getFileSystem(self._configuration)

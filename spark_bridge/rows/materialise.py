@@ -85,8 +85,10 @@ def partitions_of(blocks: Blocks, partitions: Sequence[int], session: SparkSessi
     jvm = session.sparkContext._jvm
     assert jvm is not None
     # A Scala set is a function that says of an element whether it is in it.
-    wanted = jvm.scala.jdk.javaapi.CollectionConverters.asScala(list(partitions)).toSet()
-    pruned = jvm.org.apache.spark.rdd.PartitionPruningRDD.create(blocks.rdd, wanted)
+    # By their whole names: for each part of `jvm.org.apache` the JVM searches all its jars for a class of that name.
+    converters = getattr(jvm, "scala.jdk.javaapi.CollectionConverters")
+    wanted = converters.asScala(list(partitions)).toSet()
+    pruned = getattr(jvm, "org.apache.spark.rdd.PartitionPruningRDD").create(blocks.rdd, wanted)
     java_schema = blocks.frame._jdf.schema()
     return DataFrame(session._jsparkSession.internalCreateDataFrame(pruned, java_schema, False), session)
 

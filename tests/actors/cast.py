@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
+import pytest
+
 from flykka.actors.cluster.components import ConfiguredJobManager, ConfiguredResourceManager
 from flykka.actors.cluster.entrypoint import ClusterEntrypoint
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.machines.slots.task_manager_tracker import Workers
-from flykka.actors.task.bridge import Bridge
 from flykka.actors.task_manager.props import ConfiguredTaskManagers
 from flykka.messages.control.job import (
     JobStatus,
@@ -21,15 +21,16 @@ from flykka.messages.control.job import (
     SubmitJob,
     TriggerSavepoint,
 )
-from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph, JobVertex, Operator, ShipStrategy
+from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph, Operator, ShipStrategy
 from flykka.messages.tasks.bridge import EngineFailed
 from flykka.messages.tasks.source import FileSplit, SplitsDiscovered
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
-from flykka.messages.wire.ids import JobId, OperatorId, ResultPartitionId, SplitId
+from flykka.messages.wire.ids import JobId, OperatorId, SplitId
 from flykka.messages.wire.message import Message
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.data_plane import NoData
 from tests.actors.engines import NamesEngine, Sink
 from tests.actors.machines.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS, graph_of, vertex
 from tests.actors.peer import Peer, Utter
@@ -38,6 +39,11 @@ FILES = 6
 ALL_FILES = [f"file-{number}" for number in range(FILES)]
 LOOK_MS = 250
 """Every fourth look comes together with a checkpoint: that is where a split could slip across the barrier."""
+
+
+def seeds(count: int) -> list[pytest.ParameterSet]:
+    """Seeds for a test of a whole cast: the first one is quick, and the others are more of the same."""
+    return [pytest.param(seed, marks=[pytest.mark.slow] if seed else []) for seed in range(count)]
 
 
 class OneFileAtATime:
@@ -61,39 +67,18 @@ class OneFileAtATime:
         )
 
 
-class Names:
+class Names(NoData):
     """A data plane whose rows are the ids of the splits that were read."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.sink = Sink()
-        self.released: list[JobId] = []
-
-    def check(self, job_graph: JobGraph) -> None:
-        """Everything fits."""
-
-    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
-        return Props(Bridge, descriptor, self)
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> NamesEngine:
         return NamesEngine(descriptor, self.sink)
 
-    def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
-        return ()
-
     def split_discovery(self, job_id: JobId, operator: Operator) -> OneFileAtATime:
         return OneFileAtATime(operator.operator_id)
-
-    def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
-        """There is nothing to be done once."""
-
-    def end_attempts(self, job_id: JobId) -> None:
-        """Attempts end with their actors."""
-
-    def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
-        """Nothing is kept."""
-
-    def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
-        self.released.append(job_id)
 
 
 class Stage:

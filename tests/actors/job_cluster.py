@@ -40,7 +40,6 @@ from flykka.messages.wire.ids import (
     JobVertexId,
     LeaderSessionId,
     OperatorId,
-    ResultPartitionId,
     SlotId,
     SplitId,
     TaskManagerId,
@@ -51,6 +50,7 @@ from flykka.runtime.leader_session import Gateway
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.data_plane import NoData
 from tests.actors.machines.graph.graphs import JOB, graph_of, vertex
 from tests.actors.peer import PeerActor, Utter, unpacked
 
@@ -86,10 +86,11 @@ class ScriptedDiscovery:
         )
 
 
-class ScriptedDataPlane:
+class ScriptedDataPlane(NoData):
     """Sources of a few splits, and what a test wants to go wrong."""
 
     def __init__(self, *, files: int = 0) -> None:
+        super().__init__()
         self.files = files
         self.files_left = 0
         self.hooks: list[MasterTriggerRestoreHook] = []
@@ -98,7 +99,6 @@ class ScriptedDataPlane:
         self.ended: list[JobId] = []
         self.finalized: list[JobVertexId] = []
         self.finalization_failures: list[Exception] = []
-        self.released: list[JobId] = []
         self.keeps_staged: list[bool] = []
         self.discoveries: dict[OperatorId, ScriptedDiscovery] = {}
 
@@ -125,11 +125,8 @@ class ScriptedDataPlane:
     def end_attempts(self, job_id: JobId) -> None:
         self.ended.append(job_id)
 
-    def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
-        """Nothing is kept."""
-
     def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
-        self.released.append(job_id)
+        super().release_job(job_id)
         self.keeps_staged.append(keep_staged)
         if self.cannot_release is not None:
             raise self.cannot_release

@@ -23,7 +23,7 @@ SLOW_MS = 700
 class AllAtOnce(OneFileAtATime):
     """A folder in which everything is found at the first look."""
 
-    interval_ms = None
+    interval_ms: int | None = None
 
     def discover(self, position: bytes) -> SplitsDiscovered:
         splits = tuple(FileSplit(split_id=SplitId(name), path=f"/in/{name}", start_row=0, rows=1) for name in ALL_FILES)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from flykka.actors.data_plane import SplitDiscovery
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
-from flykka.actors.task.bridge import Bridge
-from flykka.actors.task.empty_engine import EmptyEngine
 from flykka.actors.task_manager.actor import TaskManager
 from flykka.messages.control.heartbeat import HeartbeatRequest
 from flykka.messages.control.registration import (
@@ -21,20 +17,16 @@ from flykka.messages.control.slots import (
     AllocateSlotConfirmed,
     OfferSlots,
 )
-from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator, TaskCancellationSettings
-from flykka.messages.tasks.bridge import EngineFailed, RowsMoved
-from flykka.messages.tasks.stage import ReadSplits
+from flykka.messages.graph.job_graph import TaskCancellationSettings
 from flykka.messages.tasks.task import (
     ExecutionState,
     SubmitTask,
-    TaskDeploymentDescriptor,
     UpdateTaskExecutionState,
 )
 from flykka.messages.wire.ids import (
     AllocationId,
     JobId,
     LeaderSessionId,
-    ResultPartitionId,
     TaskManagerId,
     slot_id,
 )
@@ -42,6 +34,7 @@ from flykka.messages.wire.message import Message
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.data_plane import NoData
 from tests.actors.machines.scheduling.descriptors import descriptor
 from tests.actors.peer import Peer
 
@@ -51,41 +44,6 @@ RM_SESSION = LeaderSessionId("resource-manager-session")
 JM_SESSION = LeaderSessionId("job-master-session")
 INTERVAL_MS = 10
 TIMEOUT_MS = 50
-
-
-class NoRows(EmptyEngine):
-    """Reads nothing out of every split."""
-
-    def read_splits(self, command: ReadSplits) -> RowsMoved:
-        return RowsMoved()
-
-
-class NoData:
-    """A data plane without data."""
-
-    def check(self, job_graph: JobGraph) -> None:
-        """Everything fits."""
-
-    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
-        return Props(Bridge, descriptor, self)
-
-    def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> EmptyEngine:
-        return NoRows(descriptor)
-
-    def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
-        raise AssertionError("splits are looked for on the JobMaster's side")
-
-    def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
-        """There is nothing to be done once."""
-
-    def end_attempts(self, job_id: JobId) -> None:
-        """Attempts end with their actors."""
-
-    def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
-        """Nothing is kept."""
-
-    def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
-        """Nothing is held."""
 
 
 class Cluster:

@@ -26,10 +26,10 @@ from flykka.messages.tasks.task import (
 from flykka.messages.wire.message import Message
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, Stage, is_a
+from tests.actors.cast import ALL_FILES, Stage, is_a, seeds
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_a_job_without_a_fault_runs_and_finishes(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = Stage(system, tmp_path)
@@ -42,7 +42,7 @@ def test_a_job_without_a_fault_runs_and_finishes(seed: int, tmp_path: Path) -> N
         assert len(stage.client.heard(JobResultSuccess)) == 1
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_the_slots_of_a_job_that_has_ended_serve_the_next(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = Stage(system, tmp_path)
@@ -56,7 +56,7 @@ def test_the_slots_of_a_job_that_has_ended_serve_the_next(seed: int, tmp_path: P
         assert sorted(stage.data_plane.released) == ["first", "second"]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_a_killed_task_manager_is_replaced_and_its_job_goes_on_to_its_end(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = Stage(system, tmp_path)
@@ -97,7 +97,7 @@ def test_a_killed_task_manager_is_replaced_and_its_job_goes_on_to_its_end(seed: 
         NotifyEndOfData,
     ],
 )
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_whatever_moment_a_task_manager_is_killed_at_the_job_comes_to_its_end(
     moment: type[Message], seed: int, tmp_path: Path
 ) -> None:
@@ -158,7 +158,7 @@ def test_whoever_is_killed_while_disks_are_slow_the_job_comes_to_its_end(
         DisconnectJobMaster,
     ],
 )
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_whatever_moment_the_resource_manager_is_killed_at_the_job_goes_on_without_a_restart(
     moment: type[Message], seed: int, tmp_path: Path
 ) -> None:
@@ -175,7 +175,7 @@ def test_whatever_moment_the_resource_manager_is_killed_at_the_job_goes_on_witho
         assert stage.task_managers() == ["task-manager-1", "task-manager-2"]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_slots_are_known_to_the_next_resource_manager_and_serve_the_next_job(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = Stage(system, tmp_path)
@@ -189,7 +189,7 @@ def test_slots_are_known_to_the_next_resource_manager_and_serve_the_next_job(see
         assert sorted(success.job_id for success in stage.client.heard(JobResultSuccess)) == ["first", "second"]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_a_task_manager_that_dies_while_there_is_no_resource_manager_is_replaced(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = Stage(system, tmp_path)

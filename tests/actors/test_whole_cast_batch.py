@@ -32,7 +32,7 @@ from flykka.messages.wire.ref import Ref
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import Stage, is_a
+from tests.actors.cast import Stage, is_a, seeds
 from tests.actors.keyed_cast import ALL_ROWS, KeyedEngine, KeyedRows, Reader, StagedEngine
 from tests.actors.machines.graph.graphs import graph_of, vertex
 
@@ -150,7 +150,7 @@ def numbers(stage: Stage) -> dict[str, int]:
 NOBODY_TWICE = {"source_0": 0, "source_1": 0, "middle_0": 0, "middle_1": 0, "keyed_0": 0, "keyed_1": 0}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_what_was_kept_is_freed_with_its_last_reader_and_each_row_counts_once(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         data = Rows()
@@ -224,7 +224,7 @@ def test_whoever_keeps_results_is_killed_and_they_are_made_again(
     assert data.released == [JobId("job")]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_tasks_take_turns_in_fewer_slots_than_there_are_of_them(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         data = Rows()

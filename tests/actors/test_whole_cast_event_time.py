@@ -20,7 +20,7 @@ from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId, OperatorId
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, FILES, Names, OneFileAtATime, Stage, is_a
+from tests.actors.cast import ALL_FILES, FILES, Names, OneFileAtATime, Stage, is_a, seeds
 from tests.actors.engines import NamesEngine, Sink
 from tests.actors.machines.graph.graphs import graph_of, vertex
 
@@ -89,7 +89,7 @@ def watermarks(stage: Stage) -> list[int]:
     return [metrics.watermark_ms for metrics in reported if metrics.watermark_ms is not None]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_an_idle_source_subtask_holds_no_watermark_back_and_comes_back(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = Stage(system, tmp_path, TimedNames())
@@ -106,7 +106,7 @@ def test_an_idle_source_subtask_holds_no_watermark_back_and_comes_back(seed: int
         assert stage.data_plane.sink.published == ALL_FILES
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_without_a_timeout_a_silent_source_subtask_is_waited_for(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = Stage(system, tmp_path, TimedNames())
@@ -120,7 +120,7 @@ def test_without_a_timeout_a_silent_source_subtask_is_waited_for(seed: int, tmp_
         assert stage.statuses()[-1] is JobStatus.FINISHED
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_event_time_of_an_attempt_never_goes_back_while_sources_fall_silent_and_wake(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = Stage(system, tmp_path, TimedNames())
@@ -139,7 +139,7 @@ def test_event_time_of_an_attempt_never_goes_back_while_sources_fall_silent_and_
         assert stage.data_plane.sink.published == ALL_FILES
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_latency_is_told_at_every_vertex_by_the_subtask_of_the_source(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = Stage(system, tmp_path, TimedNames())
@@ -156,7 +156,7 @@ def test_latency_is_told_at_every_vertex_by_the_subtask_of_the_source(seed: int,
             assert all(0 < way.count < HISTORY_SIZE for way in latencies)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_latency_is_not_tracked_unless_asked_for(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = Stage(system, tmp_path, TimedNames())
@@ -167,7 +167,7 @@ def test_latency_is_not_tracked_unless_asked_for(seed: int, tmp_path: Path) -> N
         assert all(not told.metrics.latencies for told in stage.client.heard(MetricsReported))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_a_finished_job_gives_what_its_subtasks_have_counted_together(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = Stage(system, tmp_path, TimedNames())
@@ -180,7 +180,7 @@ def test_a_finished_job_gives_what_its_subtasks_have_counted_together(seed: int,
         assert any(told.accumulators for told in stage.client.heard(MetricsReported))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5))
 def test_what_attempts_before_a_failure_have_counted_is_in_no_result(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = Stage(system, tmp_path, TimedNames())

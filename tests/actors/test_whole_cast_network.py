@@ -13,7 +13,7 @@ from flykka.messages.graph.job_graph import (
 )
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, Stage, is_a
+from tests.actors.cast import ALL_FILES, Stage, is_a, seeds
 
 MINIMUM = 14
 """Two slots, each with a source (two subpartitions and one more) and a sink (two channels of two buffers)."""
@@ -28,7 +28,7 @@ MINIMUM = 14
     ],
     ids=["no more than is needed", "a byte for all", "one batch at a time"],
 )
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_a_job_with_few_buffers_runs_to_its_end_whatever_is_killed(
     network: NetworkSettings, seed: int, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import Stage, is_a
+from tests.actors.cast import Stage, is_a, seeds
 from tests.actors.keyed_cast import ALL_ROWS, KeyedRows, keyed_job
 from tests.actors.peer import Utter
 
@@ -64,7 +64,7 @@ def test_a_job_that_is_stopped_goes_on_with_another_parallelism(
         assert plane.world.late == []
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_a_job_goes_on_with_one_two_four_and_again_one_subtask(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         plane = KeyedRows()
@@ -84,7 +84,7 @@ def test_a_job_goes_on_with_one_two_four_and_again_one_subtask(seed: int, tmp_pa
 
 
 @pytest.mark.parametrize("parallelisms", list(pairwise((1, 2, 4, 1))))
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_what_a_cancelled_job_had_not_published_is_published_by_whoever_goes_on(
     parallelisms: tuple[int, int], seed: int, tmp_path: Path
 ) -> None:
@@ -106,7 +106,7 @@ def test_what_a_cancelled_job_had_not_published_is_published_by_whoever_goes_on(
 
 
 @pytest.mark.parametrize("moment", [SubmitTask, CheckpointCompleted, NotifyCheckpointComplete])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_a_job_that_loses_a_task_manager_after_it_was_rescaled_goes_on(
     moment: type[Message], seed: int, tmp_path: Path
 ) -> None:
@@ -127,7 +127,7 @@ def test_a_job_that_loses_a_task_manager_after_it_was_rescaled_goes_on(
 
 
 @pytest.mark.parametrize("parallelisms", [(2, 3), (2, 1), (1, 4), (2, 2)])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_what_was_in_flight_in_an_unaligned_checkpoint_arrives_at_whoever_owns_it_now(
     parallelisms: tuple[int, int], seed: int, tmp_path: Path
 ) -> None:

@@ -30,7 +30,7 @@ from flykka.messages.wire.ref import Ref
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, FILES, Stage, is_a
+from tests.actors.cast import ALL_FILES, FILES, Stage, is_a, seeds
 
 
 def whole(savepoints: Path) -> list[str]:
@@ -40,7 +40,7 @@ def whole(savepoints: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("after_ms", [300, 990, 1_010, 1_200])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_a_job_that_is_stopped_with_a_savepoint_goes_on_from_where_that_was_moved_to(
     after_ms: int, seed: int, tmp_path: Path
 ) -> None:
@@ -64,7 +64,7 @@ def test_a_job_that_is_stopped_with_a_savepoint_goes_on_from_where_that_was_move
 
 
 @pytest.mark.parametrize("moment", [TriggerCheckpoint, AcknowledgeCheckpoint, NotifyCheckpointComplete])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_a_job_that_loses_a_task_manager_while_it_stops_goes_on_and_leaves_no_half_savepoint(
     moment: type[Message], seed: int, tmp_path: Path
 ) -> None:
@@ -88,7 +88,7 @@ def test_a_job_that_loses_a_task_manager_while_it_stops_goes_on_and_leaves_no_ha
 
 
 @pytest.mark.parametrize("moment", [TriggerCheckpoint, AcknowledgeCheckpoint])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_a_job_of_which_a_task_declines_its_last_savepoint_reads_on_without_a_restart(
     moment: type[Message], seed: int, tmp_path: Path
 ) -> None:
@@ -121,7 +121,7 @@ def test_a_job_of_which_a_task_declines_its_last_savepoint_reads_on_without_a_re
         assert stage.data_plane.sink.published == ALL_FILES
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_a_savepoint_that_completes_while_its_job_fails_is_there_for_the_job_to_restart_from(
     seed: int, tmp_path: Path
 ) -> None:
@@ -152,7 +152,7 @@ def test_a_savepoint_that_completes_while_its_job_fails_is_there_for_the_job_to_
 
 
 @pytest.mark.parametrize("moment", [None, TriggerCheckpoint, AcknowledgeCheckpoint])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_savepoints_of_a_job_that_goes_on_are_whole_or_not_there_and_change_nothing(
     moment: type[Message] | None, seed: int, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from flykka.messages.tasks.stage import ChannelStateWritten, HoldInFlight, Write
 from flykka.messages.wire.message import Message
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import Stage, is_a
+from tests.actors.cast import Stage, is_a, seeds
 from tests.actors.slow_cast import ALL_FILES, SlowNames
 
 UNALIGNED = {"unaligned": True}
@@ -34,7 +34,7 @@ def durations_ms(stage: Stage) -> list[int]:
     return [completed.duration_ms for completed in stage.client.heard(CheckpointCompleted)]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("checkpointing", [UNALIGNED, TIMING_OUT])
 def test_unaligned_checkpoints_do_not_wait_for_what_has_piled_up(
     seed: int, checkpointing: dict[str, object], tmp_path: Path
@@ -85,7 +85,7 @@ def test_whatever_moment_a_task_manager_is_killed_at_what_was_in_flight_counts_o
             assert data_plane.batches.restored
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_a_job_at_least_once_loses_no_row(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         data_plane = SlowNames()

@@ -19,7 +19,7 @@ from flykka import (
     WatermarkStrategy,
 )
 
-FILES = 12
+FILES = 8
 ROWS_PER_FILE = 2_000
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -175,19 +175,23 @@ def test_a_reader_that_dies_begins_anew_and_who_has_finished_does_not(
     assert not left()
 
 
+@pytest.mark.parametrize(
+    "machine", [nullcontext, pytest.param(busy_machine, marks=pytest.mark.long)], ids=["idle", "busy"]
+)
 @pytest.mark.parametrize("moment", KEEPER_DIES, ids=lambda moment: moment.name)
-def test_what_is_kept_is_made_again_where_its_keeper_dies_and_nothing_is_left_on_a_busy_machine(
+def test_what_is_kept_is_made_again_where_its_keeper_dies_and_nothing_is_left(
     spark: SparkSession,
     environment: Environment,
     sales_files: Path,
     tmp_path: Path,
     left: Callable[[], frozenset[int]],
     moment: Moment,
+    machine: Callable[[], AbstractContextManager[None]],
 ) -> None:
     env = environment()
     kill = kill_keeper_at(env, moment)
 
-    with busy_machine():
+    with machine():
         run(env, sales_files, tmp_path / "output")
         env.close()
         remains = left()

@@ -33,7 +33,7 @@ def start(env: StreamExecutionEnvironment, files: Path, folder: Path, *, paralle
     """
     env.set_checkpoint_dir(str(folder / "checkpoints"))
     in_order = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
-    source = FileSource.parquet(str(files)).files_per_batch(6)
+    source = FileSource.parquet(str(files)).files_per_batch(4)
     north = env.from_source(source, in_order, "north").set_parallelism(parallelism)
     south = env.from_source(source, in_order, "south").set_parallelism(1)
     paid = north.union(south).transform(lambda rows: rows.where("amount IS NOT NULL")).set_parallelism(parallelism + 1)

@@ -24,9 +24,9 @@ def test_a_job_is_stopped_and_goes_on_with_another_parallelism_again_and_again(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
-    arrivals.begin(sales_files, folder, files=3)
+    arrivals.begin(sales_files, folder, files=2)
     path = ""
-    for parallelism, files in ((1, 6), (2, 8), (4, 10)):
+    for parallelism, files in ((1, 4), (2, 5), (4, 7)):
         env = environment().set_parallelism(parallelism)
         client = arrivals.start(env.from_checkpoint(path) if path else env, folder, output)
         wait_checkpoint(client)

@@ -69,9 +69,9 @@ def test_counts_go_on_with_another_parallelism_again_and_again(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
-    arrivals.begin(sales_files, folder, files=3)
+    arrivals.begin(sales_files, folder, files=2)
     path = ""
-    for parallelism, files in ((1, 6), (3, 8)):
+    for parallelism, files in ((1, 4), (3, 6)):
         env = environment().set_parallelism(parallelism)
         client = start(env.from_checkpoint(path) if path else env, folder, output)
         wait_checkpoint(client)

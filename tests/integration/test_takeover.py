@@ -46,6 +46,7 @@ def test_an_application_that_is_killed_again_and_again_loses_nothing_and_doubles
     assert_each_row_once(spark, tmp_path)
 
 
+@pytest.mark.long
 def test_a_driver_that_sleeps_between_the_metadata_of_a_checkpoint_and_its_completion_changes_nothing_any_more(
     spark: SparkSession, tmp_path: Path, server: ZooKeeperServer, capfd: pytest.CaptureFixture[str]
 ) -> None:

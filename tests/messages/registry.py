@@ -42,11 +42,14 @@ def any_instance(cls: type[Value]) -> st.SearchStrategy[Value]:
 
 
 def _instances(base: type[Value]) -> st.SearchStrategy[Value]:
-    classes = [cls for cls in declared().values() if issubclass(cls, base)]
-    return st.sampled_from(classes).flatmap(_exactly)
+    tags = [tag for tag, cls in declared().items() if issubclass(cls, base)]
+    return st.sampled_from(tags).flatmap(_exactly)
 
 
-def _exactly(cls: type[Value]) -> st.SearchStrategy[Value]:
+@cache
+def _exactly(tag: str) -> st.SearchStrategy[Value]:
+    """Made once: there are hundreds, and each would make all that it refers to again."""
+    cls = declared()[tag]
     annotations = get_type_hints(cls, vars(sys.modules[cls.__module__]))
     return st.builds(cls, **{name: _of(annotation) for name, annotation in annotations.items()})
 

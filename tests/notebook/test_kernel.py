@@ -151,8 +151,15 @@ def test_the_stop_button_during_execute_leaves_the_job_to_the_next_cell_which_ca
     assert output(folder) == EVEN_NUMBERS
 
 
-@pytest.mark.parametrize("environment", [ENVIRONMENT, UNNAMED], ids=["named checkpoints", "temporary checkpoints"])
-@pytest.mark.parametrize("with_environment", [True, False], ids=["with its environment", "in one environment"])
+@pytest.mark.parametrize(
+    ("environment", "with_environment"),
+    [
+        pytest.param(ENVIRONMENT, False, id="named checkpoints, in one environment"),
+        pytest.param(UNNAMED, True, id="temporary checkpoints, with its environment"),
+        pytest.param(ENVIRONMENT, True, id="named checkpoints, with its environment", marks=pytest.mark.long),
+        pytest.param(UNNAMED, False, id="temporary checkpoints, in one environment", marks=pytest.mark.long),
+    ],
+)
 def test_a_cell_that_is_run_again_goes_on_where_its_job_left_off_and_leaves_nothing_behind(
     kernel: Kernel, folder: Path, environment: str, with_environment: bool
 ) -> None:
@@ -162,7 +169,7 @@ def test_a_cell_that_is_run_again_goes_on_where_its_job_left_off_and_leaves_noth
     kernel.run(cell)
     threads = int(kernel.run(THREADS).printed)
 
-    printed = [kernel.run("old = job\n" + cell + "print(old.done(), job.done())").printed for _ in range(5)]
+    printed = [kernel.run("old = job\n" + cell + "print(old.done(), job.done())").printed for _ in range(3)]
     after = int(kernel.run(THREADS).printed)
     end_input(folder)
     kernel.run("await job")

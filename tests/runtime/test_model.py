@@ -26,8 +26,9 @@ from tests.runtime.model.creatures import spawn
 from tests.runtime.model.laws import World
 from tests.runtime.model.messages import Do, Question
 
-SEEDS = 200
 QUICK_SEEDS = 20
+SLOW_SEEDS = 100
+SEEDS = 200
 ROUNDS_ON_THREADS = 30
 
 
@@ -71,7 +72,11 @@ def play(seed: int, rounds: int = 150, recorder: Recorder | None = None) -> Worl
 
 @pytest.mark.parametrize(
     "seed",
-    [*range(QUICK_SEEDS), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(QUICK_SEEDS, SEEDS))],
+    [
+        *range(QUICK_SEEDS),
+        *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(QUICK_SEEDS, SLOW_SEEDS)),
+        *(pytest.param(seed, marks=pytest.mark.long) for seed in range(SLOW_SEEDS, SEEDS)),
+    ],
 )
 def test_whatever_the_order_the_laws_hold(seed: int) -> None:
     world = play(seed)

@@ -286,7 +286,7 @@ PLANTED_BUGS = (
         plant=the_state_of_a_declined_checkpoint_is_kept,
         monitor="storage",
         says="/in-flight/",
-        begin=250,
+        begin=320,
     ),
     PlantedBug(
         plant=the_end_of_a_partition_is_lost,
@@ -306,6 +306,7 @@ PLANTED_BUGS = (
         monitor="output",
         says="rows too many",
         settings=STAGES_FAIL,
+        begin=80,
     ),
     PlantedBug(
         plant=shared_state_goes_with_the_first_checkpoint_that_refers_to_it,

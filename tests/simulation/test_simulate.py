@@ -18,11 +18,18 @@ from flykka.simulation.simulation import simulate
 pytestmark = pytest.mark.slow
 
 WITHOUT_FAULTS = SimulationSettings(faults=frozenset())
-SEEDS = 200
+SEEDS = 100
+LONG_SEEDS = 200
 BLOCK = 20
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
+@pytest.mark.parametrize(
+    "first",
+    [
+        *range(0, SEEDS, BLOCK),
+        *(pytest.param(first, marks=pytest.mark.long) for first in range(SEEDS, LONG_SEEDS, BLOCK)),
+    ],
+)
 def test_whatever_happens_every_law_holds(first: int) -> None:
     failed = {
         seed: [str(violation) for violation in outcome.violations]

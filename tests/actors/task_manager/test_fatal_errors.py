@@ -11,7 +11,8 @@ from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.task_manager_cluster import HERE, Cluster, NoData, connect
+from tests.actors.data_plane import NoData
+from tests.actors.task_manager_cluster import HERE, Cluster, connect
 
 SOON = TaskCancellationSettings(interval_ms=4, timeout_ms=10)
 
@@ -37,6 +38,7 @@ class StubbornData(NoData):
     """A data plane whose work cannot be stopped at once."""
 
     def __init__(self, closes_when_told: int | None) -> None:
+        super().__init__()
         self.told: list[Message] = []
         self._closes_when_told = closes_when_told
 

@@ -45,9 +45,10 @@ from flykka.messages.wire.ids import (
     partition_id,
 )
 from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.data_plane import NoData
 from tests.actors.machines.scheduling.descriptors import SOURCE, descriptor
 from tests.actors.peer import Peer
-from tests.actors.task_manager_cluster import JOB, Cluster, NoData, connect
+from tests.actors.task_manager_cluster import JOB, Cluster, connect
 
 PRODUCER = ExecutionAttemptId("producer")
 KEPT = partition_id(PRODUCER, 0)
@@ -64,17 +65,18 @@ class TwoBatches(EmptyEngine):
 
 
 class Data(NoData):
-    """Notes what is released."""
+    """Notes which partitions are released."""
 
     def __init__(self) -> None:
-        self.released: list[ResultPartitionId] = []
+        super().__init__()
+        self.partitions: list[ResultPartitionId] = []
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> TwoBatches:
         return TwoBatches(descriptor)
 
     def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
         assert job_id == JOB
-        self.released += partition_ids
+        self.partitions += partition_ids
 
 
 @pytest.fixture
@@ -151,7 +153,7 @@ def test_what_is_released_is_not_found_any_more_and_freed(cluster: Cluster, data
 
     (answer,) = reader.heard(ErrorResponse)
     assert answer.partition_not_found
-    assert data.released == [KEPT]
+    assert data.partitions == [KEPT]
 
 
 def test_with_its_job_master_goes_what_was_kept_for_it(cluster: Cluster, data: Data) -> None:
@@ -159,7 +161,7 @@ def test_with_its_job_master_goes_what_was_kept_for_it(cluster: Cluster, data: D
 
     cluster.say(DisconnectJobMaster(job_id=JOB))
 
-    assert data.released == [KEPT]
+    assert data.partitions == [KEPT]
 
 
 def test_who_does_not_come_to_its_end_leaves_nothing(cluster: Cluster, data: Data) -> None:
@@ -168,7 +170,7 @@ def test_who_does_not_come_to_its_end_leaves_nothing(cluster: Cluster, data: Dat
     cluster.say(CancelTask(attempt=PRODUCER))
 
     assert cluster.states()[-1] == (PRODUCER, ExecutionState.CANCELED)
-    assert data.released == [KEPT]
+    assert data.partitions == [KEPT]
 
 
 def test_a_task_that_is_killed_leaves_nothing(cluster: Cluster, data: Data) -> None:
@@ -180,7 +182,7 @@ def test_a_task_that_is_killed_leaves_nothing(cluster: Cluster, data: Data) -> N
     cluster.system.kill(task)
     cluster.system.run_until_idle()
 
-    assert data.released == [KEPT]
+    assert data.partitions == [KEPT]
 
 
 def test_credits_are_those_of_who_gives_them(cluster: Cluster) -> None:

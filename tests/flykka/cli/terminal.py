@@ -33,10 +33,9 @@ with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
 IN_ITS_TERMINAL = """
 import fcntl, os, signal, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-# It is ignored where the tests run in the background of a shell.
+# They are ignored where the tests run in the background of a shell, or below `nohup`.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
-if sys.argv[1] == "nohup":
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+signal.signal(signal.SIGHUP, signal.SIG_IGN if sys.argv[1] == "nohup" else signal.SIG_DFL)
 os.execv(sys.argv[2], sys.argv[2:])
 """
 SECONDS = 120

@@ -79,6 +79,7 @@ def test_without_java_there_is_nothing_to_record(
     assert list(cache.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_what_the_recording_process_says_is_shown_where_nothing_was_recorded(
     cache: Path, java: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,7 +14,14 @@ from tests.flykka.cli.terminal import APP, Terminal
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("nohup", [False, True], ids=["SIGHUP", "SIGHUP ignored, then SIGTERM"])
+@pytest.mark.parametrize(
+    "nohup",
+    [
+        pytest.param(False, id="SIGHUP"),
+        # It is stopped as test_process_group has it, by a SIGTERM.
+        pytest.param(True, id="SIGHUP ignored, then SIGTERM", marks=pytest.mark.long),
+    ],
+)
 def test_a_job_stops_with_a_checkpoint_though_nobody_sees_it(arrivals: Path, tmp_path: Path, nohup: bool) -> None:
     path, checkpoints, output = tmp_path / "app.py", tmp_path / "checkpoints", tmp_path / "out"
     path.write_text(APP)
@@ -26,7 +33,7 @@ def test_a_job_stops_with_a_checkpoint_though_nobody_sees_it(arrivals: Path, tmp
         terminal.hang_up()
         if nohup:
             terminal.process.send_signal(signal.SIGTERM)
-        code = terminal.process.wait(timeout=30)
+        code = terminal.process.wait(timeout=120)
     finally:
         terminal.close()
 

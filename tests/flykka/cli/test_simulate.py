@@ -48,6 +48,7 @@ def test_the_summary_says_what_the_runs_were_made_of(simulate: Shell) -> None:
     assert [line.split()[0] for line in rest] == ["checkpoints", "jobs", "output", "faults", "no"]
 
 
+@pytest.mark.slow
 def test_why_checkpoints_were_given_up_is_counted(simulate: Shell) -> None:
     _, out, _ = simulate("--seeds", "6", "--faults", "crash,kill")
 
@@ -73,6 +74,7 @@ def test_the_summary_is_there_for_programs_too(simulate: Shell) -> None:
     assert told["turns"] > 100
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("bug")
 def test_a_seed_that_fails_is_named_with_the_command_that_runs_it_again(simulate: Shell, tmp_path: Path) -> None:
     code, out, _ = simulate("--seeds", "2", "--faults", "none", "--record", tmp_path)
@@ -118,7 +120,7 @@ def test_a_folder_for_traces_that_cannot_be_made_is_named(simulate: Shell, tmp_p
 
 @pytest.mark.slow
 def test_a_process_that_hashes_otherwise_and_several_of_them_take_the_same_turns(simulate: Shell) -> None:
-    options = ["--seeds", "9", "--digest", "--jobs"]
+    options = ["--seeds", "4", "--digest", "--jobs"]
 
     said = {
         subprocess.run(
@@ -163,6 +165,7 @@ def test_one_seed_has_no_first_one(simulate: Shell) -> None:
     assert "give --seed N, or --from-seed N with --seeds N" in err
 
 
+@pytest.mark.slow
 def test_digests_are_a_part_of_the_json(simulate: Shell) -> None:
     _, out, _ = simulate("--seeds", "2", "--faults", "none", "--digest", "--json")
 

@@ -55,6 +55,7 @@ def test_it_stands_in_for_a_data_plane_of_any_class(tmp_path: Path) -> None:
     assert result.boundary == ()
 
 
+@pytest.mark.slow
 def test_bridges_are_led_through_the_same_states_without_their_engines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,57 @@
+"""A data plane without data, which the stand-ins of the tests build on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
+from flykka.actors.data_plane import Engine, SplitDiscovery
+from flykka.actors.task.bridge import Bridge
+from flykka.actors.task.empty_engine import EmptyEngine
+from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
+from flykka.messages.tasks.bridge import EngineFailed, RowsMoved
+from flykka.messages.tasks.stage import ReadSplits
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.ids import JobId, ResultPartitionId
+from flykka.runtime.props import Props
+
+
+class NoRows(EmptyEngine):
+    """Reads nothing out of every split."""
+
+    def read_splits(self, command: ReadSplits) -> RowsMoved:
+        return RowsMoved()
+
+
+class NoData:
+    """Takes every job, moves no rows for it, and notes whose data it was told to release."""
+
+    def __init__(self) -> None:
+        self.released: list[JobId] = []
+
+    def check(self, job_graph: JobGraph) -> None:
+        """Everything fits."""
+
+    def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
+        return ()
+
+    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
+        return Props(Bridge, descriptor, self)
+
+    def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> Engine:
+        return NoRows(descriptor)
+
+    def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
+        raise AssertionError("nobody looks for splits in these tests")
+
+    def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
+        """There is nothing to be done once."""
+
+    def end_attempts(self, job_id: JobId) -> None:
+        """Attempts end with their actors."""
+
+    def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
+        """Nothing is kept."""
+
+    def release_job(self, job_id: JobId, *, keep_staged: bool = False) -> None:
+        self.released.append(job_id)
