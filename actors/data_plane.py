@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
-from flykka.actors.machines.attempt.effects import Lane
+from flykka.actors.machines.bridge.effects import Lane
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.tasks.bridge import (

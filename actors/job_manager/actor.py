@@ -30,7 +30,7 @@ from flykka.actors.job_manager.store import (
     put_away_job,
     release_job_master,
 )
-from flykka.actors.machines.graph.validation import check_job_graph
+from flykka.actors.machines.job_graph.validation import check_job_graph
 from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
 from flykka.messages.control.job import (
     CancelJob,

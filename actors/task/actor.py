@@ -10,8 +10,9 @@ import logging
 from typing import assert_never, cast, get_args
 
 from flykka.actors.data_plane import DataPlane
-from flykka.actors.machines.exchange.barriers import StartAlignmentTimer
-from flykka.actors.machines.execution.effects import (
+from flykka.actors.machines.exchange.checkpoint_barrier_handler import StartAlignmentTimer
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.task.effects import (
     EndAttempt,
     KeepResults,
     LogWarning,
@@ -27,9 +28,8 @@ from flykka.actors.machines.execution.effects import (
     TellProducer,
     TellSender,
 )
-from flykka.actors.machines.execution.events import BridgeLost, ConnectionLost, StartTask, TaskEvent
-from flykka.actors.machines.execution.stream_task import StreamTask
-from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.task.events import BridgeLost, ConnectionLost, StartTask, TaskEvent
+from flykka.actors.machines.task.stream_task import StreamTask
 from flykka.messages.graph.job_graph import TaskCancellationSettings
 from flykka.messages.monitoring.explanation import ExplainTask, TaskExplained
 from flykka.messages.tasks.exchange import (

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Protocol, assert_never, cast, get_args
 
 from flykka.actors.data_plane import Engine
-from flykka.actors.machines.attempt.attempt import Attempt, AttemptEvent
-from flykka.actors.machines.attempt.effects import (
+from flykka.actors.machines.bridge.attempt import Attempt, AttemptEvent
+from flykka.actors.machines.bridge.effects import (
     AdvanceTo,
     AttemptEffect,
     Begin,
@@ -38,7 +38,7 @@ from flykka.actors.machines.attempt.effects import (
     WriteSnapshot,
     lane_of,
 )
-from flykka.actors.machines.attempt.stage_watchdog import StageWatchdog
+from flykka.actors.machines.bridge.stage_watchdog import StageWatchdog
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.monitoring.explanation import ExplainStages, StagesExplained
 from flykka.messages.tasks.bridge import EngineFailed, ProgressDue, ProgressSeen, WorkDone

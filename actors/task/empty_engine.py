@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from flykka.actors.machines.attempt.effects import Lane
-from flykka.actors.machines.attempt.output_routes import OutputRoutes, is_split
+from flykka.actors.machines.bridge.effects import Lane
+from flykka.actors.machines.bridge.output_routes import OutputRoutes, is_split
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.tasks.batch import BatchRef

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from flykka.actors.errors import GraphError, MasterHookError
 from flykka.actors.machines.exchange.shuffle_environment import BUFFERS_PER_CHANNEL, FLOATING_BUFFERS_PER_GATE
-from flykka.actors.machines.graph.job_graph_generator import job_graph
+from flykka.actors.machines.job_graph.job_graph_generator import job_graph
 from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
 from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
 from flykka.api.checkpoint_folder import CheckpointFolder
@@ -56,7 +56,7 @@ from flykka.spark_bridge.session.session import session_is_there, spark_session,
 
 if TYPE_CHECKING:
     from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
-    from flykka.actors.machines.graph.stream_graph import StreamGraph
+    from flykka.actors.machines.job_graph.stream_graph import StreamGraph
     from flykka.api.streams.data_stream import DataStream
     from flykka.api.streams.watermark_strategy import WatermarkStrategy
     from flykka.client.job_client import JobClient

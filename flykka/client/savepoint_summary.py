@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.actors.machines.graph.operator_ids import given_uid
+from flykka.actors.machines.job_graph.operator_ids import given_uid
 from flykka.actors.machines.state.handles import state_sizes
 from flykka.client.checkpoints import operators_of
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from flykka.actors.errors import RestoreError
-from flykka.actors.machines.graph.operator_ids import given_uid
+from flykka.actors.machines.job_graph.operator_ids import given_uid
 from flykka.actors.machines.state.assignment import assign
 from flykka.actors.machines.state.handles import state_sizes
 from flykka.actors.machines.state.user_defined_ids import current_ids

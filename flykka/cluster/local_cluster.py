@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 from flykka.actors.cluster.components import ConfiguredJobManager, ConfiguredResourceManager
 from flykka.actors.cluster.entrypoint import ClusterEntrypoint
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
-from flykka.actors.machines.graph.network_buffers import task_minima
+from flykka.actors.machines.job_graph.network_buffers import task_minima
 from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
 from flykka.actors.machines.slots import slot_sharing_groups
 from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS

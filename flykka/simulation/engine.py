@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from flykka.actors.errors import UnknownBatchError
-from flykka.actors.machines.attempt.channel_state import recovered_batch
-from flykka.actors.machines.attempt.effects import Lane
-from flykka.actors.machines.attempt.output_routes import address, input_addresses
+from flykka.actors.machines.bridge.channel_state import recovered_batch
+from flykka.actors.machines.bridge.effects import Lane
+from flykka.actors.machines.bridge.output_routes import address, input_addresses
 from flykka.messages.state.handles import ExclusiveStateHandle, TaskStateSnapshot
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.bridge import (

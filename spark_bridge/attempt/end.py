@@ -15,7 +15,7 @@ from threading import Event, Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from flykka.actors.machines.attempt.output_routes import input_addresses
+from flykka.actors.machines.bridge.output_routes import input_addresses
 from flykka.messages.tasks.bridge import ChainClosed, EngineFailed
 from flykka.spark_bridge.diagnosis.failures import serialized
 from flykka.spark_bridge.errors import AttemptReplacedError, PredecessorRunsError

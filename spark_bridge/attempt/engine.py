@@ -30,7 +30,7 @@ from flykka.spark_bridge.rows.materialise import Slices
 from flykka.spark_bridge.state.in_flight import InFlightStore
 
 if TYPE_CHECKING:
-    from flykka.actors.machines.attempt.effects import Lane
+    from flykka.actors.machines.bridge.effects import Lane
     from flykka.messages.state.handles import TaskStateSnapshot
     from flykka.messages.tasks.batch import BatchRef
     from flykka.messages.tasks.bridge import (

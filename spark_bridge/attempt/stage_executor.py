@@ -20,7 +20,7 @@ from threading import Condition, Lock, Thread, get_ident, local
 from time import monotonic, monotonic_ns
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from flykka.actors.machines.attempt.effects import Lane
+from flykka.actors.machines.bridge.effects import Lane
 from flykka.spark_bridge.errors import AttemptCancelledError
 from flykka.spark_bridge.operators.operator_chain import STAGES_IN_FLIGHT
 

@@ -11,7 +11,7 @@ from random import Random
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from flykka.actors.machines.attempt.output_routes import OutputRoutes, address, first_holder, is_split
+from flykka.actors.machines.bridge.output_routes import OutputRoutes, address, first_holder, is_split
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.bridge import StagedOutput
 from flykka.messages.tasks.stage import StageOutput

@@ -8,8 +8,8 @@ from itertools import count
 from types import MappingProxyType
 from typing import Any
 
-from flykka.actors.machines.attempt.channel_state import recovered_batch
-from flykka.actors.machines.attempt.effects import Lane
+from flykka.actors.machines.bridge.channel_state import recovered_batch
+from flykka.actors.machines.bridge.effects import Lane
 from flykka.actors.machines.state.operator_state import elements_of, list_state
 from flykka.actors.task.empty_engine import EmptyEngine
 from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState, TaskStateSnapshot

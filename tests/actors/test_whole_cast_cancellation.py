@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flykka.actors.machines.attempt.effects import Lane
+from flykka.actors.machines.bridge.effects import Lane
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.control.job import JobResultSuccess, JobStatus, JobStatusChanged, TaskManagerLost
 from flykka.messages.graph.job_graph import TaskCancellationSettings

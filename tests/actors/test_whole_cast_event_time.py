@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.machines.execution.latency_stats import HISTORY_SIZE
+from flykka.actors.machines.task.latency_stats import HISTORY_SIZE
 from flykka.messages.control.job import CheckpointCompleted, JobResultSuccess, JobStatus, MetricsReported
 from flykka.messages.graph.job_graph import JobVertex, Operator, ShipStrategy
 from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot, AccumulatorType

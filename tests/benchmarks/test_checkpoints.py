@@ -12,7 +12,7 @@ from benchmarks.checkpoints.measuring import Measured, Times, measure
 from benchmarks.checkpoints.results import as_json, as_table, percentile
 from benchmarks.checkpoints.topologies import TOPOLOGIES, Topology, job_graph
 from benchmarks.checkpoints.worker import from_json, to_json
-from flykka.actors.machines.graph.validation import check_job_graph
+from flykka.actors.machines.job_graph.validation import check_job_graph
 from flykka.messages.graph.job_graph import ShipStrategy
 
 MEASURED = Measured(

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from flykka.actors.job_master.actor import JobMaster
-from flykka.actors.machines.attempt.attempt import Attempt, AttemptEvent
-from flykka.actors.machines.attempt.batches import BatchHolders
-from flykka.actors.machines.attempt.effects import AttemptEffect, TellTask, Work
-from flykka.actors.machines.attempt.sink_rows import SinkRowCounter
-from flykka.actors.machines.attempt.snapshots import Snapshot, Snapshots
-from flykka.actors.machines.attempt.stages import ChainTraits
+from flykka.actors.machines.bridge.attempt import Attempt, AttemptEvent
+from flykka.actors.machines.bridge.batches import BatchHolders
+from flykka.actors.machines.bridge.effects import AttemptEffect, TellTask, Work
+from flykka.actors.machines.bridge.sink_rows import SinkRowCounter
+from flykka.actors.machines.bridge.snapshots import Snapshot, Snapshots
+from flykka.actors.machines.bridge.stages import ChainTraits
 from flykka.actors.machines.checkpoint.completion import CheckpointCompletion
 from flykka.actors.machines.checkpoint.effects import CoordinatorEffect
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint, TaskAcknowledgeResult
@@ -22,10 +22,10 @@ from flykka.actors.machines.checkpoint.plan import PlannedTask
 from flykka.actors.machines.checkpoint.shared_state_registry import SharedStateRegistry
 from flykka.actors.machines.exchange.credits import ChannelCredits
 from flykka.actors.machines.exchange.input_gate import InputGate
-from flykka.actors.machines.execution.effects import TaskEffect, TellBridge
-from flykka.actors.machines.execution.split_reader import SplitReader
-from flykka.actors.machines.execution.stream_task import StreamTask
-from flykka.actors.machines.execution.task_outputs import TaskOutputs
+from flykka.actors.machines.task.effects import TaskEffect, TellBridge
+from flykka.actors.machines.task.split_reader import SplitReader
+from flykka.actors.machines.task.stream_task import StreamTask
+from flykka.actors.machines.task.task_outputs import TaskOutputs
 from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.tasks.exchange import EndOfPartition, Event
 from flykka.messages.tasks.stage import (

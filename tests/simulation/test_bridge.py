@@ -19,7 +19,7 @@ from flykka.simulation.data_plane import SimulatedDataPlane
 from flykka.simulation.operators import Program, Source
 from flykka.simulation.storage import mounted
 from flykka.simulation.world import World
-from tests.actors.machines.execution.task_machine import descriptor
+from tests.actors.machines.task.task_machine import descriptor
 
 VERTEX = JobVertexId("vertex")
 STAGE_MS = 40

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.machines.graph.validation import check_job_graph
+from flykka.actors.machines.job_graph.validation import check_job_graph
 from flykka.cli.main import main
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
 from flykka.messages.wire.ids import JobId

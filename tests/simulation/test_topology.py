@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from flykka.actors.machines.graph.validation import check_job_graph
+from flykka.actors.machines.job_graph.validation import check_job_graph
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobEdge, JobType, OperatorKind, ShipStrategy
 from flykka.messages.wire.ids import JobId, JobVertexId
 from flykka.simulation.job import draw_restart_strategy, job_graph

@@ -10,7 +10,7 @@ import pytest
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.machines.exchange.watermarks import WatermarkValve
-from flykka.actors.machines.execution.stream_task import StreamTask
+from flykka.actors.machines.task.stream_task import StreamTask
 from flykka.messages.graph.job_graph import CheckpointingMode
 from flykka.messages.state.operator_state import PendingFile
 from flykka.simulation.batches import IN_TRANSIT, Batches

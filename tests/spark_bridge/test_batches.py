@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flykka.actors.errors import UnknownBatchError
-from flykka.actors.machines.attempt.batches import IN_TRANSIT, KEPT, Address
+from flykka.actors.machines.bridge.batches import IN_TRANSIT, KEPT, Address
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
 from flykka.spark_bridge.rows.batches import Batch, BatchStore, Blocks

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from flykka.actors.machines.attempt.effects import Lane
+from flykka.actors.machines.bridge.effects import Lane
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.spark_bridge.attempt.scope import AttemptScope
 from flykka.spark_bridge.attempt.stage_executor import StageExecutor

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from flykka.actors.machines.exchange.alignment import as_unaligned, is_unaligned, may_time_out, remaining_ms
-from flykka.actors.machines.exchange.barriers import (
+from flykka.actors.machines.exchange.barrier_alignment import as_unaligned, is_unaligned, may_time_out, remaining_ms
+from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     AbortCheckpointOnBarrier,
     BarrierAction,
     BlockChannel,

@@ -10,8 +10,8 @@ from collections import deque
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from flykka.actors.machines.exchange.alignment import as_unaligned, is_unaligned, may_time_out
-from flykka.actors.machines.exchange.barriers import BarrierAnnouncement
+from flykka.actors.machines.exchange.barrier_alignment import as_unaligned, is_unaligned, may_time_out
+from flykka.actors.machines.exchange.checkpoint_barrier_handler import BarrierAnnouncement
 from flykka.actors.machines.exchange.credits import ChannelCredits
 from flykka.actors.machines.exchange.effects import (
     PRODUCER_FAILED_ERROR,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from flykka.actors.machines.exchange.barriers import BarrierAnnouncement
+from flykka.actors.machines.exchange.checkpoint_barrier_handler import BarrierAnnouncement
 from flykka.actors.machines.exchange.credits import ChannelCredits, FloatingCredits
 from flykka.actors.machines.exchange.effects import ChannelFailed, GateEffect, PersistInFlight, ReleaseBatch, TurnAway
 from flykka.actors.machines.exchange.input_channel import ChannelState, InputChannel

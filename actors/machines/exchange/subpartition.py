@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from flykka.actors.machines.exchange.alignment import as_unaligned
+from flykka.actors.machines.exchange.barrier_alignment import as_unaligned
 from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR, Send
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (

@@ -1,1 +1,1 @@
-"""From the program to its execution: StreamGraph, JobGraph, ExecutionGraph."""
+"""The ExecutionGraph: execution attempts and their states, deployments, failures."""

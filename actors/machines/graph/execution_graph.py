@@ -31,8 +31,8 @@ from flykka.actors.machines.graph.effects import (
 from flykka.actors.machines.graph.execution import AttemptEffect, Execution, LeaveSlot, ProtocolViolated
 from flykka.actors.machines.graph.execution_topology import Subtask
 from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
-from flykka.actors.machines.graph.failovers import Failovers, PendingRestart, restart_timer
 from flykka.actors.machines.graph.partition_producers import producer_state
+from flykka.actors.machines.graph.pending_failovers import Failovers, PendingRestart, restart_timer
 from flykka.actors.machines.graph.task_scheduling import TaskScheduling, task_of
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.restart.failover_strategy import failover_strategy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flykka.actors.machines.graph.wiring import POINTWISE, pointwise_consumers, pointwise_producers
+from flykka.actors.machines.job_graph.wiring import POINTWISE, pointwise_consumers, pointwise_producers
 from flykka.actors.machines.scheduling.topology import Exchange, SchedulingTopology
 from flykka.messages.graph.job_graph import JobEdge, JobGraph, JobVertex, ResultPartitionType
 from flykka.messages.wire.ids import JobVertexId

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from flykka.actors.machines.graph.execution_job_vertex import ExecutionJobVertex
 from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
-from flykka.actors.machines.graph.wiring import POINTWISE, pointwise_producers
+from flykka.actors.machines.job_graph.wiring import POINTWISE, pointwise_producers
 from flykka.actors.machines.slots.slot_requests import CoLocationConstraint, SlotRequest
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
 

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from flykka.actors.machines.graph.current_attempts import CurrentAttempts
-from flykka.actors.machines.graph.deployment import coordinated_task, deployment_descriptor
-from flykka.actors.machines.graph.deployments import Deployments
+from flykka.actors.machines.graph.deployment_descriptors import coordinated_task, deployment_descriptor
 from flykka.actors.machines.graph.effects import AskForRestoreState, CoordinateTasks, Deploy, Effect, ExecutionMoved
 from flykka.actors.machines.graph.events import RestoreStateReady
 from flykka.actors.machines.graph.execution import AttemptEffect, Execution
 from flykka.actors.machines.graph.execution_job_vertex import execution_job_vertices
 from flykka.actors.machines.graph.execution_topology import Subtask, execution_topology
 from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
+from flykka.actors.machines.graph.pending_deployments import Deployments
 from flykka.actors.machines.graph.result_partitions import ResultPartitions
 from flykka.actors.machines.graph.slot_profiles import slot_request
-from flykka.actors.machines.graph.wiring import channels
 from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.job_graph.wiring import channels
 from flykka.actors.machines.scheduling.lazy_from_sources_scheduling import LazyFromSourcesSchedulingStrategy
 from flykka.actors.machines.scheduling.pipelined_region_scheduling import PipelinedRegionSchedulingStrategy
 from flykka.actors.machines.scheduling.scheduling_strategy import (

@@ -6,7 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Self
 
-from flykka.actors.machines.graph.stream_graph import ChainingStrategy
+from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
 from flykka.api.foreign_names import NamesElsewhere
 from flykka.api.streams.program import at_least_one
 from flykka.errors import ProgramError

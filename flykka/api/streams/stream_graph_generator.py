@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flykka.actors.errors import GraphError
-from flykka.actors.machines.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
+from flykka.actors.machines.job_graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from flykka.api.runtime_mode import RuntimeExecutionMode, job_type
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import JobType, OperatorRef, ScheduleMode, ShipStrategy

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from flykka.actors.machines.graph.stream_graph import ChainingStrategy
+from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
 from flykka.messages.graph.job_graph import MonotonyViolationHandler, OperatorKind, ShipStrategy
 from flykka.spark_bridge.program.call_site import CallSite, call_site
 

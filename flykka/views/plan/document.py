@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flykka.actors.machines.graph.json_plan import json_plan
+from flykka.actors.machines.job_graph.json_plan import json_plan
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.views.plan.program_plan import PlanGraph, ProgramPlan
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 
 from flykka.actors.machines.graph.execution_job_vertex import execution_job_vertices
 from flykka.actors.machines.graph.slot_profiles import slot_request
-from flykka.actors.machines.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
-from flykka.actors.machines.graph.wiring import POINTWISE, channels
+from flykka.actors.machines.job_graph.stream_graph import StreamEdge, StreamGraph, StreamNode
+from flykka.actors.machines.job_graph.wiring import POINTWISE, channels
 from flykka.actors.machines.slots.execution_slot_allocator import ExecutionSlotAllocator
 from flykka.actors.machines.slots.slot_requests import RequestSlots
 from flykka.messages.graph.job_graph import JobEdge, JobGraph, JobVertex, OperatorKind, ResultPartitionType

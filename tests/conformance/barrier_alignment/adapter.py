@@ -13,7 +13,7 @@ from typing import Any
 
 from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
 from flykka.actors.machines.exchange.barrier_tracker import BarrierTracker
-from flykka.actors.machines.exchange.barriers import (
+from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     AbortCheckpointOnBarrier,
     BarrierAction,
     BarrierEvent,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from flykka.actors.errors import GraphError
-from flykka.actors.machines.graph.wiring import pointwise_consumers, pointwise_producers
+from flykka.actors.machines.job_graph.wiring import pointwise_consumers, pointwise_producers
 from flykka.errors import ProgramError
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.job_graph.operator_ids import OperatorIdsCase

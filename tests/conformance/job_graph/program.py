@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flykka.actors.machines.graph.chaining import chains, sharing_groups
-from flykka.actors.machines.graph.job_graph_generator import job_graph
-from flykka.actors.machines.graph.stream_graph import (
+from flykka.actors.machines.job_graph.chaining import chains, sharing_groups
+from flykka.actors.machines.job_graph.job_graph_generator import job_graph
+from flykka.actors.machines.job_graph.stream_graph import (
     ChainingStrategy,
     ExchangeMode,
     StreamEdge,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from flykka.actors.machines.graph.stream_graph import ChainingStrategy
+from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
 from tests.conformance.case_files import UnknownWordError
 
 # Cases refer to the program of another by what is special in it.

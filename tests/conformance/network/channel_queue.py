@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flykka.actors.machines.exchange.barriers import BarrierAnnouncement
+from flykka.actors.machines.exchange.checkpoint_barrier_handler import BarrierAnnouncement
 from flykka.actors.machines.exchange.credits import ChannelCredits, FloatingCredits
 from flykka.actors.machines.exchange.input_channel import InputChannel
 from flykka.actors.machines.exchange.partition_request import PartitionRequestBackoff

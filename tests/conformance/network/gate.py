@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
-from flykka.actors.machines.exchange.barriers import BarrierAnnouncement
+from flykka.actors.machines.exchange.checkpoint_barrier_handler import BarrierAnnouncement
 from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR, ChannelFailureKind
 from flykka.actors.machines.exchange.input_gate import EndOfDataStatus, InputGate
 from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions

@@ -7,8 +7,8 @@ from typing import Any
 from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch, Send
 from flykka.actors.machines.exchange.kept_partition import KeptPartition
 from flykka.actors.machines.exchange.result_partition import ResultPartition
-from flykka.actors.machines.execution.effects import TellPeer
-from flykka.actors.machines.execution.task_outputs import TaskOutputs
+from flykka.actors.machines.task.effects import TellPeer
+from flykka.actors.machines.task.task_outputs import TaskOutputs
 from flykka.messages.graph.job_graph import ResultPartitionType
 from flykka.messages.tasks.exchange import ErrorResponse, PartitionRequest
 from flykka.messages.wire.failure import SerializedThrowable

@@ -8,15 +8,15 @@ from typing import Any
 
 from flykka.actors.machines.exchange.effects import ChannelFailed, RequestPartition, RetryRequest, Send
 from flykka.actors.machines.exchange.input_gate import InputGate
-from flykka.actors.machines.execution.effects import TellJobMaster
-from flykka.actors.machines.execution.events import StartTask
+from flykka.actors.machines.task.effects import TellJobMaster
+from flykka.actors.machines.task.events import StartTask
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.tasks.exchange import ErrorResponse
 from flykka.messages.tasks.stage import BridgeOpened
 from flykka.messages.tasks.task import InputGateDescriptor, RequestPartitionProducerState
 from flykka.messages.wire.ref import Ref
 from tests.actors.machines.exchange.builders import CONSUMER, PRODUCERS, error, gate_descriptor, partition, partition_id
-from tests.actors.machines.execution.task_machine import UPSTREAM, Harness, descriptor
+from tests.actors.machines.task.task_machine import UPSTREAM, Harness, descriptor
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.network.gate import error_word
 from tests.conformance.network.partition import CAUSE

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from flykka.actors.machines.execution.events import TaskEvent
+from flykka.actors.machines.task.events import TaskEvent
 from flykka.messages.tasks.source import NoMoreSplits
 from flykka.messages.tasks.stage import StageFailed
 from flykka.messages.tasks.task import CancelTask, TaskDeploymentDescriptor

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.execution.effects import (
+from flykka.actors.machines.task.effects import (
     RetryPartitionRequest,
     TaskEffect,
     TellBridge,
     TellJobMaster,
     TellPeer,
 )
-from flykka.actors.machines.execution.events import StartTask, TaskEvent
-from flykka.actors.machines.execution.partition_producer import PRODUCER_DISPOSED_ERROR
-from flykka.actors.machines.execution.stream_task import StreamTask
+from flykka.actors.machines.task.events import StartTask, TaskEvent
+from flykka.actors.machines.task.partition_producer import PRODUCER_DISPOSED_ERROR
+from flykka.actors.machines.task.stream_task import StreamTask
 from flykka.messages.tasks.exchange import ErrorResponse, PartitionRequest, PartitionRequestDue
 from flykka.messages.tasks.stage import BridgeClosed, BridgeOpened, CloseBridge
 from flykka.messages.tasks.task import ExecutionState, PartitionProducerState, RequestPartitionProducerState

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from flykka.actors.machines.execution.effects import (
+from flykka.actors.machines.task.effects import (
     EndAttempt,
     ReportFatalError,
     StartCancellationTimer,
@@ -22,8 +22,8 @@ from flykka.actors.machines.execution.effects import (
     TellBridge,
     TellJobMaster,
 )
-from flykka.actors.machines.execution.events import BridgeLost, StartTask, TaskEvent
-from flykka.actors.machines.execution.stream_task import StreamTask
+from flykka.actors.machines.task.events import BridgeLost, StartTask, TaskEvent
+from flykka.actors.machines.task.stream_task import StreamTask
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
     CheckpointOptions,

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from flykka import FileSink, FileSource, StreamExecutionEnvironment, TumblingEventTimeWindows, WatermarkStrategy
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage, initialize_savepoint
-from flykka.actors.machines.graph.operator_ids import operator_id
+from flykka.actors.machines.job_graph.operator_ids import operator_id
 from flykka.actors.machines.state.handles import operator_metadata
 from flykka.cli.main import main
 from flykka.messages.checkpointing.checkpoint import SnapshotType

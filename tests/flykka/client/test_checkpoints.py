@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage, initialize_savepoint
-from flykka.actors.machines.graph.operator_ids import operator_id
+from flykka.actors.machines.job_graph.operator_ids import operator_id
 from flykka.client.checkpoints import UnreadableCheckpoint, check_restorable, find_checkpoint, list_checkpoints
 from flykka.errors import CheckpointError, CheckpointNotFoundError
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from flykka.actors.machines.graph.operator_ids import operator_id
+from flykka.actors.machines.job_graph.operator_ids import operator_id
 from flykka.actors.machines.state.handles import operator_metadata
 from flykka.actors.machines.state.operator_state import list_state
 from flykka.client.state_compatibility import OperatorMatch, StateCompatibility, state_compatibility

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
 from flykka.actors.machines.exchange.barrier_tracker import MAX_CHECKPOINTS_TO_TRACK, BarrierTracker
-from flykka.actors.machines.exchange.barriers import (
+from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     AbortCheckpointOnBarrier,
     BarrierAction,
     BarrierEvent,

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from flykka.actors.machines.exchange.barriers import BarrierAnnouncement
+from flykka.actors.machines.exchange.checkpoint_barrier_handler import BarrierAnnouncement
 from flykka.actors.machines.exchange.effects import GateEffect, GiveCredit, PartitionEffect, RequestPartition, Send
 from flykka.actors.machines.exchange.input_gate import InputGate
 from flykka.actors.machines.exchange.result_partition import ResultPartition

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.machines.exchange.alignment import is_unaligned
+from flykka.actors.machines.exchange.barrier_alignment import is_unaligned
 from flykka.actors.machines.exchange.subpartition import Subpartition
 from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
 from flykka.messages.tasks.batch import BatchRef

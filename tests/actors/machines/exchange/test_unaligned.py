@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
-from flykka.actors.machines.exchange.barriers import (
+from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
     AbortCheckpointOnBarrier,
     BarrierAction,
     BarrierAnnouncement,

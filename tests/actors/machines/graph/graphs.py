@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flykka.actors.machines.graph.operator_ids import operator_id
+from flykka.actors.machines.job_graph.operator_ids import operator_id
 from flykka.actors.machines.slots.slot_requests import AssignedSlot
 from flykka.messages.control.job import CancelJob
 from flykka.messages.graph.job_graph import (

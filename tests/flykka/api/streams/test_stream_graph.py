@@ -7,9 +7,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from flykka.actors.errors import GraphError
-from flykka.actors.machines.graph.job_graph_generator import job_graph
-from flykka.actors.machines.graph.stream_graph import StreamGraph
-from flykka.actors.machines.graph.validation import check_job_graph
+from flykka.actors.machines.job_graph.job_graph_generator import job_graph
+from flykka.actors.machines.job_graph.stream_graph import StreamGraph
+from flykka.actors.machines.job_graph.validation import check_job_graph
 from flykka.api.streams.program import Program
 from flykka.api.streams.stream_graph_generator import Defaults, stream_graph
 from flykka.cluster.local_cluster import slots_needed

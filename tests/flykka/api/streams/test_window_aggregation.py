@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from flykka.actors.machines.graph.chaining import chains
+from flykka.actors.machines.job_graph.chaining import chains
 from flykka.api.streams.data_stream import DataStream, SideOutputDataStream
 from flykka.api.streams.output_tag import OutputTag
 from flykka.api.streams.program import Program

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.graph.job_graph_generator import job_graph
-from flykka.actors.machines.graph.stream_graph import StreamGraph
+from flykka.actors.machines.job_graph.job_graph_generator import job_graph
+from flykka.actors.machines.job_graph.stream_graph import StreamGraph
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph, JobType, OperatorKind, ShipStrategy
 from flykka.messages.wire.ids import JobId
 from flykka.views.plan.program_plan import ProgramPlan, program_plan
-from tests.actors.machines.graph.programs import edge, keyed, node
+from tests.actors.machines.job_graph.programs import edge, keyed, node
 
 
 def graphs(job_type: JobType = JobType.STREAMING) -> tuple[StreamGraph, JobGraph]:

@@ -1,0 +1,63 @@
+"""Routes of an attempt's batches: their ids, the subpartitions that get them, and their first holders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flykka.actors.machines.bridge.batches import IN_TRANSIT, KEPT, Address
+from flykka.actors.machines.exchange.channel_selectors import ChannelSelector, channel_selector
+from flykka.messages.graph.job_graph import ResultPartitionType, ShipStrategy
+from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
+from flykka.messages.wire.ids import BatchId
+
+Draw = Callable[[int], int]
+"""Draws a number from 0 to below its argument."""
+
+
+class OutputRoutes:
+    """The outputs of one attempt. `seeded` makes a source of chance of a seed, for outputs that are shuffled."""
+
+    def __init__(self, descriptor: TaskDeploymentDescriptor, seeded: Callable[[str], Draw]) -> None:
+        self._attempt = descriptor.attempt
+        self._selectors: dict[int, ChannelSelector] = {
+            output.output: channel_selector(
+                output.ship_strategy,
+                output.subpartitions,
+                first=descriptor.subtask,
+                draw=seeded(output.partition_id),
+            )
+            for output in descriptor.outputs
+            if not is_split(output)
+        }
+
+    def receivers(self, output: ResultPartitionDescriptor) -> range:
+        """The subpartitions that the next batch of an output goes to, as a whole."""
+        return self._selectors[output.output].select_channels()
+
+    def batch_id(self, stage: int, output: ResultPartitionDescriptor, subpartition: int) -> BatchId:
+        """The id of the batch that a stage makes for a subpartition."""
+        return BatchId(f"{self._attempt}/{stage}/{output.output}.{subpartition}")
+
+
+def is_split(output: ResultPartitionDescriptor) -> bool:
+    """True if the rows of each batch are split among the subpartitions, by key group."""
+    return output.ship_strategy is ShipStrategy.HASH and output.subpartitions > 1
+
+
+def first_holder(output: ResultPartitionDescriptor) -> str:
+    """The holder of a batch of this output before it is read."""
+    return KEPT if output.partition_type is ResultPartitionType.BLOCKING else IN_TRANSIT
+
+
+def address(output: ResultPartitionDescriptor, subpartition: int) -> Address:
+    """The place where a batch of this output is read."""
+    return Address(partition=output.partition_id, subpartition=subpartition)
+
+
+def input_addresses(descriptor: TaskDeploymentDescriptor) -> frozenset[Address]:
+    """The places that an attempt reads."""
+    return frozenset(
+        Address(partition=channel.partition_id, subpartition=channel.subpartition)
+        for gate in descriptor.inputs
+        for channel in gate.channels
+    )

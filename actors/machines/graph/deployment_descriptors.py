@@ -1,0 +1,108 @@
+"""Deployment descriptors of attempts: their partitions, their gates, their state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flykka.actors.machines.graph.execution_job_vertex import Consumer, ExecutionJobVertex
+from flykka.actors.machines.graph.execution_vertex import ExecutionVertex
+from flykka.actors.machines.job_graph.wiring import channels, subpartitions
+from flykka.messages.control.checkpoint_coordination import CoordinatedTask
+from flykka.messages.graph.job_graph import JobEdge, JobGraph, ResultPartitionType
+from flykka.messages.tasks.task import (
+    InputChannelDescriptor,
+    InputGateDescriptor,
+    ResultPartitionDescriptor,
+    TaskDeploymentDescriptor,
+)
+from flykka.messages.wire.ids import JobVertexId, partition_id
+
+Vertices = Mapping[JobVertexId, ExecutionJobVertex]
+
+REPORTS_PER_SECOND = 1_000
+"""Of metrics, from all tasks of a job together: those of 10,000 tasks every ten seconds, as in Flink."""
+
+
+def deployment_descriptor(job_graph: JobGraph, vertices: Vertices, vertex: ExecutionVertex) -> TaskDeploymentDescriptor:
+    """The descriptor of the current attempt of a subtask. It and the attempts it reads from have their slots."""
+    execution = vertex.execution
+    assert execution.slot is not None, f"{execution.attempt} is deployed without a slot"
+    consumers = vertices[vertex.job_vertex.vertex_id].consumers
+    return TaskDeploymentDescriptor(
+        job_id=job_graph.job_id,
+        attempt=execution.attempt,
+        attempt_number=execution.number,
+        vertex=vertex.job_vertex,
+        subtask=vertex.subtask,
+        allocation_id=execution.slot.allocation_id,
+        outputs=tuple(_output(vertex, output, consumers[output]) for output in sorted(consumers)),
+        inputs=tuple(_gate(vertices, vertex, gate, edge) for gate, edge in enumerate(vertex.job_vertex.inputs)),
+        checkpoint_directory=job_graph.checkpointing.directory,
+        restore=execution.restore,
+        restored_checkpoint_id=execution.restored_checkpoint_id,
+        metrics_interval_ms=max(job_graph.heartbeat_interval_ms, _tasks(job_graph) * 1_000 // REPORTS_PER_SECOND),
+        latency_tracking_interval_ms=job_graph.latency_tracking_interval_ms,
+        task_cancellation=job_graph.task_cancellation,
+        stage_timeout_ms=job_graph.stage_timeout_ms,
+        checkpointing_mode=job_graph.checkpointing.mode,
+        job_type=job_graph.job_type,
+    )
+
+
+def _tasks(job_graph: JobGraph) -> int:
+    return sum(vertex.parallelism for vertex in job_graph.vertices)
+
+
+def coordinated_task(vertex: ExecutionVertex) -> CoordinatedTask:
+    """The current attempt of a subtask, as the checkpoint coordinator knows it. It has its slot."""
+    execution, job_vertex = vertex.execution, vertex.job_vertex
+    assert execution.slot is not None, f"{execution.attempt} is coordinated without a slot"
+    return CoordinatedTask(
+        attempt=execution.attempt,
+        vertex_id=execution.vertex_id,
+        subtask=vertex.subtask,
+        parallelism=job_vertex.parallelism,
+        max_parallelism=job_vertex.max_parallelism,
+        task_manager=execution.slot.task_manager,
+        state=execution.state,
+        # Who reads what was finished before gets no barrier from there.
+        is_source=all(edge.result_partition_type is ResultPartitionType.BLOCKING for edge in job_vertex.inputs),
+    )
+
+
+def _output(vertex: ExecutionVertex, output: int, consumer: Consumer) -> ResultPartitionDescriptor:
+    edge, reader = consumer.edge, consumer.job_vertex
+    return ResultPartitionDescriptor(
+        partition_id=partition_id(vertex.execution.attempt, output),
+        output=output,
+        subpartitions=subpartitions(
+            edge.ship_strategy, vertex.job_vertex.parallelism, reader.parallelism, vertex.subtask
+        ),
+        ship_strategy=edge.ship_strategy,
+        # Key groups belong to the state behind the edge, so it is the reader that says how many there are.
+        max_parallelism=reader.max_parallelism,
+        key_by=edge.key_by,
+        partition_type=edge.result_partition_type,
+    )
+
+
+def _gate(vertices: Vertices, vertex: ExecutionVertex, gate: int, edge: JobEdge) -> InputGateDescriptor:
+    producers = vertices[edge.source].subtasks
+    return InputGateDescriptor(
+        gate=gate,
+        consumed_partition_type=edge.result_partition_type,
+        channels=tuple(
+            _channel(producers[channel.producer], edge, channel.subpartition)
+            for channel in channels(edge.ship_strategy, len(producers), vertex.job_vertex.parallelism, vertex.subtask)
+        ),
+    )
+
+
+def _channel(producer: ExecutionVertex, edge: JobEdge, subpartition: int) -> InputChannelDescriptor:
+    execution = producer.execution
+    assert execution.slot is not None, f"{execution.attempt} is read from before it has a slot"
+    return InputChannelDescriptor(
+        partition_id=partition_id(execution.attempt, edge.source_output),
+        subpartition=subpartition,
+        task_manager=execution.slot.task_manager,
+    )

@@ -1,0 +1,1 @@
+"""From the program to the JobGraph: the StreamGraph, its chains, operator ids, and the plan as JSON."""

@@ -1,0 +1,203 @@
+"""From the program to what is submitted: chains become vertices (Flink's StreamingJobGraphGenerator).
+
+Decided here: names, how many key groups a vertex has, whether an output is read while it is written, and whether the
+windows of a vertex may wait for a checkpoint. Ids are those of `operator_ids`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from flykka.actors.errors import GraphError
+from flykka.actors.machines.job_graph.chaining import Chain, chains
+from flykka.actors.machines.job_graph.operator_ids import operator_ids, vertex_id
+from flykka.actors.machines.job_graph.stream_graph import ExchangeMode, StreamEdge, StreamGraph, StreamNode
+from flykka.actors.machines.state.vertex_parallelism import VertexParallelism
+from flykka.messages.graph.job_graph import (
+    CheckpointingSettings,
+    FailoverStrategyKind,
+    FiringMode,
+    FixedDelayRestartStrategyConfiguration,
+    InputDependencyConstraint,
+    JobEdge,
+    JobGraph,
+    JobType,
+    JobVertex,
+    Operator,
+    OperatorKind,
+    ResourceSpec,
+    RestartStrategyConfiguration,
+    ResultPartitionType,
+    TaskCancellationSettings,
+)
+from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId
+
+_PREFIX = {OperatorKind.SOURCE: "Source: ", OperatorKind.SINK: "Sink: "}
+
+
+def job_graph(
+    stream_graph: StreamGraph,
+    *,
+    job_id: JobId,
+    name: str,
+    checkpointing: CheckpointingSettings,
+    heartbeat_interval_ms: int,
+    heartbeat_timeout_ms: int,
+    restart_strategy: RestartStrategyConfiguration | None = None,
+    task_cancellation: TaskCancellationSettings | None = None,
+    latency_tracking_interval_ms: int | None = None,
+    stage_timeout_ms: int | None = None,
+    failover_strategy: FailoverStrategyKind = FailoverStrategyKind.REGION,
+    input_dependency_constraint: InputDependencyConstraint = InputDependencyConstraint.ANY,
+) -> JobGraph:
+    """The job graph of a program. Raises `GraphError`, naming the uid, where the program cannot be built."""
+    if not stream_graph.nodes:
+        raise GraphError(f"the program of job {name!r} has no operator")
+    made = chains(stream_graph)
+    ids = operator_ids(stream_graph)
+    wiring = _Wiring(
+        operator_ids=ids,
+        vertex_ids={node.uid: vertex_id(ids[chain.head.uid]) for chain in made for node in chain.nodes},
+        output_numbers={edge: number for chain in made for number, edge in enumerate(chain.outputs)},
+    )
+    return JobGraph(
+        job_id=job_id,
+        name=name,
+        vertices=tuple(_vertex(stream_graph, chain, wiring) for chain in made),
+        # A batch job takes one, at its end.
+        checkpointing=replace(checkpointing, interval_ms=None)
+        if stream_graph.job_type is JobType.BATCH
+        else checkpointing,
+        restart_strategy=restart_strategy or FixedDelayRestartStrategyConfiguration(),
+        heartbeat_interval_ms=heartbeat_interval_ms,
+        heartbeat_timeout_ms=heartbeat_timeout_ms,
+        schedule_mode=stream_graph.schedule_mode,
+        job_type=stream_graph.job_type,
+        task_cancellation=task_cancellation or TaskCancellationSettings(),
+        latency_tracking_interval_ms=latency_tracking_interval_ms,
+        stage_timeout_ms=stage_timeout_ms,
+        failover_strategy=failover_strategy,
+        input_dependency_constraint=input_dependency_constraint,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wiring:
+    """Names of vertices and operators for each other: by uid, and by edge for the outputs."""
+
+    operator_ids: dict[str, OperatorId]
+    vertex_ids: dict[str, JobVertexId]
+    output_numbers: dict[StreamEdge, int]
+
+
+def _vertex(graph: StreamGraph, chain: Chain, wiring: _Wiring) -> JobVertex:
+    head = chain.head
+    own_id = wiring.vertex_ids[head.uid]
+    parallelism = _parallelism(head)
+    return JobVertex(
+        vertex_id=own_id,
+        name=_name(chain),
+        operators=tuple(_operator(node, reads, wiring) for node, reads in zip(chain.nodes, chain.reads, strict=True)),
+        parallelism=parallelism.parallelism,
+        max_parallelism=parallelism.max_parallelism,
+        is_max_parallelism_configured=parallelism.is_max_configured,
+        inputs=tuple(_edge(graph, edge, wiring) for edge in chain.inputs),
+        outputs=tuple(wiring.operator_ids[edge.source_uid] for edge in chain.outputs),
+        # Where slots are not shared, every vertex has slots of its own.
+        slot_sharing_group=chain.group,
+        firing_mode=_firing_mode(graph, chain),
+        watermark_delay_ms=head.watermark_delay_ms,
+        idle_timeout_ms=head.idle_timeout_ms,
+        on_monotony_violation=head.on_monotony_violation,
+        punctuated_watermarks=head.punctuated_watermarks,
+        co_location_group=_co_location_group(chain),
+        resources=ResourceSpec(
+            cpu_millis=sum(node.resources.cpu_millis for node in chain.nodes),
+            heap_mib=sum(node.resources.heap_mib for node in chain.nodes),
+        ),
+    )
+
+
+def _operator(node: StreamNode, reads: int | None, wiring: _Wiring) -> Operator:
+    return Operator(
+        operator_id=wiring.operator_ids[node.uid],
+        ref=node.ref,
+        name=node.name,
+        kind=node.kind,
+        input_operator=reads,
+        state_schema=node.state_schema,
+        user_defined_operator_id=None if node.uid_hash is None else OperatorId(node.uid_hash),
+    )
+
+
+def _edge(graph: StreamGraph, edge: StreamEdge, wiring: _Wiring) -> JobEdge:
+    return JobEdge(
+        source=wiring.vertex_ids[edge.source_uid],
+        source_output=wiring.output_numbers[edge],
+        ship_strategy=edge.ship_strategy,
+        key_by=edge.key_by,
+        result_partition_type=_result_partition_type(graph, edge),
+    )
+
+
+def _result_partition_type(graph: StreamGraph, edge: StreamEdge) -> ResultPartitionType:
+    match edge.exchange_mode:
+        case ExchangeMode.BATCH:
+            return ResultPartitionType.BLOCKING
+        case _ if graph.job_type is JobType.BATCH:
+            return ResultPartitionType.BLOCKING
+        case _:
+            return ResultPartitionType.PIPELINED_BOUNDED
+
+
+def _parallelism(head: StreamNode) -> VertexParallelism:
+    try:
+        return VertexParallelism.of(head.parallelism, head.max_parallelism)
+    except GraphError as refused:
+        raise GraphError(f"{head.uid!r}: {refused}") from refused
+
+
+def _co_location_group(chain: Chain) -> str | None:
+    named = {node.co_location_group: node.uid for node in chain.nodes if node.co_location_group is not None}
+    if len(named) > 1:
+        groups = ", ".join(f"{group!r} ({uid})" for group, uid in named.items())
+        raise GraphError(f"operators that run in one task are in two co-location groups: {groups}")
+    return next(iter(named), None)
+
+
+def _name(chain: Chain) -> str:
+    """Flink's way to name a chain: `Source: a -> b`, and `a -> (b, c)` where it branches."""
+    readers: dict[int, list[int]] = {}
+    for place, reads in enumerate(chain.reads):
+        if reads is not None:
+            readers.setdefault(reads, []).append(place)
+    # Readers stand behind what they read: from the back, every name that is needed is already there.
+    names = [_PREFIX.get(node.kind, "") + node.name for node in chain.nodes]
+    for place in reversed(range(len(names))):
+        following = [names[reader] for reader in readers.get(place, ())]
+        if len(following) == 1:
+            names[place] += f" -> {following[0]}"
+        elif following:
+            names[place] += f" -> ({', '.join(following)})"
+    return names[0]
+
+
+def _firing_mode(graph: StreamGraph, chain: Chain) -> FiringMode:
+    firing = [node for node in chain.nodes if node.event_time]
+    if graph.job_type is JobType.BATCH:
+        # Of event time only the end is told.
+        return FiringMode.ON_WATERMARK
+    if firing and all(_may_fire_late(graph, node) for node in firing):
+        return FiringMode.ON_CHECKPOINT
+    return FiringMode.ON_WATERMARK
+
+
+def _may_fire_late(graph: StreamGraph, node: StreamNode) -> bool:
+    """True if nobody can tell that windows wait for the checkpoint: no event time behind, no sink shows rows."""
+    downstream = list(graph.downstream(node.uid))
+    sinks = [reached for reached in downstream if reached.kind is OperatorKind.SINK]
+    return (
+        bool(sinks)
+        and all(sink.publishes_per_checkpoint for sink in sinks)
+        and not any(reached.event_time for reached in downstream)
+    )

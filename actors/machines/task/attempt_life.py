@@ -1,0 +1,154 @@
+"""The life of one execution attempt on its TaskManager (the states of Flink's Task).
+
+CREATED -> DEPLOYING while the bridge restores -> RUNNING -> FINISHED, CANCELED or FAILED. The end is a handshake: the
+bridge is closed first and the end is reported when it has answered, so that the next attempt never runs beside this
+one. The first reason to end is the one that counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.states import task_may_move
+from flykka.actors.machines.task.effects import EndAttempt, TaskEffect, TellBridge, TellJobMaster
+from flykka.actors.machines.task.partition_producer import CancelSelf, Consequence, Wait
+from flykka.actors.machines.task.task_cancellation import TaskCancellation
+from flykka.messages.graph.job_graph import TaskCancellationSettings
+from flykka.messages.tasks.accumulator import AccumulatorSnapshot
+from flykka.messages.tasks.stage import CloseBridge
+from flykka.messages.tasks.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import ExecutionAttemptId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _End:
+    state: ExecutionState
+    failure: SerializedThrowable | None = None
+
+
+class AttemptLife:
+    """The state of an attempt and the end it is on its way to."""
+
+    __slots__ = ("_attempt", "_end", "_now", "cancellation", "state")
+
+    def __init__(self, attempt: ExecutionAttemptId, cluster: TaskCancellationSettings | None = None) -> None:
+        self._attempt = attempt
+        self.cancellation = TaskCancellation(attempt, cluster or TaskCancellationSettings())
+        self._now = 0
+        self._end: _End | None = None
+        self.state = ExecutionState.CREATED
+
+    @property
+    def is_running(self) -> bool:
+        """The attempt processes: it is RUNNING and not on its way to an end."""
+        return self.state is ExecutionState.RUNNING and self._end is None
+
+    @property
+    def is_finishing(self) -> bool:
+        """The attempt waits for its bridge, which has something in hand, and then it has FINISHED."""
+        return self._end is not None and self._end.state is ExecutionState.FINISHED
+
+    @property
+    def attempt(self) -> ExecutionAttemptId:
+        """The execution attempt."""
+        return self._attempt
+
+    @property
+    def ending(self) -> ExecutionState | None:
+        """The end that the attempt is on its way to, while its bridge closes."""
+        return None if self._end is None else self._end.state
+
+    @property
+    def may_consume(self) -> bool:
+        """The attempt reads partitions or is about to: what becomes of their producers concerns it."""
+        return self.state in (ExecutionState.DEPLOYING, ExecutionState.RUNNING) and self._end is None
+
+    @property
+    def _is_ending(self) -> bool:
+        """There is an end that nothing changes any more.
+
+        An attempt that is about to finish may still fail, or be cancelled: its bridge is closing functions of the
+        user's, and has not finished before they are closed.
+        """
+        return self._end is not None and self._end.state is not ExecutionState.FINISHED
+
+    def pass_time(self, now: int) -> None:
+        """Set the time of the events that follow."""
+        self._now = now
+
+    def deploy(self, job: TaskCancellationSettings) -> None:
+        """The attempt is being made ready, with what its job says of cancellation."""
+        self.cancellation.load(job)
+        self._move(ExecutionState.DEPLOYING)
+
+    def run(self) -> list[TaskEffect]:
+        """The bridge is ready."""
+        if self._end is not None:
+            return [Ignore(reason=f"the attempt is on its way to {self._end.state}")]
+        self._move(ExecutionState.RUNNING)
+        return [self._report(_End(state=ExecutionState.RUNNING))]
+
+    def finish(self) -> list[TaskEffect]:
+        """All is processed and committed."""
+        return self._begin_end(_End(state=ExecutionState.FINISHED), cancel=False)
+
+    def cancel(self) -> list[TaskEffect]:
+        """The JobMaster wants the attempt to stop."""
+        if not self._is_ending:
+            self._move(ExecutionState.CANCELING)
+        return self._begin_end(_End(state=ExecutionState.CANCELED), cancel=True)
+
+    def fail(self, failure: SerializedThrowable) -> list[TaskEffect]:
+        """The attempt cannot go on, or what is done behind its last stage has failed."""
+        return self._begin_end(_End(state=ExecutionState.FAILED, failure=failure), cancel=True)
+
+    def cancellation_due(self) -> list[TaskEffect]:
+        """The bridge has not closed so far."""
+        return self.cancellation.on_due(self._now)
+
+    def follow(self, consequence: Consequence) -> list[TaskEffect]:
+        """Act on the state of a producer that the attempt reads."""
+        match consequence:
+            case Wait():
+                return [Ignore(reason="the producer is there or comes: its partition is asked for again")]
+            case CancelSelf():
+                return self.cancel()
+            case SerializedThrowable():
+                return self.fail(consequence)
+            case _:
+                assert_never(consequence)
+
+    def bridge_closed(self, accumulators: tuple[AccumulatorSnapshot, ...] = ()) -> list[TaskEffect]:
+        """Nothing of the attempt runs any more: report its end, and what it has counted."""
+        assert self._end is not None, "the bridge closed without being told to"
+        self._move(self._end.state)
+        return [self._report(self._end, accumulators), EndAttempt()]
+
+    def bridge_lost(self, failure: SerializedThrowable, *, keeps_results: bool = False) -> list[TaskEffect]:
+        """The bridge died. Where it was closing anyway, that is as good as closed.
+
+        With it goes what it had not handed over: who finishes with results that are to be kept has none.
+        """
+        if self._end is None or (keeps_results and self.is_finishing):
+            self._end = _End(state=ExecutionState.FAILED, failure=failure)
+        return self.bridge_closed()
+
+    def _begin_end(self, end: _End, *, cancel: bool) -> list[TaskEffect]:
+        if self._end is not None and self._is_ending:
+            return [Ignore(reason=f"the attempt is already on its way to {self._end.state}")]
+        self._end = end
+        closing = TellBridge(message=CloseBridge(cancel=cancel))
+        return [closing, *(self.cancellation.begin(self._now) if cancel else ())]
+
+    def _report(self, end: _End, accumulators: tuple[AccumulatorSnapshot, ...] = ()) -> TellJobMaster:
+        reached = TaskExecutionState(
+            attempt=self._attempt, state=end.state, failure=end.failure, accumulators=accumulators
+        )
+        return TellJobMaster(message=UpdateTaskExecutionState(state=reached))
+
+    def _move(self, target: ExecutionState) -> None:
+        assert task_may_move(self.state, target), f"{self._attempt}: {self.state} -> {target}"
+        self.state = target

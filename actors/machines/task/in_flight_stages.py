@@ -1,0 +1,276 @@
+"""The way down: what stages make, and the events behind them, in the order in which they were begun.
+
+Holds the stages in flight, the outputs they feed, and the counters. What a stage made goes out when it has finished;
+then its own event (the watermark of what a source read, the barrier behind a snapshot), then whatever was waiting for
+it. What is to be begun, and when, is decided by `StreamTask`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from flykka.actors.machines.exchange.barrier_alignment import to_send_on
+from flykka.actors.machines.exchange.watermark_generators import (
+    MonotonyViolated,
+    NoWatermarks,
+    TimestampsAndWatermarksOperator,
+    watermark_generator,
+)
+from flykka.actors.machines.task.effects import TaskEffect, TellJobMaster
+from flykka.actors.machines.task.metrics import Activity, TaskMeter
+from flykka.actors.machines.task.stage_pipeline import StagePipeline
+from flykka.actors.machines.task.task_outputs import TaskOutputs
+from flykka.messages.graph.job_graph import JobType, OperatorKind
+from flykka.messages.tasks.accumulator import AccumulatorSnapshot
+from flykka.messages.tasks.exchange import (
+    AddCredit,
+    CancelPartitionRequest,
+    CheckpointBarrier,
+    EndOfData,
+    Event,
+    LatencyMarker,
+    PartitionRequest,
+    TaskBuffers,
+    Watermark,
+)
+from flykka.messages.tasks.stage import CheckpointCommitted, StageFinished, StageOutput, StateSnapshotted
+from flykka.messages.tasks.task import NotifyEndOfData, TaskDeploymentDescriptor
+
+STAGES_IN_FLIGHT = 2
+"""One stage's planning overlaps the other's work; a third only adds memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """A stage that reads splits, which together cost so much by the reader's limit."""
+
+    cost: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """A stage that processes a batch, whose credit goes back when it is done; None where it was recovered."""
+
+    channel: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fire:
+    """A stage that emits what event time completes; the watermark goes down behind that."""
+
+    watermark_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A stage that snapshots the chain; the barrier goes down behind what goes before it.
+
+    `fired_ms` is the watermark up to which deferred results are emitted with this snapshot, None where none are.
+    """
+
+    barrier: CheckpointBarrier
+    fired_ms: int | None
+
+
+Purpose = Read | Process | Fire | Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A stage is over: what it was begun for, and what goes down. `violated`: its rows went back in event time.
+
+    `barrier` went down behind it and has left the batches `overtaken` behind.
+    """
+
+    purpose: Purpose
+    effects: list[TaskEffect]
+    violated: MonotonyViolated | None = None
+    barrier: CheckpointBarrier | None = None
+    overtaken: tuple[StageOutput, ...] = ()
+
+
+class StageLine:
+    """Stages in flight and outputs of one attempt."""
+
+    __slots__ = (
+        "_accumulators",
+        "_attempt",
+        "_meter",
+        "_outputs",
+        "_pipeline",
+        "_watermarks",
+        "has_reached_end_of_data",
+    )
+
+    def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
+        self._attempt = descriptor.attempt
+        self._pipeline: StagePipeline[Purpose, Event] = StagePipeline(STAGES_IN_FLIGHT)
+        self._outputs = TaskOutputs(descriptor.outputs, descriptor.buffers)
+        self._meter = TaskMeter()
+        self.has_reached_end_of_data = False
+        self._accumulators: tuple[AccumulatorSnapshot, ...] = ()
+        # Behind the reader of a source; other tasks have their watermarks from their inputs.
+        self._watermarks = None
+        if descriptor.vertex.operators[0].kind is OperatorKind.SOURCE:
+            # What reads it when it is whole needs to hear of event time once, at its end.
+            is_batch = descriptor.job_type is JobType.BATCH
+            generator = NoWatermarks() if is_batch else watermark_generator(descriptor.vertex)
+            self._watermarks = TimestampsAndWatermarksOperator(generator)
+
+    @property
+    def has_room(self) -> bool:
+        """Another stage may begin: not too many are in flight, and consumers keep up."""
+        return self._pipeline.has_room and not self._outputs.is_back_pressured
+
+    @property
+    def is_reading(self) -> bool:
+        """A stage in flight reads splits."""
+        return any(isinstance(purpose, Read) for purpose in self._pipeline.purposes)
+
+    def pass_time(self, now: int) -> None:
+        """It is `now`; what the attempt did since the last event was said by `spend_time`."""
+        self._meter.pass_time(now)
+
+    def spend_time(self, *, is_running: bool, has_input: Callable[[], bool]) -> None:
+        """Account for the time until the next event; `has_input` is asked where nothing else decides the activity."""
+        if not is_running:
+            self._meter.activity = Activity.NOT_RUNNING
+        elif self._pipeline.in_flight > 0:
+            self._meter.activity = Activity.BUSY
+        elif self._outputs.is_back_pressured and has_input():
+            self._meter.activity = Activity.BACK_PRESSURED
+        else:
+            self._meter.activity = Activity.IDLE
+
+    def start(self, purpose: Purpose) -> int:
+        """Begin a stage; its number."""
+        return self._pipeline.start(purpose, self._meter.now_ms)
+
+    def follow(self, event: Event) -> list[TaskEffect]:
+        """Send `event` down behind every stage that is in flight."""
+        self._pipeline.follow(event)
+        return self._send_released()
+
+    def finish(self, finished: StageFinished, now: int) -> Finished:
+        """The oldest stage in flight has finished."""
+        purpose = self._pipeline.finish(finished.stage)
+        self._meter.count(finished, was_input=isinstance(purpose, Read | Process))
+        self._accumulators = finished.accumulators
+        effects: list[TaskEffect] = []
+        for output in finished.outputs:
+            effects += self._outputs.add(output.output, output.batch)
+        violated = self._learn_event_time(finished) if isinstance(purpose, Read) else None
+        for event in self._own_events(purpose):
+            effects += self._send_down(event)
+        barrier: CheckpointBarrier | None = None
+        overtaken: tuple[StageOutput, ...] = ()
+        if isinstance(purpose, Snapshot):
+            barrier = to_send_on(purpose.barrier, now)
+            sent, overtaken = self._outputs.broadcast_barrier(barrier)
+            effects += sent
+        effects += self._send_released()
+        return Finished(purpose=purpose, effects=effects, violated=violated, barrier=barrier, overtaken=overtaken)
+
+    @property
+    def holds_barrier(self) -> bool:
+        """A barrier that may time out waits in an output."""
+        return self._outputs.holds_barrier
+
+    def time_out(self, checkpoint_id: int) -> tuple[list[TaskEffect], tuple[StageOutput, ...]]:
+        """The barrier of the checkpoint overtakes what it waits behind in the outputs: what is sent, what overtaken."""
+        return self._outputs.time_out(checkpoint_id)
+
+    def recover(self, outputs: Iterable[StageOutput]) -> list[TaskEffect]:
+        """Send down, before anything else, what was on its way when the checkpoint was taken."""
+        return [effect for output in outputs for effect in self._outputs.add(output.output, output.batch)]
+
+    def snapshotted(self, snapshotted: StateSnapshotted) -> list[TaskEffect]:
+        """A snapshot is durable: count what left the chain with it, and report it, which may be all that ever does."""
+        self._meter.count_sink_rows(snapshotted.sink_rows)
+        if not snapshotted.rows_out:
+            return []
+        self._meter.count_late_output(snapshotted.rows_out)
+        return [self.report()]
+
+    def committed(self, committed: CheckpointCommitted) -> None:
+        """Note that the output staged up to a checkpoint is published."""
+        self._meter.count_sink_rows(committed.sink_rows)
+
+    def resize(self, buffers: TaskBuffers) -> None:
+        """The TaskManager has shared its buffers out again."""
+        self._outputs.resize(buffers)
+
+    def serve(self, event: PartitionRequest | AddCredit | CancelPartitionRequest) -> list[TaskEffect]:
+        """A consumer asks, has room, or leaves."""
+        return self._outputs.handle(event)
+
+    def report(self, *, input_queue_length: int = 0, files_unread: int = 0) -> TaskEffect:
+        """Tell the JobMaster what was counted so far, and what waits at the inputs and the outputs now."""
+        self._meter.input_queue_length = input_queue_length
+        self._meter.files_unread = files_unread
+        self._meter.output_queue_length = self._outputs.buffers_in_use
+        report = self._meter.report(self._attempt)
+        return TellJobMaster(message=replace(report, accumulators=self._accumulators))
+
+    @property
+    def activity(self) -> tuple[Activity, int]:
+        """The activity of the attempt, and its start."""
+        return self._meter.activity, self._meter.activity_since_ms
+
+    @property
+    def begun(self) -> list[tuple[Purpose, int]]:
+        """The purposes of the stages in flight, and their starts, the oldest first."""
+        return self._pipeline.begun
+
+    @property
+    def outputs(self) -> TaskOutputs:
+        """The outputs of the task."""
+        return self._outputs
+
+    def check(self) -> None:
+        """Assert the invariants of the parts."""
+        self._pipeline.check()
+        self._outputs.check()
+
+    def _learn_event_time(self, finished: StageFinished) -> MonotonyViolated | None:
+        latest_ms, earliest_ms = finished.event_time_max, finished.event_time_min
+        if self._watermarks is None or latest_ms is None:
+            return None
+        return self._watermarks.on_batch(latest_ms if earliest_ms is None else earliest_ms, latest_ms)
+
+    def _own_events(self, purpose: Purpose) -> list[Event]:
+        match purpose:
+            case Read():
+                watermark = None if self._watermarks is None else self._watermarks.emit()
+                return [] if watermark is None else [watermark]
+            case Process():
+                return []
+            case Fire(watermark_ms=watermark_ms):
+                return [Watermark(timestamp_ms=watermark_ms)]
+            case Snapshot(fired_ms=fired_ms):
+                return [] if fired_ms is None else [Watermark(timestamp_ms=fired_ms)]
+            case _:
+                assert_never(purpose)
+
+    def _send_released(self) -> list[TaskEffect]:
+        passed = (self._passed(event) for event in self._pipeline.released())
+        return [effect for event in passed if event is not None for effect in self._send_down(event)]
+
+    def _passed(self, event: Event) -> Event | None:
+        if isinstance(event, Watermark) and self._watermarks is not None:
+            return self._watermarks.on_watermark(event)
+        return event
+
+    def _send_down(self, event: Event) -> list[TaskEffect]:
+        if isinstance(event, LatencyMarker):
+            self._meter.latency(event)
+            return self._outputs.emit_in_turn(event)
+        effects = self._outputs.broadcast(event)
+        if isinstance(event, Watermark):
+            self._meter.watermark(event.timestamp_ms)
+        if isinstance(event, EndOfData):
+            self.has_reached_end_of_data = True
+            effects += [self.report(), TellJobMaster(message=NotifyEndOfData(attempt=self._attempt))]
+        return effects

@@ -1,0 +1,78 @@
+"""Elements that a Task reads, in the order in which it is to handle them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flykka.actors.machines.exchange.checkpoint_barrier_handler import StartAlignmentTimer
+from flykka.actors.machines.task.snapshots import Alignment
+from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import CheckpointBarrier, LatencyMarker, WatermarkStatus
+from flykka.messages.tasks.stage import InputInFlight
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchArrived:
+    """A batch is next; its credit goes back with `processed(channel)`. What was recovered came through no channel."""
+
+    gate: int
+    channel: int | None
+    batch: BatchRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatermarkAdvanced:
+    """Event time has come to `watermark_ms` on all channels that count."""
+
+    watermark_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotDue:
+    """The barriers of a checkpoint are aligned, or it is unaligned and `in_flight` is the beginning of its state."""
+
+    barrier: CheckpointBarrier
+    alignment: Alignment
+    in_flight: tuple[InputInFlight, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InFlightComplete:
+    """The barriers of all channels are here, of a checkpoint that did not wait for them."""
+
+    checkpoint_id: int
+    alignment: Alignment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InFlightGivenUp:
+    """The batches that the barriers of a checkpoint have overtaken will never be known."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotGivenUp:
+    """A checkpoint is not going to happen here."""
+
+    checkpoint_id: int
+    reason: CheckpointDeclineReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassedOn:
+    """An event that only goes down."""
+
+    event: WatermarkStatus | LatencyMarker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndOfDataReached:
+    """Every channel has delivered all its data; checkpoints may still come."""
+
+    drain: bool
+
+
+CheckpointElement = SnapshotDue | SnapshotGivenUp | InFlightComplete | InFlightGivenUp | StartAlignmentTimer
+InputElement = BatchArrived | WatermarkAdvanced | CheckpointElement | PassedOn | EndOfDataReached

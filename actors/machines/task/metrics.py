@@ -1,0 +1,135 @@
+"""Metrics of an attempt: rows, batches, its time by activity, its watermark (Flink's TaskIOMetricGroup)."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from flykka.actors.machines.task.latency_stats import LatencyStats
+from flykka.messages.tasks.exchange import LatencyMarker
+from flykka.messages.tasks.stage import SinkRows, StageFinished
+from flykka.messages.tasks.task import ReportTaskMetrics, TaskIOMetrics
+from flykka.messages.wire.ids import ExecutionAttemptId
+
+
+class Activity(Enum):
+    """The activity of an attempt between two events. Flink's busyTime, backPressuredTime and idleTime."""
+
+    NOT_RUNNING = "not running"
+    BUSY = "busy"
+    BACK_PRESSURED = "back-pressured"
+    IDLE = "idle"
+
+
+class TaskMeter:
+    """Counters of one attempt, from zero. They are counted with every event, and made a value of when they are told."""
+
+    __slots__ = (
+        "_activity",
+        "_back_pressured_ms",
+        "_batches_in",
+        "_batches_out",
+        "_busy_ms",
+        "_counted_to_ms",
+        "_idle_ms",
+        "_late_rows",
+        "_latencies",
+        "_rows_in",
+        "_rows_out",
+        "_rows_published",
+        "_rows_written",
+        "_watermark_ms",
+        "activity_since_ms",
+        "files_unread",
+        "input_queue_length",
+        "output_queue_length",
+    )
+
+    def __init__(self) -> None:
+        self._activity = Activity.NOT_RUNNING
+        self.activity_since_ms = 0
+        self.input_queue_length = self.output_queue_length = self.files_unread = 0
+        self._counted_to_ms = 0
+        self._busy_ms = self._back_pressured_ms = self._idle_ms = 0
+        self._rows_in = self._rows_out = self._late_rows = 0
+        self._rows_written = self._rows_published = 0
+        self._batches_in = self._batches_out = 0
+        self._watermark_ms: int | None = None
+        self._latencies = LatencyStats()
+
+    @property
+    def now_ms(self) -> int:
+        """The time that has passed so far."""
+        return self._counted_to_ms
+
+    @property
+    def activity(self) -> Activity:
+        """The activity of the attempt since `activity_since_ms`."""
+        return self._activity
+
+    @activity.setter
+    def activity(self, activity: Activity) -> None:
+        if activity is not self._activity:
+            self._activity, self.activity_since_ms = activity, self._counted_to_ms
+
+    def pass_time(self, now: int) -> None:
+        """It is `now`: the attempt has been at its `activity` since the last time."""
+        passed_ms, self._counted_to_ms = now - self._counted_to_ms, now
+        if not passed_ms:
+            return  # Events come faster than milliseconds pass.
+        match self._activity:
+            case Activity.BUSY:
+                self._busy_ms += passed_ms
+            case Activity.BACK_PRESSURED:
+                self._back_pressured_ms += passed_ms
+            case Activity.IDLE:
+                self._idle_ms += passed_ms
+            case Activity.NOT_RUNNING:
+                pass
+
+    def count(self, finished: StageFinished, *, was_input: bool) -> None:
+        """A stage has finished; `was_input` where it read a batch."""
+        self._rows_in += finished.rows_in
+        self._rows_out += finished.rows_out
+        self._batches_in += was_input
+        self._batches_out += len(finished.outputs)
+        self._late_rows += finished.late_rows
+        self.count_sink_rows(finished.sink_rows)
+
+    def count_late_output(self, rows_out: int) -> None:
+        """Rows left the chain while a snapshot was written, behind the stage that began it."""
+        self._rows_out += rows_out
+
+    def count_sink_rows(self, sink_rows: SinkRows | None) -> None:
+        """Sinks have written rows, or published them; None where there is no news."""
+        if sink_rows is not None:
+            self._rows_written += sink_rows.written
+            self._rows_published += sink_rows.published
+
+    def latency(self, marker: LatencyMarker) -> None:
+        """A latency marker has come through the chain, now."""
+        self._latencies.report_latency(marker, self._counted_to_ms)
+
+    def watermark(self, watermark_ms: int) -> None:
+        """A watermark went down the outputs."""
+        self._watermark_ms = watermark_ms
+
+    def report(self, attempt: ExecutionAttemptId) -> ReportTaskMetrics:
+        """The counters as a message."""
+        metrics = TaskIOMetrics(
+            rows_in=self._rows_in,
+            rows_out=self._rows_out,
+            batches_in=self._batches_in,
+            batches_out=self._batches_out,
+            late_rows=self._late_rows,
+            busy_ms=self._busy_ms,
+            back_pressured_ms=self._back_pressured_ms,
+            idle_ms=self._idle_ms,
+            watermark_ms=self._watermark_ms,
+            latencies=self._latencies.statistics(),
+            input_queue_length=self.input_queue_length,
+            output_queue_length=self.output_queue_length,
+            files_unread=self.files_unread,
+            rows_published=self._rows_published,
+            rows_staged=self._rows_written - self._rows_published,
+        )
+        return ReportTaskMetrics(attempt=attempt, metrics=metrics)

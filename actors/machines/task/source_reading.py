@@ -1,0 +1,141 @@
+"""The reading of a source: splits, a batch of them per stage, until there are no more.
+
+Composes the reader of the splits with the idleness of the source; stages and events go down the line of the task.
+"""
+
+from __future__ import annotations
+
+from flykka.actors.machines.task.effects import StartLatencyTimer, TaskEffect, TellBridge, TellJobMaster
+from flykka.actors.machines.task.idleness import SourceIdleness
+from flykka.actors.machines.task.in_flight_stages import STAGES_IN_FLIGHT, Read, StageLine
+from flykka.actors.machines.task.split_reader import SplitReader
+from flykka.messages.graph.job_graph import JobType, OperatorKind
+from flykka.messages.state.handles import OperatorSubtaskState
+from flykka.messages.tasks.exchange import WATERMARK_MAX, EndOfData, LatencyMarker, Watermark, WatermarkStatus
+from flykka.messages.tasks.source import AddSplits, RequestSplits
+from flykka.messages.tasks.stage import ReadSplits
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+
+SPLITS_AHEAD = 2 * STAGES_IN_FLIGHT
+"""Splits held or asked for, at least: enough to go on while the JobMaster holds assignments back for a checkpoint."""
+
+
+class SourceReading:
+    """The source at the head of one attempt."""
+
+    __slots__ = (
+        "_attempt",
+        "_idleness",
+        "_latency_tracking_interval_ms",
+        "_line",
+        "_reader",
+        "_restore",
+        "_subtask",
+        "end_of_data",
+    )
+
+    def __init__(self, descriptor: TaskDeploymentDescriptor, line: StageLine) -> None:
+        self.end_of_data = False
+        self._attempt = descriptor.attempt
+        self._restore = descriptor.restore
+        self._reader = SplitReader(descriptor.vertex.operators[0].operator_id, SPLITS_AHEAD)
+        is_batch = descriptor.job_type is JobType.BATCH
+        self._idleness = SourceIdleness(None if is_batch else descriptor.vertex.idle_timeout_ms)
+        self._subtask = descriptor.subtask
+        self._latency_tracking_interval_ms = descriptor.latency_tracking_interval_ms
+        self._line = line
+
+    @property
+    def has_unread(self) -> bool:
+        """A split is there to be read."""
+        return self._reader.has_unread
+
+    @property
+    def files_unread(self) -> int:
+        """The number of files to be read."""
+        return self._reader.files_unread
+
+    def open(self) -> None:
+        """Take back the splits that the checkpoint found unread."""
+        if self._restore is not None:
+            self._reader.restore(self._restore.operators)
+
+    def start(self, now: int) -> list[TaskEffect]:
+        """The task runs."""
+        return [*self._idleness.start(now), *self._start_latency_timer()]
+
+    def add(self, assigned: AddSplits) -> None:
+        """Splits arrive."""
+        self._reader.add(assigned.splits, assigned.numbers)
+
+    def no_more(self) -> None:
+        """The enumerator has nothing left for this reader."""
+        self._reader.no_more()
+
+    def snapshot(self) -> OperatorSubtaskState:
+        """The splits that are unread now."""
+        return self._reader.snapshot()
+
+    def request_splits(self) -> list[TaskEffect]:
+        """Ask for splits ahead of need."""
+        count = self._reader.splits_to_request()
+        if count == 0 or self.end_of_data:
+            return []
+        operator_id = self._reader.operator_id
+        return [TellJobMaster(message=RequestSplits(attempt=self._attempt, operator_id=operator_id, count=count))]
+
+    def read(self, now: int) -> list[TaskEffect] | None:
+        """Begin a stage that reads the splits of the next batch; None while there is nothing to do."""
+        if self.end_of_data:
+            return None
+        splits = self._reader.next()
+        if splits:
+            awake = self._wake(now)
+            stage = self._line.start(Read(cost=sum(map(self._reader.limit.cost, splits))))
+            return [*awake, TellBridge(message=ReadSplits(stage=stage, splits=splits))]
+        return self.end_data(now) if self._reader.exhausted else None
+
+    def has_read(self, read: Read, duration_ms: int, now: int) -> list[TaskEffect]:
+        """A stage that read splits has finished."""
+        self._reader.limit.learn(read.cost, duration_ms)
+        return [*self._idleness.read(now)]
+
+    def end_data(self, now: int) -> list[TaskEffect]:
+        """Nothing more is read: say so, and let event time come to its end; once."""
+        if self.end_of_data:
+            return []
+        self.end_of_data = True
+        # Nobody would hear the watermark of a source that is idle.
+        awake = self._wake(now)
+        return awake + self._line.follow(Watermark(timestamp_ms=WATERMARK_MAX)) + self._line.follow(EndOfData())
+
+    def on_idle_due(self, now: int) -> list[TaskEffect]:
+        """The timer of the idleness went off."""
+        if self.end_of_data:
+            return []
+        if self._line.is_reading or self._reader.has_unread:
+            # It is not silent: rows are on their way, or wait for a consumer. A snapshot tells of no rows.
+            self._idleness.read(now)
+        timer = self._idleness.on_due(now)
+        return [*timer, *(self._line.follow(WatermarkStatus(idle=True)) if self._idleness.is_idle else [])]
+
+    def on_latency_marker_due(self, now: int) -> list[TaskEffect]:
+        """Send a latency marker, until the last row is read."""
+        if self.end_of_data:
+            return []
+        marker = LatencyMarker(marked_ms=now, operator_id=self._reader.operator_id, subtask=self._subtask)
+        return [*self._start_latency_timer(), *self._line.follow(marker)]
+
+    def _start_latency_timer(self) -> list[TaskEffect]:
+        interval_ms = self._latency_tracking_interval_ms
+        return [] if interval_ms is None else [StartLatencyTimer(delay_ms=interval_ms)]
+
+    def _wake(self, now: int) -> list[TaskEffect]:
+        said = self._line.follow(WatermarkStatus(idle=False)) if self._idleness.is_idle else []
+        return [*said, *self._idleness.read(now)]
+
+
+def source_reading(descriptor: TaskDeploymentDescriptor, line: StageLine) -> SourceReading | None:
+    """The source of a task; None where its chain does not begin with one."""
+    is_source = descriptor.vertex.operators[0].kind is OperatorKind.SOURCE
+    return SourceReading(descriptor, line) if is_source else None

@@ -1,0 +1,374 @@
+"""The machine of a Task: which stage is next, what its outputs emit, and when it has finished.
+
+Mirrors Flink's StreamTask with its mailbox: one event at a time. Elements of the inputs become stages of the bridge or
+followers behind them, in the order in which they were read; what a stage made goes out when it has finished. The task
+reads on while stages are in flight (two at the most), its outputs take more, and no end is near.
+
+Not here: how channels and credits work (`actors.exchange`), what a stage computes (the bridge), who the JobMaster is.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from flykka.actors.errors import UnreadableStateError
+from flykka.actors.machines.exchange.effects import ChannelFailed, ChannelFailureKind
+from flykka.actors.machines.exchange.watermark_generators import MonotonyViolated
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.task.attempt_life import AttemptLife
+from flykka.actors.machines.task.effects import KeepResults, LogWarning, TaskEffect, TellBridge
+from flykka.actors.machines.task.events import BridgeLost, ConnectionLost, StartTask, TaskEvent
+from flykka.actors.machines.task.explanation import explain_source, explain_task
+from flykka.actors.machines.task.in_flight_stages import Fire, Process, Read, Snapshot, StageLine
+from flykka.actors.machines.task.input_elements import (
+    BatchArrived,
+    EndOfDataReached,
+    PassedOn,
+    WatermarkAdvanced,
+)
+from flykka.actors.machines.task.partition_producer import ask, consequence
+from flykka.actors.machines.task.source_reading import source_reading
+from flykka.actors.machines.task.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
+from flykka.actors.machines.task.task_checkpoints import TaskCheckpoints
+from flykka.actors.machines.task.task_inputs import TaskInputs
+from flykka.messages.checkpointing.checkpoint import (
+    CheckpointDeclineReason,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
+    TriggerCheckpoint,
+)
+from flykka.messages.graph.job_graph import FiringMode, JobType, OperatorKind, TaskCancellationSettings
+from flykka.messages.monitoring.explanation import TaskExplained
+from flykka.messages.tasks.exchange import (
+    AddCredit,
+    AlignmentTimeoutDue,
+    BacklogAnnouncement,
+    BufferResponse,
+    BuffersResized,
+    CancelPartitionRequest,
+    EndOfData,
+    EndOfPartition,
+    ErrorResponse,
+    PartitionRequest,
+    PartitionRequestDue,
+    Watermark,
+)
+from flykka.messages.tasks.source import AddSplits, NoMoreSplits
+from flykka.messages.tasks.stage import (
+    AdvanceWatermark,
+    BridgeClosed,
+    BridgeOpened,
+    ChannelStateWritten,
+    CheckpointCommitted,
+    OpenBridge,
+    RunStage,
+    SnapshotFailed,
+    StageFailed,
+    StageFinished,
+    StateSnapshotted,
+)
+from flykka.messages.tasks.task import (
+    CancellationDue,
+    CancelTask,
+    FailTask,
+    IdleDue,
+    LatencyMarkerDue,
+    MetricsDue,
+    PartitionProducerState,
+    TaskDeploymentDescriptor,
+)
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ref import Ref
+
+
+class StreamTask:
+    """The machine of one execution attempt, whose actor is `task`."""
+
+    __slots__ = (
+        "_barriers",
+        "_checkpoints",
+        "_defers_firing",
+        "_descriptor",
+        "_finishes_at_end_of_data",
+        "_inputs",
+        "_life",
+        "_line",
+        "_source",
+        "_uses_event_time",
+    )
+
+    def __init__(
+        self, descriptor: TaskDeploymentDescriptor, task: Ref, cluster: TaskCancellationSettings | None = None
+    ) -> None:
+        vertex = descriptor.vertex
+        self._descriptor = descriptor
+        self._life = AttemptLife(descriptor.attempt, cluster)
+        self._checkpoints = SubtaskCheckpointCoordinator(descriptor)
+        self._inputs = TaskInputs(descriptor, task, self._checkpoints.channel_state)
+        self._line = StageLine(descriptor)
+        self._source = source_reading(descriptor, self._line)
+        kinds = {operator.kind for operator in vertex.operators}
+        self._uses_event_time = any(kind.uses_event_time for kind in kinds)
+        self._defers_firing = self._uses_event_time and vertex.firing_mode is FiringMode.ON_CHECKPOINT
+        # Of a batch job only sinks have something to commit: the others wait for no checkpoint.
+        self._finishes_at_end_of_data = descriptor.job_type is JobType.BATCH and OperatorKind.SINK not in kinds
+        self._barriers = TaskCheckpoints(
+            self._checkpoints, self._inputs, self._line, self._source, defers_firing=self._defers_firing
+        )
+
+    @property
+    def life(self) -> AttemptLife:
+        """State of the attempt."""
+        return self._life
+
+    def handle(self, event: TaskEvent, now: int) -> list[TaskEffect]:
+        """Take one event at virtual time `now` (ms); what is to be done about it, in order."""
+        self._line.pass_time(now)
+        self._life.pass_time(now)
+        effects = self._on_event(event, now)
+        if self._finishes_at_end_of_data and self._line.has_reached_end_of_data and self._life.is_running:
+            effects = [*effects, *self._finish()]
+        self._line.spend_time(is_running=self._life.is_running, has_input=self._has_input)
+        return effects
+
+    def _on_event(self, event: TaskEvent, now: int) -> list[TaskEffect]:
+        match event:
+            # What comes with every batch and every checkpoint first: a match asks class by class.
+            case StageFinished() | BufferResponse() if self._life.is_running:
+                return self._on_running(event, now) + self._read_on(now)
+            case CheckpointCommitted():
+                # Counted in every state: it has been published.
+                self._line.committed(event)
+                return self._on_committed(event.checkpoint_id)
+            case NotifyCheckpointComplete() | MetricsDue() if self._life.is_running:
+                # Nothing comes of these that could be read, nor room for it.
+                return self._on_running(event, now)
+            case StateSnapshotted():
+                # Told in every state: what comes too late is the coordinator's to delete, and only it knows that.
+                return self._on_snapshotted(event)
+            case StartTask():
+                self._life.deploy(self._descriptor.task_cancellation)
+                return self._open()
+            case BridgeClosed(accumulators=accumulators):
+                ended = self._life.bridge_closed(accumulators)
+                return [self._line.report(), *self._keep_results(), *ended, *self._let_go_of_snapshots()]
+            case BridgeLost(cause=cause):
+                ended = self._life.bridge_lost(cause, keeps_results=self._line.outputs.keeps_results)
+                return [*ended, *self._let_go_of_snapshots()]
+            case StageFailed(cause=cause) | FailTask(cause=cause):
+                return self._life.fail(cause)
+            case CancelTask():
+                return self._life.cancel()
+            case CancellationDue():
+                return self._life.cancellation_due()
+            case BridgeOpened():
+                return self._on_bridge_opened(event, now)
+            case PartitionProducerState() if self._life.may_consume:
+                return self._life.follow(consequence(event))
+            case TriggerCheckpoint(checkpoint_id=checkpoint_id) if not self._life.is_running:
+                reason = CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY
+                return [self._checkpoints.decline(checkpoint_id, reason)]
+            case PartitionRequest() | AddCredit() | CancelPartitionRequest():
+                # Served in every state: what is queued here is somebody's input.
+                return self._line.serve(event) + self._barriers.on_served() + self._read_on(now)
+            case BuffersResized(buffers=buffers):
+                self._line.resize(buffers)
+                return self._inputs.resize(buffers) + self._read_on(now)
+            case ChannelStateWritten():
+                return self._checkpoints.on_durable(event)
+            case StageFinished() if self._life.is_finishing:
+                # A snapshot that was begun behind the final one: behind it waits the end of the partitions.
+                return self._on_stage_finished(event, now)
+            case _ if not self._life.is_running:
+                return [Ignore(reason=f"{type(event).__name__} in state {self._life.state}")]
+            case _:
+                return self._on_running(event, now) + self._read_on(now)
+
+    def explain(self, now: int) -> TaskExplained:
+        """Explain what the attempt does, and what it waits for."""
+        source = self._source
+        explained = explain_task(self._life, self._line, self._inputs, self._checkpoints, now)
+        return explained if source is None else explain_source(explained, source)
+
+    def check(self) -> None:
+        """Assert the invariants of the parts."""
+        self._line.check()
+        self._inputs.check()
+
+    def _on_running(self, event: TaskEvent, now: int) -> list[TaskEffect]:
+        match event:
+            case BufferResponse():
+                return self._inputs.handle(event) + self._input_failure()
+            case StageFinished():
+                return self._on_stage_finished(event, now)
+            case NotifyCheckpointComplete(checkpoint_id=checkpoint_id):
+                commit = self._checkpoints.on_complete(checkpoint_id)
+                return self._on_committed(checkpoint_id) if commit is None else [commit]
+            case ErrorResponse(partition_not_found=True, partition_id=partition_id):
+                asked = ask(self._descriptor.attempt, partition_id)
+                return [*self._inputs.handle(event), *self._input_failure(), *asked]
+            case ConnectionLost(task_manager=task_manager):
+                return self._inputs.on_connection_failed(task_manager) + self._input_failure()
+            case BacklogAnnouncement() | ErrorResponse() | PartitionRequestDue():
+                return self._inputs.handle(event) + self._input_failure()
+            case AlignmentTimeoutDue(checkpoint_id=checkpoint_id):
+                return self._barriers.on_timeout(checkpoint_id, now)
+            case AddSplits() if self._source is not None:
+                self._source.add(event)
+                return []
+            case NoMoreSplits() if self._source is not None:
+                self._source.no_more()
+                return []
+            case MetricsDue():
+                files_unread = 0 if self._source is None else self._source.files_unread
+                return [self._line.report(input_queue_length=self._inputs.buffers_in_use, files_unread=files_unread)]
+            case IdleDue() if self._source is not None:
+                return self._source.on_idle_due(now)
+            case LatencyMarkerDue() if self._source is not None:
+                return self._source.on_latency_marker_due(now)
+            case TriggerCheckpoint():
+                return self._barriers.on_trigger(event, now)
+            case SnapshotFailed():
+                return self._checkpoints.on_failed(event)
+            case NotifyCheckpointAborted(checkpoint_id=checkpoint_id):
+                return self._checkpoints.on_aborted(checkpoint_id)
+            case _:
+                return [Ignore(reason=f"{type(event).__name__} is nothing for a task in state {self._life.state}")]
+
+    def _input_failure(self) -> list[TaskEffect]:
+        match self._inputs.failure:
+            case None:
+                return []
+            case ChannelFailed(kind=ChannelFailureKind.PRODUCER_FAILED):
+                # Not this task's fault: the producer's own failure decides what follows (Flink's CancelTaskException).
+                return self._life.cancel()
+            case ChannelFailed(cause=cause):
+                return self._life.fail(cause)
+            case unreachable:
+                assert_never(unreachable)
+
+    # Opening and reading on
+
+    def _open(self) -> list[TaskEffect]:
+        if self._source is not None:
+            try:
+                self._source.open()
+            except UnreadableStateError as misfit:
+                # A restart would read the same.
+                name = type(misfit).__name__
+                cause = SerializedThrowable(type_name=name, message=str(misfit), suppress_restarts=True)
+                return self._life.fail(cause)
+        checkpoint_id = self._descriptor.restored_checkpoint_id
+        opening = OpenBridge(restore=self._descriptor.restore, restored_checkpoint_id=checkpoint_id)
+        return [TellBridge(message=opening)]
+
+    def _on_bridge_opened(self, opened: BridgeOpened, now: int) -> list[TaskEffect]:
+        running = self._life.run()
+        if not self._life.is_running:
+            return running
+        if self._descriptor.job_type is JobType.BATCH and self._descriptor.restored_checkpoint_id is not None:
+            # The one checkpoint that a batch job takes is behind the end of all data.
+            ended = self._line.follow(EndOfData()) if self._source is None else self._source.end_data(now)
+            return [*running, *ended]
+        down = self._line.recover(opened.recovered_outputs)
+        requests = self._inputs.request_partitions(opened.recovered_inputs)
+        started = [] if self._source is None else self._source.start(now)
+        return [*running, *started, *down, *requests, *self._read_on(now)]
+
+    def _has_input(self) -> bool:
+        return self._inputs.has_next if self._source is None else self._source.has_unread
+
+    def _read_on(self, now: int) -> list[TaskEffect]:
+        """Start what can be started: as many stages as there is room, input and demand for."""
+        effects: list[TaskEffect] = []
+        # Behind the barrier of the final checkpoint nothing is read: what is left belongs to who continues from it.
+        while self._life.is_running and self._checkpoints.final_checkpoint is None:
+            has_room = self._line.has_room
+            if not has_room and not self._inputs.has_priority:
+                break
+            step = self._read_input(now, has_room=has_room) if self._source is None else self._source.read(now)
+            if step is None:
+                break
+            effects += step
+        if self._source is not None and self._life.is_running:
+            effects += self._source.request_splits()
+        return effects
+
+    def _read_input(self, now: int, *, has_room: bool) -> list[TaskEffect] | None:
+        """The next element; without room only what overtakes the data that waits for it."""
+        match self._inputs.next(now, only_priority=not has_room):
+            case None:
+                return None
+            case BatchArrived() as arrived:
+                stage = self._line.start(Process(channel=arrived.channel))
+                watermark_ms = self._inputs.watermark_ms
+                run = RunStage(stage=stage, gate=arrived.gate, batch=arrived.batch, watermark_ms=watermark_ms)
+                return [TellBridge(message=run)]
+            case WatermarkAdvanced(watermark_ms=watermark_ms):
+                return self._advance_watermark(watermark_ms)
+            case EndOfDataReached(drain=drain):
+                return self._line.follow(EndOfData(drain=drain))
+            case PassedOn(event=event):
+                return self._line.follow(event)
+            case element:
+                return self._barriers.on_element(element, now)
+
+    # Stages and what goes down behind them
+
+    def _advance_watermark(self, watermark_ms: int) -> list[TaskEffect]:
+        if self._defers_firing:
+            return []  # it goes down with the next barrier, behind the rows it fires
+        if not self._uses_event_time:
+            return self._line.follow(Watermark(timestamp_ms=watermark_ms))
+        stage = self._line.start(Fire(watermark_ms=watermark_ms))
+        return [TellBridge(message=AdvanceWatermark(stage=stage, watermark_ms=watermark_ms))]
+
+    def _on_stage_finished(self, finished: StageFinished, now: int) -> list[TaskEffect]:
+        stage = self._line.finish(finished, now)
+        effects = [*stage.effects, *self._on_violation(stage.violated)]
+        match stage.purpose:
+            case Read() as read:
+                assert self._source is not None, "only a source reads splits"
+                effects += self._source.has_read(read, finished.duration_ms, now)
+            case Process(channel=channel):
+                effects += self._inputs.processed(channel)
+            case Snapshot():
+                effects += self._barriers.on_barrier_sent(stage, now)
+        if finished.snapshot is not None:
+            effects += self._on_snapshotted(finished.snapshot)
+        return effects
+
+    def _on_snapshotted(self, snapshotted: StateSnapshotted) -> list[TaskEffect]:
+        return [*self._line.snapshotted(snapshotted), *self._checkpoints.on_durable(snapshotted)]
+
+    def _on_violation(self, violated: MonotonyViolated | None) -> list[TaskEffect]:
+        if violated is None:
+            return []
+        text = (
+            f"{self._descriptor.vertex.name}: event times are to ascend, but a row with event time"
+            f" {violated.timestamp_ms} ms came behind one with {violated.latest_ms} ms; where rows may come out of"
+            " order, take WatermarkStrategy.for_bounded_out_of_orderness"
+        )
+        if violated.is_fatal:
+            return self._life.fail(SerializedThrowable(type_name="MonotonyViolationError", message=text))
+        return [LogWarning(text=text)]
+
+    def _on_committed(self, checkpoint_id: int) -> list[TaskEffect]:
+        if not self._life.is_running:
+            return [Ignore(reason=f"CheckpointCommitted in state {self._life.state}")]
+        return self._finish() if self._checkpoints.is_end(checkpoint_id) else []
+
+    # The end
+
+    def _finish(self) -> list[TaskEffect]:
+        return self._line.follow(EndOfPartition()) + self._life.finish()
+
+    def _let_go_of_snapshots(self) -> list[TaskEffect]:
+        # Who has finished has acknowledged whatever it was asked for.
+        return [] if self._life.is_finishing else self._checkpoints.on_ended()
+
+    def _keep_results(self) -> list[TaskEffect]:
+        """Behind the bridge's end nothing is added, and before the JobMaster hears of it others can read."""
+        if not self._line.outputs.keeps_results or not self._life.is_finishing:
+            return []
+        return [KeepResults(partitions=self._line.outputs.kept())]

@@ -1,0 +1,133 @@
+"""The part of a task in checkpoints: a stage that snapshots its chain, the barrier behind it, and batches overtaken.
+
+Between the inputs or the trigger of a source, which say that a snapshot is due, and the `SubtaskCheckpointCoordinator`,
+which keeps the books and tells the bridge and the JobMaster.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from flykka.actors.machines.exchange.barrier_alignment import is_unaligned, remaining_ms, to_send_on
+from flykka.actors.machines.exchange.checkpoint_barrier_handler import StartAlignmentTimer
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.task.effects import TaskEffect, TellBridge
+from flykka.actors.machines.task.in_flight_stages import Finished, Snapshot, StageLine
+from flykka.actors.machines.task.input_elements import (
+    CheckpointElement,
+    InFlightComplete,
+    InFlightGivenUp,
+    SnapshotDue,
+    SnapshotGivenUp,
+)
+from flykka.actors.machines.task.snapshots import Alignment, Begin
+from flykka.actors.machines.task.source_reading import SourceReading
+from flykka.actors.machines.task.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
+from flykka.actors.machines.task.task_inputs import TaskInputs
+from flykka.messages.checkpointing.checkpoint import TriggerCheckpoint
+from flykka.messages.tasks.exchange import WATERMARK_MIN, CancelCheckpointMarker, CheckpointBarrier
+from flykka.messages.tasks.stage import SnapshotState
+
+
+class TaskCheckpoints:
+    """The checkpoints of one attempt on their way through it. `defers_firing`: results wait for them."""
+
+    __slots__ = ("_coordinator", "_defers_firing", "_inputs", "_line", "_source")
+
+    def __init__(
+        self,
+        coordinator: SubtaskCheckpointCoordinator,
+        inputs: TaskInputs,
+        line: StageLine,
+        source: SourceReading | None,
+        *,
+        defers_firing: bool,
+    ) -> None:
+        self._coordinator = coordinator
+        self._inputs = inputs
+        self._line = line
+        self._source = source
+        self._defers_firing = defers_firing
+
+    def on_trigger(self, trigger: TriggerCheckpoint, now: int) -> list[TaskEffect]:
+        """The coordinator triggers a checkpoint."""
+        if self._source is None and not self._line.has_reached_end_of_data:
+            return [Ignore(reason="no source is triggered before the end of its data: it waits for barriers")]
+        barrier = CheckpointBarrier(
+            checkpoint_id=trigger.checkpoint_id, timestamp_ms=trigger.timestamp_ms, options=trigger.options
+        )
+        drained = self._source.end_data(now) if self._source is not None and trigger.options.drain else []
+        return drained + self._begin(SnapshotDue(barrier=barrier, alignment=Alignment()), now)
+
+    def on_element(self, element: CheckpointElement, now: int) -> list[TaskEffect]:
+        """The inputs say what their barriers ask for."""
+        match element:
+            case SnapshotDue() as due:
+                return self._begin(due, now)
+            case SnapshotGivenUp(checkpoint_id=checkpoint_id, reason=reason):
+                given_up = self._coordinator.on_given_up(checkpoint_id, reason)
+                return [*given_up, *self._line.follow(CancelCheckpointMarker(checkpoint_id=checkpoint_id))]
+            case InFlightComplete(checkpoint_id=checkpoint_id, alignment=alignment):
+                return self._coordinator.all_barriers_received(checkpoint_id, alignment)
+            case InFlightGivenUp(checkpoint_id=checkpoint_id):
+                return self._coordinator.on_in_flight_given_up(checkpoint_id)
+            case StartAlignmentTimer() as timer:
+                return [timer]
+            case _:
+                assert_never(element)
+
+    def on_barrier_sent(self, stage: Finished, now: int) -> list[TaskEffect]:
+        """The stage of a snapshot is over, and its barrier went down."""
+        barrier = stage.barrier
+        assert barrier is not None, "a barrier goes down behind every snapshot"
+        if not self._line.holds_barrier:
+            return self._coordinator.barrier_sent(barrier, stage.overtaken)
+        self._coordinator.barrier_waits(barrier.checkpoint_id)
+        return [StartAlignmentTimer(checkpoint_id=barrier.checkpoint_id, delay_ms=remaining_ms(barrier, now))]
+
+    def on_served(self) -> list[TaskEffect]:
+        """A consumer took something, maybe the barrier that waited for it."""
+        return [] if self._line.holds_barrier else self._coordinator.barrier_left()
+
+    def on_timeout(self, checkpoint_id: int, now: int) -> list[TaskEffect]:
+        """The barriers of a checkpoint have been aligned for long enough, wherever they are."""
+        self._inputs.time_out(checkpoint_id, now)
+        effects, overtaken = self._line.time_out(checkpoint_id)
+        return [*effects, *self._coordinator.barrier_timed_out(checkpoint_id, overtaken)]
+
+    def _begin(self, due: SnapshotDue, now: int) -> list[TaskEffect]:
+        checkpoint_id, barrier = due.barrier.checkpoint_id, to_send_on(due.barrier, now)
+        begun = self._coordinator.begin(
+            checkpoint_id,
+            due.alignment,
+            None if self._source is None else self._source.snapshot(),
+            is_final=barrier.options.is_final,
+            is_unaligned=is_unaligned(barrier),
+            # The first barrier, or a source's trigger, came when the alignment began.
+            start_delay_ms=max(0, now - due.alignment.duration_ms - barrier.timestamp_ms),
+        )
+        match begun:
+            case Begin.STALE as stale:
+                return [Ignore(reason=stale.value)]
+            case Begin.SKIPPED:
+                return self._line.follow(CancelCheckpointMarker(checkpoint_id=checkpoint_id))
+            case Begin.TAKEN:
+                is_all = self._source is not None or not is_unaligned(due.barrier)
+                held = self._coordinator.in_flight(checkpoint_id, due.in_flight, is_all=is_all)
+                return [*held, self._snapshot_behind(barrier)]
+            case unreachable:
+                assert_never(unreachable)
+
+    def _snapshot_behind(self, barrier: CheckpointBarrier) -> TaskEffect:
+        """A stage that snapshots the chain, and behind it the barrier. It does not wait for room in the pipeline."""
+        watermark_ms = self._inputs.watermark_ms
+        fired_ms = watermark_ms if self._defers_firing and watermark_ms > WATERMARK_MIN else None
+        stage = self._line.start(Snapshot(barrier=barrier, fired_ms=fired_ms))
+        return TellBridge(
+            message=SnapshotState(
+                stage=stage,
+                checkpoint_id=barrier.checkpoint_id,
+                options=barrier.options,
+                watermark_ms=watermark_ms,
+            )
+        )

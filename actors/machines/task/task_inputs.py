@@ -1,0 +1,351 @@
+"""Everything a Task reads, as one line of elements: what arrived, how far event time is, what the barriers ask for.
+
+Composes the gate, the barrier handler and the watermark valve; credits and requests go out as effects. What a barrier
+blocks, lets overtake and persists is done here, and it becomes an element that says what the task is to do for a
+checkpoint. Batches that were in flight when the job was restored are read before anything else. Follows Flink's
+CheckpointedInputGate.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import assert_never
+
+from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
+from flykka.actors.machines.exchange.barrier_tracker import BarrierTracker
+from flykka.actors.machines.exchange.checkpoint_barrier_handler import (
+    AbortCheckpointOnBarrier,
+    BarrierAction,
+    BarrierEvent,
+    BlockChannel,
+    CheckpointBarrierHandler,
+    PrioritizeBarrier,
+    StartAlignmentTimer,
+    StartPersisting,
+    StopPersisting,
+    TriggerCheckpointOnBarrier,
+    UnblockAllChannels,
+)
+from flykka.actors.machines.exchange.effects import (
+    ChannelFailed,
+    GateEffect,
+    GiveCredit,
+    PersistInFlight,
+    ReleaseBatch,
+    RequestPartition,
+    RetryRequest,
+    TurnAway,
+)
+from flykka.actors.machines.exchange.input_channel import InputChannel
+from flykka.actors.machines.exchange.input_gate import EndOfDataStatus, InputGate
+from flykka.actors.machines.exchange.watermarks import WatermarkValve
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.task.channel_state import ChannelStateWriter
+from flykka.actors.machines.task.effects import (
+    RetryPartitionRequest,
+    TaskEffect,
+    TellBridge,
+    TellPeer,
+    TellProducer,
+    TellSender,
+)
+from flykka.actors.machines.task.input_elements import (
+    BatchArrived,
+    CheckpointElement,
+    EndOfDataReached,
+    InFlightComplete,
+    InFlightGivenUp,
+    InputElement,
+    PassedOn,
+    SnapshotDue,
+    SnapshotGivenUp,
+    WatermarkAdvanced,
+)
+from flykka.actors.machines.task.snapshots import Alignment
+from flykka.messages.graph.job_graph import CheckpointingMode
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import (
+    BacklogAnnouncement,
+    BufferResponse,
+    EndOfData,
+    ErrorResponse,
+    LatencyMarker,
+    PartitionRequest,
+    PartitionRequestDue,
+    TaskBuffers,
+    Watermark,
+    WatermarkStatus,
+)
+from flykka.messages.tasks.stage import InputInFlight, ReleaseBatches
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.ref import Ref
+
+ExchangeEvent = BufferResponse | BacklogAnnouncement | ErrorResponse | PartitionRequestDue
+
+
+InputEvent = Watermark | WatermarkStatus | LatencyMarker | EndOfData
+"""Elements that do not concern checkpoints."""
+
+
+class TaskInputs:
+    """The inputs of one attempt, whose Task is `consumer`."""
+
+    __slots__ = (
+        "_alignment_start_ms",
+        "_barriers",
+        "_channel_state",
+        "_consumer",
+        "_decided",
+        "_for_checkpoints",
+        "_gate",
+        "_in_flight",
+        "_processed_bytes",
+        "_recovered",
+        "_valve",
+    )
+
+    def __init__(
+        self, descriptor: TaskDeploymentDescriptor, consumer: Ref, channel_state: ChannelStateWriter | None = None
+    ) -> None:
+        self._gate = InputGate(descriptor.inputs, buffers=descriptor.buffers)
+        self._barriers = _barrier_handler(descriptor, len(self._gate.channels))
+        self._valve = WatermarkValve(len(self._gate.channels))
+        self._consumer = consumer
+        self._channel_state = channel_state or ChannelStateWriter()
+        self._decided: deque[InputElement] = deque()
+        # These do not wait for room behind the task, as the others do.
+        self._for_checkpoints: deque[CheckpointElement] = deque()
+        self._recovered: deque[InputInFlight] = deque()
+        self._in_flight: tuple[InputInFlight, ...] = ()
+        self._alignment_start_ms = 0
+        self._processed_bytes = 0
+
+    @property
+    def channels(self) -> tuple[InputChannel, ...]:
+        """The channels of all inputs, by number."""
+        return self._gate.channels
+
+    @property
+    def aligning(self) -> int | None:
+        """The newest checkpoint whose barriers are coming together."""
+        return next(reversed(self._barriers.pending_checkpoints), None)
+
+    @property
+    def missing_channels(self) -> frozenset[int]:
+        """The channels whose barrier of that checkpoint has not been read."""
+        return self._barriers.missing_channels
+
+    @property
+    def blocked_channels(self) -> frozenset[int]:
+        """The channels that are not read until the others have come as far."""
+        return self._barriers.blocked_channels
+
+    @property
+    def watermark_ms(self) -> int:
+        """The watermark at the element read last."""
+        return self._valve.watermark_ms
+
+    @property
+    def has_next(self) -> bool:
+        """Something is there to be read."""
+        return bool(self._decided or self._for_checkpoints or self._recovered) or self._gate.has_data
+
+    @property
+    def has_priority(self) -> bool:
+        """Something is there that does not wait for room: a barrier that overtakes data, and what comes of it."""
+        return bool(self._for_checkpoints) or self._gate.has_priority
+
+    @property
+    def failure(self) -> ChannelFailed | None:
+        """The reason why no more can be read, if there is one."""
+        return self._gate.failure
+
+    def request_partitions(self, recovered: Iterable[InputInFlight] = ()) -> list[TaskEffect]:
+        """Ask for every subpartition; what was in flight before a failure is read before anything that comes."""
+        self._recovered.extend(recovered)
+        return self._effects(self._gate.request_partitions())
+
+    def resize(self, buffers: TaskBuffers) -> list[TaskEffect]:
+        """The TaskManager has shared its buffers out again."""
+        return self._effects(self._gate.resize(buffers.floating))
+
+    @property
+    def buffers_in_use(self) -> int:
+        """Batches that have arrived and are not yet processed."""
+        return self._gate.buffers_in_use
+
+    def on_connection_failed(self, task_manager: Ref) -> list[TaskEffect]:
+        """A TaskManager has ended: what it has not answered it will not answer."""
+        return self._effects(self._gate.on_connection_failed(task_manager))
+
+    def handle(self, event: ExchangeEvent) -> list[TaskEffect]:
+        """Something has come from a producer, or is to be asked for again."""
+        match event:
+            case BufferResponse():
+                return self._effects(self._gate.on_buffer(event))
+            case BacklogAnnouncement():
+                return self._effects(self._gate.on_backlog(event))
+            case ErrorResponse():
+                return self._effects(self._gate.on_error(event))
+            case PartitionRequestDue(channel=channel):
+                return self._effects(self._gate.retry(channel))
+            case _:
+                assert_never(event)
+
+    def processed(self, channel: int | None) -> list[TaskEffect]:
+        """The oldest batch of `channel` that was read is processed."""
+        return [] if channel is None else self._effects(self._gate.credit_returned(channel))
+
+    def time_out(self, checkpoint_id: int, now: int) -> None:
+        """The delay of a `StartAlignmentTimer` is over."""
+        self._perform(self._barriers.time_out(checkpoint_id), now)
+
+    def next(self, now: int, *, only_priority: bool = False) -> InputElement | None:
+        """The next element of the line; None while there is none, or `only_priority` none that overtakes data."""
+        while only_priority or not self._decided:
+            match self._poll(now, only_priority=only_priority):
+                case None:
+                    return None
+                case (int() as channel, event):
+                    self._decide(channel, event)
+                case element:
+                    return element
+        return self._decided.popleft()
+
+    def check(self) -> None:
+        """Assert the invariants of the parts."""
+        self._gate.check()
+        self._barriers.check()
+        self._valve.check()
+
+    def _poll(
+        self, now: int, *, only_priority: bool = False
+    ) -> CheckpointElement | BatchArrived | tuple[int, InputEvent] | None:
+        """The next element, an event with its channel; None while there is none, or none that overtakes data."""
+        while not self._for_checkpoints:
+            if only_priority and not self._gate.has_priority:
+                return None
+            if self._recovered and not self._gate.has_priority:
+                recovered = self._recovered.popleft()
+                return BatchArrived(gate=recovered.gate, channel=None, batch=recovered.batch)
+            polled = self._gate.poll()
+            if polled is None:
+                return None
+            channel, buffer = polled
+            if isinstance(buffer, BatchRef):
+                self._processed_bytes += buffer.size_bytes
+                return BatchArrived(gate=self._gate.gate_of(channel), channel=channel, batch=buffer)
+            if not isinstance(buffer, BarrierEvent):
+                return channel, buffer
+            self._on_barrier_event(channel, buffer, now)
+        return self._for_checkpoints.popleft()
+
+    def _on_barrier_event(self, channel: int, event: BarrierEvent, now: int) -> None:
+        if not self._barriers.pending_checkpoints:
+            self._processed_bytes = 0
+        self._perform(self._barriers.handle(channel, event, now), now)
+
+    def _perform(self, actions: Iterable[BarrierAction], now: int) -> None:
+        for action in actions:
+            self._act(action, now)
+
+    def _act(self, action: BarrierAction, now: int) -> None:
+        match action:
+            case TriggerCheckpointOnBarrier(barrier=barrier, alignment_start_ms=start_ms):
+                self._alignment_start_ms = start_ms
+                due = SnapshotDue(barrier=barrier, alignment=self._alignment(now), in_flight=self._in_flight)
+                self._in_flight = ()
+                self._for_checkpoints.append(due)
+            case AbortCheckpointOnBarrier(checkpoint_id=checkpoint_id, reason=reason):
+                self._for_checkpoints.append(SnapshotGivenUp(checkpoint_id=checkpoint_id, reason=reason))
+            case BlockChannel(channel=channel):
+                self._gate.block(channel)
+            case UnblockAllChannels():
+                self._gate.unblock_all()
+            case StartPersisting(checkpoint_id=checkpoint_id):
+                in_channels = map(_in_flight, self._gate.start_persisting(checkpoint_id))
+                self._in_flight = (*self._recovered, *in_channels)
+            case StopPersisting(checkpoint_id=checkpoint_id, is_complete=True):
+                self._gate.stop_persisting()
+                self._for_checkpoints.append(
+                    InFlightComplete(checkpoint_id=checkpoint_id, alignment=self._alignment(now))
+                )
+            case StopPersisting(checkpoint_id=checkpoint_id):
+                self._gate.stop_persisting()
+                self._for_checkpoints.append(InFlightGivenUp(checkpoint_id=checkpoint_id))
+            case PrioritizeBarrier(channel=channel, checkpoint_id=checkpoint_id):
+                self._gate.prioritize(channel, checkpoint_id)
+            case StartAlignmentTimer():
+                self._for_checkpoints.append(action)
+            case _:
+                assert_never(action)
+
+    def _alignment(self, now: int) -> Alignment:
+        return Alignment(duration_ms=now - self._alignment_start_ms, processed_bytes=self._processed_bytes)
+
+    def _decide(self, channel: int, event: InputEvent) -> None:
+        match event:
+            case Watermark():
+                self._say(self._valve.on_watermark(channel, event))
+            case WatermarkStatus():
+                self._say(self._valve.on_status(channel, event))
+            case LatencyMarker():
+                self._decided.append(PassedOn(event=event))
+            case EndOfData():
+                status = self._gate.end_of_data_status
+                if status is not EndOfDataStatus.NOT_END_OF_DATA:
+                    self._decided.append(EndOfDataReached(drain=status is EndOfDataStatus.DRAINED))
+            case _:
+                assert_never(event)
+
+    def _say(self, events: list[Watermark | WatermarkStatus]) -> None:
+        for event in events:
+            match event:
+                case Watermark(timestamp_ms=watermark_ms):
+                    self._decided.append(WatermarkAdvanced(watermark_ms=watermark_ms))
+                case WatermarkStatus():
+                    self._decided.append(PassedOn(event=event))
+                case _:
+                    assert_never(event)
+
+    def _effects(self, effects: list[GateEffect]) -> list[TaskEffect]:
+        return [performed for effect in effects for performed in self._effect(effect)]
+
+    def _effect(self, effect: GateEffect) -> Iterable[TaskEffect]:
+        match effect:
+            case RequestPartition():
+                request = PartitionRequest(
+                    partition_id=effect.partition_id,
+                    subpartition=effect.subpartition,
+                    credit=effect.credit,
+                    consumer=self._consumer,
+                )
+                return [TellPeer(receiver=effect.task_manager, message=request)]
+            case RetryRequest(channel=channel, delay_ms=delay_ms):
+                return [RetryPartitionRequest(channel=channel, delay_ms=delay_ms)]
+            case TurnAway(message=message):
+                return [TellSender(message=message)]
+            case GiveCredit(message=message):
+                return [TellProducer(message=message)]
+            case ReleaseBatch(batch=batch):
+                return [TellBridge(message=ReleaseBatches(batch_ids=(batch.batch_id,)))]
+            case PersistInFlight(checkpoint_id=checkpoint_id) as persisted:
+                return self._channel_state.add_inputs(checkpoint_id, [_in_flight(persisted)])
+            case Ignore():
+                return [effect]
+            case ChannelFailed():
+                return []  # kept by the gate: see `failure`
+            case _:
+                assert_never(effect)
+
+
+def _in_flight(persisted: PersistInFlight) -> InputInFlight:
+    """A batch that is part of a checkpoint, as the bridge is told of it."""
+    return InputInFlight(gate=persisted.gate, batch=persisted.batch)
+
+
+def _barrier_handler(descriptor: TaskDeploymentDescriptor, channels: int) -> CheckpointBarrierHandler:
+    if descriptor.checkpointing_mode is CheckpointingMode.AT_LEAST_ONCE:
+        return BarrierTracker(channels)
+    return BarrierAligner(channels)

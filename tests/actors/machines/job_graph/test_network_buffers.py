@@ -1,0 +1,34 @@
+"""What the tasks of a job cannot do without is what their TaskManager will ask of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.actors.errors import InsufficientNetworkBuffersError
+from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings, ShuffleEnvironment
+from flykka.actors.machines.job_graph.network_buffers import TaskMinimum, task_minima
+from flykka.messages.graph.job_graph import ShipStrategy
+from flykka.messages.wire.ids import ExecutionAttemptId
+from tests.actors.machines.graph.graphs import graph_of, vertex
+
+
+def test_every_task_needs_a_buffer_for_each_reader_one_more_for_each_output_and_its_exclusive_ones() -> None:
+    graph = graph_of(
+        vertex("source", 2, outputs=1),
+        vertex("sums", 3, reads=("source",), outputs=1, ship_strategy=ShipStrategy.HASH),
+        vertex("sink", 3, reads=("sums",), ship_strategy=ShipStrategy.FORWARD),
+    )
+
+    minima = list(task_minima(graph, buffers_per_channel=2))
+
+    assert [minimum.buffers for minimum in minima] == [4, 4, 6, 6, 6, 2, 2, 2]
+    assert minima[0] == TaskMinimum(task="source (1/2)", buffers=4)
+
+
+def test_a_task_manager_takes_a_task_with_its_minimum_and_not_with_one_buffer_less() -> None:
+    needed = 3 + 1 + 2 * 4
+
+    ShuffleEnvironment(NetworkSettings(network_buffers=needed)).register_task(ExecutionAttemptId("a"), [3], [4])
+
+    with pytest.raises(InsufficientNetworkBuffersError):
+        ShuffleEnvironment(NetworkSettings(network_buffers=needed - 1)).register_task(ExecutionAttemptId("a"), [3], [4])

@@ -1,0 +1,116 @@
+"""What changes the id of an operator, and what does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flykka.actors.errors import GraphError
+from flykka.actors.machines.job_graph.operator_ids import operator_id, operator_ids
+from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy, StreamGraph
+from flykka.messages.graph.job_graph import OperatorKind
+from tests.actors.machines.job_graph.programs import edge, keyed, node
+
+
+def automatic(
+    arrows: str,
+    *,
+    named: str = "",
+    heads: str = "",
+    keys: str = "",
+    parallelism: int = 1,
+    renamed: bool = False,
+    chaining: bool = True,
+) -> StreamGraph:
+    """A program in which only the `named` operators were given a uid."""
+    pairs = [tuple(arrow.strip().split(" > ")) for arrow in arrows.split(",")]
+    targets = {target for _, target in pairs}
+    graph = StreamGraph(chaining_enabled=chaining)
+    for uid in dict.fromkeys(uid for pair in pairs for uid in pair):
+        made = node(
+            uid,
+            OperatorKind.STATELESS if uid in targets else OperatorKind.SOURCE,
+            parallelism=parallelism,
+            chaining=ChainingStrategy.HEAD if uid in heads.split() else ChainingStrategy.ALWAYS,
+            automatic=uid not in named.split(),
+        )
+        graph.add_node(replace(made, name=f"{uid} anew") if renamed else made)
+    for source, target in pairs:
+        graph.add_edge(keyed(source, target) if target in keys.split() else edge(source, target))
+    return graph
+
+
+PLAIN = "in > map, map > filter, filter > out"
+
+
+def test_the_same_program_has_the_same_ids() -> None:
+    assert operator_ids(automatic(PLAIN)) == operator_ids(automatic(PLAIN))
+
+
+def test_names_and_parallelism_change_no_id() -> None:
+    assert operator_ids(automatic(PLAIN)) == operator_ids(automatic(PLAIN, renamed=True, parallelism=4))
+
+
+def test_operators_that_look_the_same_have_ids_of_their_own() -> None:
+    ids = operator_ids(automatic("in > a, in > b, a > c, b > d", chaining=False))
+
+    assert len(set(ids.values())) == 5
+
+
+def test_another_chain_is_another_id() -> None:
+    plain, apart = operator_ids(automatic(PLAIN)), operator_ids(automatic(PLAIN, heads="filter"))
+
+    assert plain["in"] == apart["in"]
+    assert plain["map"] != apart["map"]
+
+
+def test_what_stands_before_an_operator_is_part_of_its_id() -> None:
+    longer = operator_ids(automatic("in > new, new > map, map > filter, filter > out", keys="map"))
+
+    assert longer["map"] != operator_ids(automatic(PLAIN, keys="map"))["map"]
+
+
+def test_the_order_of_inputs_is_part_of_an_id() -> None:
+    one = operator_ids(automatic("a > both, b > both"))
+    swapped = StreamGraph()
+    for uid in ("a", "b"):
+        swapped.add_node(node(uid, OperatorKind.SOURCE, automatic=True))
+    swapped.add_node(node("both", automatic=True))
+    for uid in ("b", "a"):
+        swapped.add_edge(edge(uid, "both"))
+    assert operator_ids(swapped)["both"] != one["both"]
+
+
+def test_a_uid_is_found_again_whatever_is_done_to_the_program() -> None:
+    before = operator_ids(automatic(PLAIN, named="filter"))
+    after = operator_ids(automatic("other > in, in > filter, filter > out", named="filter", heads="filter"))
+
+    assert before["filter"] == after["filter"] == operator_id("filter")
+
+
+def test_an_operator_is_given_its_id_when_all_of_its_inputs_have_theirs() -> None:
+    ids = operator_ids(automatic("a > late, a > long, long > longer, longer > late"))
+
+    assert set(ids) == {"a", "late", "long", "longer"}
+
+
+def test_a_uid_hash_is_no_id_of_another_operator() -> None:
+    taken = operator_ids(automatic(PLAIN))["map"]
+    graph = StreamGraph()
+    graph.add_node(node("in", OperatorKind.SOURCE, automatic=True))
+    graph.add_node(node("new", automatic=True))
+    graph.add_node(replace(node("map", automatic=True), uid_hash=taken))
+    graph.add_node(node("out", automatic=True))
+    for source, target in (("in", "new"), ("new", "map"), ("map", "out")):
+        graph.add_edge(edge(source, target))
+
+    with pytest.raises(GraphError, match=r"the uid hash of 'map', [0-9a-f]{32}, is the id that 'new' has now"):
+        operator_ids(graph)
+
+
+def test_an_operator_may_name_its_own_id() -> None:
+    graph = StreamGraph()
+    graph.add_node(replace(node("in", OperatorKind.SOURCE), uid_hash=operator_id("in")))
+
+    assert operator_ids(graph) == {"in": operator_id("in")}

@@ -1,0 +1,111 @@
+"""A job graph that came as a message may have been made by anybody."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flykka.actors.errors import GraphError
+from flykka.actors.machines.job_graph.validation import check_job_graph
+from flykka.messages.graph.job_graph import (
+    CheckpointingSettings,
+    JobGraph,
+    JobType,
+    JobVertex,
+    OperatorKind,
+    ResultPartitionType,
+    ScheduleMode,
+    ShipStrategy,
+)
+from flykka.messages.wire.ids import JobVertexId
+from tests.actors.machines.graph.graphs import graph_of, vertex
+
+BLOCKING = ResultPartitionType.BLOCKING
+SOURCE, SINK = vertex("source", outputs=1), vertex("sink", reads=("source",))
+
+READS_WHAT_IS_WHOLE = replace(SINK, inputs=(replace(SINK.inputs[0], result_partition_type=BLOCKING),))
+
+
+def batch(*vertices: JobVertex) -> JobGraph:
+    return replace(graph_of(*vertices), job_type=JobType.BATCH, schedule_mode=ScheduleMode.PIPELINED_REGION)
+
+
+UNFIT: dict[str, tuple[JobGraph, str]] = {
+    "nothing in it": (graph_of(), "no vertex"),
+    "a vertex twice": (graph_of(SOURCE, SOURCE), "vertex id 'source'"),
+    "a uid twice": (
+        graph_of(SOURCE, SINK, replace(vertex("third"), operators=SINK.operators)),
+        "uid 'sink' stands twice",
+    ),
+    "a vertex without operators": (graph_of(replace(SOURCE, operators=(), outputs=())), "'source' has no operator"),
+    "no slots": (graph_of(replace(SOURCE, slot_sharing_group=""), SINK), "'source' is in no slot sharing group"),
+    "no parallelism": (graph_of(replace(SOURCE, parallelism=0)), "'source': the parallelism is 0"),
+    "too much parallelism": (graph_of(replace(SOURCE, parallelism=129)), "above the maximum parallelism 128"),
+    "an input that comes later": (graph_of(SINK, SOURCE), "'source', which does not come before"),
+    "an output that is not there": (
+        graph_of(replace(SOURCE, outputs=()), SINK),
+        "'sink' reads output 0 of 'source': none",
+    ),
+    "two readers of an output": (graph_of(SOURCE, SINK, vertex("other", reads=("source",))), "two readers"),
+    "forward to another parallelism": (
+        graph_of(SOURCE, vertex("sink", 2, reads=("source",), ship_strategy=ShipStrategy.FORWARD)),
+        "'source' has 1 subtasks and 'sink' has 2",
+    ),
+    "an output that is read when it is written": (
+        graph_of(SOURCE, replace(SINK, inputs=(replace(SINK.inputs[0], result_partition_type=BLOCKING),))),
+        "'sink' reads a BLOCKING output",
+    ),
+    "a batch job that reads what is being made": (
+        batch(SOURCE, SINK),
+        "'sink' reads a PIPELINED_BOUNDED output, and those of a BATCH job are BLOCKING",
+    ),
+    "a batch job whose tasks all run at once": (
+        replace(batch(SOURCE, READS_WHAT_IS_WHOLE), schedule_mode=ScheduleMode.EAGER),
+        "it must be PIPELINED_REGION or LAZY_FROM_SOURCES",
+    ),
+    "a batch job with checkpoints": (
+        replace(
+            batch(SOURCE, READS_WHAT_IS_WHOLE),
+            checkpointing=CheckpointingSettings(directory="/checkpoints", interval_ms=100),
+        ),
+        "it takes one, at its end",
+    ),
+    "a sink beside an output of a batch job": (
+        batch(
+            replace(SOURCE, operators=(*SOURCE.operators, replace(SINK.operators[0], kind=OperatorKind.SINK))),
+            replace(vertex("other", reads=("source",)), inputs=READS_WHAT_IS_WHOLE.inputs),
+        ),
+        "'source' of a BATCH job has a sink",
+    ),
+    "co-located in two slots": (
+        graph_of(
+            replace(SOURCE, co_location_group="together"),
+            replace(SINK, co_location_group="together", slot_sharing_group="apart"),
+        ),
+        "'source' and 'sink' are in the co-location group 'together'",
+    ),
+    "nobody reads an output": (graph_of(SOURCE), "nobody reads output 0 of the vertex 'source'"),
+}
+
+
+@pytest.mark.parametrize(("graph", "named"), UNFIT.values(), ids=UNFIT)
+def test_a_graph_that_cannot_be_executed_is_refused_with_what_is_at_fault(graph: JobGraph, named: str) -> None:
+    with pytest.raises(GraphError, match=named):
+        check_job_graph(graph)
+
+
+def test_two_operators_of_one_id_are_refused() -> None:
+    same = replace(vertex("third").operators[0], operator_id=SINK.operators[0].operator_id)
+    third = replace(vertex("third"), vertex_id=JobVertexId("third"), operators=(same,))
+
+    with pytest.raises(GraphError, match="operator id 'sink'"):
+        check_job_graph(graph_of(SOURCE, SINK, third))
+
+
+def test_a_graph_in_order_passes() -> None:
+    check_job_graph(graph_of(SOURCE, SINK))
+
+
+def test_a_batch_job_whose_tasks_read_what_is_whole_is_accepted() -> None:
+    check_job_graph(batch(SOURCE, READS_WHAT_IS_WHOLE))

@@ -1,0 +1,184 @@
+"""The machine of a Task, fed with events: builders with defaults, and what its effects say to whom."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from flykka.actors.machines.task.effects import TaskEffect, TellBridge, TellJobMaster, TellPeer
+from flykka.actors.machines.task.events import StartTask, TaskEvent
+from flykka.actors.machines.task.stream_task import StreamTask
+from flykka.messages.checkpointing.checkpoint import (
+    CheckpointOptions,
+    TriggerCheckpoint,
+)
+from flykka.messages.graph.job_graph import FiringMode, JobVertex, Operator, OperatorKind, OperatorRef, ShipStrategy
+from flykka.messages.state.handles import TaskStateSnapshot
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import (
+    Buffer,
+    BufferResponse,
+    CheckpointBarrier,
+    PartitionRequest,
+)
+from flykka.messages.tasks.source import AddSplits, FileSplit
+from flykka.messages.tasks.stage import (
+    BridgeOpened,
+    StageFinished,
+    StageOutput,
+    StateSnapshotted,
+)
+from flykka.messages.tasks.task import (
+    InputChannelDescriptor,
+    InputGateDescriptor,
+    ReportTaskMetrics,
+    ResultPartitionDescriptor,
+    TaskDeploymentDescriptor,
+    TaskIOMetrics,
+)
+from flykka.messages.wire.ids import (
+    AllocationId,
+    BatchId,
+    ExecutionAttemptId,
+    JobId,
+    JobVertexId,
+    OperatorId,
+    ResultPartitionId,
+    SplitId,
+)
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
+
+JOB = JobId("job")
+ATTEMPT = ExecutionAttemptId("job_vertex_0_0")
+OUT = ResultPartitionId(f"{ATTEMPT}:0")
+UPSTREAM = (ResultPartitionId("up-0:0"), ResultPartitionId("up-1:0"))
+SOURCE = OperatorId("source")
+TASK, CONSUMER, MANAGER = Ref("/task", 1), Ref("/consumer", 2), Ref("/manager", 3)
+
+
+def descriptor(kind: OperatorKind, channels: int = 0, outputs: int = 0, **vertex: Any) -> TaskDeploymentDescriptor:
+    operator = Operator(operator_id=SOURCE, ref=OperatorRef(uid="op", fingerprint="f"), name="op", kind=kind)
+    gate = InputGateDescriptor(
+        gate=0,
+        channels=tuple(
+            InputChannelDescriptor(partition_id=UPSTREAM[channel], subpartition=0, task_manager=MANAGER)
+            for channel in range(channels)
+        ),
+    )
+    partition = ResultPartitionDescriptor(
+        partition_id=OUT, output=0, subpartitions=1, ship_strategy=ShipStrategy.HASH, max_parallelism=128
+    )
+    made = JobVertex(
+        vertex_id=JobVertexId("vertex"), name="op", operators=(operator,), parallelism=1, max_parallelism=128
+    )
+    return TaskDeploymentDescriptor(
+        job_id=JOB,
+        attempt=ATTEMPT,
+        attempt_number=0,
+        vertex=replace(made, **vertex),
+        subtask=0,
+        allocation_id=AllocationId("slot"),
+        outputs=(partition,) * outputs,
+        inputs=(gate,) if channels else (),
+        checkpoint_directory="/checkpoints",
+    )
+
+
+class Harness:
+    """A machine that is fed events and validated after each."""
+
+    def __init__(self, deployed: TaskDeploymentDescriptor) -> None:
+        self.machine = StreamTask(deployed, TASK)
+        self.now = 1000
+        self._sequence_numbers = [0, 0]
+
+    def feed(self, *events: TaskEvent) -> list[TaskEffect]:
+        effects: list[TaskEffect] = []
+        for event in events:
+            effects += self.machine.handle(event, self.now)
+            self.machine.check()
+        return effects
+
+    def arrive(self, channel: int, *buffers: Buffer) -> list[TaskEffect]:
+        effects: list[TaskEffect] = []
+        for buffer in buffers:
+            number = self._sequence_numbers[channel]
+            self._sequence_numbers[channel] += 1
+            effects += self.feed(
+                BufferResponse(
+                    partition_id=UPSTREAM[channel], subpartition=0, sequence_number=number, buffer=buffer, backlog=0
+                )
+            )
+        return effects
+
+
+def source(**vertex: Any) -> Harness:
+    task = Harness(descriptor(OperatorKind.SOURCE, outputs=1, **{"watermark_delay_ms": 100, **vertex}))
+    request = PartitionRequest(partition_id=OUT, subpartition=0, credit=8, consumer=CONSUMER)
+    task.feed(StartTask(), BridgeOpened(), request)
+    return task
+
+
+def window(firing: FiringMode, channels: int = 1) -> Harness:
+    task = Harness(descriptor(OperatorKind.WINDOW_AGGREGATE, channels=channels, firing_mode=firing))
+    task.feed(StartTask(), BridgeOpened())
+    return task
+
+
+def batch(name: str) -> BatchRef:
+    return BatchRef(batch_id=BatchId(name), rows=1, size_bytes=1)
+
+
+def split(name: str) -> FileSplit:
+    return FileSplit(split_id=SplitId(name), path=name, start_row=0, rows=1)
+
+
+def splits(*names: str) -> AddSplits:
+    return AddSplits(attempt=ATTEMPT, operator_id=SOURCE, splits=tuple(split(name) for name in names))
+
+
+def finished(stage: int, *outputs: str, event_time_max: int | None = None) -> StageFinished:
+    made = tuple(StageOutput(output=0, batch=batch(name)) for name in outputs)
+    return StageFinished(stage=stage, outputs=made, event_time_max=event_time_max)
+
+
+def trigger(checkpoint_id: int, *, is_final: bool = False, drain: bool = False) -> TriggerCheckpoint:
+    options = CheckpointOptions(is_final=is_final, drain=drain)
+    return TriggerCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=checkpoint_id, timestamp_ms=7, options=options)
+
+
+def barrier(checkpoint_id: int, *, is_final: bool = False, drain: bool = False) -> CheckpointBarrier:
+    options = CheckpointOptions(is_final=is_final, drain=drain)
+    return CheckpointBarrier(checkpoint_id=checkpoint_id, timestamp_ms=7, options=options)
+
+
+def durable(checkpoint_id: int) -> StateSnapshotted:
+    return StateSnapshotted(
+        checkpoint_id=checkpoint_id,
+        state=TaskStateSnapshot(),
+        size_bytes=0,
+        incremental_bytes=0,
+        sync_ms=0,
+        async_ms=0,
+    )
+
+
+def to_bridge(effects: list[TaskEffect]) -> list[Message]:
+    return [effect.message for effect in effects if isinstance(effect, TellBridge)]
+
+
+def to_job_master(effects: list[TaskEffect]) -> list[Message]:
+    told = [effect.message for effect in effects if isinstance(effect, TellJobMaster)]
+    return [message for message in told if not isinstance(message, ReportTaskMetrics)]
+
+
+def metrics(effects: list[TaskEffect]) -> TaskIOMetrics:
+    """What was reported last."""
+    told = [effect.message for effect in effects if isinstance(effect, TellJobMaster)]
+    return [message.metrics for message in told if isinstance(message, ReportTaskMetrics)][-1]
+
+
+def down(effects: list[TaskEffect]) -> list[Buffer]:
+    sent = [effect.message for effect in effects if isinstance(effect, TellPeer) and effect.receiver == CONSUMER]
+    return [message.buffer for message in sent if isinstance(message, BufferResponse)]

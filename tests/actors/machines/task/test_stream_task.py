@@ -1,0 +1,300 @@
+"""What a Task decides while it runs, as events and effects."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flykka.actors.machines.task.effects import EndAttempt, TellProducer
+from flykka.actors.machines.task.events import StartTask
+from flykka.actors.machines.task.source_reading import SPLITS_AHEAD
+from flykka.messages.checkpointing.checkpoint import (
+    AcknowledgeCheckpoint,
+    CheckpointDeclineReason,
+    CheckpointOptions,
+    DeclineCheckpoint,
+    NotifyCheckpointComplete,
+)
+from flykka.messages.graph.job_graph import FiringMode, OperatorKind
+from flykka.messages.tasks.exchange import (
+    WATERMARK_MAX,
+    WATERMARK_MIN,
+    AddCredit,
+    CheckpointBarrier,
+    EndOfData,
+    EndOfPartition,
+    PartitionRequest,
+    Watermark,
+)
+from flykka.messages.tasks.source import NoMoreSplits, RequestSplits
+from flykka.messages.tasks.stage import (
+    AdvanceWatermark,
+    BridgeClosed,
+    BridgeOpened,
+    CheckpointCommitted,
+    CloseBridge,
+    CommitCheckpoint,
+    ReadSplits,
+    RunStage,
+    SnapshotState,
+    StageFailed,
+    StateSnapshotted,
+)
+from flykka.messages.tasks.task import (
+    ExecutionState,
+    NotifyEndOfData,
+    UpdateTaskExecutionState,
+)
+from flykka.messages.wire.failure import SerializedThrowable
+from tests.actors.machines.task.task_machine import (
+    ATTEMPT,
+    CONSUMER,
+    JOB,
+    OUT,
+    SOURCE,
+    UPSTREAM,
+    Harness,
+    barrier,
+    batch,
+    descriptor,
+    down,
+    durable,
+    finished,
+    source,
+    split,
+    splits,
+    to_bridge,
+    to_job_master,
+    trigger,
+    window,
+)
+
+
+def test_a_running_source_asks_for_splits_ahead() -> None:
+    task = Harness(descriptor(OperatorKind.SOURCE))
+
+    effects = task.feed(StartTask(), BridgeOpened())
+
+    assert RequestSplits(attempt=ATTEMPT, operator_id=SOURCE, count=SPLITS_AHEAD) in to_job_master(effects)
+
+
+def test_two_stages_are_in_flight_and_no_more() -> None:
+    task = source()
+
+    started = to_bridge(task.feed(splits("a", "b", "c")))
+    next_started = to_bridge(task.feed(finished(0)))
+
+    assert started == [ReadSplits(stage=0, splits=(split("a"),)), ReadSplits(stage=1, splits=(split("b"),))]
+    assert next_started == [ReadSplits(stage=2, splits=(split("c"),))]
+
+
+def test_a_source_sends_the_watermark_behind_the_rows_it_follows_from() -> None:
+    task = source()
+    task.feed(splits("a"))
+
+    effects = task.feed(finished(0, "rows", event_time_max=1_000))
+
+    assert down(effects) == [batch("rows"), Watermark(timestamp_ms=899)]
+
+
+def test_a_barrier_goes_down_behind_the_batches_in_hand() -> None:
+    task = source()
+    task.feed(splits("a"))
+
+    triggered = task.feed(trigger(1))
+    rows = task.feed(finished(0, "rows"))
+    snapshot = task.feed(finished(1))
+
+    assert [type(message) for message in to_bridge(triggered)] == [SnapshotState]
+    assert (down(triggered), down(rows), down(snapshot)) == ([], [batch("rows")], [barrier(1)])
+
+
+def test_the_readers_state_holds_what_was_unread_at_the_barrier() -> None:
+    task = source()
+    task.feed(splits("a", "b", "c"))
+
+    task.feed(trigger(1))
+    effects = task.feed(finished(0), finished(1), finished(2), durable(1))
+
+    (acknowledged,) = [told for told in to_job_master(effects) if isinstance(told, AcknowledgeCheckpoint)]
+    restored = Harness(replace(descriptor(OperatorKind.SOURCE), restore=acknowledged.state, restored_checkpoint_id=1))
+    assert to_bridge(restored.feed(StartTask(), BridgeOpened()))[1:] == [ReadSplits(stage=0, splits=(split("c"),))]
+
+
+def test_a_trigger_before_running_is_declined() -> None:
+    task = Harness(descriptor(OperatorKind.SOURCE))
+    task.feed(StartTask())
+
+    effects = task.feed(trigger(1))
+
+    reason = CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY
+    assert to_job_master(effects) == [DeclineCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, reason=reason)]
+
+
+def test_an_exhausted_source_ends_event_time_and_data_and_says_so() -> None:
+    task = source()
+
+    effects = task.feed(splits("a"), NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE), finished(0, "rows"))
+
+    assert down(effects) == [batch("rows"), Watermark(timestamp_ms=WATERMARK_MAX), EndOfData()]
+    assert NotifyEndOfData(attempt=ATTEMPT) in to_job_master(effects)
+
+
+def complete(checkpoint_id: int) -> NotifyCheckpointComplete:
+    return NotifyCheckpointComplete(job_id=JOB, attempt=ATTEMPT, checkpoint_id=checkpoint_id, timestamp_ms=8)
+
+
+def test_a_task_finishes_when_the_final_checkpoint_is_committed() -> None:
+    task = source()
+    task.feed(NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE), trigger(1, is_final=True), finished(0), durable(1))
+
+    notified = task.feed(complete(1))
+    committed = task.feed(CheckpointCommitted(checkpoint_id=1))
+    closed = task.feed(BridgeClosed())
+
+    assert to_bridge(notified) == [CommitCheckpoint(checkpoint_id=1)]
+    assert down(committed) == [EndOfPartition()]
+    assert to_bridge(committed) == [CloseBridge(cancel=False)]
+    (update,) = to_job_master(closed)
+    assert isinstance(update, UpdateTaskExecutionState)
+    assert update.state.state is ExecutionState.FINISHED
+    assert closed[-1] == EndAttempt()
+
+
+def without_commit(checkpoint_id: int) -> StateSnapshotted:
+    return replace(durable(checkpoint_id), awaits_commit=False)
+
+
+def test_where_nothing_waits_for_the_commit_the_bridge_does_not_hear_of_it() -> None:
+    task = source()
+    task.feed(trigger(1), finished(0), without_commit(1), trigger(2), finished(1), durable(2))
+
+    assert to_bridge(task.feed(complete(1))) == []
+    assert to_bridge(task.feed(complete(2))) == [CommitCheckpoint(checkpoint_id=2)]
+    assert to_bridge(task.feed(complete(3))) == []
+
+
+def test_a_checkpoint_commits_what_waits_since_an_earlier_one() -> None:
+    task = source()
+    task.feed(trigger(1), finished(0), durable(1), trigger(2), finished(1), without_commit(2))
+
+    assert to_bridge(task.feed(complete(2))) == [CommitCheckpoint(checkpoint_id=2)]
+
+
+def test_a_task_with_nothing_to_commit_finishes_when_the_final_checkpoint_is_complete() -> None:
+    task = source()
+    ended = NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE)
+    task.feed(ended, trigger(1, is_final=True), finished(0), without_commit(1))
+
+    effects = task.feed(complete(1))
+
+    assert down(effects) == [EndOfPartition()]
+    assert to_bridge(effects) == [CloseBridge(cancel=False)]
+
+
+def test_a_snapshot_that_comes_with_its_stage_is_acknowledged_behind_the_barrier() -> None:
+    task = source()
+    task.feed(trigger(1))
+
+    effects = task.feed(replace(finished(0), snapshot=without_commit(1)))
+
+    [barrier] = down(effects)
+    [acknowledged] = to_job_master(effects)
+    assert isinstance(barrier, CheckpointBarrier)
+    assert isinstance(acknowledged, AcknowledgeCheckpoint)
+    assert acknowledged.checkpoint_id == barrier.checkpoint_id == 1
+
+
+def test_an_ordinary_checkpoint_ends_nothing() -> None:
+    task = source()
+    task.feed(NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE), trigger(1), finished(0), durable(1))
+
+    committed = task.feed(CheckpointCommitted(checkpoint_id=1))
+
+    assert to_bridge(committed) == []
+    assert task.machine.life.is_running
+
+
+def test_a_batch_is_processed_with_the_event_time_of_its_arrival() -> None:
+    task = window(FiringMode.ON_CHECKPOINT)
+
+    effects = task.arrive(0, batch("a"), Watermark(timestamp_ms=50), batch("b"))
+
+    runs = [message for message in to_bridge(effects) if isinstance(message, RunStage)]
+    assert [(run.batch, run.watermark_ms) for run in runs] == [(batch("a"), WATERMARK_MIN), (batch("b"), 50)]
+
+
+def test_the_credit_of_a_batch_goes_back_when_the_batch_is_processed() -> None:
+    task = window(FiringMode.ON_CHECKPOINT)
+    task.arrive(0, *(batch(name) for name in "abcd"))
+
+    processed = task.feed(finished(0))
+
+    assert TellProducer(message=AddCredit(partition_id=UPSTREAM[0], subpartition=0, credit=1)) in processed
+
+
+def test_windows_fire_with_the_watermark_where_somebody_can_tell() -> None:
+    task = window(FiringMode.ON_WATERMARK)
+
+    effects = task.arrive(0, Watermark(timestamp_ms=50))
+
+    assert to_bridge(effects) == [AdvanceWatermark(stage=0, watermark_ms=50)]
+
+
+def test_deferred_windows_fire_with_the_barrier() -> None:
+    task = window(FiringMode.ON_CHECKPOINT)
+
+    advanced = task.arrive(0, Watermark(timestamp_ms=50))
+    snapshot = task.arrive(0, barrier(1))
+
+    assert to_bridge(advanced) == []
+    assert to_bridge(snapshot) == [
+        SnapshotState(stage=0, checkpoint_id=1, options=CheckpointOptions(), watermark_ms=50)
+    ]
+
+
+def test_a_channel_that_has_delivered_the_barrier_waits_for_the_others() -> None:
+    task = window(FiringMode.ON_CHECKPOINT, channels=2)
+
+    first = task.arrive(0, barrier(1), batch("behind"))
+    second = task.arrive(1, batch("before"), barrier(1))
+
+    assert to_bridge(first) == []
+    started = to_bridge(second)
+    assert isinstance(started[0], RunStage)
+    assert started[0].batch == batch("before")
+    assert isinstance(started[1], SnapshotState)
+
+
+def test_a_failed_stage_closes_the_bridge_and_reports_the_cause() -> None:
+    task = source()
+    cause = SerializedThrowable(type_name="ValueError", message="boom")
+
+    failed = task.feed(StageFailed(cause=cause))
+    closed = task.feed(BridgeClosed())
+
+    assert to_bridge(failed) == [CloseBridge(cancel=True)]
+    (update,) = to_job_master(closed)
+    assert isinstance(update, UpdateTaskExecutionState)
+    assert (update.state.state, update.state.failure) == (ExecutionState.FAILED, cause)
+
+
+def test_a_slow_consumer_stops_the_source() -> None:
+    task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
+    task.feed(StartTask(), BridgeOpened(), splits(*"abcdefgh"))
+
+    started = [to_bridge(task.feed(finished(stage, f"rows-{stage}"))) for stage in range(4)]
+    resumed = task.feed(PartitionRequest(partition_id=OUT, subpartition=0, credit=3, consumer=CONSUMER))
+
+    assert [len(stages) for stages in started] == [1, 1, 0, 0]
+    assert len(down(resumed)) == 3
+    assert len(to_bridge(resumed)) == 2
+
+
+def test_state_that_is_durable_while_the_attempt_ends_is_told_to_the_coordinator() -> None:
+    task = source()
+    task.feed(trigger(1), finished(0))
+    task.feed(StageFailed(cause=SerializedThrowable(type_name="ValueError", message="boom")))
+
+    effects = task.feed(durable(1))
+
+    assert [told.checkpoint_id for told in to_job_master(effects) if isinstance(told, AcknowledgeCheckpoint)] == [1]

@@ -1,0 +1,386 @@
+"""The machine of a Task in an unaligned checkpoint: what it holds, sends on, acknowledges and gives up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from flykka.actors.machines.exchange.checkpoint_barrier_handler import StartAlignmentTimer
+from flykka.actors.machines.task.events import BridgeLost, StartTask, TaskEvent
+from flykka.messages.checkpointing.checkpoint import (
+    AcknowledgeCheckpoint,
+    AlignmentType,
+    CheckpointDeclineReason,
+    CheckpointOptions,
+    DeclineCheckpoint,
+    NotifyCheckpointAborted,
+    TriggerCheckpoint,
+)
+from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
+from flykka.messages.state.handles import InFlightRows, InputChannelStateHandle, OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.tasks.exchange import (
+    AddCredit,
+    AlignmentTimeoutDue,
+    CancelCheckpointMarker,
+    CheckpointBarrier,
+    PartitionRequest,
+)
+from flykka.messages.tasks.stage import (
+    AbortCheckpoint,
+    BridgeClosed,
+    BridgeOpened,
+    ChannelStateWritten,
+    HoldInFlight,
+    InputInFlight,
+    RunStage,
+    SnapshotFailed,
+    SnapshotState,
+    StageFailed,
+    StageOutput,
+    WriteChannelState,
+)
+from flykka.messages.tasks.task import CancelTask, UpdateTaskExecutionState
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import BatchId, OperatorId
+from tests.actors.machines.task.task_machine import (
+    ATTEMPT,
+    CONSUMER,
+    JOB,
+    OUT,
+    Harness,
+    batch,
+    descriptor,
+    down,
+    durable,
+    finished,
+    splits,
+    to_bridge,
+    to_job_master,
+)
+
+UNALIGNED = CheckpointOptions(alignment=AlignmentType.UNALIGNED)
+IN_FLIGHT = InputChannelStateHandle(gate=0, in_flight=InFlightRows(path="/in", rows=1, size_bytes=5))
+NOTHING = OperatorSubtaskState(operator_id=OperatorId("source"))
+CHANNELS = OperatorSubtaskState(operator_id=OperatorId("source"), input_channels=(IN_FLIGHT,))
+FULL = SerializedThrowable(type_name="OSError", message="the disk is full")
+
+
+def barrier(checkpoint_id: int, **options: Any) -> CheckpointBarrier:
+    wanted = CheckpointOptions(**{"alignment": AlignmentType.UNALIGNED, **options})
+    return CheckpointBarrier(checkpoint_id=checkpoint_id, timestamp_ms=1000, options=wanted)
+
+
+def hold(checkpoint_id: int, *names: str) -> HoldInFlight:
+    return HoldInFlight(checkpoint_id=checkpoint_id, batch_ids=tuple(BatchId(name) for name in names))
+
+
+def entering(name: str) -> InputInFlight:
+    return InputInFlight(gate=0, batch=batch(name))
+
+
+def written(checkpoint_id: int) -> ChannelStateWritten:
+    return ChannelStateWritten(checkpoint_id=checkpoint_id, state=CHANNELS, size_bytes=5)
+
+
+def operator(channels: int = 2, outputs: int = 0) -> Harness:
+    """A task in the middle, on whose inputs `a` to `d` have come: it works on two of them, and two wait."""
+    task = Harness(descriptor(OperatorKind.STATELESS, channels=channels, outputs=outputs))
+    task.feed(StartTask(), BridgeOpened())
+    task.arrive(0, batch("a"), batch("b"))
+    task.arrive(1, batch("c"), batch("d"))
+    return task
+
+
+def test_a_barrier_overtakes_what_waits_and_what_waits_is_held() -> None:
+    task = operator()
+
+    effects = task.arrive(0, barrier(1))
+
+    snapshot = SnapshotState(stage=2, checkpoint_id=1, options=UNALIGNED, watermark_ms=-(2**63))
+    assert to_bridge(effects) == [hold(1, "c", "d"), snapshot]
+
+
+def test_what_comes_before_the_last_barrier_is_held_and_then_all_is_written_at_once() -> None:
+    task = operator()
+    task.arrive(0, barrier(1))
+    task.feed(finished(0), finished(1), finished(2))
+
+    late = task.arrive(1, batch("e"))
+    complete = task.arrive(1, barrier(1))
+
+    assert hold(1, "e") in to_bridge(late)
+    inputs = tuple(entering(name) for name in "cde")
+    assert to_bridge(complete) == [WriteChannelState(checkpoint_id=1, inputs=inputs, outputs=())]
+
+
+def test_the_snapshot_is_acknowledged_when_what_was_in_flight_is_durable_too() -> None:
+    task = operator()
+    task.arrive(0, barrier(1))
+    task.now += 30
+    task.arrive(1, barrier(1))
+    task.feed(finished(0), finished(1), finished(2))
+
+    early = task.feed(durable(1))
+    effects = task.feed(written(1))
+
+    assert to_job_master(early) == []
+    [acknowledged] = to_job_master(effects)
+    assert isinstance(acknowledged, AcknowledgeCheckpoint)
+    assert acknowledged.state == TaskStateSnapshot(operators=(CHANNELS,))
+    assert acknowledged.metrics.is_unaligned
+    assert acknowledged.metrics.alignment_ms == 30
+    assert acknowledged.metrics.bytes_persisted_during_alignment == 5
+
+
+def test_a_source_whose_consumer_is_slow_sends_its_barrier_before_what_waits() -> None:
+    task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
+    request = PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER)
+    task.feed(StartTask(), BridgeOpened(), request, splits("a"), finished(0, "rows"))
+
+    triggered = TriggerCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, timestamp_ms=1000, options=UNALIGNED)
+    task.feed(triggered)
+    effects = task.feed(finished(1))
+    credited = task.feed(AddCredit(partition_id=OUT, subpartition=0, credit=1))
+
+    overtaken = (StageOutput(output=0, batch=batch("rows")),)
+    assert down(effects) == [barrier(1)]
+    assert to_bridge(effects) == [
+        hold(1, "rows"),
+        WriteChannelState(checkpoint_id=1, inputs=(), outputs=overtaken),
+    ]
+    assert down(credited) == [batch("rows")]
+
+
+@pytest.mark.parametrize("strategy", [ShipStrategy.FORWARD, ShipStrategy.BROADCAST, ShipStrategy.RESCALE])
+def test_between_neighbours_a_barrier_stays_in_line(strategy: ShipStrategy) -> None:
+    deployed = descriptor(OperatorKind.SOURCE, outputs=1)
+    [partition] = deployed.outputs
+    task = Harness(replace(deployed, outputs=(replace(partition, ship_strategy=strategy),)))
+    request = PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER)
+    task.feed(StartTask(), BridgeOpened(), request, splits("a"), finished(0, "rows"))
+    triggered = TriggerCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, timestamp_ms=1000, options=UNALIGNED)
+
+    task.feed(triggered)
+    sent = task.feed(finished(1))
+    credited = task.feed(AddCredit(partition_id=OUT, subpartition=0, credit=1))
+
+    assert down(sent) == []
+    assert down(credited) == [batch("rows"), barrier(1, alignment=AlignmentType.FORCED_ALIGNED)]
+
+
+def test_a_barrier_that_was_forced_to_align_is_unaligned_again_behind_the_task() -> None:
+    task = operator(outputs=1)
+    task.feed(PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER))
+    task.feed(finished(0, "x"), finished(1), finished(2), finished(3))
+    forced = barrier(1, alignment=AlignmentType.FORCED_ALIGNED)
+
+    task.arrive(0, forced)
+    task.arrive(1, forced)
+    effects = task.feed(finished(4))
+
+    assert down(effects) == [barrier(1)]
+    overtaken = (StageOutput(output=0, batch=batch("x")),)
+    assert WriteChannelState(checkpoint_id=1, inputs=(), outputs=overtaken) in to_bridge(effects)
+
+
+def test_an_alignment_that_takes_too_long_is_given_up_for_an_unaligned_one() -> None:
+    task = operator()
+    aligned = barrier(1, alignment=AlignmentType.ALIGNED, aligned_timeout_ms=200)
+
+    announced = task.arrive(0, aligned)
+    task.now += 201
+    timed_out = task.feed(AlignmentTimeoutDue(checkpoint_id=1))
+
+    assert StartAlignmentTimer(checkpoint_id=1, delay_ms=201) in announced
+    assert not any(isinstance(message, SnapshotState) for message in to_bridge(announced))
+    assert to_bridge(timed_out)[0] == hold(1, "c", "d")
+    assert isinstance(to_bridge(timed_out)[1], SnapshotState)
+
+
+def test_an_announcement_lets_no_data_in_where_there_is_no_room() -> None:
+    task = operator()
+
+    effects = task.arrive(0, barrier(1, alignment=AlignmentType.ALIGNED, aligned_timeout_ms=200))
+
+    assert to_bridge(effects) == []
+
+
+def test_what_was_in_flight_is_read_and_sent_before_anything_else() -> None:
+    task = Harness(descriptor(OperatorKind.STATELESS, channels=1, outputs=1))
+    task.feed(StartTask())
+    opened = BridgeOpened(
+        recovered_inputs=(entering("old"),), recovered_outputs=(StageOutput(output=0, batch=batch("made")),)
+    )
+
+    effects = task.feed(opened) + task.arrive(0, batch("new"))
+    sent = task.feed(PartitionRequest(partition_id=OUT, subpartition=0, credit=2, consumer=CONSUMER))
+
+    assert [message.batch for message in to_bridge(effects) if isinstance(message, RunStage)] == [
+        batch("old"),
+        batch("new"),
+    ]
+    assert down(sent) == [batch("made")]
+
+
+def test_what_was_recovered_and_is_not_yet_read_is_in_flight_still() -> None:
+    task = Harness(descriptor(OperatorKind.STATELESS, channels=1))
+    task.feed(StartTask(), BridgeOpened(recovered_inputs=tuple(entering(name) for name in "abc")))
+
+    effects = task.arrive(0, barrier(1))
+
+    assert to_bridge(effects)[0] == hold(1, "c")
+    assert WriteChannelState(checkpoint_id=1, inputs=(entering("c"),), outputs=()) not in to_bridge(effects)
+
+
+def test_an_aborted_checkpoint_holds_nothing_more_and_its_half_is_told_to_who_deletes_it() -> None:
+    task = operator()
+    task.arrive(0, barrier(1))
+    task.feed(finished(0), finished(1), finished(2), durable(1))
+
+    aborted = task.feed(
+        NotifyCheckpointAborted(
+            job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, latest_completed_id=None, timestamp_ms=1000
+        )
+    )
+    late = task.arrive(1, batch("e"), barrier(1))
+
+    assert AbortCheckpoint(checkpoint_id=1) in to_bridge(aborted)
+    assert [type(message) for message in to_job_master(aborted)] == [AcknowledgeCheckpoint]
+    assert not any(isinstance(message, HoldInFlight | WriteChannelState) for message in to_bridge(late))
+
+
+@pytest.mark.parametrize("end", [CancelTask(attempt=ATTEMPT), StageFailed(cause=FULL)], ids=["cancelled", "failed"])
+def test_half_of_a_snapshot_is_told_to_who_deletes_it_behind_the_end_of_the_attempt(end: TaskEvent) -> None:
+    task = operator()
+    task.arrive(0, barrier(1))
+    task.feed(finished(0), finished(1), finished(2), durable(1))
+
+    ending = task.feed(end)
+    # The checkpoint is given up with the attempt, which is not told of it any more.
+    ended = task.feed(BridgeClosed())
+
+    assert to_job_master(ending) == []
+    told = to_job_master(ended)
+    assert [type(message) for message in told] == [UpdateTaskExecutionState, AcknowledgeCheckpoint]
+
+
+def test_an_attempt_whose_bridge_dies_tells_of_the_half_of_its_snapshot_too() -> None:
+    task = operator()
+    task.arrive(0, barrier(1))
+    task.feed(finished(0), finished(1), finished(2), durable(1))
+
+    told = to_job_master(task.feed(BridgeLost(cause=FULL)))
+
+    assert [type(message) for message in told] == [UpdateTaskExecutionState, AcknowledgeCheckpoint]
+
+
+def test_a_cancelled_checkpoint_is_declined_once_and_cancelled_downstream() -> None:
+    task = operator(outputs=1)
+    task.feed(PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER))
+    task.arrive(0, barrier(1))
+
+    effects = task.feed(finished(0), finished(1)) + task.arrive(1, CancelCheckpointMarker(checkpoint_id=1))
+    behind = task.feed(finished(2), finished(3), finished(4))
+
+    reason = CheckpointDeclineReason.CANCELLATION_BARRIER
+    declined = DeclineCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, reason=reason)
+    assert to_job_master(effects + behind) == [declined]
+    assert CancelCheckpointMarker(checkpoint_id=1) in down(behind)
+
+
+def test_channel_state_that_cannot_be_written_declines_the_checkpoint_and_the_task_goes_on() -> None:
+    task = operator()
+    task.arrive(0, barrier(1))
+    task.arrive(1, barrier(1))
+    task.feed(finished(0), finished(1), finished(2), durable(1))
+
+    effects = task.feed(SnapshotFailed(checkpoint_id=1, cause=FULL))
+
+    reason = CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION
+    declined = DeclineCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, reason=reason, cause=FULL)
+    # The decline comes first: the half that is durable must not be taken for all of it.
+    assert to_job_master(effects)[0] == declined
+    assert [type(message) for message in to_job_master(effects)[1:]] == [AcknowledgeCheckpoint]
+    assert task.machine.life.is_running
+
+
+def test_a_barrier_whose_time_is_over_when_it_goes_down_overtakes_what_waits_there() -> None:
+    task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
+    request = PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER)
+    task.feed(StartTask(), BridgeOpened(), request, splits("a"), finished(0, "rows"))
+    options = CheckpointOptions(aligned_timeout_ms=200)
+    task.feed(TriggerCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, timestamp_ms=1000, options=options))
+
+    task.now += 201
+    effects = task.feed(finished(1))
+    early, late = task.feed(durable(1)), task.feed(written(1))
+
+    overtaken = (StageOutput(output=0, batch=batch("rows")),)
+    assert down(effects) == [barrier(1, aligned_timeout_ms=200)]
+    assert WriteChannelState(checkpoint_id=1, inputs=(), outputs=overtaken) in to_bridge(effects)
+    assert to_job_master(early) == []
+    assert [type(message) for message in to_job_master(late)] == [AcknowledgeCheckpoint]
+
+
+def waiting() -> Harness:
+    """A source whose aligned barrier waits behind a batch that nobody has room for."""
+    task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
+    request = PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER)
+    task.feed(StartTask(), BridgeOpened(), request, splits("a", "b"), finished(0, "rows"), finished(1))
+    options = CheckpointOptions(aligned_timeout_ms=200)
+    task.feed(TriggerCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, timestamp_ms=1000, options=options))
+    return task
+
+
+def test_a_barrier_that_waits_in_an_output_overtakes_when_its_time_is_over() -> None:
+    task = waiting()
+    sent = task.feed(finished(2), durable(1))
+    task.now += 201
+
+    effects = task.feed(AlignmentTimeoutDue(checkpoint_id=1))
+    acknowledged = task.feed(written(1))
+
+    overtaken = (StageOutput(output=0, batch=batch("rows")),)
+    assert StartAlignmentTimer(checkpoint_id=1, delay_ms=201) in sent
+    assert down(sent) == []
+    assert to_job_master(sent) == []
+    assert down(effects) == [barrier(1, aligned_timeout_ms=200)]
+    assert to_bridge(effects) == [
+        hold(1, "rows"),
+        WriteChannelState(checkpoint_id=1, inputs=(), outputs=overtaken),
+    ]
+    [told] = to_job_master(acknowledged)
+    assert isinstance(told, AcknowledgeCheckpoint)
+    assert told.metrics.is_unaligned
+
+
+def test_a_barrier_that_leaves_its_outputs_in_time_has_overtaken_nothing() -> None:
+    task = waiting()
+    task.feed(finished(2), durable(1))
+
+    left = task.feed(AddCredit(partition_id=OUT, subpartition=0, credit=1))
+    task.now += 201
+    late = task.feed(AlignmentTimeoutDue(checkpoint_id=1))
+    [told] = to_job_master(task.feed(ChannelStateWritten(checkpoint_id=1, state=NOTHING, size_bytes=0)))
+
+    assert down(left) == [batch("rows"), barrier(1, alignment=AlignmentType.ALIGNED, aligned_timeout_ms=200)]
+    assert to_bridge(left) == [WriteChannelState(checkpoint_id=1, inputs=(), outputs=())]
+    assert down(late) == []
+    assert isinstance(told, AcknowledgeCheckpoint)
+    assert not told.metrics.is_unaligned
+    assert told.metrics.bytes_persisted_during_alignment == 0
+
+
+def test_an_aborted_checkpoint_lets_its_barrier_wait_in_line() -> None:
+    task = waiting()
+    task.feed(finished(2))
+    aborted = NotifyCheckpointAborted(
+        job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, latest_completed_id=None, timestamp_ms=1000
+    )
+
+    task.feed(aborted)
+    left = task.feed(AddCredit(partition_id=OUT, subpartition=0, credit=1))
+
+    assert to_bridge(left) == []
