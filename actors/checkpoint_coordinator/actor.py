@@ -15,7 +15,7 @@ from flykka.actors.checkpoint_coordinator.checkpoint_reports import CheckpointRe
 from flykka.actors.checkpoint_coordinator.master_hooks import HooksOfJob
 from flykka.actors.checkpoint_coordinator.storage_view import CheckpointStorageView, CheckpointStoreMessage
 from flykka.actors.checkpoint_coordinator.task_gateways import TaskGateways
-from flykka.actors.checkpoint_storage.job_checkpoints import JobCheckpoints
+from flykka.actors.checkpoint_storage.checkpoint_pointers import CheckpointPointers
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.machines.checkpoint import effects, events
 from flykka.actors.machines.checkpoint.coordinator import CheckpointCoordinatorMachine
@@ -81,7 +81,7 @@ class CheckpointCoordinator(Actor):
         self,
         job_graph: JobGraph,
         storage: CheckpointStorage,
-        checkpoints: JobCheckpoints,
+        checkpoints: CheckpointPointers,
         hooks: HooksOfJob | None = None,
         info_store: Ref | None = None,
     ) -> None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import assert_never
 
-from flykka.actors.checkpoint_storage.job_checkpoints import JobCheckpoints
+from flykka.actors.checkpoint_storage.checkpoint_pointers import CheckpointPointers
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.errors import CheckpointNotFoundError, LeadershipLostError, StoreUnavailableError
 from flykka.actors.machines.checkpoint import effects, events
@@ -68,7 +68,7 @@ class CheckpointStorageView:
     """Of one job. Beside the calls that block, it is used in the turns of its coordinator only."""
 
     def __init__(
-        self, context: ActorContext, job_id: JobId, storage: CheckpointStorage, checkpoints: JobCheckpoints
+        self, context: ActorContext, job_id: JobId, storage: CheckpointStorage, checkpoints: CheckpointPointers
     ) -> None:
         self._context = context
         self._job_id = job_id

@@ -5,8 +5,8 @@ kept under a leader's session: with every write the store looks whether that ses
 can change nothing, however late it comes: it gets `LeadershipLostError`. All calls raise `StoreUnavailableError` where
 the store cannot be used.
 
-The leader gets a `LeaderStore` for its session, and each coordinator of a job a `JobCheckpoints`, which it makes its
-own by `recover`: in the same way it keeps out the coordinator before it.
+The leader gets a `LeaderStore` for its session, and each coordinator of a job its `CheckpointPointers`, which it takes
+over by `recover`: in the same way it keeps out the coordinator before it.
 
 Below all that is a `Backend`: small values by path, and a latch that one process holds at a time. Which one it is makes
 no difference here: memory (`embedded_ha_services`), a file system or ZooKeeper (`flykka.cluster.high_availability`).
@@ -20,7 +20,7 @@ from typing import Protocol, TypeVar
 from urllib.parse import quote, unquote
 from uuid import uuid4
 
-from flykka.actors.checkpoint_storage.job_checkpoints import JobCheckpoints
+from flykka.actors.checkpoint_storage.checkpoint_pointers import CheckpointPointers
 from flykka.actors.errors import LeadershipLostError, StoreUnavailableError
 from flykka.messages.control.high_availability import (
     ApplicationRun,
@@ -289,9 +289,9 @@ class LeaderStore:
         self.checkpoints(job_id).forget()
         self.remove(f"{_job(job_id)}/{_GRAPH}")
 
-    def checkpoints(self, job_id: JobId) -> JobCheckpoints:
+    def checkpoints(self, job_id: JobId) -> CheckpointPointers:
         """The stored checkpoints of a job."""
-        return JobCheckpoints(self, _job(job_id))
+        return CheckpointPointers(self, _job(job_id))
 
     # Results
 

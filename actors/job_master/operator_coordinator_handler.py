@@ -104,7 +104,7 @@ class OperatorCoordinatorHandler:
         }
         self._names = {operator.operator_id: operator.name for _, operator in sources}
         self._discovering: dict[OperatorId, bytes] = {}
-        """The position from which the splits of a source are being looked for."""
+        """The position from which the splits of a source are being discovered."""
 
     def reset(self, version: int, states: Iterable[OperatorCoordinatorState]) -> None:
         """Restart from the states of a checkpoint, or without any from the beginning; once per version of the job.
@@ -179,7 +179,7 @@ class OperatorCoordinatorHandler:
     def unanswered(self) -> dict[OperatorId, Callable[[], SplitsDiscovered]]:
         """The discoveries under way, by source: for a fork, where nothing is left of their threads."""
         return {
-            operator_id: partial(self._discoveries[operator_id].look, position)
+            operator_id: partial(self._discoveries[operator_id].discover, position)
             for operator_id, position in self._discovering.items()
         }
 
@@ -187,7 +187,7 @@ class OperatorCoordinatorHandler:
         operator_id = effect.operator_id
         self._discovering[operator_id] = effect.position
         self._context.pipe_to_self(
-            partial(self._discoveries[operator_id].look, effect.position),
+            partial(self._discoveries[operator_id].discover, effect.position),
             lambda found: found,
             lambda error: SplitDiscoveryFailed(operator_id=operator_id, cause=serialized(error)),
         )
@@ -211,7 +211,7 @@ class _Discovery:
     def _discovery(self) -> SplitDiscovery:
         return self._begin()
 
-    def look(self, position: bytes) -> SplitsDiscovered:
+    def discover(self, position: bytes) -> SplitsDiscovered:
         """Discover the splits behind `position`, and when to do so again. May block, and raise the source's errors."""
         found = self._discovery.discover(position)
         return replace(found, interval_ms=self._discovery.interval_ms)

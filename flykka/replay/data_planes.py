@@ -132,7 +132,7 @@ class RecordedDiscovery:
 def unrecorded_work(work: BlockingWork, do: Callable[[], object]) -> object:
     """The result that blocking work of a job's actors has in a fork."""
     arguments = work.arguments
-    if work.function == "look" or work.function in ENGINE_CALLS:
+    if work.function == "discover" or work.function in ENGINE_CALLS:
         return do()
     if work.function in _NOTHING_TO_RETURN:
         return None

@@ -73,7 +73,7 @@ def _stand_ins(trace: TraceReader, data_plane: RecordedDataPlane) -> dict[str, o
     return {
         **dict.fromkeys(_HA_SERVICES, services),
         "flykka.actors.high_availability.services:LeaderStore": store,
-        "flykka.actors.checkpoint_storage.job_checkpoints:JobCheckpoints": store.checkpoints(JobId("recorded")),
+        "flykka.actors.checkpoint_storage.checkpoint_pointers:CheckpointPointers": store.checkpoints(JobId("recorded")),
         **dict.fromkeys((SPARK_DATA_PLANE, *_data_planes(trace)), data_plane),
     }
 

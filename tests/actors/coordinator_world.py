@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from flykka.actors.checkpoint_coordinator.actor import CheckpointCoordinator
 from flykka.actors.checkpoint_coordinator.master_hooks import HooksOfJob, MasterTriggerRestoreHook
-from flykka.actors.checkpoint_storage.job_checkpoints import JobCheckpoints
+from flykka.actors.checkpoint_storage.checkpoint_pointers import CheckpointPointers
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.messages.checkpointing.checkpoint import (
     OperatorCoordinatorsSnapshotted,
@@ -49,7 +49,7 @@ class JobMaster(Actor):
         self,
         job_graph: JobGraph,
         storage: CheckpointStorage,
-        checkpoints: JobCheckpoints,
+        checkpoints: CheckpointPointers,
         heard: list[Message],
         hooks: tuple[MasterTriggerRestoreHook, ...],
     ) -> None:
@@ -78,7 +78,7 @@ class World:
         sources: bool = False,
         hooks: tuple[MasterTriggerRestoreHook, ...] = (),
         storage: CheckpointStorage | None = None,
-        checkpoints: JobCheckpoints | None = None,
+        checkpoints: CheckpointPointers | None = None,
         **changed: object,
     ) -> None:
         settings = {"directory": str(folder), "interval_ms": 1_000, **changed}

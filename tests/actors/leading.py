@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.actors.checkpoint_storage.job_checkpoints import JobCheckpoints
+from flykka.actors.checkpoint_storage.checkpoint_pointers import CheckpointPointers
 from flykka.actors.high_availability.embedded import EmbeddedHaServices
 from flykka.actors.high_availability.services import LeaderStore
 from flykka.messages.wire.ids import JobId
@@ -14,6 +14,6 @@ def new_store() -> LeaderStore:
     return lead(EmbeddedHaServices())
 
 
-def new_checkpoints(job_id: JobId) -> JobCheckpoints:
+def new_checkpoints(job_id: JobId) -> CheckpointPointers:
     """The checkpoints of a job that has none."""
     return new_store().checkpoints(job_id)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.actors.checkpoint_storage.job_checkpoints import JobCheckpoints
+from flykka.actors.checkpoint_storage.checkpoint_pointers import CheckpointPointers
 from flykka.actors.errors import StoreUnavailableError
 from flykka.actors.machines.checkpoint.id_counter import DRAWN_AT_ONCE
 from flykka.messages.checkpointing.checkpoint import (
@@ -45,11 +45,11 @@ def system() -> Iterator[SeededSystem]:
 
 
 @pytest.fixture
-def checkpoints() -> JobCheckpoints:
+def checkpoints() -> CheckpointPointers:
     return new_checkpoints(JOB)
 
 
-def running(system: SeededSystem, folder: Path, checkpoints: JobCheckpoints) -> World:
+def running(system: SeededSystem, folder: Path, checkpoints: CheckpointPointers) -> World:
     """A coordinator of a job with one task, whose scheduler is on."""
     world = World(system, folder, checkpoints=checkpoints)
     world.deploy("a")
@@ -72,7 +72,7 @@ def told_of_an_end(world: World) -> list[Message]:
 class Unreliable:
     """The checkpoints of a job, in a store that cannot be used for as long as it is `away`."""
 
-    def __init__(self, checkpoints: JobCheckpoints) -> None:
+    def __init__(self, checkpoints: CheckpointPointers) -> None:
         self._checkpoints = checkpoints
         self.away: set[str] = set()
         self.calls: list[str] = []
@@ -88,12 +88,12 @@ class Unreliable:
 
 
 @pytest.fixture
-def unreliable(checkpoints: JobCheckpoints) -> Unreliable:
+def unreliable(checkpoints: CheckpointPointers) -> Unreliable:
     return Unreliable(checkpoints)
 
 
 def test_what_is_complete_is_in_the_store_and_what_is_subsumed_is_not(
-    system: SeededSystem, tmp_path: Path, checkpoints: JobCheckpoints
+    system: SeededSystem, tmp_path: Path, checkpoints: CheckpointPointers
 ) -> None:
     world = running(system, tmp_path, checkpoints)
 
@@ -116,7 +116,7 @@ def test_more_ids_are_drawn_with_writes_that_happen_anyway(
 
 
 def test_another_coordinator_goes_on_with_what_this_one_has_completed(
-    system: SeededSystem, tmp_path: Path, checkpoints: JobCheckpoints
+    system: SeededSystem, tmp_path: Path, checkpoints: CheckpointPointers
 ) -> None:
     take(running(system, tmp_path, checkpoints), system)
 
@@ -133,7 +133,7 @@ def test_another_coordinator_goes_on_with_what_this_one_has_completed(
 
 
 def test_a_coordinator_that_was_replaced_completes_tells_and_deletes_nothing(
-    system: SeededSystem, tmp_path: Path, checkpoints: JobCheckpoints
+    system: SeededSystem, tmp_path: Path, checkpoints: CheckpointPointers
 ) -> None:
     world = running(system, tmp_path, checkpoints)
     take(world, system)
@@ -222,7 +222,7 @@ def test_a_job_starts_when_the_store_is_back(system: SeededSystem, tmp_path: Pat
 
 
 def test_a_job_whose_checkpoint_is_gone_does_not_start_from_nothing(
-    system: SeededSystem, tmp_path: Path, checkpoints: JobCheckpoints
+    system: SeededSystem, tmp_path: Path, checkpoints: CheckpointPointers
 ) -> None:
     take(running(system, tmp_path, checkpoints), system)
     (tmp_path / "job" / "chk-1" / "_metadata").unlink()

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pyspark.sql import functions as F
 
 from flykka import FileSink, StreamExecutionEnvironment, ZooKeeperSettings
-from flykka.actors.checkpoint_storage.job_checkpoints import JobCheckpoints
+from flykka.actors.checkpoint_storage.checkpoint_pointers import CheckpointPointers
 from flykka.cluster.high_availability.stores import store_settings
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
@@ -40,7 +40,7 @@ def end(number: int = signal.SIGKILL) -> None:
 def place(env: StreamExecutionEnvironment, how: str) -> None:
     """Have the process end where that is wanted."""
     if how == "add":
-        JobCheckpoints.add = lambda *_: end()  # type: ignore[method-assign]
+        CheckpointPointers.add = lambda *_: end()  # type: ignore[method-assign]
     number = signal.SIGSTOP if how.startswith("pause:") else signal.SIGKILL
     name, _, left = how.removeprefix("pause:").partition(":")
     remaining = int(left) if left else -1

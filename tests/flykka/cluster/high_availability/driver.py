@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from threading import Lock
 
-from flykka.actors.checkpoint_storage.job_checkpoints import JobCheckpoints
+from flykka.actors.checkpoint_storage.checkpoint_pointers import CheckpointPointers
 from flykka.actors.errors import HighAvailabilityError
 from flykka.actors.high_availability.services import HighAvailabilityServices
 from flykka.messages.control.high_availability import CheckpointPointer
@@ -30,7 +30,7 @@ class Contender:
 
     def __init__(self, services: HighAvailabilityServices) -> None:
         self._services = services
-        self.checkpoints: JobCheckpoints | None = None
+        self.checkpoints: CheckpointPointers | None = None
 
     def granted(self, session: LeaderSessionId) -> None:
         self.checkpoints = self._services.store(session).checkpoints(JOB)
@@ -60,7 +60,7 @@ def services_of(kind: str, *where: str) -> HighAvailabilityServices:
             )
 
 
-def do(checkpoints: JobCheckpoints, command: str, *arguments: str) -> str:
+def do(checkpoints: CheckpointPointers, command: str, *arguments: str) -> str:
     match command:
         case "recover":
             recovered = checkpoints.recover(COORDINATOR, 100)

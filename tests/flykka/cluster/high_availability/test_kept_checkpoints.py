@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.checkpoint_storage.job_checkpoints import JobCheckpoints
+from flykka.actors.checkpoint_storage.checkpoint_pointers import CheckpointPointers
 from flykka.actors.errors import LeadershipLostError
 from flykka.messages.control.high_availability import CheckpointPointer
 from flykka.messages.wire.ids import JobId
@@ -20,11 +20,11 @@ def checkpoint(checkpoint_id: int) -> CheckpointPointer:
 
 
 @pytest.fixture
-def checkpoints(place: Place) -> JobCheckpoints:
+def checkpoints(place: Place) -> CheckpointPointers:
     return lead(place.services()).checkpoints(JOB)
 
 
-def test_a_job_begins_with_nothing(checkpoints: JobCheckpoints) -> None:
+def test_a_job_begins_with_nothing(checkpoints: CheckpointPointers) -> None:
     recovered = checkpoints.recover("coordinator", 10)
 
     assert (recovered.completed, recovered.adopted, recovered.first_id) == ((), None, 1)
@@ -67,7 +67,7 @@ def test_ids_are_drawn_once_across_coordinators_and_leaders(place: Place) -> Non
     assert store.checkpoints(OTHER).recover("c", 1).first_id == 1
 
 
-def test_ids_begin_behind_those_of_the_checkpoint_that_was_adopted(checkpoints: JobCheckpoints) -> None:
+def test_ids_begin_behind_those_of_the_checkpoint_that_was_adopted(checkpoints: CheckpointPointers) -> None:
     checkpoints.recover("coordinator", 10)
 
     drawn = [checkpoints.draw_ids("coordinator", 2, at_least=8), checkpoints.draw_ids("coordinator", 2, at_least=40)]
@@ -75,7 +75,7 @@ def test_ids_begin_behind_those_of_the_checkpoint_that_was_adopted(checkpoints: 
     assert drawn == [11, 40]
 
 
-def test_what_a_job_began_with_is_remembered(checkpoints: JobCheckpoints) -> None:
+def test_what_a_job_began_with_is_remembered(checkpoints: CheckpointPointers) -> None:
     checkpoints.recover("coordinator", 1)
 
     checkpoints.adopt("coordinator", checkpoint(7))
@@ -84,7 +84,7 @@ def test_what_a_job_began_with_is_remembered(checkpoints: JobCheckpoints) -> Non
     assert (recovered.adopted, recovered.completed) == (checkpoint(7), ())
 
 
-def test_a_coordinator_completes_nothing_once_another_one_of_its_job_has_begun(checkpoints: JobCheckpoints) -> None:
+def test_a_coordinator_completes_nothing_once_another_one_of_its_job_has_begun(checkpoints: CheckpointPointers) -> None:
     checkpoints.recover("first", 10)
     checkpoints.add("first", checkpoint(1))
     checkpoints.recover("second", 10)
@@ -126,7 +126,7 @@ def test_a_coordinator_of_a_former_leader_does_not_remove_all_of_nothing_either(
         checkpoints.remove_all("coordinator")
 
 
-def test_what_was_removed_is_not_there_and_may_be_removed_again(checkpoints: JobCheckpoints) -> None:
+def test_what_was_removed_is_not_there_and_may_be_removed_again(checkpoints: CheckpointPointers) -> None:
     checkpoints.recover("coordinator", 10)
     for checkpoint_id in (1, 2, 3):
         checkpoints.add("coordinator", checkpoint(checkpoint_id))

@@ -47,7 +47,7 @@ class RecoveredPointers:
     first_id: int
 
 
-class JobCheckpoints:
+class CheckpointPointers:
     """Of one job. Calls that take an `owner` are its owner's, and raise `LeadershipLostError` to others."""
 
     def __init__(self, store: Writes, job: str) -> None:
