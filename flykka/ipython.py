@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 Bundle = dict[str, str]
-"""One thing to show, by MIME type."""
+"""A thing to show, by MIME type."""
 
 _WAKING_SECONDS = 0.25
 
@@ -29,7 +29,7 @@ def running_cell() -> int | None:
 
 
 def in_kernel() -> bool:
-    """Whether what is shown goes to a frontend, which can put a new picture in the place of an old one."""
+    """True if what is shown goes to a frontend, which can put a new picture in the place of an old one."""
     return getattr(interactive_shell(), "kernel", None) is not None
 
 

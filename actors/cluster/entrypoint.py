@@ -43,7 +43,7 @@ _SPOKEN = {RESOURCE_MANAGER: "ResourceManager", JOB_MANAGER: "JobManager"}
 
 
 class ClusterEntrypoint(Actor):
-    """One per system, `/user/cluster-entrypoint`."""
+    """The actor `/user/cluster-entrypoint`, one per system."""
 
     def __init__(self, resource_manager: Callable[[], Props], job_manager: Callable[[Ref], Props]) -> None:
         self._resource_manager_props = resource_manager

@@ -15,7 +15,7 @@ INFO_STORE_PATH = f"/user/{INFO_STORE}"
 
 
 class ExecutionGraphInfoStoreActor(Actor):
-    """One per system, `/user/execution-graph-info-store`: the first listener of every JobMaster."""
+    """The actor `/user/execution-graph-info-store`, one per system: the first listener of every JobMaster."""
 
     def __init__(self, capacity: int = JOB_STORE_CAPACITY) -> None:
         self.store = ExecutionGraphInfoStore(capacity)

@@ -69,7 +69,7 @@ class EmbeddedStore:
 
 
 class EmbeddedBackend:
-    """One user of an `EmbeddedStore`; implements `Backend`."""
+    """A user of an `EmbeddedStore`; implements `Backend`."""
 
     name = "the store in memory"
 

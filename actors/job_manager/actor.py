@@ -85,7 +85,7 @@ PuttingAway = JobMasterReleased | JobPutAway | JobNotPutAway
 
 
 class JobManager(Actor):
-    """One per system, `/user/job-manager`."""
+    """The actor `/user/job-manager`, one per system."""
 
     supervisor_strategy = STOPPING_STRATEGY
 

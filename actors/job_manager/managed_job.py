@@ -1,4 +1,4 @@
-"""One job as its JobManager knows it: how far it is, who listens, and what clients still wait for."""
+"""A job as its JobManager knows it: its status, its listeners, and the requests of clients that wait."""
 
 from __future__ import annotations
 

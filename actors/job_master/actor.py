@@ -94,7 +94,7 @@ TaskMessage = UpdateTaskExecutionState | NotifyEndOfData | ReportTaskMetrics | R
 
 
 class JobMaster(Actor):
-    """One per job, `/user/job-manager/job-<id>`. The state of its children cannot be made again: it ends with them."""
+    """Actor `/user/job-manager/job-<id>`, one per job. Its children's state cannot be made again: it ends with them."""
 
     supervisor_strategy = ESCALATING_STRATEGY
     mailbox = ControlAwareMailbox()

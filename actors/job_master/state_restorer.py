@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class StateRestorer:
-    """One per job; used in the turns of its JobMaster only."""
+    """Used in the turns of one JobMaster only."""
 
     def __init__(
         self, graph: ExecutionGraph, sources: OperatorCoordinatorHandler, *, allow_non_restored_state: bool

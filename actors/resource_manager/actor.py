@@ -81,7 +81,7 @@ SlotMessage = (
 
 
 class ResourceManager(Actor):
-    """One per system, `/user/resource-manager`; the TaskManagers are its siblings, so that they outlive it."""
+    """Actor `/user/resource-manager`, one per system; the TaskManagers are its siblings, so that they outlive it."""
 
     mailbox = ControlAwareMailbox()
 

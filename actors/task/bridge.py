@@ -70,7 +70,7 @@ _EVENTS = frozenset(get_args(AttemptEvent))
 
 
 class Bridge(Actor):
-    """One per execution attempt, the only child of its Task."""
+    """The bridge of one execution attempt, the only child of its Task."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, engines: Engines) -> None:
         self._descriptor = descriptor

@@ -74,7 +74,7 @@ _RESOURCE_MANAGER = "resource-manager"
 
 
 class TaskManager(Actor):
-    """One of the configured number, `/user/task-manager-<n>`. A Task that fails is not restarted: a new attempt is."""
+    """Actor `/user/task-manager-<n>`. A Task that fails is not restarted: a new attempt is."""
 
     supervisor_strategy = STOPPING_STRATEGY
     mailbox = ControlAwareMailbox()

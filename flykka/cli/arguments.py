@@ -1,4 +1,4 @@
-"""What several commands share on their command lines: how a command is found, and arguments that are read from text."""
+"""Shared parts of command lines: how a command is found, and arguments that are read from text."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def describe(parser: argparse.ArgumentParser, description: str, epilog: str = ""
 
 
 def unknown_option(option: str, parser: argparse.ArgumentParser) -> str:
-    """What to say of an option that there is not."""
+    """Return the error for an option that does not exist."""
     known = [text for action in parser._actions for text in action.option_strings]
     close = difflib.get_close_matches(option.partition("=")[0], known, n=1)
     meant = f" (did you mean {close[0]}?)" if close else ""

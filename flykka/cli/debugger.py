@@ -96,7 +96,7 @@ class Debugger(cmd.Cmd):
 
     @property
     def prompt(self) -> str:  # type: ignore[override]
-        """Where one is."""
+        """Return the prompt: the turn at hand."""
         turn = self._session.turn
         return f"({'beginning' if turn is None else f'turn {turn.sequence}'}) "
 
@@ -111,11 +111,11 @@ class Debugger(cmd.Cmd):
         return bool(self._interactive and self.lastcmd and self.onecmd(self.lastcmd))
 
     def default(self, line: str) -> None:
-        """What is no command."""
+        """Answer a line that is no command."""
         self.say(f"no command: {line.split()[0]!r}; `help` lists them")
 
     def do_help(self, _words: str) -> None:
-        """Which commands there are."""
+        """List the commands."""
         self.say(_HELP.rstrip())
 
     def do_quit(self, _words: str) -> bool:
@@ -193,17 +193,17 @@ class Debugger(cmd.Cmd):
         self._tell(self._session.here, shown=None)
 
     def do_effects(self, _words: str) -> None:
-        """What the turn did."""
+        """Print the effects of the turn."""
         turn = self._session.turn
         self._say_all([] if turn is None else effect_lines(turn), "it did nothing to others")
 
     def do_changes(self, _words: str) -> None:
-        """What the turn changed."""
+        """Print what the turn changed."""
         self._say_all(change_lines(self._session.changes), "it changed nothing of its actor")
 
     @_guarded
     def do_state(self, words: str) -> None:
-        """What an actor knows."""
+        """Print the state of an actor."""
         path, _, part = words.partition(" ")
         if path and not path.startswith("/") and not part and self._is_part(path):
             path, part = "", path
@@ -240,7 +240,7 @@ class Debugger(cmd.Cmd):
         self._tell(step or self._session.here)
 
     def _is_part(self, path: str) -> bool:
-        """Whether someone means a part of the actor of the turn, and not an actor."""
+        """True if someone means a part of the actor of the turn, and not an actor."""
         known = {*self._session.actors(), *self._session.boundary}
         if self._session.turn is None or f"/user/{path}" in known:
             return False

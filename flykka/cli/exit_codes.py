@@ -1,4 +1,4 @@
-"""How the command line ends: what scripts and CI go by."""
+"""Exit codes of the command line, for scripts and CI."""
 
 from __future__ import annotations
 

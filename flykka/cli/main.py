@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _parted(words: list[str]) -> tuple[list[str], list[str]]:
-    """What stands before `--`, and what stands behind it."""
+    """Split arguments into those before `--` and those behind it."""
     if "--" not in words:
         return words, []
     place = words.index("--")

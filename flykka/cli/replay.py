@@ -140,7 +140,7 @@ def _written(path: str, text: str) -> int:
 
 @contextmanager
 def _actors_silenced() -> Iterator[None]:
-    """What the actors have to say was said when they were recorded."""
+    """Silence the log of actors: what they log was logged when they were recorded."""
     logger = logging.getLogger("flykka")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)

@@ -1,4 +1,4 @@
-"""How replays went: in words, as JSON, and as JUnit's XML, which every CI server shows."""
+"""Reports of replays: in words, as JSON, and as JUnit's XML, which every CI server shows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """One file: what came of it, and the error for which nothing did, or nothing more."""
+    """The result of one file: its replay, and the error that prevented or ended that."""
 
     address: str
     code: int
@@ -25,11 +25,11 @@ class Replayed:
     error: str | None = None
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
-    """What is to be known of the trace itself."""
+    """Remarks on the trace itself."""
 
 
 def lines_of(replayed: Replayed) -> Iterator[str]:
-    """What is printed about one file."""
+    """Yield the lines about one file."""
     result = replayed.result
     if result is None:
         return
@@ -43,7 +43,7 @@ def lines_of(replayed: Replayed) -> Iterator[str]:
 
 
 def summary(address: str, result: ReplayResult, seconds: float) -> str:
-    """One line."""
+    """Summarise a replay in one line."""
     if result.is_empty and result.divergence is None:
         return f"{address}: nothing could be replayed of its {result.turns:,} turns"
     outcome = "as recorded"

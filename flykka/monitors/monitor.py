@@ -86,7 +86,7 @@ class ConversationMonitor:
         """The actor has ended: nothing more comes from it."""
 
     def observe(self, record: Record) -> Iterable[Violation]:
-        """One record, for this monitor alone."""
+        """Watch a record, for this monitor alone."""
         if self._conversation is None:
             self._conversation = Conversation((self,))
         return self._conversation.observe(record)
@@ -112,7 +112,7 @@ class Conversation:
         self._killed: dict[Ref, None] = {}
 
     def observe(self, record: Record) -> Iterator[Violation]:
-        """One record."""
+        """Watch a record."""
         if isinstance(record, Turn):
             message = said(record.message)
             for on_received in self._received.get(type(message), ()):

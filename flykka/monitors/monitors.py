@@ -19,7 +19,7 @@ from flykka.runtime.trace.records import Record
 
 
 def all_monitors(*, is_whole: bool = True, progress_within_ms: int | None = None) -> tuple[Monitor, ...]:
-    """One of each kind, in their first state: they are of one run.
+    """Make one of each kind, in their first state: they are of one run.
 
     `is_whole` is whether the run is shown from its beginning: of one that is not, nothing is expected that may have
     come before. Whether jobs make progress is watched where it is said within which time they must.

@@ -1,4 +1,4 @@
-"""Which objects of traces and replays have a display in IPython, and where it is.
+"""The registry of displays in IPython for objects of traces and replays.
 
 The rooms below know no HTML. IPython is told the names of their classes, and looks for a display when it has an object
 to show: nothing is loaded before.
@@ -49,7 +49,7 @@ def register_displays() -> None:
 
 
 def load(address: str) -> Any:
-    """What is called so, as module:name."""
+    """Return the object of a name, as module:name."""
     module, name = _parted(address)
     return getattr(import_module(module), name)
 

@@ -25,7 +25,7 @@ _FAULTS = "drop(), delay(...), duplicate(), crash(path) or fail_stage(), then ru
 
 
 def result_bundle(result: ReplayResult) -> Bundle:
-    """How much was replayed, and the divergence where there is one."""
+    """Show how much was replayed, and the divergence where there is one."""
     found = result.divergence
     colour, state = (GREEN, "as recorded") if found is None else (RED, f"diverged at turn {found.turn.sequence}")
     if result.is_empty and found is None:
@@ -57,7 +57,7 @@ def _divergence(divergence: Divergence) -> Html:
 
 
 def fork_bundle(fork: JobFork) -> Bundle:
-    """Where it begins and, when it has run, what came of it beside what had come of the recording."""
+    """Show where it begins and, when it has run, its outcome beside that of the recording."""
     turn = fork.turn
     where = "behind the last turn" if turn is None else f"right before turn {turn.sequence}"
     said = "" if turn is None else f"{turn.recipient.path} <- {message_text(turn.message)}"
@@ -73,14 +73,14 @@ def fork_bundle(fork: JobFork) -> Bundle:
 
 
 def fork_run_bundle(run: ForkRun) -> Bundle:
-    """How far it came, and which actors did not answer."""
+    """Show how far it came, and the actors that did not answer."""
     facts = (f"{run.turns:,} turns", f"{format_ms(run.duration_ms)} of virtual time", run.ended)
     notes = [f"no answer was recorded for {path}: {said}" for path, said in run.silent.items()]
     return bundle([head("fork", *facts), *map(note, notes)], [f"fork: {', '.join(facts)}", *notes])
 
 
 def simulation_bundle(outcome: SimulationOutcome) -> Bundle:
-    """How it ended, what was done to it, and what was wrong."""
+    """Show its end, its faults and its violations."""
     facts = list(_facts(outcome))
     colour, state = (GREEN, "nothing was wrong")
     if not outcome.passed:

@@ -44,7 +44,7 @@ _HOW = "step() and back() move by turns, at(number) and run_until(Message, ...) 
 
 
 def bundle(parts: Iterable[str], text: Iterable[str]) -> Bundle:
-    """One display: its parts as HTML, its lines as text."""
+    """A display: its parts as HTML, its lines as text."""
     return {"text/html": display(*parts, kind="records"), "text/plain": "\n".join(text)}
 
 
@@ -63,7 +63,7 @@ def _more(left: int, what: str) -> list[str]:
 
 
 def trace_bundle(trace: TraceReader) -> Bundle:
-    """What was recorded, and how it began."""
+    """Show what was recorded, and how it began."""
     read = list(islice(nearly_in_order(trace.records()), SHOWN_RECORDS + 1))
     shown = [row_of(record, read[0].now_ms) for record in read[:SHOWN_RECORDS]]
     facts = (origin(trace), format_bytes(trace.path.stat().st_size))
@@ -75,7 +75,7 @@ def trace_bundle(trace: TraceReader) -> Bundle:
 
 
 def turn_bundle(turn: Turn) -> Bundle:
-    """One turn with its effects."""
+    """Show a turn with its effects."""
     return bundle([_turn_html(turn)], [_turn_text(turn)])
 
 
@@ -104,13 +104,13 @@ def step_bundle(step: Step) -> Bundle:
 
 
 def state_bundle(state: Fields) -> Bundle:
-    """What an actor knows, as a tree."""
+    """Show the state of an actor as a tree."""
     text = state_text(state)
     return bundle([lines(text)], [text])
 
 
 def state_text(state: Fields) -> str:
-    """What an actor knows, as the lines of a tree."""
+    """Show the state of an actor as the lines of a tree."""
     told = lines_of(state)
     return "\n".join([*told[:SHOWN_LINES], *_more(len(told) - SHOWN_LINES, "lines")])
 

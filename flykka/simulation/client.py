@@ -23,7 +23,7 @@ from flykka.runtime.signals import Terminated
 
 @dataclass(slots=True)
 class Heard:
-    """What the client was told of the ends of jobs, and the paths of the savepoints that it was told of."""
+    """Results of jobs and paths of savepoints, as they were told to the client."""
 
     results: dict[JobId, JobResultSuccess | JobResultFailure] = field(default_factory=dict)
     savepoints: list[str] = field(default_factory=list)
@@ -36,7 +36,7 @@ class SimulationClient(Actor):
         self._heard = heard
         self._job_manager = job_manager
         self._submitted: SubmitJob | None = None
-        """What the run is about now."""
+        """Set the job that the run is about now."""
 
     def pre_start(self) -> None:
         """Watch the JobManager."""

@@ -52,7 +52,7 @@ class _Transform(Operator[Rows]):
         self._behaviour = behaviour
 
     def process(self, element: Element[Rows]) -> Output[Rows]:
-        """One row of each, or some of them."""
+        """Emit a row of each, or of some of them."""
         return Output(rows=self._behaviour.apply(element.rows))
 
 
@@ -189,7 +189,7 @@ class SimulatedEngine(OperatorChain[Rows]):
         return ()
 
     def failed(self, key: str, what: str, raised: BaseException, *, ends_attempt: bool) -> WorkFailed:
-        """What storage refuses may go wrong, and batches be gone; anything else is a mistake, and the bridge's end."""
+        """Errors of a stage: refusals of storage, and batches that are gone; any other ends the bridge."""
         if not isinstance(raised, OSError | UnknownBatchError):
             raise raised
         cause = SerializedThrowable(type_name=type(raised).__name__, message=str(raised))

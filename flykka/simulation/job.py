@@ -32,7 +32,7 @@ def draw_checkpointing(chance: Random, directory: str, mode: CheckpointingMode |
         interval_ms=chance.choice((100, 100, 300, 1_000)),
         timeout_ms=chance.choice((200, 2_000, 20_000)),
         min_pause_ms=chance.choice((0, 0, 150)),
-        # As the front door has it: barriers that overtake rows must not overtake each other.
+        # As the API has it: barriers that overtake rows must not overtake each other.
         max_concurrent=1 if is_unaligned else chance.choice((1, 1, 2)),
         tolerable_failures=chance.choice((0, 3, 1_000)),
         retained=chance.choice((1, 1, 3)),

@@ -59,7 +59,7 @@ class Lanes:
 
 @dataclass(frozen=True, slots=True)
 class OnLane:
-    """One lane, as an executor."""
+    """A lane, as an executor."""
 
     lanes: Lanes
     lane: Lane

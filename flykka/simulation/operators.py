@@ -1,4 +1,4 @@
-"""What the operators of a simulated job do with rows, by uid: functions of the row alone, so the truth is known."""
+"""Operators of a simulated job, by uid: functions of the row alone, so the true output is known."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Map:
     salt: int
 
     def apply(self, rows: Iterable[Row]) -> Rows:
-        """One row of each."""
+        """Emit one row of each."""
         return tuple(
             Row(
                 row.key, row.time_ms, tuple((number, (value * 31 + self.salt) % _VALUES) for number, value in row.parts)
@@ -79,7 +79,7 @@ class Window:
         return self.windows.next_start(time_ms) - self.windows.slide_ms
 
     def fired(self, rows: Iterable[Row]) -> Rows:
-        """One row for each key and window."""
+        """Emit one row for each key and window."""
         together: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for row in rows:
             together.setdefault((self.start_of(row.time_ms), row.key), []).extend(row.parts)
@@ -102,7 +102,7 @@ Behaviour = Source | Map | Filter | Window | Sink
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What each operator of a job does, by uid."""
+    """The operators of a job, by uid."""
 
     behaviours: Mapping[str, Behaviour] = field(default_factory=dict)
 

@@ -27,7 +27,7 @@ SLOW_MS = (5, 40, 120, 250)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Something happens: right before the `count`-th message of the class `before` is handled, by whomever.
+    """Something happens: right before any actor handles the `count`-th message of the class `before`.
 
     Where no class is said, it happens `at_ms` behind the submission of the job. Whom it hits is drawn from `seed`.
     """

@@ -59,7 +59,7 @@ _INDENT = "    "
 
 
 class ScenarioError(ValueError):
-    """What is to be a scenario is none that this version knows."""
+    """A text is no scenario that this version knows."""
 
 
 def to_json(what: Scenario) -> str:
@@ -175,7 +175,7 @@ class PythonSource:
 
 
 def _item_hint(hint: object) -> object:
-    """What the items of a tuple, or the values of a mapping, are declared as."""
+    """Return the declared type of the items of a tuple, or of the values of a mapping."""
     if get_origin(hint) in (Union, UnionType):
         return next((_item_hint(each) for each in get_args(hint) if get_args(each)), None)
     arguments = [argument for argument in get_args(hint) if argument is not Ellipsis]

@@ -15,7 +15,7 @@ _BEGIN = len("SCENARIO = ")
 
 
 def file_name(origin: Scenario, shrunk: Shrunk) -> str:
-    """One name for each law that is broken from the same seed on."""
+    """Name a test by the law that is broken, from one seed on."""
     return f"test_{_slug(shrunk)}_seed_{origin.seed}.py"
 
 

@@ -1,4 +1,4 @@
-"""One simulation: a cluster, a job, and what happens to them, all drawn from one seed."""
+"""A simulation: a cluster, its jobs and their faults, all drawn from one seed."""
 
 from __future__ import annotations
 
@@ -276,7 +276,7 @@ class _Simulation:
                 self._violated("storage", f"{job_id} is {job.status} and has left {paths[0]}, which {what}")
 
     def _was_aborted_last(self, job_id: JobId) -> bool:
-        """Whether a checkpoint of the job was aborted since the last one was complete."""
+        """True if a checkpoint of the job was aborted since the last one was complete."""
         checkpoints = self._read_models.jobs[job_id].checkpoints
         failed, completed = checkpoints.latest_failed, checkpoints.last_completed
         return failed is not None and (completed is None or failed.ended_ms >= completed.ended_ms)

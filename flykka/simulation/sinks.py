@@ -20,7 +20,7 @@ from flykka.spark_bridge.state.savepoint import out_of_savepoint
 
 
 class SimulatedSinkWriter(SinkWriter[Rows]):
-    """What one attempt has staged and not yet published."""
+    """Files that one attempt has staged and not yet published."""
 
     def __init__(self, behaviour: Sink, descriptor: TaskDeploymentDescriptor, world: World) -> None:
         self._world = world

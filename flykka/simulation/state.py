@@ -115,5 +115,5 @@ class SimulatedPanes:
         return Arrived(segment=kept, late_rows=len(late), results=behaviour.fired(late))
 
     def fired(self, readings: Sequence[Reading[Rows]], to_ms: int) -> Rows:
-        """One row for each key and window."""
+        """Emit one row for each key and window."""
         return self._behaviour.fired(self._backend.read(readings))

@@ -53,7 +53,7 @@ class Topology:
 
     @property
     def parallelism(self) -> int:
-        """That of the widest vertex: as many slots are needed."""
+        """The parallelism of the widest vertex: as many slots are needed."""
         return max(vertex.parallelism for vertex in self.vertices)
 
     def rescaled(self, parallelism: Callable[[int], int]) -> Topology:

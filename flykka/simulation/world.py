@@ -54,7 +54,7 @@ class RunningAttempt(Protocol):
 
 @dataclass(slots=True)
 class World:
-    """One simulation's own; implements `Files`. `violations` are what the data plane itself has seen."""
+    """The world of one simulation; implements `Files`. `violations` are those that the data plane has seen."""
 
     name: str
     storage: Storage
@@ -118,7 +118,7 @@ class World:
         return path
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or a folder."""
+        """True if there is a file or a folder."""
         return bool(self.storage.below(self.path(path)))
 
     def copy(self, source: str, target: str) -> None:

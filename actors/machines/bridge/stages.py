@@ -56,7 +56,7 @@ class ChainTraits:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Stage:
-    """One stage: the work that is left of it, and what it has moved so far."""
+    """A stage: the work that is left of it, and what it has moved so far."""
 
     command: StageCommand
     to_do: deque[Work]

@@ -247,7 +247,7 @@ class CompletedCheckpointStore:
             yield Dispose(retained=ids, checkpoints=paths, state=handles)
 
     def disposal_ended(self) -> None:
-        """One deletion has run its course."""
+        """Note that a deletion has run its course."""
         assert self._disposals > 0, "a deletion ends once"
         self._disposals -= 1
 

@@ -58,7 +58,7 @@ Effects = Iterator[CoordinatorEffect]
 
 
 class CheckpointCoordinatorMachine:
-    """One per job; it outlives restarts of the tasks, and so do the ids it has seen."""
+    """The coordinator of one job; it outlives restarts of the tasks, and so do the ids it has seen."""
 
     def __init__(
         self,

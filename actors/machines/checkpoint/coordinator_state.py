@@ -13,7 +13,7 @@ from flykka.messages.graph.job_graph import CheckpointingSettings
 
 
 class CoordinatorState:
-    """One per coordinator, made by it and used by its parts alone."""
+    """State of one coordinator, made by it and used by its parts alone."""
 
     def __init__(self, job: CoordinatedJob, settings: CheckpointingSettings) -> None:
         self.job = job

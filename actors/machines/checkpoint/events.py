@@ -43,7 +43,7 @@ class TasksChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStateChanged:
-    """One of the attempts has a new state."""
+    """An attempt has a new state."""
 
     attempt: ExecutionAttemptId
     state: ExecutionState
@@ -127,7 +127,7 @@ class Shutdown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisposalEnded:
-    """One `Dispose` or `DeleteJob` has run its course."""
+    """A `Dispose` or `DeleteJob` has run its course."""
 
 
 CoordinatorEvent = (

@@ -37,7 +37,7 @@ class Stop:
 
 
 class FinalCheckpoint:
-    """One per coordinator; when it begins and how it ends is told by the trigger."""
+    """The final checkpoint of one coordinator; the trigger tells its begin and its end."""
 
     def __init__(self) -> None:
         self.phase = FinalPhase.NOT_REQUESTED

@@ -15,7 +15,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedTask:
-    """One attempt and its part: sources are triggered, `acknowledges` and `commits` say what else is expected."""
+    """An attempt and its part: sources are triggered, `acknowledges` and `commits` say what else is expected."""
 
     attempt: ExecutionAttemptId
     vertex_id: JobVertexId
@@ -55,7 +55,7 @@ class CheckpointPlanCalculator:
         return not self._not_ready and self._finished < len(self._tasks)
 
     def task(self, attempt: ExecutionAttemptId) -> PlannedTask | None:
-        """One of the job's attempts."""
+        """An attempt of the job."""
         return self._tasks.get(attempt)
 
     def replace_tasks(self, tasks: Iterable[PlannedTask]) -> None:

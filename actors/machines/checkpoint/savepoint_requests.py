@@ -133,7 +133,7 @@ SavepointEffect = (
 
 
 class SavepointRequests:
-    """One per job. It knows of one stop at a time: those who want the same one share it.
+    """Requests for savepoints of one job. It knows of one stop at a time: equal requests share it.
 
     A batch job goes on from no checkpoint, so it has no savepoints, and nothing to be stopped with.
     """

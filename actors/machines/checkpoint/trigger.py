@@ -317,7 +317,7 @@ class CheckpointTrigger:
 
 
 def savepoint_failed(job_id: JobId, request_id: str, failure: CheckpointFailure) -> SavepointFailed:
-    """What the JobMaster is told of a savepoint that there will not be."""
+    """Make the message to the JobMaster about a savepoint that fails."""
     return SavepointFailed(job_id=job_id, request_id=request_id, reason=failure.reason, cause=failure.cause)
 
 

@@ -1,4 +1,4 @@
-"""One channel of an input gate: the consumer's end of one subpartition.
+"""A channel of an input gate: the consumer's end of one subpartition.
 
 Decides whether an element that arrives is the one expected and allowed, and keeps it until the gate takes it. Turns
 between channels, and who is told what, belong to the gate. Follows Flink's RemoteInputChannel.

@@ -1,4 +1,4 @@
-"""One output of a task: what it produces, kept per consumer until each has taken its part.
+"""An output of a task: its batches, kept per consumer until each has taken its part.
 
 Decides to which subpartition an element goes, what a reader is answered, and whether there is room for more. How a
 batch comes to its subpartition (hash, turn, copy) is decided by the stage that makes it. A pipelined partition is

@@ -1,4 +1,4 @@
-"""One subpartition and its reader: what waits for the reader, what it may be sent now, and under which number.
+"""A subpartition and its reader: buffers that wait, those that may be sent now, and their numbers.
 
 The rule: the reader is sent the first element while there is one, and the reader has credit or the element is an event.
 Events cost no credit and do not overtake data, unless they have priority. Elements are numbered from 0. Data that

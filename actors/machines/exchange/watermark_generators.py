@@ -64,7 +64,7 @@ class AscendingTimestampsWatermarks:
 
     @property
     def watermark_ms(self) -> int:
-        """One below the latest event time, which may come again."""
+        """A millisecond below the latest event time, which may come again."""
         return max(self._latest_ms - 1, WATERMARK_MIN)
 
     def on_batch(self, earliest_ms: int, latest_ms: int) -> MonotonyViolated | None:

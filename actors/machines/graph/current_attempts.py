@@ -16,7 +16,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId
 
 
 class CurrentAttempts:
-    """One attempt of each subtask, from the begin of the job to its end."""
+    """The current attempt of each subtask, from the begin of the job to its end."""
 
     def __init__(self, subtasks: Iterable[ExecutionVertex]) -> None:
         """Every subtask has an attempt that is CREATED."""
@@ -54,7 +54,7 @@ class CurrentAttempts:
         return self._at_end_of_data == len(self._by_id)
 
     def moved(self, attempt: ExecutionAttemptId, previous: ExecutionState, state: ExecutionState) -> None:
-        """One of them has left a state for another."""
+        """Note that an attempt has left a state for another."""
         self._in_state[previous] -= 1
         self._in_state[state] += 1
 
@@ -67,7 +67,7 @@ class CurrentAttempts:
         self._in_state[ExecutionState.CREATED] += 1
 
     def reach_end_of_data(self, execution: Execution) -> None:
-        """One of them says so, for the first time."""
+        """Note the first report of an attempt."""
         assert not execution.has_reached_end_of_data, f"{execution.attempt} has said so before"
         execution.has_reached_end_of_data = True
         self._at_end_of_data += 1

@@ -35,7 +35,7 @@ _ENDS = {
 
 
 class ExceptionHistory:
-    """One per job."""
+    """The last failures of one job (Flink's RootExceptionHistoryEntry)."""
 
     __slots__ = ("_entries", "_last_cause", "_last_number", "_numbers")
 

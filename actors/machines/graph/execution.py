@@ -1,4 +1,4 @@
-"""One attempt at running one subtask, as the JobMaster sees it (Flink's Execution).
+"""An attempt at running one subtask, as the JobMaster sees it (Flink's Execution).
 
 Decided here: which state an attempt is in and what a command or a report means in that state. What it means for the
 job is decided in `execution_graph`, which is told by effects.

@@ -1,4 +1,4 @@
-"""One vertex of the job graph with its subtasks and its wiring (Flink's ExecutionJobVertex)."""
+"""A vertex of the job graph with its subtasks and its wiring (Flink's ExecutionJobVertex)."""
 
 from __future__ import annotations
 

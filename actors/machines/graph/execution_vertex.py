@@ -1,4 +1,4 @@
-"""One subtask of a vertex through all of its attempts (Flink's ExecutionVertex)."""
+"""A subtask of a vertex through all of its attempts (Flink's ExecutionVertex)."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from flykka.messages.wire.ids import JobId
 
 
 class JobWaits:
-    """One per job, from its begin."""
+    """The waits of one job, from its begin."""
 
     __slots__ = ("_cause", "_end_since", "_restarts", "_slots_since", "_state_since", "_status_since")
 

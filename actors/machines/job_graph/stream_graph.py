@@ -43,7 +43,7 @@ class ExchangeMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamNode:
-    """One operator. A sharing group of None is inherited from the inputs, a max_parallelism of None is derived.
+    """An operator. A sharing group of None is inherited from the inputs, a max_parallelism of None is derived.
 
     `publishes_per_checkpoint` marks a sink whose rows nobody sees before a checkpoint, `event_time` an operator that
     fires with the watermark, `watermark_delay_ms` (sources) how far behind the newest row the watermark stays,

@@ -1,4 +1,4 @@
-"""What stands for all subtasks of a vertex together: their state, their watermark, their latency."""
+"""Aggregates over the subtasks of a vertex: their state, their watermark, their latency."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ def slowest(latencies: Iterable[LatencyStatistics]) -> Latency | None:
 
 
 def event_time_has_ended(watermark_ms: int | None) -> bool:
-    """Whether this is the watermark behind the last row."""
+    """True if this is the watermark behind the last row."""
     return watermark_ms == WATERMARK_MAX

@@ -69,7 +69,7 @@ class CheckpointStatsTracker:
 
     @property
     def history(self) -> tuple[CheckpointStatistics, ...]:
-        """Those that are listed, in progress or ended, the newest first."""
+        """The listed checkpoints, in progress or ended, the newest first."""
         return tuple(map(self._present, reversed(self._history.values())))
 
     def ended(self, limit: int) -> tuple[CheckpointStatistics, ...]:
@@ -83,14 +83,14 @@ class CheckpointStatsTracker:
         return tuple(reversed(newest))
 
     def lookup(self, checkpoint_id: int) -> CheckpointStatistics | None:
-        """One checkpoint: in progress, listed, or among the latest."""
+        """Look a checkpoint up: in progress, listed, or among the latest."""
         known = self._in_progress.get(checkpoint_id) or self._history.get(checkpoint_id)
         latest = (self.latest_completed, self.latest_savepoint, self.latest_failed)
         known = known or next((stats for stats in latest if stats and stats.checkpoint_id == checkpoint_id), None)
         return None if known is None else self._present(known)
 
     def details(self, job_id: JobId, checkpoint_id: int) -> CheckpointDetails:
-        """One checkpoint with its subtasks."""
+        """A checkpoint with its subtasks."""
         return CheckpointDetails(
             job_id=job_id,
             checkpoint=self.lookup(checkpoint_id),

@@ -22,7 +22,7 @@ from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
 
 JOB_STORE_CAPACITY = 100
-"""How many jobs that have ended are kept (Flink's jobstore.max-capacity)."""
+"""The number of ended jobs that are kept (Flink's jobstore.max-capacity)."""
 
 
 class ExecutionGraphInfoStore:

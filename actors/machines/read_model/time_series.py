@@ -62,7 +62,7 @@ class _Points(ABC):
 
 
 class Counts(_Points):
-    """How many of something came in each step, told as so many per second."""
+    """Counts per step, told as rates per second."""
 
     def combined(self, first: float, second: float) -> float:
         """All of both."""
@@ -90,7 +90,7 @@ class Peaks(_Points):
         return max(first, second)
 
     def begins_step(self, at_ms: int) -> bool:
-        """Whether this is the first time that is asked about in its step; the step is there from now on."""
+        """True for the first time that is asked about in its step; the step exists from then on."""
         new = self.place(at_ms) + 1 - len(self.values)
         self.values.extend([None] * new)
         return new > 0

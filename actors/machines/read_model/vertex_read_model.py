@@ -1,4 +1,4 @@
-"""One vertex of a job as its messages tell of it: the states of its subtasks, and what they count over time."""
+"""A vertex of a job as messages tell of it: the states of its subtasks, and their counts over time."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class _Subtask:
         return self.samples[-1].metrics if self.samples else _NOTHING
 
     def has_attempt(self, number: int) -> bool:
-        """Whether the attempt is the newest there is. A newer one takes the place of the one before."""
+        """True if the attempt is the newest. A newer one takes the place of the one before."""
         if number > self.attempt_number:
             if self.attempt is not None:
                 self.earlier.append(self.details())
@@ -129,7 +129,7 @@ class VertexReadModel:
         self._files_unassigned = 0
 
     def reset(self) -> None:
-        """The job begins anew: every subtask waits for its next attempt."""
+        """The job restarts: every subtask waits for its next attempt."""
         for subtask in self._subtasks:
             subtask.state = ExecutionState.CREATED
 
@@ -165,7 +165,7 @@ class VertexReadModel:
 
     @property
     def is_source(self) -> bool:
-        """Whether it reads a source."""
+        """True if it reads a source."""
         return any(operator.kind is OperatorKind.SOURCE for operator in self._vertex.operators)
 
     @property
@@ -180,12 +180,12 @@ class VertexReadModel:
 
     @property
     def accumulators(self) -> Iterator[AccumulatorSnapshot]:
-        """What the newest attempts have counted so far."""
+        """The accumulators of the newest attempts so far."""
         return (snapshot for subtask in self._subtasks for snapshot in subtask.accumulators)
 
     @property
     def states(self) -> Counter[ExecutionState]:
-        """How many subtasks are in each state."""
+        """The number of subtasks by state."""
         return Counter(subtask.state for subtask in self._subtasks)
 
     def subtasks(self) -> tuple[SubtaskDetails, ...]:

@@ -56,7 +56,7 @@ class GiveUp:
 
 
 class ExecutionFailureHandler(Generic[T]):
-    """One per job."""
+    """Answers the failures of one job."""
 
     def __init__(self, restart_strategy: RestartStrategy, failover_strategy: FailoverStrategy[T]) -> None:
         self._restarts = restart_strategy

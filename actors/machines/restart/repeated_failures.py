@@ -76,7 +76,7 @@ class FailureSignature:
 
 
 def failure_signature(vertex: str | None, cause: SerializedThrowable) -> FailureSignature | None:
-    """That of the failure of a vertex (None: of the job as a whole); None where it lies in the environment."""
+    """The key of the failure of a vertex (None: of the job as a whole); None where it lies in the environment."""
     if cause.lost_partition is not None or is_of_environment(cause.type_name):
         return None
     message = _VOLATILE.sub("#", cause.message)

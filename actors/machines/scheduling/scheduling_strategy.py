@@ -17,7 +17,7 @@ Groups = list[tuple[T, ...]]
 
 
 class SchedulingStrategy(Protocol[T]):
-    """One per job."""
+    """Decides which tasks of one job are deployed when."""
 
     def start(self) -> Groups[T]:
         """The tasks that begin with the job."""

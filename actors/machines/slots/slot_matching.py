@@ -55,7 +55,7 @@ class LeastUtilized:
         del self._candidates[task_manager]
 
     def add_slot(self, task_manager: TaskManagerId, slot: SlotId, size: ResourceSpec) -> None:
-        """One more slot, free."""
+        """Add a free slot."""
         candidate = self._candidates[task_manager]
         candidate.sizes[slot] = size
         candidate.free.setdefault(size, {})[slot] = None

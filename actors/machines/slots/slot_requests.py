@@ -31,7 +31,7 @@ class CoLocationConstraint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotRequest:
-    """One attempt needs room in a slot of its sharing group.
+    """An attempt needs room in a slot of its sharing group.
 
     It should be where the attempts in `inputs` are, which it reads from, else on one of the TaskManagers in
     `preferred`. A later attempt at the same `subtask` of the vertex goes back to the slot of the one before.

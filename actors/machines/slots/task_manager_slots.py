@@ -22,7 +22,7 @@ class SlotState(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class TaskManagerSlot:
-    """One slot (Flink's TaskManagerSlot). `job_id` is None where a refusal named an allocation nobody has asked for."""
+    """A slot (Flink's TaskManagerSlot). `job_id` is None where a refusal named an allocation without a request."""
 
     slot_id: SlotId
     task_manager: TaskManagerId
@@ -73,7 +73,7 @@ class TaskManagerSlots:
         self._free.register(task_manager)
 
     def add(self, task_manager: TaskManagerId, status: SlotStatus) -> TaskManagerSlot:
-        """One more slot, free."""
+        """Add a free slot."""
         slot = TaskManagerSlot(slot_id=status.slot_id, task_manager=task_manager, size=status.resources)
         self._by_id[slot.slot_id] = slot
         self._of[task_manager].append(slot)

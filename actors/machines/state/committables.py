@@ -1,4 +1,4 @@
-"""What a subtask of a sink has prepared and not yet committed, by the checkpoint that it is to be committed with."""
+"""Committables of a subtask of a sink: prepared and not yet committed, by the checkpoint that commits them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Committables(Generic[Piece]):
         self.pending: tuple[Piece, ...] = ()
 
     def due(self, checkpoint_id: int) -> tuple[Piece, ...]:
-        """What a complete checkpoint commits: its own, and what those before it have left."""
+        """Return what a complete checkpoint commits: its own, and what those before it have left."""
         return tuple(piece for piece in self.pending if piece.checkpoint_id <= checkpoint_id)
 
     def on_committed(self, checkpoint_id: int) -> None:

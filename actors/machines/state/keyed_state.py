@@ -1,4 +1,4 @@
-"""What a checkpoint holds of keyed state: which rows of it a subtask reads, and what is noted of them.
+"""Keyed state in a checkpoint: the rows of it that a subtask reads, and the notes about them.
 
 A state may come in pieces, one for each subtask that had some of the subtask's key groups. Where all rows of a piece
 are the subtask's own, its files are referred to by the checkpoints to come. Where other rows lie among them they are
@@ -37,7 +37,7 @@ class StatePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredKeyedState:
-    """What a subtask begins with: the parts of each state by its name; results up to `emitted_to_ms` are through."""
+    """Restored state of a subtask: the parts of each state by its name; results up to `emitted_to_ms` were emitted."""
 
     emitted_to_ms: int | None = None
     parts: Mapping[str, tuple[StatePart, ...]] = field(default_factory=dict)

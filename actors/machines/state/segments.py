@@ -22,7 +22,7 @@ Frame = TypeVar("Frame")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """Where segments lie in checkpoint storage; `checkpoint_id` is None once that checkpoint is complete."""
+    """The place of segments in checkpoint storage; `checkpoint_id` is None once that checkpoint is complete."""
 
     handles: tuple[SharedStateHandle, ...]
     checkpoint_id: int | None
@@ -47,7 +47,7 @@ class Segment(Generic[Frame]):
 
     @property
     def is_durable(self) -> bool:
-        """Whether a complete checkpoint has it."""
+        """True if a complete checkpoint has it."""
         return self.written is not None and self.written.checkpoint_id is None
 
 
@@ -92,11 +92,11 @@ class Segments(Generic[Frame]):
         return closed_to_ms
 
     def reading(self, segment: Segment[Frame]) -> Reading[Frame]:
-        """How to read all of a segment that is still needed."""
+        """Return the reading of all of a segment that is still needed."""
         return Reading(segment=segment, closed_to_ms=self._closed_to(segment))
 
     def to_write(self, *, everything: bool = False) -> tuple[Unwritten[Frame], ...]:
-        """What no complete checkpoint has, in parts that are each written by themselves: the segments of one level.
+        """Return the segments that no complete checkpoint has, in parts written by themselves: one for each level.
 
         They are for the same results, too: so they are merged with all others that are alike, and at once, or fire.
         With `everything` it is what such checkpoints have as well.
@@ -110,7 +110,7 @@ class Segments(Generic[Frame]):
         )
 
     def durable(self) -> dict[Written, int | None]:
-        """What a complete checkpoint has, and the last time whose results each is not for."""
+        """Return the segments that a complete checkpoint has, with the last time whose results each is not for."""
         return {
             segment.written: self._closed_to(segment)
             for segment in self._live

@@ -39,7 +39,7 @@ from flykka.messages.tasks.stage import CheckpointCommitted, StageFinished, Stag
 from flykka.messages.tasks.task import NotifyEndOfData, TaskDeploymentDescriptor
 
 STAGES_IN_FLIGHT = 2
-"""One stage's planning overlaps the other's work; a third only adds memory."""
+"""Two: the planning of one stage overlaps the work of the other; a third only adds memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,12 +26,12 @@ class EventTimeWindows:
 
     @property
     def overlap(self) -> bool:
-        """Whether a row may belong to several windows."""
+        """True if a row may belong to several windows."""
         return self.size_ms > self.slide_ms
 
     @property
     def have_gaps(self) -> bool:
-        """Whether a row may belong to no window."""
+        """True if a row may belong to no window."""
         return self.size_ms < self.slide_ms
 
     def last_fired_start(self, watermark_ms: int) -> int:
@@ -45,7 +45,7 @@ class EventTimeWindows:
         return self._start_at(start_ms) + self.slide_ms
 
     def end_of_last(self, start_ms: int) -> int:
-        """Where the last window ends that starts at `start_ms` or before: rows from there on are in none of these."""
+        """Return the end of the last window that starts at `start_ms` or before: later rows are in none of these."""
         return self._start_at(start_ms) + self.size_ms
 
     def _start_at(self, time_ms: int) -> int:

@@ -18,7 +18,7 @@ from flykka.messages.wire.ids import BatchId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firing(Generic[Frame]):
-    """What is to be read for the windows that fire, and what is not needed any more when that is done."""
+    """Readings for the windows that fire, and the segments that are not needed any more when that is done."""
 
     readings: tuple[Reading[Frame], ...]
     finished: tuple[BatchId, ...]
@@ -60,7 +60,7 @@ class WindowSegments(Segments[Frame]):
         return closed_to_ms
 
     def reading(self, segment: Segment[Frame]) -> Reading[Frame]:
-        """How to read all of a segment that some window still needs."""
+        """Return the reading of all of a segment that some window still needs."""
         return self._reading(segment, None)
 
     def check(self) -> None:
@@ -70,7 +70,7 @@ class WindowSegments(Segments[Frame]):
         assert bound is None or all(segment.last_ms >= self._windows.next_start(bound) for segment in self._live)
 
     def _fires(self, segment: Segment[Frame], to_ms: int) -> bool:
-        """Whether a segment has rows for a window up to `to_ms`."""
+        """True if a segment has rows for a window up to `to_ms`."""
         is_open = segment.closed_to_ms is None or segment.closed_to_ms < to_ms
         return is_open and segment.first_ms < self._windows.end_of_last(to_ms)
 

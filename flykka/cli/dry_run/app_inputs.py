@@ -1,4 +1,4 @@
-"""What an app reads of this machine while it writes its program down: its modules, and the files that it opens.
+"""Files of this machine that an app reads while it declares its program: its modules, and the files that it opens.
 
 Python tells of every file that is opened and every folder that is listed (its audit events), so a YAML file with the
 names of columns counts as a module does. What comes with Python, with flykka and with installed packages is left out:
@@ -66,7 +66,7 @@ class AppInputs:
         self._paths.add(os.path.abspath(path))
 
     def read(self) -> tuple[AppInput, ...] | None:
-        """What was read and is still there, by path; None where some of it has changed since the beginning."""
+        """Return the files that were read and still exist, by path; None where some have changed since."""
         found = []
         for path in sorted(self._paths):
             if not _is_of_the_app(path) or not (digest := digest_of(path)):

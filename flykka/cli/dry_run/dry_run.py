@@ -33,7 +33,7 @@ class DryRun(Launch):
         super().__init__(options)
         self.made: tuple[ProgramPlan, JobGraph] | None = None
         self.read_data = False
-        """Whether Spark has run anything for what is `made`: a program that is written down needs no row."""
+        """True if Spark has run anything for what is `made`: a program that is written down needs no row."""
         self._jobs_before = jobs_run()
         self._environments: list[StreamExecutionEnvironment] = []
 
@@ -54,7 +54,7 @@ class DryRun(Launch):
         raise ProgramAbort
 
     def forgotten_operators(self) -> int:
-        """How many operators were written down that no job was made of."""
+        """The number of operators that were declared and that no job was made of."""
         return sum(len(environment.pending_uids) for environment in self._environments)
 
     def close(self) -> None:

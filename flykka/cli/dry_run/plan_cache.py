@@ -45,7 +45,7 @@ class CachedPlan(Value):
 
 
 class PlanCache:
-    """Where the plan of one app with these options is kept."""
+    """The cached plan of one app with these options."""
 
     def __init__(self, app: App, options: LaunchOptions) -> None:
         self._file = cache_folder() / "plans" / f"{_key(app, options)}{_SUFFIX}"

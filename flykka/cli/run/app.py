@@ -29,7 +29,7 @@ class App:
         self.arguments = tuple(arguments)
 
     def problem(self) -> str | None:
-        """Why it cannot be run at all; None where it can."""
+        """Tell why it cannot be run at all; None where it can."""
         path = Path(self.path)
         if path.is_dir():
             return f"{self.path} is a folder: name the Python file of the app"
@@ -52,7 +52,7 @@ class App:
             sys.argv[:], sys.path[:] = before
 
     def explained(self, raised: BaseException, *, whole: bool = False) -> str:
-        """What an error of the app is told as, the error itself last.
+        """Return the text for an error of the app, the error itself last.
 
         One of flykka's own is told with the line of the app that it came from, any other with its traceback, in which
         the frames of flykka and of what drives Spark are left out unless the `whole` is wanted.
@@ -89,7 +89,7 @@ def app_of(options: argparse.Namespace) -> App:
 
 
 def is_ours(raised: BaseException) -> bool:
-    """Whether an error is one of flykka's: its text was written for the reader, and says what to do."""
+    """True if an error is one of flykka's: its text was written for the reader, and says what to do."""
     return isinstance(raised, FlykkaError) or type(raised).__module__.split(".")[0] == "flykka"
 
 

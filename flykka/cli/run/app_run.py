@@ -1,4 +1,4 @@
-"""One run of an app by `flykka run`: its environments and jobs, as they come, and what is left of them at the end."""
+"""A run of an app by `flykka run`: its environments and jobs, as they come, and what is left of them at the end."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class AppRun(Launch):
         self._environments: list[StreamExecutionEnvironment] = []
         self._kept_for_long: set[JobId] = set()
         self._app_names_start = False
-        """Whether the app itself says where a job starts: said again, it would start there again."""
+        """True if the app itself says where a job starts: said again, it would start there again."""
         self.has_ended_in_order = False
-        """Whether there is nothing that a rerun would have to go on with."""
+        """True if there is nothing that a rerun would have to go on with."""
 
     def settle(self, settings: JobSettings) -> None:
         """As `Launch.settle`. Raises `NoMoreJobsError` after an interrupt: a stopped app runs no further job."""
@@ -95,11 +95,11 @@ class AppRun(Launch):
         return [client for client in self._clients if not client.done()]
 
     def has_jobs(self) -> bool:
-        """Whether the app has had any job run."""
+        """True if the app has had any job run."""
         return bool(self._clients)
 
     def forgotten_operators(self) -> int:
-        """How many operators were written down that no job has run."""
+        """The number of operators that were declared and that no job has run."""
         return sum(len(environment.pending_uids) for environment in self._environments)
 
     def failures(self) -> list[JobExecutionError]:
@@ -127,7 +127,7 @@ class AppRun(Launch):
             return
 
     def _start_of_continuation(self, client: JobClient, kept: str) -> tuple[str, ...]:
-        """What has to be said beside the same command: nothing, where the run is noted in a folder that stays."""
+        """Options to add to the same command for going on: none where the run is noted in a folder that stays."""
         if client.job_id not in self._kept_for_long:
             return ("--from-savepoint", kept)
         return ("--from-checkpoint", AUTO) if self._app_names_start else ()

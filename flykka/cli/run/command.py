@@ -59,7 +59,7 @@ examples:
 _SAID = "(default: what the app says"
 """The begin of what holds without an option."""
 _STARTS = ("--from-checkpoint", "--from-savepoint", "-s", "--overwrite")
-"""What says where the first job starts, with a value."""
+"""Options with a value that say where the first job starts."""
 _FLAGS = ("--fresh", "--allow-non-restored-state", "-n")
 _RETENTIONS = {retention.value.lower().replace("_", "-"): retention for retention in ExternalizedCheckpointRetention}
 
@@ -184,7 +184,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _conflict(options: argparse.Namespace) -> str | None:
-    """What is wrong with the options together; None where they fit."""
+    """Tell what is wrong with the options together; None where they fit."""
     starts = ("from_checkpoint", "from_savepoint", "fresh", "overwrite")
     given = [f"--{name.replace('_', '-')}" for name in starts if getattr(options, name) not in (None, False, [])]
     if len(given) > 1:

@@ -1,4 +1,4 @@
-"""What other processes write on our stderr, Spark's JVM and Python workers: it must not tear what is live apart."""
+"""Diverts output of other processes on our stderr, Spark's JVM and Python workers, away from the live view."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from flykka.errors import JobExecutionError
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """How an app has ended: its exit code, and what is to be said last, on stderr."""
+    """The end of an app: its exit code, and the last text for stderr."""
 
     code: int
     last_words: str = ""
@@ -53,7 +53,7 @@ def _outcome(app: App, app_run: AppRun, output: RichConsole, *, verbose: bool) -
 
 
 def _raised(app: App, app_run: AppRun) -> BaseException | None:
-    """What the app has raised, when all of its jobs have ended, unless it has ended badly itself."""
+    """Return the error of the app when all of its jobs have ended, unless one of them is the cause."""
     left: SystemExit | None = None
     try:
         try:

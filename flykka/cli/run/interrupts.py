@@ -26,7 +26,7 @@ _ONE_REQUEST_SECONDS = 1.0
 
 
 class Wish(Enum):
-    """What the signals so far ask for."""
+    """The request of the signals so far."""
 
     GO_ON = 0
     STOP = 1
@@ -97,7 +97,7 @@ class Interrupts:
         self._noted.put(self.wish)
 
     def _is_known(self, number: int) -> bool:
-        """Whether this was asked for already. A terminal that goes away may say so more than once, and asks to stop."""
+        """True if this was asked for already. A terminal that goes away may say so more than once, and asks to stop."""
         now = self._clock()
         if self._requested is not None and now - self._requested < _ONE_REQUEST_SECONDS:
             return True
@@ -151,7 +151,7 @@ class Interrupts:
 
 
 def _cancelling(clients: Sequence[JobClient]) -> str:
-    """What a cancellation does: to the jobs, and to what they could be continued from."""
+    """Tell the consequences of a cancellation: for the jobs, and for what they could be continued from."""
     keeps = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
     if all(client.job_graph.checkpointing.retention is keeps for client in clients):
         return "cancels"
@@ -163,7 +163,7 @@ def _is_batch(client: JobClient) -> bool:
 
 
 def _failure(end: Callable[[], object]) -> Exception | None:
-    """Why a job could not be brought to its end; None where it was, or where its cluster has ended with it."""
+    """Tell why a job could not be brought to its end; None where it was, or where its cluster has ended with it."""
     try:
         end()
     except ActorDeadError:

@@ -111,7 +111,7 @@ def _table(operators: tuple[OperatorSummary, ...]) -> Table:
 
 
 def _details(operator: OperatorSummary) -> Iterator[str]:
-    """What does not fit into a table: how the user has called it, and what its keyed state is made of."""
+    """Print details that do not fit into a table: the user's name of an operator, and the parts of its keyed state."""
     if operator.uid is not None and operator.name not in (None, operator.uid):
         yield f"{_called(operator)}: {operator.name}"
     if (schema := operator.schema) is not None:

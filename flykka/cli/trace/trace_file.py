@@ -1,4 +1,4 @@
-"""What all commands on traces share: a trace is opened, and the exit code says how that went."""
+"""Shared parts of the commands on traces: a trace is opened, and the exit code says how that went."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ def _find_modules_here() -> None:
 
 
 def is_the_same_file(output: str, *addresses: str) -> bool:
-    """Whether what is to be written would take the place of a trace that is read."""
+    """True if what is to be written would take the place of a trace that is read."""
     return any(os.path.exists(each) and os.path.exists(output) and os.path.samefile(each, output) for each in addresses)
 
 
 def output_problem(output: str, refusal: OSError) -> str:
-    """Why something cannot be written, in the same words for all commands."""
+    """Tell why something cannot be written, in the same words for all commands."""
     why = "a file of that name is in the way" if isinstance(refusal, FileExistsError) else refusal.strerror or refusal
     return f"{output} cannot be written: {why}"
 
@@ -90,7 +90,7 @@ def damaged(address: str, damage: Damage) -> str:
 
 
 def reason(address: str, unreadable: Exception) -> str:
-    """Why a trace cannot be opened."""
+    """Tell why a trace cannot be opened."""
     match unreadable:
         case FileNotFoundError():
             return f"there is no file {address}"

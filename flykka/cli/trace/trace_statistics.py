@@ -1,4 +1,4 @@
-"""What a trace amounts to: a fold over its records, whose size is that of the answer."""
+"""Statistics of a trace: a fold over its records, whose size is that of the answer."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Waits:
             (heapq.heappush if len(self._longest) < _WAITS_SHOWN else heapq.heapreplace)(self._longest, wait)
 
     def longest(self) -> list[Wait]:
-        """Those that lasted at all, the longest first."""
+        """The waits that lasted at all, the longest first."""
         return sorted((wait for wait in self._longest if wait.ms > 0), key=lambda wait: (-wait.ms, wait.turn))
 
 

@@ -36,7 +36,7 @@ class FileSystemHaServices(HighAvailabilityServices):
 
 
 class FileSystemBackend:
-    """One user of a folder; implements `Backend`.
+    """A user of a folder; implements `Backend`.
 
     Raises:
         StoreUnavailableError: it is not a folder of this machine, or cannot be made; the text names it.

@@ -35,7 +35,7 @@ class ZooKeeperHaServices(HighAvailabilityServices):
 
 
 class ZooKeeperBackend:
-    """One user of a store in ZooKeeper; implements `Backend`.
+    """A user of a store in ZooKeeper; implements `Backend`.
 
     Raises:
         StoreUnavailableError: no server can be reached, the storage directory cannot be used, or kazoo is not
