@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tests.house.sources import HOUSE, Source, sources
+from tests.layout.sources import ROOT, Source, sources
 
 CLEAN = ("messages/", "runtime/", "actors/", "spark_bridge/", "flykka/")
 
@@ -56,7 +56,7 @@ def test_no_word_is_used_that_nobody_says() -> None:
 def test_no_page_of_the_docs_uses_a_word_that_nobody_says() -> None:
     wrong = [
         f"{page.name}:{number} {line.strip()}"
-        for page in sorted((HOUSE / "docs").glob("*.md"))
+        for page in sorted((ROOT / "docs").glob("*.md"))
         if page.name not in PAGES_NOT_YET
         for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
         if ODD.search(line)
