@@ -127,6 +127,6 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_MODULES})
 
 
-# Objects of the rooms below are shown as well as our own: all of flykka is loaded through here.
+# Objects of the packages below have displays too, and all of flykka is loaded through here.
 if "IPython" in sys.modules:
     import_module(f"{__name__}.notebook.displays").register_displays()

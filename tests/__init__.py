@@ -1,1 +1,1 @@
-"""The tests mirror the rooms; beside them stand conformance, simulation, histories and the house rules."""
+"""Tests mirror the packages; beside them stand conformance, simulation, histories and the laws of the layout."""

@@ -17,9 +17,9 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.engine_process import EngineFailedError
+from benchmarks.recovery.fault_injection import Kind
 from benchmarks.recovery.kills import Kill, Kills, NoMomentError, WrongWithoutKillError
 from benchmarks.recovery.results import as_json, as_text
-from benchmarks.recovery.strikes import Kind
 from benchmarks.recovery.times import Times, measured
 
 

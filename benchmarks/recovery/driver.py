@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.recovery import sales
-from benchmarks.recovery.moments import Moment, strike_at
+from benchmarks.recovery.moments import Moment, inject_at
 from flykka import StreamExecutionEnvironment
 
 _END_OF_LOG = 2_000
@@ -51,7 +51,7 @@ def main(source: str, folder: str, message: str | None = None, count: str = "1")
         task_managers=2, slots_per_task_manager=2, high_availability=str(Path(folder) / "high-availability")
     ) as env:
         if message is not None:
-            strike_at(env.cluster.system, Moment(message=message, count=int(count)), _end_this_process)
+            inject_at(env.cluster.system, Moment(message=message, count=int(count)), _end_this_process)
         sales.start(env, Path(source), Path(folder)).wait()
 
 

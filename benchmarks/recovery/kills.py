@@ -16,8 +16,8 @@ from pathlib import Path
 from benchmarks.recovery import sales
 from benchmarks.recovery.counting import Counted, counted
 from benchmarks.recovery.driver import run_killed
-from benchmarks.recovery.moments import Moment, Observed, drawn, strike_at
-from benchmarks.recovery.strikes import Kind, Striker
+from benchmarks.recovery.fault_injection import FaultInjector, Kind
+from benchmarks.recovery.moments import Moment, Observed, drawn, inject_at
 from flykka import StreamExecutionEnvironment
 from flykka.errors import FlykkaError
 
@@ -110,14 +110,14 @@ class Kills:
         """Whether it was struck, and how the job ended if not well."""
         end = ""
         with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2) as env:
-            striker = Striker(env, folder, random.Random(self._chance.random()))
-            strike = strike_at(env.cluster.system, moment, lambda: striker.strike(kind))
+            injector = FaultInjector(env, folder, random.Random(self._chance.random()))
+            fault = inject_at(env.cluster.system, moment, lambda: injector.inject(kind))
             try:
                 sales.start(env, self._input, folder).wait(RUN_S_AT_MOST)
             except (FlykkaError, TimeoutError) as failure:
                 end = f"{type(failure).__name__}: {failure}".partition("\n")[0]
-            has_met = striker.end()
-        return bool(end) or (strike.done and has_met), end
+            has_met = injector.end()
+        return bool(end) or (fault.done and has_met), end
 
     def _new_folder(self, name: str) -> Path:
         folder = self._folder / name

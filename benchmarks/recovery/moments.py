@@ -46,8 +46,8 @@ class Observed:
             self.messages[_name(message)] += 1
 
 
-def strike_at(system: ActorSystem, moment: Moment, act: Callable[[], bool]) -> PlannedFault:
-    """Do something once, when the moment has come; `act` says whether there was something to strike."""
+def inject_at(system: ActorSystem, moment: Moment, act: Callable[[], bool]) -> PlannedFault:
+    """Do something once, when the moment has come; `act` says whether there was something to hit."""
     return PlannedFault(system, lambda _, message: _name(message) == moment.message, act, moment.count)
 
 

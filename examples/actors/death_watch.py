@@ -1,4 +1,4 @@
-"""DeathWatch: whoever watches is told of an end, once, however it came about.
+"""DeathWatch: a watcher is told of an end, once, however it came about.
 
     python examples/actors/death_watch.py
 

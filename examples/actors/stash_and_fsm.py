@@ -78,7 +78,7 @@ class Connection(FSM[Link, int]):
             self.context.unstash_all()
 
     def on_termination(self, reason: StopReason, state: Link, data: int) -> None:
-        """Told once, whoever ended the machine."""
+        """Told once, no matter what ended the machine."""
         print(f"idle: closes behind {data} answers" if reason is StopReason.NORMAL else f"{reason} while {state}")
 
 

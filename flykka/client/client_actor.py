@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from flykka.actors.machines.restart.restart_strategy import restarts_without_end
 from flykka.client.job_execution_result import JobExecutionResult
 from flykka.client.job_history import JobHistory
-from flykka.client.job_manager_seeker import JobManagerSeeker
 from flykka.client.job_view import JobView
+from flykka.client.leader_retriever import LeaderRetriever
 from flykka.errors import JobCancelledError, JobExecutionError, JobSubmissionError
 from flykka.messages.control.cluster import ClusterFailed
 from flykka.messages.control.job import (
@@ -97,7 +97,7 @@ class JobClientActor(Actor):
     def pre_start(self) -> None:
         """Submit the job, or come back to one that was submitted."""
         self._submitted_ms = self.context.now()
-        self._seeker = JobManagerSeeker(self.context, self._job_manager)
+        self._leader_retriever = LeaderRetriever(self.context, self._job_manager)
         self.context.watch(self._job_manager)
         if self._submits:
             self._submit()
@@ -190,9 +190,9 @@ class JobClientActor(Actor):
                 # The listeners too are to hear of an end.
                 message = JobResultFailure(job_id=self._graph.job_id, cause=self._lost(cause.message))
             case Terminated():
-                self._seeker.lose()
+                self._leader_retriever.on_leader_lost()
                 return
-            case SeekJobManagerDue() if not self._seeker.is_in_vain:
+            case SeekJobManagerDue() if not self._leader_retriever.has_timed_out:
                 self._look_for_job_manager()
                 return
             case SeekJobManagerDue():
@@ -212,7 +212,7 @@ class JobClientActor(Actor):
         return self._view.outcome.done() or self._untold is not None or self._result is not None
 
     def _look_for_job_manager(self) -> None:
-        found = self._seeker.look()
+        found = self._leader_retriever.find_leader()
         if found is not None:
             self._job_manager = found
             self.context.watch(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from flykka.client.job_manager_seeker import JobManagerSeeker
+from flykka.client.leader_retriever import LeaderRetriever
 from flykka.messages.control.job import (
     JobNotFound,
     JobResultFailure,
@@ -40,7 +40,7 @@ class SimulationClient(Actor):
 
     def pre_start(self) -> None:
         """Watch the JobManager."""
-        self._seeker = JobManagerSeeker(self.context, self._job_manager)
+        self._leader_retriever = LeaderRetriever(self.context, self._job_manager)
         self.context.watch(self._job_manager)
 
     def handle_message(self, message: Message) -> None:
@@ -51,7 +51,7 @@ class SimulationClient(Actor):
                 self._submitted = message
                 self._job_manager.tell(message)
             case Terminated():
-                self._seeker.lose()
+                self._leader_retriever.on_leader_lost()
             case SeekJobManagerDue():
                 self._look_for_job_manager()
             case JobNotFound(job_id=job_id) if self._submitted is not None and job_id not in heard.results:
@@ -65,7 +65,7 @@ class SimulationClient(Actor):
                 pass
 
     def _look_for_job_manager(self) -> None:
-        found = self._seeker.look()
+        found = self._leader_retriever.find_leader()
         if found is None:
             return
         self._job_manager = found

@@ -11,12 +11,12 @@ from flykka import errors as of_the_front_door
 from flykka.actors import errors as of_jobs
 from flykka.runtime import errors as of_the_kernel
 from flykka.spark_bridge import errors as of_the_way_to_spark
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
-PAGE = (HOUSE / "docs" / "errors.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
 ROOTS = {"FlykkaError", "SparkBridgeError", "JobRuntimeError", "KernelError"}
 SEEN_BY_NO_USER = {
-    # Raised and handled within a room, or told in other words.
+    # Raised and handled within a package, or told in other words.
     "AttemptCancelledError",
     "AttemptReplacedError",
     "ChainError",
@@ -37,7 +37,7 @@ def errors_of(module: ModuleType) -> set[str]:
 
 
 def test_every_error_of_the_kernel_is_told_to_those_who_write_actors() -> None:
-    kernel = (HOUSE / "docs" / "kernel.md").read_text(encoding="utf-8")
+    kernel = (ROOT / "docs" / "kernel.md").read_text(encoding="utf-8")
 
     assert {name for name in errors_of(of_the_kernel) - ROOTS if name not in PAGE + kernel} == set()
 
@@ -54,8 +54,8 @@ def test_every_error_on_the_page_is_there() -> None:
 
     sources = "\n".join(
         path.read_text(encoding="utf-8")
-        for room in ("flykka", "actors", "runtime", "spark_bridge")
-        for path in (HOUSE / room).rglob("*.py")
+        for package in ("flykka", "actors", "runtime", "spark_bridge")
+        for path in (ROOT / package).rglob("*.py")
     )
     builtin = {"ValueError", "TypeError", "TimeoutError"}
     assert {

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -92,7 +92,7 @@ def test_nothing_stands_before_or_behind_the_error_of_a_script_and_no_process_is
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run Python, of which no process may be left: each has the environment of the first."""
-    environment = os.environ | {"PYTHONPATH": str(HOUSE), "TMPDIR": str(folder)}
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(folder)}
     command: Sequence[str] = (sys.executable, *words)
     with subprocess.Popen(command, cwd=folder, env=environment, stdout=-1, stderr=-1, text=True) as process:
         out, err = process.communicate(timeout=120)

@@ -19,7 +19,7 @@ from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.bad_input.recorded import Counter, Note, ReadsTheClock, Sleeps, StartsAThread, record
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
 Shell = Callable[..., tuple[int, str, str]]
 
@@ -93,7 +93,7 @@ class Elsewhere:
     def _run(self, *words: str, hash_seed: str) -> subprocess.CompletedProcess[str]:
         # No module is taken for its old self because it was written within the same second.
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONDONTWRITEBYTECODE": "1"}
-        environment["PYTHONPATH"] = str(HOUSE)
+        environment["PYTHONPATH"] = str(ROOT)
         return subprocess.run(
             [sys.executable, *words], cwd=self.folder, env=environment, capture_output=True, text=True, check=False
         )

@@ -11,11 +11,11 @@ import pytest
 from benchmarks.recovery import sales
 from benchmarks.recovery.__main__ import main
 from benchmarks.recovery.counting import Counted, counted
+from benchmarks.recovery.fault_injection import Kind
 from benchmarks.recovery.kills import Kill, Kills
-from benchmarks.recovery.moments import MOST_OF_A_KIND, Moment, Observed, drawn, strike_at
+from benchmarks.recovery.moments import MOST_OF_A_KIND, Moment, Observed, drawn, inject_at
 from benchmarks.recovery.outage import Outage
 from benchmarks.recovery.results import as_json, as_text
-from benchmarks.recovery.strikes import Kind
 from benchmarks.recovery.times import Times
 from flykka.runtime.testing.systems import TestSeededSystem
 from tests.runtime.players import Say, player
@@ -94,7 +94,7 @@ def test_a_rare_message_is_drawn_as_often_as_a_frequent_one() -> None:
     assert all(moment.count == 1 for moment in moments if moment.message == "Once")
 
 
-def test_a_strike_is_before_its_message_and_happens_once(seeded_system: TestSeededSystem) -> None:
+def test_a_fault_is_before_its_message_and_happens_once(seeded_system: TestSeededSystem) -> None:
     log: list[str] = []
     actor = seeded_system.spawn(player(log), "actor")
     observed = Observed(seeded_system)
@@ -103,17 +103,17 @@ def test_a_strike_is_before_its_message_and_happens_once(seeded_system: TestSeed
         log.append("struck")
         return True
 
-    strike = strike_at(seeded_system, Moment(message="Say", count=2), act)
+    fault = inject_at(seeded_system, Moment(message="Say", count=2), act)
     for word in ("one", "two", "three"):
         actor.tell(Say(text=word))
     seeded_system.run_until_idle()
 
     assert log == ["actor start", "actor one", "struck", "actor two", "actor three"]
-    assert strike.done
+    assert fault.done
     assert observed.messages["Say"] == 3
 
 
-def test_a_strike_waits_until_there_is_something_to_strike(seeded_system: TestSeededSystem) -> None:
+def test_a_fault_waits_until_there_is_something_to_hit(seeded_system: TestSeededSystem) -> None:
     tries: list[int] = []
     actor = seeded_system.spawn(player([]), "actor")
 
@@ -121,13 +121,13 @@ def test_a_strike_waits_until_there_is_something_to_strike(seeded_system: TestSe
         tries.append(len(tries))
         return len(tries) == 2
 
-    strike = strike_at(seeded_system, Moment(message="Say", count=1), act)
+    fault = inject_at(seeded_system, Moment(message="Say", count=1), act)
     for word in ("one", "two", "three"):
         actor.tell(Say(text=word))
         seeded_system.run_until_idle()
 
     assert tries == [0, 1]
-    assert strike.done
+    assert fault.done
 
 
 def test_a_folder_that_is_away_cannot_be_written_and_comes_back_whole(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_kinds_that_there_are_not_are_refused(capsys: pytest.CaptureFixture[str]
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.long
-def test_kills_strike_what_they_say_and_find_the_output_right(tmp_path: Path) -> None:
+def test_kills_hit_what_they_say_and_find_the_output_right(tmp_path: Path) -> None:
     said: list[str] = []
 
     kills = list(Kills(tmp_path, 1, 3, (Kind.TASK, Kind.JOB_MASTER, Kind.STORAGE), said.append).run())

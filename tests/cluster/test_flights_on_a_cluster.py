@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.standalone import standalone_cluster
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
@@ -44,7 +44,7 @@ def test_the_flights_are_counted_exactly_once_though_a_worker_of_spark_is_killed
                 str(cluster.workers[0].pid),
                 str(tmp_path),
             ],
-            cwd=HOUSE,
+            cwd=ROOT,
             env={**os.environ, "SPARK_CONF_DIR": str(configuration), "SPARK_LOCAL_IP": "127.0.0.1"},
             capture_output=True,
             text=True,

@@ -7,13 +7,13 @@ from types import ModuleType
 
 import pytest
 
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
 
 @pytest.fixture(scope="session")
 def demo() -> ModuleType:
     """The example, which is a program and no module of the package."""
-    spec = importlib.util.spec_from_file_location("flights_example", HOUSE / "examples" / "flights.py")
+    spec = importlib.util.spec_from_file_location("flights_example", ROOT / "examples" / "flights.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -11,9 +11,9 @@ from textwrap import dedent
 
 import pytest
 
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
-EXAMPLES = sorted((HOUSE / "examples" / "actors").glob("*.py"))
+EXAMPLES = sorted((ROOT / "examples" / "actors").glob("*.py"))
 LONG_ENOUGH = 30
 
 
@@ -28,7 +28,7 @@ def promised(example: Path) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_prints_what_it_promises_and_nothing_else(example: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(HOUSE), "PYTHONWARNINGS": "error"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
 
     run = subprocess.run(
         [sys.executable, example],

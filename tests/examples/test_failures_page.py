@@ -11,9 +11,9 @@ import pytest
 
 from flykka.diagnosis.sockets import FOLDER_VARIABLE
 from tests.examples.walk import Walk, steps
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
-PAGE = HOUSE / "docs" / "failures.md"
+PAGE = ROOT / "docs" / "failures.md"
 
 DIFFERS = re.compile(
     r"\b[0-9a-f]{32}\b|part-[-\w]+|\bchk-\d+|\b(?:checkpoint|stage|restart|failure) \d+"
@@ -36,7 +36,7 @@ def masked(text: str) -> str:
 @pytest.mark.slow
 @pytest.mark.long
 def test_every_command_of_the_page_prints_what_the_page_says(tmp_path: Path) -> None:
-    walk = Walk(tmp_path, HOUSE / "examples" / "failures")
+    walk = Walk(tmp_path, ROOT / "examples" / "failures")
     # The path of a socket must be short, and others may run jobs here.
     with TemporaryDirectory(prefix="why-") as sockets:
         os.chmod(sockets, 0o700)

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.examples.walk import Walk, steps
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
-PAGE = HOUSE / "docs" / "finding_a_bug.md"
+PAGE = ROOT / "docs" / "finding_a_bug.md"
 ANEW = "if that is as it should be: python -m tests.examples.walk docs/finding_a_bug.md"
 
 
 @pytest.mark.slow
 def test_every_command_of_the_page_prints_what_the_page_says(tmp_path: Path) -> None:
-    walk = Walk(tmp_path, HOUSE / "examples" / "planted_bug")
+    walk = Walk(tmp_path, ROOT / "examples" / "planted_bug")
 
     for step in steps(PAGE):
         printed = walk.run(step.command)

@@ -14,9 +14,9 @@ import flykka.runtime
 from flykka.runtime import Actor, ActorContext, Props
 from flykka.runtime.testing import SeededSystem
 from flykka.runtime.time.timers import Timers
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
-PAGES = [HOUSE / "docs" / name for name in ("kernel.md", "coming_from_pykka_and_akka.md")]
+PAGES = [ROOT / "docs" / name for name in ("kernel.md", "coming_from_pykka_and_akka.md")]
 LONG_ENOUGH = 30
 
 
@@ -51,7 +51,7 @@ def test_the_snippets_of_a_page_print_what_it_says(page: Path, tmp_path: Path) -
 
     run = subprocess.run(
         [sys.executable, script],
-        env={**os.environ, "PYTHONPATH": str(HOUSE), "PYTHONWARNINGS": "error"},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"},
         capture_output=True,
         text=True,
         timeout=LONG_ENOUGH,
@@ -88,7 +88,7 @@ def test_what_a_page_calls_is_there(page: Path) -> None:
 
 
 def test_every_public_name_of_the_kernel_is_told_of() -> None:
-    text = (HOUSE / "docs" / "kernel.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "kernel.md").read_text(encoding="utf-8")
 
     untold = [name for name in flykka.runtime.__all__ if not re.search(rf"\b{name}\b", text)]
 

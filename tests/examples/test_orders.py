@@ -11,14 +11,14 @@ from pyspark.sql import functions as F
 
 from flykka.cli.main import main
 from flykka.datagen import Field
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
-EXAMPLE = HOUSE / "examples" / "orders.py"
+EXAMPLE = ROOT / "examples" / "orders.py"
 ORDERS = 15_000
 """Two minutes and a half: the windows of the last minute fire at the end of the input."""
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SNIPPETS = re.findall(r"^```python\n(.*?)^```$", (HOUSE / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+SNIPPETS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS)

@@ -16,7 +16,7 @@ from pathlib import Path
 from shutil import copytree, ignore_patterns
 from tempfile import TemporaryDirectory
 
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.M | re.S)
 _TOOK = re.compile(r"\bin \d[\d.,]* ?(ms|s)\b|\([\d,]+ per second\)")
@@ -68,7 +68,7 @@ class Walk:
             (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n', encoding="utf-8")
             (tools / name).chmod(0o755)
         path = os.pathsep.join([str(tools), os.environ["PATH"]])
-        told = {"PYTHONPATH": str(HOUSE), "PYTHONWARNINGS": "ignore", "COLUMNS": "120"}
+        told = {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", "COLUMNS": "120"}
         # A reader's shell and nothing else: with CI in the environment, for one, pytest tells a failure at full length.
         kept = {name: os.environ[name] for name in _OF_ANY_SHELL if name in os.environ}
         self.environment = {**kept, **told, "PATH": path}
@@ -104,4 +104,4 @@ def rewrite(page: Path, example: Path) -> None:
 
 
 if __name__ == "__main__":
-    rewrite(Path(sys.argv[1]), HOUSE / "examples" / "planted_bug")
+    rewrite(Path(sys.argv[1]), ROOT / "examples" / "planted_bug")

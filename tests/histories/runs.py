@@ -45,7 +45,7 @@ from tests.actors.machines.graph.graphs import vertex
 from tests.actors.peer import Utter
 from tests.actors.slow_cast import ALL_FILES as SLOW_FILES
 from tests.actors.slow_cast import SlowNames
-from tests.histories.mishaps import ClumsyNames
+from tests.histories.faults import FaultyNames
 
 SEED = 6
 _FOLDER = "memory://histories"
@@ -114,7 +114,7 @@ def unaligned(recorder: Recorder, seed: int = SEED) -> None:
 
 def declined_and_failed(recorder: Recorder, seed: int = SEED) -> None:
     """A snapshot fails and its checkpoint is declined; then a stage fails and the job begins anew."""
-    with _recorded(recorder, seed, ClumsyNames()) as stage:
+    with _recorded(recorder, seed, FaultyNames()) as stage:
         stage.checkpointing = {"tolerable_failures": 1, "interval_ms": 200, "min_pause_ms": 150}
         stage.submit()
         stage.run(seconds=10)

@@ -15,8 +15,8 @@ import pytest
 
 from benchmarks.recovery import sales
 from benchmarks.recovery.driver import run_killed
-from benchmarks.recovery.moments import Moment, strike_at
-from benchmarks.recovery.strikes import Kind, Striker
+from benchmarks.recovery.fault_injection import FaultInjector, Kind
+from benchmarks.recovery.moments import Moment, inject_at
 from flykka import FileSink, FileSource, JobClient, RestartStrategies, StreamExecutionEnvironment
 from flykka.messages.control.checkpoint_coordination import MetadataWritten, RestoreState
 from flykka.messages.wire.message import Message
@@ -26,10 +26,10 @@ from flykka.runtime.ref import ActorRef
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 KINDS = (Kind.TASK_MANAGER, Kind.TASK, Kind.BRIDGE, Kind.STAGE, Kind.COORDINATOR, Kind.JOB_MASTER)
-"""In the order in which they strike. Storage is not among them: without its folder nobody reads."""
+"""In the order in which they are injected. Storage is not among them: without its folder nobody reads."""
 
 FILES_BETWEEN = 3
-"""So many more files arrive between two strikes."""
+"""So many more files arrive between two faults."""
 
 END = "_SUCCESS"
 CHECKPOINT_OF = re.compile(r"-(?P<checkpoint>\d+)-\d+-[0-9a-f]{8}-[0-9a-f-]+\.")
@@ -129,15 +129,15 @@ def test_a_reader_sees_each_row_once_and_none_before_its_checkpoint_while_all_is
     reader.start()
     try:
         client = start(env, arrivals, tmp_path)
-        striker = Striker(env, tmp_path, random.Random(1))
+        injector = FaultInjector(env, tmp_path, random.Random(1))
         for number, kind in enumerate(KINDS, start=1):
             moment = Moment(message="CommitCheckpoint" if number % 2 else "StageFinished", count=1 + number // 2)
-            strike = strike_at(env.cluster.system, moment, partial(striker.strike, kind))
+            fault = inject_at(env.cluster.system, moment, partial(injector.inject, kind))
             arrive(arrivals, range(number * FILES_BETWEEN, (number + 1) * FILES_BETWEEN))
-            assert strike.wait(SECONDS), f"there was nothing to strike: {kind}"
+            assert fault.wait(SECONDS), f"there was nothing to hit: {kind}"
         (arrivals / END).touch()
         client.wait(SECONDS)
-        assert striker.end()
+        assert injector.end()
     finally:
         reader.end()
     reader.look()

@@ -13,9 +13,9 @@ import nbformat
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
-NOTEBOOK = HOUSE / "examples" / "flights.ipynb"
+NOTEBOOK = ROOT / "examples" / "flights.ipynb"
 CELL_TIMEOUT = 120
 
 
@@ -26,7 +26,7 @@ def executed(folder: Path) -> NotebookNode:
         nbclient.exceptions.CellExecutionError: a cell has failed.
     """
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    path = os.pathsep.join([str(HOUSE), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     client = NotebookClient(notebook, timeout=CELL_TIMEOUT, resources={"metadata": {"path": str(folder)}})
     return client.execute(env={**os.environ, "PYTHONPATH": path})
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
 PATIENCE = 60.0
 """Seconds that a cell may take: a busy machine starts a JVM slowly."""
@@ -69,7 +69,7 @@ class Kernel:
     """Runs from its making until the end of a `with` statement."""
 
     def __init__(self, folder: Path) -> None:
-        path = os.pathsep.join([str(HOUSE), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+        path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
         settings = {"PYTHONPATH": path, "IPYTHONDIR": str(folder / "ipython"), "PYTHONWARNINGS": "default"}
         self._manager = KernelManager(kernel_name="python3")
         self._manager.start_kernel(env={**os.environ, **settings}, cwd=str(folder))

@@ -8,10 +8,10 @@ from flykka import Replayer
 from flykka.notebook.runs import fork_bundle, fork_run_bundle
 from flykka.replay.job_fork import JobFork
 from flykka.runtime.replay.fork.fork import ForkRun
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 from tests.notebook.html_reader import Reader
 
-HISTORY = HOUSE / "tests" / "histories" / "killed-task-manager.trace"
+HISTORY = ROOT / "tests" / "histories" / "killed-task-manager.trace"
 
 
 @pytest.fixture

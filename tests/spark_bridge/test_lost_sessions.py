@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -20,7 +20,7 @@ def lost(whose: str, folder: Path) -> tuple[list[str], str]:
     """What came of the jobs, and what was written beside that."""
     ran = subprocess.run(
         [sys.executable, "-m", "tests.spark_bridge.lost_sessions", whose, str(folder)],
-        cwd=HOUSE,
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=420,

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import termios
 
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
 APP = """\
 import sys
@@ -49,7 +49,7 @@ class Terminal:
     def __init__(self, *command: str, nohup: bool = False) -> None:
         self._ours, theirs = os.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 110, 0, 0))
-        environment = os.environ | {"TERM": "xterm-256color", "PYTHONPATH": str(HOUSE)}
+        environment = os.environ | {"TERM": "xterm-256color", "PYTHONPATH": str(ROOT)}
         words = (sys.executable, "-c", IN_ITS_TERMINAL, "nohup" if nohup else "", sys.executable, *command)
         self.process = subprocess.Popen(
             words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True

@@ -10,7 +10,7 @@ import pytest
 
 from flykka.cli.main import main
 from flykka.cli.run.command import continuing
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
 
 @pytest.fixture
@@ -135,14 +135,14 @@ except SystemExit:
 
 @pytest.mark.slow
 def test_the_list_of_commands_loads_none_of_them() -> None:
-    run = subprocess.run([sys.executable, "-c", COMMANDS], cwd=HOUSE, capture_output=True, text=True, check=True)
+    run = subprocess.run([sys.executable, "-c", COMMANDS], cwd=ROOT, capture_output=True, text=True, check=True)
 
     assert run.stderr == "['flykka.cli.arguments', 'flykka.cli.exit_codes', 'flykka.cli.main']\n"
 
 
 @pytest.mark.slow
 def test_help_does_not_wait_for_spark_to_be_loaded() -> None:
-    run = subprocess.run([sys.executable, "-c", WITHOUT_SPARK], cwd=HOUSE, capture_output=True, text=True, check=True)
+    run = subprocess.run([sys.executable, "-c", WITHOUT_SPARK], cwd=ROOT, capture_output=True, text=True, check=True)
 
     assert run.stderr == "[]\n"
 

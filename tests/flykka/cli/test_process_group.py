@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.flykka.cli.terminal import APP
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
@@ -28,7 +28,7 @@ def running_app(arrivals: Path, folder: Path) -> Iterator[subprocess.Popen[str]]
     words = ("-m", "flykka", "run", str(path), str(arrivals), str(folder / "out"))
     process = subprocess.Popen(
         [sys.executable, *words, "--checkpoint-dir", str(folder / "checkpoints")],
-        env=os.environ | {"PYTHONPATH": str(HOUSE)},
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         text=True,
         process_group=0,

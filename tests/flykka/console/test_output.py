@@ -11,7 +11,7 @@ from io import BytesIO, TextIOWrapper
 import pytest
 
 from flykka.console.output import lasting_output
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
 TALKATIVE = """
 import logging, os, subprocess, sys
@@ -30,7 +30,7 @@ raise SystemExit(7)
 def talkative(*options: str, output: int, error: int, argument: str = "") -> subprocess.Popen[str]:
     """A program that says a lot, once it has read a line."""
     words = [sys.executable, *options, "-c", TALKATIVE, argument]
-    return subprocess.Popen(words, cwd=HOUSE, stdin=subprocess.PIPE, stdout=output, stderr=error, text=True)
+    return subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=output, stderr=error, text=True)
 
 
 @pytest.mark.slow
@@ -74,7 +74,7 @@ raise SystemExit(7)
 def test_a_program_that_is_to_end_waits_only_so_long_for_a_reader(opened: Callable[[], tuple[int, int]]) -> None:
     ours, theirs = opened()
     try:
-        ended = subprocess.run([sys.executable, "-c", HURRIED], cwd=HOUSE, stdout=theirs, timeout=60, check=False)
+        ended = subprocess.run([sys.executable, "-c", HURRIED], cwd=ROOT, stdout=theirs, timeout=60, check=False)
     finally:
         os.close(ours)
         os.close(theirs)

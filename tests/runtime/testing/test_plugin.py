@@ -12,7 +12,7 @@ from textwrap import dedent
 import pytest
 
 from flykka.runtime import testing
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
 # Loaded here, so that a run inside the run does not load them a second time: a message is declared once.
 LOADED = [getattr(testing, name) for name in testing.__all__]
@@ -339,7 +339,7 @@ def test_a_suite_says_how_its_systems_are_made(pytester: pytest.Pytester) -> Non
 
 def test_pytest_finds_the_plugin_by_the_packages_entry_point() -> None:
     setup = configparser.ConfigParser()
-    setup.read(HOUSE / "setup.cfg", encoding="utf-8")
+    setup.read(ROOT / "setup.cfg", encoding="utf-8")
 
     (line,) = setup["options.entry_points"]["pytest11"].split("\n")[1:]
 
@@ -354,7 +354,7 @@ def test_an_installed_package_brings_its_fixtures_along_without_a_word(
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: flykka\nVersion: 0\n")
     (installed / "entry_points.txt").write_text(f"[pytest11]\nflykka = {PLUGIN}\n")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(installed.parent), str(HOUSE))))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(installed.parent), str(ROOT))))
     pytester.makeini(INI)
     pytester.makepyfile("def test_it(actor_system, seeded_system): pass")
 
@@ -369,6 +369,6 @@ def test_the_plugin_loads_nothing_that_a_run_without_actors_would_pay_for() -> N
         f"import sys, {PLUGIN}; print(*sorted(m for m in sys.modules if m.startswith('flykka') or m in {libraries}))"
     )
 
-    loaded = subprocess.run([sys.executable, "-c", script], cwd=HOUSE, capture_output=True, text=True, check=True)
+    loaded = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
 
     assert loaded.stdout.split() == ["flykka", "flykka.runtime", "flykka.runtime.testing", PLUGIN]

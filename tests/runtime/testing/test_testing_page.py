@@ -8,11 +8,11 @@ import pytest
 
 from flykka.runtime import testing
 from flykka.runtime.testing.probe import TestProbe
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
 pytest_plugins = "pytester"
 
-PAGE = (HOUSE / "docs" / "testing.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```$", PAGE, re.M | re.S))
 
 

@@ -1,4 +1,4 @@
-"""Who may know whom: what the import contracts in setup.cfg cannot say."""
+"""Laws of the packages that the import contracts in setup.cfg cannot say."""
 
 from __future__ import annotations
 
@@ -9,47 +9,48 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.sources import HOUSE, ROOMS, sources
+from tests.layout.sources import PACKAGES, ROOT, sources
 
 VAGUE = {"common", "core", "helper", "helpers", "misc", "shared", "util", "utils"}
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_the_front_door_has_a_link_to_each_room(room: str) -> None:
-    link = HOUSE / "flykka" / room
+@pytest.mark.parametrize("package", PACKAGES)
+def test_flykka_has_a_link_to_each_package(package: str) -> None:
+    link = ROOT / "flykka" / package
 
     assert link.is_symlink()
-    assert link.readlink() == Path("..") / room
+    assert link.readlink() == Path("..") / package
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_room_refuses_to_be_imported_under_a_name_of_its_own(room: str) -> None:
-    spec = importlib.util.spec_from_file_location(room, HOUSE / room / "__init__.py")
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_refuses_to_be_imported_without_flykka_before_its_name(package: str) -> None:
+    spec = importlib.util.spec_from_file_location(package, ROOT / package / "__init__.py")
     assert spec is not None
     assert spec.loader is not None
 
-    with pytest.raises(ImportError, match=f"import this package as flykka.{room}"):
+    with pytest.raises(ImportError, match=f"import this package as flykka.{package}"):
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
-def test_rooms_are_imported_by_their_full_names() -> None:
+def test_packages_are_imported_by_their_full_names() -> None:
     wrong = [
         f"{source}:{line} {name}"
         for source in sources()
         for line, name in source.imports
-        if name.startswith(".") or name.split(".")[0] in ROOMS
+        if name.startswith(".") or name.split(".")[0] in PACKAGES
     ]
 
     assert wrong == []
 
 
-def test_no_room_knows_the_front_door() -> None:
+def test_no_package_imports_the_public_api() -> None:
     wrong = [
         f"{source}:{line} {name}"
         for source in sources()
-        if source.room in ROOMS
+        if source.package in PACKAGES
         for line, name in source.imports
-        if name.split(".")[0] == "flykka" and not any(f"{name}.".startswith(f"flykka.{room}.") for room in ROOMS)
+        if name.split(".")[0] == "flykka"
+        and not any(f"{name}.".startswith(f"flykka.{package}.") for package in PACKAGES)
     ]
 
     assert wrong == []
@@ -59,7 +60,7 @@ def test_only_the_way_to_spark_speaks_to_the_jvm() -> None:
     spoken = [
         f"{source}:{line} {name}"
         for source in sources()
-        if source.room != "spark_bridge"
+        if source.package != "spark_bridge"
         for line, name in source.imports
         if name.split(".")[0] == "py4j"
     ]
@@ -119,6 +120,6 @@ COMMANDS_ON_TRACES = (
 def test_what_needs_no_spark_is_imported_without_it(packages: list[str], deep: bool, libraries: set[str]) -> None:
     script = IMPORT_WITHOUT.format(packages=packages, deep=deep, libraries=libraries)
 
-    run = subprocess.run([sys.executable, "-c", script], cwd=HOUSE, capture_output=True, text=True, check=False)
+    run = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert (run.returncode, run.stdout, run.stderr) == (0, "[]\n", "")

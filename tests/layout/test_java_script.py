@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
-SCRIPT = HOUSE / "scripts" / "java.sh"
+SCRIPT = ROOT / "scripts" / "java.sh"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
 
 @pytest.mark.slow
@@ -16,6 +16,6 @@ def test_the_import_contracts_are_kept() -> None:
     lint_imports = Path(sys.executable).with_name("lint-imports")
 
     # Its cache would remember as missing what was not there when its importer was last read.
-    run = subprocess.run([lint_imports, "--no-cache"], cwd=HOUSE, capture_output=True, text=True, check=False)
+    run = subprocess.run([lint_imports, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert run.returncode == 0, run.stdout + run.stderr

@@ -1,4 +1,4 @@
-"""What can be struck in a run, and how: always hard, as when a power switch is thrown."""
+"""Injects faults into a run: always hard, as when a power switch is thrown."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ _ACTORS: dict[Kind, type[Actor]] = {
 }
 
 
-class Striker:
-    """Strikes one environment; which of several is drawn from `chance`."""
+class FaultInjector:
+    """Injects faults into one environment; the target among several is drawn from `chance`."""
 
     def __init__(self, env: StreamExecutionEnvironment, folder: Path, chance: random.Random) -> None:
         self._env = env
@@ -61,8 +61,8 @@ class Striker:
         self._ends: list[Callable[[], object]] = []
         self._missed = False
 
-    def strike(self, kind: Kind) -> bool:
-        """Strike now; False where there is nothing of the kind at this moment."""
+    def inject(self, kind: Kind) -> bool:
+        """Inject the fault now; False if there is nothing of the kind at this moment."""
         match kind:
             case Kind.STAGE:
                 return self._cancel_a_stage()
@@ -72,7 +72,7 @@ class Striker:
                 return self._kill_an_actor(kind)
 
     def end(self) -> bool:
-        """Wait for what a strike has begun; whether it has met anything."""
+        """Wait until the faults have taken effect; return whether each has hit anything."""
         for end in self._ends:
             end()
         return not self._missed

@@ -1,4 +1,4 @@
-"""The house's own sources: where they lie, what they import, and how long what is in them is.
+"""Sources of the project: their paths, their imports, and the lengths of their functions.
 
 Each is parsed once, and its syntax tree is not kept: a thousand of them would be millions of objects, and every search
 for garbage would look at all of those as long as the tests run.
@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-HOUSE = Path(__file__).resolve().parents[2]
-ROOMS = ("messages", "runtime", "actors", "spark_bridge")
-BESIDE_THE_ROOMS = ("flykka", "tests", "examples", "benchmarks", "scripts")
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("messages", "runtime", "actors", "spark_bridge")
+BESIDE_THE_PACKAGES = ("flykka", "tests", "examples", "benchmarks", "scripts")
 
 
 class Import(NamedTuple):
@@ -35,7 +35,7 @@ class Function(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """One Python file, by its path from the root of the house."""
+    """One Python file, by its path from the root of the project."""
 
     path: Path
 
@@ -44,12 +44,12 @@ class Source:
 
     @property
     def text(self) -> str:
-        """What is written in it."""
-        return (HOUSE / self.path).read_text(encoding="utf-8")
+        """The text of the file."""
+        return (ROOT / self.path).read_text(encoding="utf-8")
 
     @property
     def tree(self) -> ast.Module:
-        """Its syntax, parsed anew each time."""
+        """The syntax tree, parsed again each time."""
         return ast.parse(self.text, filename=str(self.path))
 
     @property
@@ -63,13 +63,13 @@ class Source:
         return _parsed(self)[1]
 
     @property
-    def room(self) -> str:
-        """The top folder it lies in."""
+    def package(self) -> str:
+        """The top folder of the file."""
         return self.path.parts[0]
 
     @property
     def is_machine(self) -> bool:
-        """Whether it lies in the folder of the machines, or is the errors that machines share with actors."""
+        """True in the folder of the machines, and for the errors that machines share with actors."""
         return self.path.parts[:2] == ("actors", "machines") or self.path.as_posix() == "actors/errors.py"
 
 
@@ -91,9 +91,9 @@ def _parsed(source: Source) -> tuple[tuple[Import, ...], tuple[Function, ...]]:
 
 @cache
 def sources() -> tuple[Source, ...]:
-    """Every Python file of the house, each once: the links inside `flykka` are not followed."""
+    """Every Python file of the project, each once: the links inside `flykka` are not followed."""
     found: list[Source] = []
-    for folder in (*ROOMS, *BESIDE_THE_ROOMS):
-        for parent, _, names in os.walk(HOUSE / folder, followlinks=False):
-            found += [Source((Path(parent) / name).relative_to(HOUSE)) for name in names if name.endswith(".py")]
+    for folder in (*PACKAGES, *BESIDE_THE_PACKAGES):
+        for parent, _, names in os.walk(ROOT / folder, followlinks=False):
+            found += [Source((Path(parent) / name).relative_to(ROOT)) for name in names if name.endswith(".py")]
     return tuple(sorted(found, key=str))

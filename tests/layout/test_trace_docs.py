@@ -6,12 +6,12 @@ import re
 
 from flykka import FaultKind
 from flykka.monitors.monitors import all_monitors
-from tests.house.sources import HOUSE
+from tests.layout.sources import ROOT
 
 
 def rows(page: str) -> set[str]:
     """What the rows of a page's tables begin with, of those that begin with code."""
-    return set(re.findall(r"^\| `([^`]+)`", (HOUSE / "docs" / page).read_text(encoding="utf-8"), re.M))
+    return set(re.findall(r"^\| `([^`]+)`", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.M))
 
 
 def test_every_kind_of_fault_is_told_of() -> None:

@@ -18,12 +18,12 @@ from flykka.errors import DurationError
 from flykka.runtime.durations import duration_ms
 from flykka.spark_bridge.connectors.sink import Sink
 from flykka.spark_bridge.connectors.source import Source
-from tests.house.sources import HOUSE, ROOMS
+from tests.layout.sources import PACKAGES, ROOT
 
-DOCS = sorted((HOUSE / "docs").glob("*.md"))
-PAGES = [HOUSE / "README.md", HOUSE / "CONTRIBUTING.md", *DOCS]
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS]
 
-PRODUCT = (*ROOMS, "flykka")
+PRODUCT = (*PACKAGES, "flykka")
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -59,7 +59,7 @@ def code_in(page: Path) -> str:
     return "\n".join([*spans, *(code for _, code in FENCED.findall(text))])
 
 
-PAGE = HOUSE / "docs" / "options.md"
+PAGE = ROOT / "docs" / "options.md"
 OPTIONS = code_in(PAGE)
 
 
@@ -184,8 +184,8 @@ def test_every_block_of_python_compiles(page: Path) -> None:
 
 
 def test_the_job_of_the_tutorial_is_that_of_the_example() -> None:
-    example = {line.strip() for line in (HOUSE / "examples" / "orders.py").read_text(encoding="utf-8").splitlines()}
-    tutorial = (HOUSE / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    example = {line.strip() for line in (ROOT / "examples" / "orders.py").read_text(encoding="utf-8").splitlines()}
+    tutorial = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
     (job, *_) = (code for language, code in FENCED.findall(tutorial) if language == "python")
 
     assert [line for line in job.splitlines() if line.strip() not in example] == []
@@ -195,12 +195,12 @@ def test_the_job_of_the_tutorial_is_that_of_the_example() -> None:
 def test_every_file_of_the_product_that_is_named_is_there(page: Path) -> None:
     named = {name for name in re.findall(r"`([\w./]+/[\w.]+\.py)`", page.read_text()) if name.split("/")[0] in PRODUCT}
 
-    assert sorted(name for name in named if not (HOUSE / name).exists()) == []
+    assert sorted(name for name in named if not (ROOT / name).exists()) == []
 
 
 @pytest.mark.parametrize("walk", ["A batch", "A checkpoint", "The death of a TaskManager"])
 def test_a_walk_through_the_product_passes_few_files(walk: str) -> None:
-    text = (HOUSE / "docs" / "architecture.md").read_text()
+    text = (ROOT / "docs" / "architecture.md").read_text()
 
     section = text.split(f"## {walk}, file by file")[1].split("\n## ")[0]
 

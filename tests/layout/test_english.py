@@ -6,14 +6,16 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tests.house.sources import Source, sources
+from tests.layout.sources import ROOT, Source, sources
 
 CLEAN = ("messages/", "runtime/", "actors/", "spark_bridge/", "flykka/")
 
 OPENING = re.compile(
     r"(anew|how|one|that|those|what|whatever|when|where|wherever|whether|which|who|whoever|whom|whose|why)\b", re.I
 )
-ODD = re.compile(r"\b(anew|whoever|whomever|henceforth|front door)\b", re.I)
+ODD = re.compile(r"\b(anew|whoever|whomever|henceforth|front door|of one's own)\b", re.I)
+
+PAGES_NOT_YET = {"finding_a_bug.md": "written by the walk that runs its commands"}
 
 
 def clean_sources() -> list[Source]:
@@ -45,6 +47,18 @@ def test_no_word_is_used_that_nobody_says() -> None:
         f"{source}:{number} {line.strip()}"
         for source in clean_sources()
         for number, line in enumerate(source.text.splitlines(), 1)
+        if ODD.search(line)
+    ]
+
+    assert wrong == []
+
+
+def test_no_page_of_the_docs_uses_a_word_that_nobody_says() -> None:
+    wrong = [
+        f"{page.name}:{number} {line.strip()}"
+        for page in sorted((ROOT / "docs").glob("*.md"))
+        if page.name not in PAGES_NOT_YET
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
         if ODD.search(line)
     ]
 

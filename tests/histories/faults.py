@@ -17,19 +17,19 @@ FAILING_SPLIT = "file-4"
 
 
 @dataclass
-class Mishaps:
-    """What has still to go wrong."""
+class Faults:
+    """Faults that are still to come."""
 
     snapshot: bool = True
     stage: bool = True
 
 
-class ClumsyEngine(NamesEngine):
+class FaultyEngine(NamesEngine):
     """That of a source fails as it is told to, and goes on as if nothing had been."""
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink, mishaps: Mishaps) -> None:
+    def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink, faults: Faults) -> None:
         super().__init__(descriptor, sink)
-        self._mishaps = mishaps
+        self._mishaps = faults
 
     def read_splits(self, command: ReadSplits) -> RowsMoved:
         if self._mishaps.stage and command.splits[0].split_id == FAILING_SPLIT:
@@ -46,12 +46,12 @@ class ClumsyEngine(NamesEngine):
         return super().write_snapshot(checkpoint_id, savepoint, sinks)
 
 
-class ClumsyNames(Names):
+class FaultyNames(Names):
     """The data plane of these engines."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.mishaps = Mishaps()
+        self.faults = Faults()
 
-    def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> ClumsyEngine:
-        return ClumsyEngine(descriptor, self.sink, self.mishaps)
+    def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> FaultyEngine:
+        return FaultyEngine(descriptor, self.sink, self.faults)

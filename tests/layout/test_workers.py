@@ -1,4 +1,4 @@
-"""Spark's Python workers see the house as the driver does."""
+"""Spark's Python workers import the packages as the driver does."""
 
 from __future__ import annotations
 

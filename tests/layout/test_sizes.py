@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.house.sources import sources
+from tests.layout.sources import sources
 
 LONGEST_FILE = 400
 LONGEST_FUNCTION = 70

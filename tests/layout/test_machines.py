@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 
-from tests.house.sources import sources
+from tests.layout.sources import sources
 
 MACHINES = [source for source in sources() if source.is_machine]
 
