@@ -10,7 +10,7 @@ from flykka.actors.high_availability.services import HighAvailabilityServices
 from flykka.actors.job_manager.actor import JobManager
 from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
 from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
-from flykka.actors.machines.slots.task_manager_tracker import Workers
+from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
 from flykka.actors.resource_manager.actor import ResourceManager, TaskManagerProps
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.props import Props
@@ -20,7 +20,7 @@ from flykka.runtime.props import Props
 class ConfiguredResourceManager:
     """The TaskManagers, each made by `task_manager_props`, and the timeout after which silence is taken for death."""
 
-    workers: Workers
+    workers: WorkerCounts
     task_manager_props: TaskManagerProps
     heartbeat_interval_ms: int
     heartbeat_timeout_ms: int

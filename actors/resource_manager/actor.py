@@ -28,7 +28,7 @@ from flykka.actors.machines.slots.slot_manager_events import (
 )
 from flykka.actors.machines.slots.slot_table_events import JobDisconnected
 from flykka.actors.machines.slots.task_manager_slots import SlotState
-from flykka.actors.machines.slots.task_manager_tracker import NAME, Workers
+from flykka.actors.machines.slots.task_manager_tracker import NAME, WorkerCounts
 from flykka.actors.machines.slots.tell import TellJobMaster, TellTaskManager
 from flykka.actors.resource_manager.registrations import Registrations
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue, HeartbeatRequest, JobMasterHeartbeat
@@ -87,7 +87,7 @@ class ResourceManager(Actor):
 
     def __init__(
         self,
-        workers: Workers,
+        workers: WorkerCounts,
         task_manager_props: TaskManagerProps,
         *,
         heartbeat_interval_ms: int,

@@ -15,7 +15,7 @@ from flykka.actors.machines.job_graph.network_buffers import task_minima
 from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
 from flykka.actors.machines.slots import slot_sharing_groups
 from flykka.actors.machines.slots.slot_manager import REQUEST_TIMEOUT_MS
-from flykka.actors.machines.slots.task_manager_tracker import Workers
+from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
 from flykka.actors.task_manager.actor import TaskManager
 from flykka.actors.task_manager.props import ConfiguredTaskManagers
 from flykka.client.flight_record import flight_record_path, flight_record_writer
@@ -362,7 +362,7 @@ class LocalCluster:
             task_cancellation=self._settings.task_cancellation,
         )
         return ConfiguredResourceManager(
-            workers=Workers(
+            workers=WorkerCounts(
                 configured=self._settings.task_managers, maximum=self._settings.max_task_managers, slots=self._slots
             ),
             slot_request_timeout_ms=self._settings.slot_request_timeout_ms,

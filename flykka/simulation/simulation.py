@@ -10,7 +10,7 @@ from flykka.actors.cluster.components import ConfiguredJobManager, ConfiguredRes
 from flykka.actors.cluster.entrypoint import ClusterEntrypoint
 from flykka.actors.execution_graph_info_store.actor import ExecutionGraphInfoStoreActor
 from flykka.actors.high_availability.embedded import EmbeddedHaServices
-from flykka.actors.machines.slots.task_manager_tracker import Workers
+from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
 from flykka.actors.machines.state.handles import exclusive_state
 from flykka.actors.task_manager.props import ConfiguredTaskManagers
 from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint
@@ -108,7 +108,7 @@ class _Simulation:
         slots = -(-SLOTS // task_managers)
         props = ConfiguredTaskManagers(slots=slots, data_plane=SimulatedDataPlane(self._world))
         resource_manager = ConfiguredResourceManager(
-            workers=Workers(configured=task_managers, slots=slots),
+            workers=WorkerCounts(configured=task_managers, slots=slots),
             task_manager_props=props,
             heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
             heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,

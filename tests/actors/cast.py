@@ -12,7 +12,7 @@ import pytest
 from flykka.actors.cluster.components import ConfiguredJobManager, ConfiguredResourceManager
 from flykka.actors.cluster.entrypoint import ClusterEntrypoint
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
-from flykka.actors.machines.slots.task_manager_tracker import Workers
+from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
 from flykka.actors.task_manager.props import ConfiguredTaskManagers
 from flykka.messages.control.job import (
     JobStatus,
@@ -99,7 +99,7 @@ class Stage:
 
         task_managers = ConfiguredTaskManagers(slots=slots, data_plane=self.data_plane, network=network)
         resource_manager = ConfiguredResourceManager(
-            workers=Workers(configured=2, slots=slots),
+            workers=WorkerCounts(configured=2, slots=slots),
             task_manager_props=task_managers,
             heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
             heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,

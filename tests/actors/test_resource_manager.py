@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flykka.actors.machines.slots.task_manager_tracker import START_RETRY_MS, Workers
+from flykka.actors.machines.slots.task_manager_tracker import START_RETRY_MS, WorkerCounts
 from flykka.actors.resource_manager.actor import ResourceManager, TaskManagerProps
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatRequest
 from flykka.messages.control.registration import (
@@ -67,7 +67,7 @@ def resource_manager_props(task_managers: int, task_manager_props: TaskManagerPr
     """A ResourceManager that starts so many TaskManagers, each made as it is told."""
     return Props(
         ResourceManager,
-        Workers(configured=task_managers),
+        WorkerCounts(configured=task_managers),
         task_manager_props,
         heartbeat_interval_ms=INTERVAL_MS,
         heartbeat_timeout_ms=TIMEOUT_MS,

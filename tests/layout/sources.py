@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("messages", "runtime", "actors", "spark_bridge")
+PRODUCT = (*PACKAGES, "flykka")
 BESIDE_THE_PACKAGES = ("flykka", "tests", "examples", "benchmarks", "scripts")
 
 

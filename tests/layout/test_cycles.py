@@ -9,14 +9,14 @@ from graphlib import CycleError, TopologicalSorter
 
 import pytest
 
-from tests.layout.sources import PACKAGES, Source, sources
+from tests.layout.sources import PRODUCT, Source, sources
 
 
 def modules() -> dict[str, Source]:
     """Return the files of the product by the full names of their modules."""
     found = {}
     for source in sources():
-        if source.package in (*PACKAGES, "flykka"):
+        if source.package in PRODUCT:
             parts = source.path.with_suffix("").parts
             parts = parts[:-1] if parts[-1] == "__init__" else parts
             found[".".join(parts if parts[0] == "flykka" else ("flykka", *parts))] = source

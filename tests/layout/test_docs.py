@@ -18,12 +18,11 @@ from flykka.errors import DurationError
 from flykka.runtime.durations import duration_ms
 from flykka.spark_bridge.connectors.sink import Sink
 from flykka.spark_bridge.connectors.source import Source
-from tests.layout.sources import PACKAGES, ROOT
+from tests.layout.sources import PRODUCT, ROOT
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS]
 
-PRODUCT = (*PACKAGES, "flykka")
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 

@@ -26,7 +26,7 @@ from flykka.actors.machines.slots.slot_manager_events import (
 )
 from flykka.actors.machines.slots.slot_table_events import JobDisconnected
 from flykka.actors.machines.slots.task_manager_slots import SlotState, TaskManagerSlot, TaskManagerSlots
-from flykka.actors.machines.slots.task_manager_tracker import TaskManagerTracker, Workers
+from flykka.actors.machines.slots.task_manager_tracker import TaskManagerTracker, WorkerCounts
 from flykka.actors.machines.slots.tell import TellJobMaster, TellTaskManager
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue
 from flykka.messages.control.registration import (
@@ -58,7 +58,7 @@ ALLOCATE_TIMEOUT_MS = 10_000
 class SlotManager:
     """The slots of all TaskManagers and the requests of all jobs."""
 
-    def __init__(self, workers: Workers, *, request_timeout_ms: int = REQUEST_TIMEOUT_MS) -> None:
+    def __init__(self, workers: WorkerCounts, *, request_timeout_ms: int = REQUEST_TIMEOUT_MS) -> None:
         self._tracker = TaskManagerTracker(workers)
         self._request_timeout_ms = request_timeout_ms
         self._refuses_unfulfillable = False

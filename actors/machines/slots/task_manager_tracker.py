@@ -32,7 +32,7 @@ TASK_MANAGER_TIMEOUT_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workers:
+class WorkerCounts:
     """Numbers of TaskManagers: `configured`, at most `maximum`, and the slots that one of them offers.
 
     What is beyond the configured number is released after `idle_timeout_ms` without use.
@@ -52,7 +52,7 @@ class Workers:
 class TaskManagerTracker:
     """The TaskManagers by what is known of them."""
 
-    def __init__(self, workers: Workers) -> None:
+    def __init__(self, workers: WorkerCounts) -> None:
         self._workers = workers
         self._starting: dict[TaskManagerId, int] = {}
         """The number of slots expected of each that is on its way."""

@@ -9,7 +9,7 @@ from typing import assert_never
 from flykka.actors.machines.exchange.input_channel import InputChannel
 from flykka.actors.machines.exchange.result_partition import ResultPartition
 from flykka.actors.machines.task.attempt_life import AttemptLife
-from flykka.actors.machines.task.in_flight_stages import Fire, Process, Purpose, Read, Snapshot, StageLine
+from flykka.actors.machines.task.in_flight_stages import Fire, InFlightStages, Process, Purpose, Read, Snapshot
 from flykka.actors.machines.task.source_reading import SourceReading
 from flykka.actors.machines.task.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
 from flykka.actors.machines.task.task_inputs import TaskInputs
@@ -20,27 +20,27 @@ SHOWN = 16
 
 
 def explain_task(
-    life: AttemptLife, line: StageLine, inputs: TaskInputs, checkpoints: SubtaskCheckpointCoordinator, now: int
+    life: AttemptLife, stages: InFlightStages, inputs: TaskInputs, checkpoints: SubtaskCheckpointCoordinator, now: int
 ) -> TaskExplained:
     """The attempt at `now`."""
-    activity, since_ms = line.activity
+    activity, since_ms = stages.activity
     channels = list(_channels(inputs))
     # Those that the task waits for come first: their barrier, then anything at all.
     channels.sort(key=lambda channel: (not channel.barrier_missing, channel.queued, channel.is_blocked))
-    outputs = sorted(_outputs(line), key=lambda output: (not output.is_full, output.credit or 0, -output.queued))
+    outputs = sorted(_outputs(stages), key=lambda output: (not output.is_full, output.credit or 0, -output.queued))
     return TaskExplained(
         attempt=life.attempt,
         now_ms=now,
         state=life.state,
         activity=activity.value,
         activity_since_ms=since_ms,
-        stages=tuple(StageExplained(purpose=_words(purpose), since_ms=since) for purpose, since in line.begun),
+        stages=tuple(StageExplained(purpose=_words(purpose), since_ms=since) for purpose, since in stages.begun),
         channels=tuple(channels[:SHOWN]),
         channels_open=len(channels),
         outputs=tuple(outputs[:SHOWN]),
         aligning=inputs.aligning,
         snapshotting=checkpoints.snapshotting,
-        waits_for_final_checkpoint=line.has_reached_end_of_data,
+        waits_for_final_checkpoint=stages.has_reached_end_of_data,
         ending=life.ending,
     )
 
@@ -71,8 +71,8 @@ def _channel(channel: InputChannel, *, barrier_missing: bool, is_blocked: bool) 
     )
 
 
-def _outputs(line: StageLine) -> Iterator[OutputExplained]:
-    for partition in line.outputs.partitions:
+def _outputs(stages: InFlightStages) -> Iterator[OutputExplained]:
+    for partition in stages.outputs.partitions:
         # A blocking one takes whatever is written: nothing waits in it for a reader.
         if not partition.is_blocking:
             yield from _subpartitions(partition)

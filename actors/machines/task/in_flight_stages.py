@@ -91,7 +91,7 @@ class Finished:
     overtaken: tuple[StageOutput, ...] = ()
 
 
-class StageLine:
+class InFlightStages:
     """Stages in flight and outputs of one attempt."""
 
     __slots__ = (
@@ -148,7 +148,7 @@ class StageLine:
         """Begin a stage; its number."""
         return self._pipeline.start(purpose, self._meter.now_ms)
 
-    def follow(self, event: Event) -> list[TaskEffect]:
+    def emit_after(self, event: Event) -> list[TaskEffect]:
         """Send `event` down behind every stage that is in flight."""
         self._pipeline.follow(event)
         return self._send_released()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from flykka.actors.machines.task.effects import StartLatencyTimer, TaskEffect, TellBridge, TellJobMaster
 from flykka.actors.machines.task.idleness import SourceIdleness
-from flykka.actors.machines.task.in_flight_stages import STAGES_IN_FLIGHT, Read, StageLine
+from flykka.actors.machines.task.in_flight_stages import STAGES_IN_FLIGHT, InFlightStages, Read
 from flykka.actors.machines.task.split_reader import SplitReader
 from flykka.messages.graph.job_graph import JobType, OperatorKind
 from flykka.messages.state.handles import OperatorSubtaskState
@@ -27,14 +27,14 @@ class SourceReading:
         "_attempt",
         "_idleness",
         "_latency_tracking_interval_ms",
-        "_line",
         "_reader",
         "_restore",
+        "_stages",
         "_subtask",
         "end_of_data",
     )
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, line: StageLine) -> None:
+    def __init__(self, descriptor: TaskDeploymentDescriptor, stages: InFlightStages) -> None:
         self.end_of_data = False
         self._attempt = descriptor.attempt
         self._restore = descriptor.restore
@@ -43,7 +43,7 @@ class SourceReading:
         self._idleness = SourceIdleness(None if is_batch else descriptor.vertex.idle_timeout_ms)
         self._subtask = descriptor.subtask
         self._latency_tracking_interval_ms = descriptor.latency_tracking_interval_ms
-        self._line = line
+        self._stages = stages
 
     @property
     def has_unread(self) -> bool:
@@ -91,7 +91,7 @@ class SourceReading:
         splits = self._reader.next()
         if splits:
             awake = self._wake(now)
-            stage = self._line.start(Read(cost=sum(map(self._reader.limit.cost, splits))))
+            stage = self._stages.start(Read(cost=sum(map(self._reader.limit.cost, splits))))
             return [*awake, TellBridge(message=ReadSplits(stage=stage, splits=splits))]
         return self.end_data(now) if self._reader.exhausted else None
 
@@ -107,35 +107,39 @@ class SourceReading:
         self.end_of_data = True
         # Nobody would hear the watermark of a source that is idle.
         awake = self._wake(now)
-        return awake + self._line.follow(Watermark(timestamp_ms=WATERMARK_MAX)) + self._line.follow(EndOfData())
+        return (
+            awake
+            + self._stages.emit_after(Watermark(timestamp_ms=WATERMARK_MAX))
+            + self._stages.emit_after(EndOfData())
+        )
 
     def on_idle_due(self, now: int) -> list[TaskEffect]:
         """The timer of the idleness went off."""
         if self.end_of_data:
             return []
-        if self._line.is_reading or self._reader.has_unread:
+        if self._stages.is_reading or self._reader.has_unread:
             # It is not silent: rows are on their way, or wait for a consumer. A snapshot tells of no rows.
             self._idleness.read(now)
         timer = self._idleness.on_due(now)
-        return [*timer, *(self._line.follow(WatermarkStatus(idle=True)) if self._idleness.is_idle else [])]
+        return [*timer, *(self._stages.emit_after(WatermarkStatus(idle=True)) if self._idleness.is_idle else [])]
 
     def on_latency_marker_due(self, now: int) -> list[TaskEffect]:
         """Send a latency marker, until the last row is read."""
         if self.end_of_data:
             return []
         marker = LatencyMarker(marked_ms=now, operator_id=self._reader.operator_id, subtask=self._subtask)
-        return [*self._start_latency_timer(), *self._line.follow(marker)]
+        return [*self._start_latency_timer(), *self._stages.emit_after(marker)]
 
     def _start_latency_timer(self) -> list[TaskEffect]:
         interval_ms = self._latency_tracking_interval_ms
         return [] if interval_ms is None else [StartLatencyTimer(delay_ms=interval_ms)]
 
     def _wake(self, now: int) -> list[TaskEffect]:
-        said = self._line.follow(WatermarkStatus(idle=False)) if self._idleness.is_idle else []
+        said = self._stages.emit_after(WatermarkStatus(idle=False)) if self._idleness.is_idle else []
         return [*said, *self._idleness.read(now)]
 
 
-def source_reading(descriptor: TaskDeploymentDescriptor, line: StageLine) -> SourceReading | None:
+def source_reading(descriptor: TaskDeploymentDescriptor, stages: InFlightStages) -> SourceReading | None:
     """The source of a task; None where its chain does not begin with one."""
     is_source = descriptor.vertex.operators[0].kind is OperatorKind.SOURCE
-    return SourceReading(descriptor, line) if is_source else None
+    return SourceReading(descriptor, stages) if is_source else None

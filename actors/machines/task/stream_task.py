@@ -19,7 +19,7 @@ from flykka.actors.machines.task.attempt_life import AttemptLife
 from flykka.actors.machines.task.effects import KeepResults, LogWarning, TaskEffect, TellBridge
 from flykka.actors.machines.task.events import BridgeLost, ConnectionLost, StartTask, TaskEvent
 from flykka.actors.machines.task.explanation import explain_source, explain_task
-from flykka.actors.machines.task.in_flight_stages import Fire, Process, Read, Snapshot, StageLine
+from flykka.actors.machines.task.in_flight_stages import Fire, InFlightStages, Process, Read, Snapshot
 from flykka.actors.machines.task.input_elements import (
     BatchArrived,
     EndOfDataReached,
@@ -92,8 +92,8 @@ class StreamTask:
         "_finishes_at_end_of_data",
         "_inputs",
         "_life",
-        "_line",
         "_source",
+        "_stages",
         "_uses_event_time",
     )
 
@@ -105,15 +105,15 @@ class StreamTask:
         self._life = AttemptLife(descriptor.attempt, cluster)
         self._checkpoints = SubtaskCheckpointCoordinator(descriptor)
         self._inputs = TaskInputs(descriptor, task, self._checkpoints.channel_state)
-        self._line = StageLine(descriptor)
-        self._source = source_reading(descriptor, self._line)
+        self._stages = InFlightStages(descriptor)
+        self._source = source_reading(descriptor, self._stages)
         kinds = {operator.kind for operator in vertex.operators}
         self._uses_event_time = any(kind.uses_event_time for kind in kinds)
         self._defers_firing = self._uses_event_time and vertex.firing_mode is FiringMode.ON_CHECKPOINT
         # Of a batch job only sinks have something to commit: the others wait for no checkpoint.
         self._finishes_at_end_of_data = descriptor.job_type is JobType.BATCH and OperatorKind.SINK not in kinds
         self._barriers = TaskCheckpoints(
-            self._checkpoints, self._inputs, self._line, self._source, defers_firing=self._defers_firing
+            self._checkpoints, self._inputs, self._stages, self._source, defers_firing=self._defers_firing
         )
 
     @property
@@ -123,12 +123,12 @@ class StreamTask:
 
     def handle(self, event: TaskEvent, now: int) -> list[TaskEffect]:
         """Take one event at virtual time `now` (ms); what is to be done about it, in order."""
-        self._line.pass_time(now)
+        self._stages.pass_time(now)
         self._life.pass_time(now)
         effects = self._on_event(event, now)
-        if self._finishes_at_end_of_data and self._line.has_reached_end_of_data and self._life.is_running:
+        if self._finishes_at_end_of_data and self._stages.has_reached_end_of_data and self._life.is_running:
             effects = [*effects, *self._finish()]
-        self._line.spend_time(is_running=self._life.is_running, has_input=self._has_input)
+        self._stages.spend_time(is_running=self._life.is_running, has_input=self._has_input)
         return effects
 
     def _on_event(self, event: TaskEvent, now: int) -> list[TaskEffect]:
@@ -138,7 +138,7 @@ class StreamTask:
                 return self._on_running(event, now) + self._read_on(now)
             case CheckpointCommitted():
                 # Counted in every state: it has been published.
-                self._line.committed(event)
+                self._stages.committed(event)
                 return self._on_committed(event.checkpoint_id)
             case NotifyCheckpointComplete() | MetricsDue() if self._life.is_running:
                 # Nothing comes of these that could be read, nor room for it.
@@ -151,9 +151,9 @@ class StreamTask:
                 return self._open()
             case BridgeClosed(accumulators=accumulators):
                 ended = self._life.bridge_closed(accumulators)
-                return [self._line.report(), *self._keep_results(), *ended, *self._let_go_of_snapshots()]
+                return [self._stages.report(), *self._keep_results(), *ended, *self._let_go_of_snapshots()]
             case BridgeLost(cause=cause):
-                ended = self._life.bridge_lost(cause, keeps_results=self._line.outputs.keeps_results)
+                ended = self._life.bridge_lost(cause, keeps_results=self._stages.outputs.keeps_results)
                 return [*ended, *self._let_go_of_snapshots()]
             case StageFailed(cause=cause) | FailTask(cause=cause):
                 return self._life.fail(cause)
@@ -170,9 +170,9 @@ class StreamTask:
                 return [self._checkpoints.decline(checkpoint_id, reason)]
             case PartitionRequest() | AddCredit() | CancelPartitionRequest():
                 # Served in every state: what is queued here is somebody's input.
-                return self._line.serve(event) + self._barriers.on_served() + self._read_on(now)
+                return self._stages.serve(event) + self._barriers.on_served() + self._read_on(now)
             case BuffersResized(buffers=buffers):
-                self._line.resize(buffers)
+                self._stages.resize(buffers)
                 return self._inputs.resize(buffers) + self._read_on(now)
             case ChannelStateWritten():
                 return self._checkpoints.on_durable(event)
@@ -187,12 +187,12 @@ class StreamTask:
     def explain(self, now: int) -> TaskExplained:
         """Explain what the attempt does, and what it waits for."""
         source = self._source
-        explained = explain_task(self._life, self._line, self._inputs, self._checkpoints, now)
+        explained = explain_task(self._life, self._stages, self._inputs, self._checkpoints, now)
         return explained if source is None else explain_source(explained, source)
 
     def check(self) -> None:
         """Assert the invariants of the parts."""
-        self._line.check()
+        self._stages.check()
         self._inputs.check()
 
     def _on_running(self, event: TaskEvent, now: int) -> list[TaskEffect]:
@@ -221,7 +221,7 @@ class StreamTask:
                 return []
             case MetricsDue():
                 files_unread = 0 if self._source is None else self._source.files_unread
-                return [self._line.report(input_queue_length=self._inputs.buffers_in_use, files_unread=files_unread)]
+                return [self._stages.report(input_queue_length=self._inputs.buffers_in_use, files_unread=files_unread)]
             case IdleDue() if self._source is not None:
                 return self._source.on_idle_due(now)
             case LatencyMarkerDue() if self._source is not None:
@@ -268,9 +268,9 @@ class StreamTask:
             return running
         if self._descriptor.job_type is JobType.BATCH and self._descriptor.restored_checkpoint_id is not None:
             # The one checkpoint that a batch job takes is behind the end of all data.
-            ended = self._line.follow(EndOfData()) if self._source is None else self._source.end_data(now)
+            ended = self._stages.emit_after(EndOfData()) if self._source is None else self._source.end_data(now)
             return [*running, *ended]
-        down = self._line.recover(opened.recovered_outputs)
+        down = self._stages.recover(opened.recovered_outputs)
         requests = self._inputs.request_partitions(opened.recovered_inputs)
         started = [] if self._source is None else self._source.start(now)
         return [*running, *started, *down, *requests, *self._read_on(now)]
@@ -283,7 +283,7 @@ class StreamTask:
         effects: list[TaskEffect] = []
         # Behind the barrier of the final checkpoint nothing is read: what is left belongs to who continues from it.
         while self._life.is_running and self._checkpoints.final_checkpoint is None:
-            has_room = self._line.has_room
+            has_room = self._stages.has_room
             if not has_room and not self._inputs.has_priority:
                 break
             step = self._read_input(now, has_room=has_room) if self._source is None else self._source.read(now)
@@ -300,16 +300,16 @@ class StreamTask:
             case None:
                 return None
             case BatchArrived() as arrived:
-                stage = self._line.start(Process(channel=arrived.channel))
+                stage = self._stages.start(Process(channel=arrived.channel))
                 watermark_ms = self._inputs.watermark_ms
                 run = RunStage(stage=stage, gate=arrived.gate, batch=arrived.batch, watermark_ms=watermark_ms)
                 return [TellBridge(message=run)]
             case WatermarkAdvanced(watermark_ms=watermark_ms):
                 return self._advance_watermark(watermark_ms)
             case EndOfDataReached(drain=drain):
-                return self._line.follow(EndOfData(drain=drain))
+                return self._stages.emit_after(EndOfData(drain=drain))
             case PassedOn(event=event):
-                return self._line.follow(event)
+                return self._stages.emit_after(event)
             case element:
                 return self._barriers.on_element(element, now)
 
@@ -319,12 +319,12 @@ class StreamTask:
         if self._defers_firing:
             return []  # it goes down with the next barrier, behind the rows it fires
         if not self._uses_event_time:
-            return self._line.follow(Watermark(timestamp_ms=watermark_ms))
-        stage = self._line.start(Fire(watermark_ms=watermark_ms))
+            return self._stages.emit_after(Watermark(timestamp_ms=watermark_ms))
+        stage = self._stages.start(Fire(watermark_ms=watermark_ms))
         return [TellBridge(message=AdvanceWatermark(stage=stage, watermark_ms=watermark_ms))]
 
     def _on_stage_finished(self, finished: StageFinished, now: int) -> list[TaskEffect]:
-        stage = self._line.finish(finished, now)
+        stage = self._stages.finish(finished, now)
         effects = [*stage.effects, *self._on_violation(stage.violated)]
         match stage.purpose:
             case Read() as read:
@@ -339,7 +339,7 @@ class StreamTask:
         return effects
 
     def _on_snapshotted(self, snapshotted: StateSnapshotted) -> list[TaskEffect]:
-        return [*self._line.snapshotted(snapshotted), *self._checkpoints.on_durable(snapshotted)]
+        return [*self._stages.snapshotted(snapshotted), *self._checkpoints.on_durable(snapshotted)]
 
     def _on_violation(self, violated: MonotonyViolated | None) -> list[TaskEffect]:
         if violated is None:
@@ -361,7 +361,7 @@ class StreamTask:
     # The end
 
     def _finish(self) -> list[TaskEffect]:
-        return self._line.follow(EndOfPartition()) + self._life.finish()
+        return self._stages.emit_after(EndOfPartition()) + self._life.finish()
 
     def _let_go_of_snapshots(self) -> list[TaskEffect]:
         # Who has finished has acknowledged whatever it was asked for.
@@ -369,6 +369,6 @@ class StreamTask:
 
     def _keep_results(self) -> list[TaskEffect]:
         """Behind the bridge's end nothing is added, and before the JobMaster hears of it others can read."""
-        if not self._line.outputs.keeps_results or not self._life.is_finishing:
+        if not self._stages.outputs.keeps_results or not self._life.is_finishing:
             return []
-        return [KeepResults(partitions=self._line.outputs.kept())]
+        return [KeepResults(partitions=self._stages.outputs.kept())]

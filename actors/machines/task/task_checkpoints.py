@@ -12,7 +12,7 @@ from flykka.actors.machines.exchange.barrier_alignment import is_unaligned, rema
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import StartAlignmentTimer
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.task.effects import TaskEffect, TellBridge
-from flykka.actors.machines.task.in_flight_stages import Finished, Snapshot, StageLine
+from flykka.actors.machines.task.in_flight_stages import Finished, InFlightStages, Snapshot
 from flykka.actors.machines.task.input_elements import (
     CheckpointElement,
     InFlightComplete,
@@ -32,26 +32,26 @@ from flykka.messages.tasks.stage import SnapshotState
 class TaskCheckpoints:
     """The checkpoints of one attempt on their way through it. `defers_firing`: results wait for them."""
 
-    __slots__ = ("_coordinator", "_defers_firing", "_inputs", "_line", "_source")
+    __slots__ = ("_coordinator", "_defers_firing", "_inputs", "_source", "_stages")
 
     def __init__(
         self,
         coordinator: SubtaskCheckpointCoordinator,
         inputs: TaskInputs,
-        line: StageLine,
+        stages: InFlightStages,
         source: SourceReading | None,
         *,
         defers_firing: bool,
     ) -> None:
         self._coordinator = coordinator
         self._inputs = inputs
-        self._line = line
+        self._stages = stages
         self._source = source
         self._defers_firing = defers_firing
 
     def on_trigger(self, trigger: TriggerCheckpoint, now: int) -> list[TaskEffect]:
         """The coordinator triggers a checkpoint."""
-        if self._source is None and not self._line.has_reached_end_of_data:
+        if self._source is None and not self._stages.has_reached_end_of_data:
             return [Ignore(reason="no source is triggered before the end of its data: it waits for barriers")]
         barrier = CheckpointBarrier(
             checkpoint_id=trigger.checkpoint_id, timestamp_ms=trigger.timestamp_ms, options=trigger.options
@@ -66,7 +66,7 @@ class TaskCheckpoints:
                 return self._begin(due, now)
             case SnapshotGivenUp(checkpoint_id=checkpoint_id, reason=reason):
                 given_up = self._coordinator.on_given_up(checkpoint_id, reason)
-                return [*given_up, *self._line.follow(CancelCheckpointMarker(checkpoint_id=checkpoint_id))]
+                return [*given_up, *self._stages.emit_after(CancelCheckpointMarker(checkpoint_id=checkpoint_id))]
             case InFlightComplete(checkpoint_id=checkpoint_id, alignment=alignment):
                 return self._coordinator.all_barriers_received(checkpoint_id, alignment)
             case InFlightGivenUp(checkpoint_id=checkpoint_id):
@@ -80,19 +80,19 @@ class TaskCheckpoints:
         """The stage of a snapshot is over, and its barrier went down."""
         barrier = stage.barrier
         assert barrier is not None, "a barrier goes down behind every snapshot"
-        if not self._line.holds_barrier:
+        if not self._stages.holds_barrier:
             return self._coordinator.barrier_sent(barrier, stage.overtaken)
         self._coordinator.barrier_waits(barrier.checkpoint_id)
         return [StartAlignmentTimer(checkpoint_id=barrier.checkpoint_id, delay_ms=remaining_ms(barrier, now))]
 
     def on_served(self) -> list[TaskEffect]:
         """A consumer took something, maybe the barrier that waited for it."""
-        return [] if self._line.holds_barrier else self._coordinator.barrier_left()
+        return [] if self._stages.holds_barrier else self._coordinator.barrier_left()
 
     def on_timeout(self, checkpoint_id: int, now: int) -> list[TaskEffect]:
         """The barriers of a checkpoint have been aligned for long enough, wherever they are."""
         self._inputs.time_out(checkpoint_id, now)
-        effects, overtaken = self._line.time_out(checkpoint_id)
+        effects, overtaken = self._stages.time_out(checkpoint_id)
         return [*effects, *self._coordinator.barrier_timed_out(checkpoint_id, overtaken)]
 
     def _begin(self, due: SnapshotDue, now: int) -> list[TaskEffect]:
@@ -110,7 +110,7 @@ class TaskCheckpoints:
             case Begin.STALE as stale:
                 return [Ignore(reason=stale.value)]
             case Begin.SKIPPED:
-                return self._line.follow(CancelCheckpointMarker(checkpoint_id=checkpoint_id))
+                return self._stages.emit_after(CancelCheckpointMarker(checkpoint_id=checkpoint_id))
             case Begin.TAKEN:
                 is_all = self._source is not None or not is_unaligned(due.barrier)
                 held = self._coordinator.in_flight(checkpoint_id, due.in_flight, is_all=is_all)
@@ -122,7 +122,7 @@ class TaskCheckpoints:
         """A stage that snapshots the chain, and behind it the barrier. It does not wait for room in the pipeline."""
         watermark_ms = self._inputs.watermark_ms
         fired_ms = watermark_ms if self._defers_firing and watermark_ms > WATERMARK_MIN else None
-        stage = self._line.start(Snapshot(barrier=barrier, fired_ms=fired_ms))
+        stage = self._stages.start(Snapshot(barrier=barrier, fired_ms=fired_ms))
         return TellBridge(
             message=SnapshotState(
                 stage=stage,

@@ -15,7 +15,7 @@ from flykka.actors.machines.slots.slot_manager_events import (
     TaskManagerGone,
 )
 from flykka.actors.machines.slots.task_manager_slots import SlotState
-from flykka.actors.machines.slots.task_manager_tracker import TASK_MANAGER_TIMEOUT_MS, Workers
+from flykka.actors.machines.slots.task_manager_tracker import TASK_MANAGER_TIMEOUT_MS, WorkerCounts
 from flykka.actors.machines.slots.tell import TellJobMaster, TellTaskManager
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatDue
 from flykka.messages.control.registration import (
@@ -54,7 +54,7 @@ class ManagerCase:
         if told:
             self._unanswered = 1_000_000
         self._workers_fail = given.get("new_workers") == "fail"
-        workers = Workers(
+        workers = WorkerCounts(
             configured=0,
             maximum=1_000 if given.get("can_start_workers", True) else 0,
             slots=given.get("slots_per_new_worker", 1),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flykka.actors.machines.slots.resource_profile import UNSPECIFIED
 from flykka.actors.machines.slots.slot_manager import SlotManager
 from flykka.actors.machines.slots.slot_manager_events import GiveSlot, ResourceManagerStarted, TaskManagerGone
-from flykka.actors.machines.slots.task_manager_tracker import Workers
+from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
 from flykka.actors.machines.slots.tell import TellJobMaster
 from flykka.messages.control.heartbeat import Heartbeat
 from flykka.messages.control.registration import RegisterTaskManager, SlotReport, SlotStatus
@@ -97,6 +97,6 @@ def gone(task_manager: TaskManagerId) -> TaskManagerGone:
 
 
 def manager(task_managers: int = 0) -> SlotManager:
-    slots = SlotManager(Workers(configured=task_managers))
+    slots = SlotManager(WorkerCounts(configured=task_managers))
     feed(slots, ResourceManagerStarted())
     return slots

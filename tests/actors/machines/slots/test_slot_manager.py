@@ -12,7 +12,7 @@ from flykka.actors.machines.slots.slot_manager_events import (
 )
 from flykka.actors.machines.slots.slot_table_events import JobDisconnected
 from flykka.actors.machines.slots.task_manager_slots import SlotState
-from flykka.actors.machines.slots.task_manager_tracker import START_RETRY_MS, Workers
+from flykka.actors.machines.slots.task_manager_tracker import START_RETRY_MS, WorkerCounts
 from flykka.actors.machines.slots.tell import TellJobMaster, TellTaskManager
 from flykka.messages.control.heartbeat import HeartbeatDue
 from flykka.messages.control.registration import AskForRelease, RefuseRegistration, ReleaseAnswer, ReleaseTaskManager
@@ -37,7 +37,7 @@ from tests.actors.machines.slots.slot_manager_events import (
 
 
 def test_as_many_task_managers_as_configured_are_started_under_numbered_names() -> None:
-    slots = SlotManager(Workers(configured=2))
+    slots = SlotManager(WorkerCounts(configured=2))
 
     effects = feed(slots, ResourceManagerStarted())
 
@@ -318,7 +318,7 @@ def test_the_requests_of_a_job_that_left_are_forgotten() -> None:
 
 
 def test_task_managers_are_started_for_requests_that_wait_up_to_the_maximum() -> None:
-    slots = SlotManager(Workers(configured=1, maximum=3, slots=2))
+    slots = SlotManager(WorkerCounts(configured=1, maximum=3, slots=2))
     feed(slots, ResourceManagerStarted())
 
     expected = feed(slots, requested("a"), requested("b"))
@@ -329,7 +329,7 @@ def test_task_managers_are_started_for_requests_that_wait_up_to_the_maximum() ->
 
 
 def test_what_is_beyond_the_configured_number_is_released_when_it_was_idle_for_long() -> None:
-    slots = SlotManager(Workers(configured=1, maximum=2, idle_timeout_ms=50))
+    slots = SlotManager(WorkerCounts(configured=1, maximum=2, idle_timeout_ms=50))
     feed(slots, ResourceManagerStarted(), registered(FIRST, None), registered(SECOND, None))
 
     early = feed(slots, HeartbeatDue(), now=49)
@@ -347,7 +347,7 @@ def test_what_is_beyond_the_configured_number_is_released_when_it_was_idle_for_l
 
 
 def test_where_one_after_the_other_fails_to_start_nobody_waits_any_more() -> None:
-    slots = SlotManager(Workers(configured=1))
+    slots = SlotManager(WorkerCounts(configured=1))
     feed(slots, ResourceManagerStarted(), requested("a"), gone(FIRST), gone(SECOND))
 
     effects = feed(slots, gone(THIRD))

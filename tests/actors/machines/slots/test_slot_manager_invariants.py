@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from flykka.actors.machines.slots.slot_manager import SlotManager
 from flykka.actors.machines.slots.slot_manager_events import GiveSlot, SlotManagerEffect
 from flykka.actors.machines.slots.task_manager_slots import SlotState
-from flykka.actors.machines.slots.task_manager_tracker import Workers
+from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
 from flykka.actors.machines.slots.tell import TellJobMaster
 from flykka.messages.control.slots import CancelSlotRequest, SlotRequestFailed
 from flykka.messages.wire.ids import AllocationId, SlotId, TaskManagerId, slot_id
@@ -32,7 +32,7 @@ class SlotManagerLives(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.slots = SlotManager(Workers(configured=0))
+        self.slots = SlotManager(WorkerCounts(configured=0))
         self.wanted: set[AllocationId] = set()
         self.held: dict[SlotId, AllocationId | None] = {}
         self.inbox: list[GiveSlot] = []
