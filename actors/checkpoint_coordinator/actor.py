@@ -22,7 +22,6 @@ from flykka.actors.machines.checkpoint.coordinator import CheckpointCoordinatorM
 from flykka.actors.machines.checkpoint.effects import CoordinatorEffect, TimerKind
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
 from flykka.actors.machines.checkpoint.explanation import explain_checkpoints
-from flykka.actors.machines.checkpoint.final_checkpoint import Stop
 from flykka.actors.machines.checkpoint.pending import CoordinatedJob
 from flykka.actors.machines.checkpoint.plan import PlannedTask
 from flykka.actors.machines.checkpoint.properties import for_savepoint
@@ -121,6 +120,14 @@ class CheckpointCoordinator(Actor):
                 | MasterHookFailed()
                 | MasterHooksRestored()
                 | MasterHookRestoreFailed()
+                | StartCheckpointScheduler()
+                | StopCheckpointScheduler()
+                | CoordinatedTaskStateChanged()
+                | FinalCheckpointRequest()
+                | StopCheckpointRequest()
+                | AbortPendingCheckpoints()
+                | RequestRestoreState()
+                | StopCheckpointing()
             ):
                 self._decide(message)
             case CheckpointReportDue():
@@ -128,22 +135,11 @@ class CheckpointCoordinator(Actor):
             case MasterHooksClosed(cause=cause):
                 if cause is not None:
                     _log.warning("job %s: %s", self._job_id, cause.message)
-            case StartCheckpointScheduler():
-                self._decide(events.SchedulerStarted())
-            case StopCheckpointScheduler():
-                self._decide(events.SchedulerStopped())
             case CoordinatedTasks():
                 self._on_tasks(message)
-            case CoordinatedTaskStateChanged(attempt=attempt, state=state):
-                self._decide(events.TaskStateChanged(attempt=attempt, state=state))
-            case FinalCheckpointRequest():
-                self._decide(events.FinalCheckpointRequested())
-            case StopCheckpointRequest() | SavepointRequest():
-                self._on_request(message)
-            case AbortPendingCheckpoints(reason=reason):
-                self._decide(events.PendingAborted(reason=reason))
-            case RequestRestoreState(version=version, path=path, allow_non_restored_state=allow):
-                self._decide(events.RestoreRequested(version=version, path=path, allow_unmatched=allow))
+            case SavepointRequest(target_location=target_location, request_id=request_id):
+                properties = for_savepoint(target_location)
+                self._decide(events.TriggerRequested(properties=properties, request_id=request_id))
             case MetadataReadFailed(version=version, cause=cause):
                 failed = RestoreStateFailed(job_id=self._job_id, version=version, cause=cause)
                 self.context.parent.tell(failed)
@@ -153,8 +149,6 @@ class CheckpointCoordinator(Actor):
                     self._decide(event)
             case ExplainCheckpoints(reply_to=reply_to):
                 reply_to.tell(self.explain(self.context.now()))
-            case StopCheckpointing(job_status=job_status):
-                self._decide(events.Shutdown(job_status=job_status))
             case _:
                 self.context.unhandled(message)
 
@@ -168,17 +162,6 @@ class CheckpointCoordinator(Actor):
                 self._decide(message)
             case _:
                 self.context.unhandled(message)
-
-    def _on_request(self, message: StopCheckpointRequest | SavepointRequest) -> None:
-        match message:
-            case StopCheckpointRequest(target_location=target_location, drain=drain, request_id=request_id):
-                stop = Stop(target_location=target_location, drain=drain, request_id=request_id)
-                self._decide(events.StopRequested(stop=stop))
-            case SavepointRequest(target_location=target_location, request_id=request_id):
-                properties = for_savepoint(target_location)
-                self._decide(events.TriggerRequested(properties=properties, request_id=request_id))
-            case unreachable:
-                assert_never(unreachable)
 
     def _on_tasks(self, message: CoordinatedTasks) -> None:
         self._tasks.replace_tasks(message.tasks, message.leader_session_id)

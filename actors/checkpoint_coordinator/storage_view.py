@@ -91,17 +91,17 @@ class CheckpointStorageView:
             case Disposed(cause=cause):
                 if cause is not None:
                     _log.warning("files of job %s may be left behind: %s", self._job_id, cause.message)
-                return events.DisposalEnded()
+                return message
             case CheckpointIdsDrawn(ids=ids):
                 self._add_ids(ids)
                 return self._id()
             case CheckpointsRecovered(ids=ids):
                 self._add_ids(ids)
                 return message
-            case MetadataRead(version=version, checkpoint=checkpoint, allow_non_restored_state=allow, ids=ids):
+            case MetadataRead(checkpoint=checkpoint, ids=ids):
                 self._ids.skip_to(checkpoint.checkpoint_id + 1)
                 self._add_ids(ids)
-                return events.CheckpointAdopted(version=version, checkpoint=checkpoint, allow_unmatched=allow)
+                return message
             case CheckpointIdsNotDrawn():
                 self._is_id_awaited = False
                 return message
@@ -136,7 +136,9 @@ class CheckpointStorageView:
 
     def read_metadata(self, effect: effects.ReadMetadata) -> None:
         """Begin with the checkpoint of an earlier job, and behind its id."""
-        work = partial(self.adopt, effect.path, effect.version, allow_unmatched=effect.allow_unmatched)
+        work = partial(
+            self.adopt, effect.path, effect.version, allow_non_restored_state=effect.allow_non_restored_state
+        )
         self._context.pipe_to_self(work, _answered, partial(_not_read, effect.version))
 
     def delete(self, effect: effects.Dispose | effects.DeleteJob) -> None:
@@ -178,14 +180,17 @@ class CheckpointStorageView:
                 adopted = _read(recovered.adopted.path)
         return CheckpointsRecovered(ids=_ids_from(recovered.first_id), completed=completed, adopted=adopted)
 
-    def adopt(self, path: str, version: int, *, allow_unmatched: bool) -> MetadataRead:
+    def adopt(self, path: str, version: int, *, allow_non_restored_state: bool) -> MetadataRead:
         """Begin with the checkpoint of an earlier job, and behind its id. Raises `CheckpointStorageError`."""
         checkpoint = _read(path)
         pointer = CheckpointPointer(checkpoint_id=checkpoint.checkpoint_id, path=checkpoint.path)
         self._checkpoints.adopt(self._owner, pointer)
         first = self._checkpoints.draw_ids(self._owner, DRAWN_AT_ONCE, at_least=checkpoint.checkpoint_id + 1)
         return MetadataRead(
-            version=version, checkpoint=checkpoint, allow_non_restored_state=allow_unmatched, ids=_ids_from(first)
+            version=version,
+            checkpoint=checkpoint,
+            allow_non_restored_state=allow_non_restored_state,
+            ids=_ids_from(first),
         )
 
     def draw_ids(self, at_least: int) -> CheckpointIdsDrawn:

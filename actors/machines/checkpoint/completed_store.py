@@ -49,7 +49,7 @@ class _Closing(Enum):
 class _WaitingRestore:
     version: int
     path: str | None
-    allow_unmatched: bool
+    allow_non_restored_state: bool
 
 
 class CompletedCheckpointStore:
@@ -251,12 +251,14 @@ class CompletedCheckpointStore:
         assert self._disposals > 0, "a deletion ends once"
         self._disposals -= 1
 
-    def restore(self, version: int, path: str | None = None, *, allow_unmatched: bool = False) -> None:
+    def restore(self, version: int, path: str | None = None, *, allow_non_restored_state: bool = False) -> None:
         """Answer with what to start from, when that is known and nothing is being written: in `resume_waiting`.
 
         `path` is the checkpoint of an earlier job for one that has none of its own.
         """
-        self._restores_waiting.append(_WaitingRestore(version=version, path=path, allow_unmatched=allow_unmatched))
+        self._restores_waiting.append(
+            _WaitingRestore(version=version, path=path, allow_non_restored_state=allow_non_restored_state)
+        )
 
     def close(self, status: JobStatus, *, keep_latest: bool = False) -> None:
         """The job has ended: when nothing is under way any more, `resume_waiting` cleans up and reports.
@@ -285,12 +287,12 @@ class CompletedCheckpointStore:
             yield ReportStopped(retained=self._kept)
 
     def _answer(self, restore: _WaitingRestore) -> Restore | RestoreFailed | ReadMetadata:
-        version, allow_unmatched = restore.version, restore.allow_unmatched
+        version, allow_non_restored_state = restore.version, restore.allow_non_restored_state
         if self._unreadable is not None:
             return RestoreFailed(version=version, cause=self._unreadable)
         if restore.path is not None and not len(self):
-            return ReadMetadata(version=version, path=restore.path, allow_unmatched=allow_unmatched)
-        return Restore(version=version, checkpoint=self.latest, allow_unmatched=allow_unmatched)
+            return ReadMetadata(version=version, path=restore.path, allow_non_restored_state=allow_non_restored_state)
+        return Restore(version=version, checkpoint=self.latest, allow_non_restored_state=allow_non_restored_state)
 
     def _clean_up(self) -> Iterator[Dispose | DeleteJob]:
         assert self._status is not None

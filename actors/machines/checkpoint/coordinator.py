@@ -37,19 +37,29 @@ from flykka.messages.checkpointing.checkpoint import (
     OperatorCoordinatorsSnapshotted,
 )
 from flykka.messages.control.checkpoint_coordination import (
+    AbortPendingCheckpoints,
     CheckpointIdsNotDrawn,
     CheckpointLeadershipLost,
     CheckpointsNotRecovered,
     CheckpointsRecovered,
     CheckpointTimedOut,
+    CoordinatedTaskStateChanged,
+    Disposed,
+    FinalCheckpointRequest,
     FinalCheckpointRetryDue,
     MasterHookFailed,
     MasterHookRestoreFailed,
     MasterHooksRestored,
     MasterHooksTriggered,
+    MetadataRead,
     MetadataWriteFailed,
     MetadataWritten,
     PeriodicTriggerDue,
+    RequestRestoreState,
+    StartCheckpointScheduler,
+    StopCheckpointing,
+    StopCheckpointRequest,
+    StopCheckpointScheduler,
 )
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import CheckpointingSettings
@@ -120,7 +130,7 @@ class CheckpointCoordinatorMachine:
 
     def handle(self, event: CoordinatorEvent, now: int) -> list[CoordinatorEffect]:
         """Handle `event` at `now`. A fenced coordinator only ends."""
-        if self._is_fenced and not isinstance(event, events.Shutdown):
+        if self._is_fenced and not isinstance(event, StopCheckpointing):
             return [Ignore(reason="somebody else coordinates the job")]
         return [*self._handle(event, now), *self._resume_waiting()]
 
@@ -131,14 +141,14 @@ class CheckpointCoordinatorMachine:
                 yield from self._on_answer(event, now)
             case events.TasksChanged():
                 yield from self._replace_tasks(event.tasks, CheckpointDeclineReason.JOB_FAILOVER_REGION, now)
-            case events.TaskStateChanged():
+            case CoordinatedTaskStateChanged():
                 yield from self._on_task_state(event, now)
-            case events.SchedulerStarted() | events.SchedulerStopped() | PeriodicTriggerDue():
+            case StartCheckpointScheduler() | StopCheckpointScheduler() | PeriodicTriggerDue():
                 yield from self._on_scheduler(event, now)
             case (
                 events.TriggerRequested()
-                | events.FinalCheckpointRequested()
-                | events.StopRequested()
+                | FinalCheckpointRequest()
+                | StopCheckpointRequest()
                 | FinalCheckpointRetryDue()
             ):
                 yield from self._on_request(event, now)
@@ -154,18 +164,18 @@ class CheckpointCoordinatorMachine:
                 yield from self._on_timed_out(event, now)
             case MetadataWritten() | MetadataWriteFailed():
                 yield from self._on_metadata(event, now)
-            case events.PendingAborted():
+            case AbortPendingCheckpoints():
                 yield from self._trigger.give_up_stop(event.reason)
                 yield from self._replace_tasks((), event.reason, now)
             case CheckpointsRecovered() | CheckpointsNotRecovered() | CheckpointLeadershipLost():
                 yield from self._on_store(event)
-            case events.RestoreRequested() | events.CheckpointAdopted():
+            case RequestRestoreState() | MetadataRead():
                 yield from self._on_restore(event, now)
             case MasterHooksRestored() | MasterHookRestoreFailed():
                 yield from self._hooks.restored(event)
-            case events.Shutdown():
+            case StopCheckpointing():
                 yield from self._on_shutdown(event, now)
-            case events.DisposalEnded():
+            case Disposed():
                 self._state.completed.disposal_ended()
                 yield from self._trigger.resume(now)
             case _:
@@ -173,7 +183,7 @@ class CheckpointCoordinatorMachine:
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 
-    def _on_task_state(self, event: events.TaskStateChanged, now: int) -> Effects:
+    def _on_task_state(self, event: CoordinatedTaskStateChanged, now: int) -> Effects:
         if event.attempt not in self._state.tasks:
             yield Ignore(reason=f"{event.attempt} is not an attempt of the job")
             return
@@ -191,12 +201,12 @@ class CheckpointCoordinatorMachine:
     # --- beginning ---------------------------------------------------------------------------------------------------
 
     def _on_scheduler(
-        self, event: events.SchedulerStarted | events.SchedulerStopped | PeriodicTriggerDue, now: int
+        self, event: StartCheckpointScheduler | StopCheckpointScheduler | PeriodicTriggerDue, now: int
     ) -> Effects:
         match event:
-            case events.SchedulerStarted():
+            case StartCheckpointScheduler():
                 yield from self._trigger.start_scheduler(now)
-            case events.SchedulerStopped():
+            case StopCheckpointScheduler():
                 yield from self._trigger.stop_scheduler(CheckpointDeclineReason.COORDINATOR_SUSPEND)
                 yield from self._completion.abort_all(CheckpointDeclineReason.COORDINATOR_SUSPEND, now)
             case PeriodicTriggerDue():
@@ -204,10 +214,7 @@ class CheckpointCoordinatorMachine:
 
     def _on_request(
         self,
-        event: events.TriggerRequested
-        | events.FinalCheckpointRequested
-        | events.StopRequested
-        | FinalCheckpointRetryDue,
+        event: events.TriggerRequested | FinalCheckpointRequest | StopCheckpointRequest | FinalCheckpointRetryDue,
         now: int,
     ) -> Effects:
         match event:
@@ -215,10 +222,10 @@ class CheckpointCoordinatorMachine:
                 yield from self._trigger.request(
                     event.properties, now, is_periodic=event.is_periodic, request_id=event.request_id
                 )
-            case events.FinalCheckpointRequested():
+            case FinalCheckpointRequest():
                 yield from self._trigger.reach_end_of_data(now)
-            case events.StopRequested(stop=stop):
-                yield from self._trigger.stop_with(stop, now)
+            case StopCheckpointRequest():
+                yield from self._trigger.stop_with(event, now)
             case FinalCheckpointRetryDue():
                 yield from self._trigger.on_final_retry(now)
 
@@ -289,15 +296,17 @@ class CheckpointCoordinatorMachine:
                 self._state.pendings.forget_all()
                 self._state.completed.abandon()
 
-    def _on_restore(self, event: events.RestoreRequested | events.CheckpointAdopted, now: int) -> Effects:
+    def _on_restore(self, event: RequestRestoreState | MetadataRead, now: int) -> Effects:
         yield from self._replace_tasks((), CheckpointDeclineReason.JOB_FAILOVER_REGION, now)
-        if isinstance(event, events.RestoreRequested):
-            self._state.completed.restore(event.version, event.path, allow_unmatched=event.allow_unmatched)
+        if isinstance(event, RequestRestoreState):
+            self._state.completed.restore(
+                event.version, event.path, allow_non_restored_state=event.allow_non_restored_state
+            )
             return
         if not len(self.completed):
             self._state.completed.adopt(event.checkpoint)
             self._state.pendings.skip_to(event.checkpoint.checkpoint_id)
-        self._state.completed.restore(event.version, allow_unmatched=event.allow_unmatched)
+        self._state.completed.restore(event.version, allow_non_restored_state=event.allow_non_restored_state)
 
     def _resume_waiting(self) -> Effects:
         for effect in self._state.completed.resume_waiting():
@@ -306,7 +315,7 @@ class CheckpointCoordinatorMachine:
                 continue
             yield from self._hooks.restore(effect)
 
-    def _on_shutdown(self, event: events.Shutdown, now: int) -> Effects:
+    def _on_shutdown(self, event: StopCheckpointing, now: int) -> Effects:
         if self.shut_down_with is not None:
             yield Ignore(reason=f"the coordinator was shut down when the job was {self.shut_down_with}")
             return

@@ -47,11 +47,11 @@ class WriteMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadMetadata:
-    """Read the checkpoint of an earlier job, and come back with `CheckpointAdopted`."""
+    """Read the checkpoint of an earlier job, and come back with `MetadataRead`."""
 
     version: int
     path: str
-    allow_unmatched: bool = False
+    allow_non_restored_state: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +153,7 @@ class Restore:
 
     version: int
     checkpoint: CompletedCheckpoint | None
-    allow_unmatched: bool = False
+    allow_non_restored_state: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

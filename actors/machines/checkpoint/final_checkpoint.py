@@ -10,10 +10,10 @@ on. Only sources that were drained have told that they end: that job is restarte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties, for_final_checkpoint, for_sync_savepoint
+from flykka.messages.control.checkpoint_coordination import StopCheckpointRequest
 
 
 class FinalPhase(Enum):
@@ -27,26 +27,17 @@ class FinalPhase(Enum):
     COMPLETED = auto()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
-    """A stop of a job: with a savepoint at `target_location` or with a checkpoint, drained or not."""
-
-    target_location: str | None = None
-    drain: bool = False
-    request_id: str | None = None
-
-
 class FinalCheckpoint:
     """The final checkpoint of one coordinator; the trigger tells its begin and its end."""
 
     def __init__(self) -> None:
         self.phase = FinalPhase.NOT_REQUESTED
         self._at_end_of_data = False
-        self._stop: Stop | None = None
+        self._stop: StopCheckpointRequest | None = None
         self._begun: int | None = None
 
     @property
-    def stop(self) -> Stop | None:
+    def stop(self) -> StopCheckpointRequest | None:
         """The stop that wants it."""
         return self._stop
 
@@ -86,7 +77,7 @@ class FinalCheckpoint:
         self._at_end_of_data = True
         return self._want()
 
-    def stop_with(self, stop: Stop) -> bool:
+    def stop_with(self, stop: StopCheckpointRequest) -> bool:
         """The job is stopped; whether nobody has wanted a final checkpoint before. There is one stop at a time."""
         self._stop = self._stop or stop
         return self._want()
@@ -105,7 +96,7 @@ class FinalCheckpoint:
         if self.phase is FinalPhase.REQUESTED:
             self.phase = FinalPhase.WANTED if self.is_wanted else FinalPhase.NOT_REQUESTED
 
-    def fail(self) -> Stop | None:
+    def fail(self) -> StopCheckpointRequest | None:
         """It was given up; the stop that ends with that."""
         stop, self._stop, self._begun = self._stop, None, None
         self.phase = FinalPhase.WAITING_TO_RETRY if self._at_end_of_data else FinalPhase.NOT_REQUESTED
@@ -120,7 +111,7 @@ class FinalCheckpoint:
         elif self.phase is not FinalPhase.REQUESTED:
             self.phase = FinalPhase.WANTED
 
-    def forget_stop(self) -> Stop | None:
+    def forget_stop(self) -> StopCheckpointRequest | None:
         """The job has gone another way: it goes on, or ends, without being stopped. The stop that ends with that."""
         stop, self._stop = self._stop, None
         return None if self.phase is FinalPhase.COMPLETED else stop

@@ -34,7 +34,7 @@ class MasterHookRestores:
         if not self.identifiers or (checkpoint is not None and not states):
             yield answer
             return
-        if (unmatched := self._unmatched(states)) and not answer.allow_unmatched:
+        if (unmatched := self._unmatched(states)) and not answer.allow_non_restored_state:
             yield RestoreFailed(version=answer.version, cause=_unmatched_states(answer, unmatched))
             return
         self._waiting[answer.version] = answer

@@ -19,7 +19,7 @@ from flykka.actors.machines.checkpoint.effects import (
     TimerKind,
     TriggerDeclined,
 )
-from flykka.actors.machines.checkpoint.final_checkpoint import FinalCheckpoint, FinalPhase, Stop
+from flykka.actors.machines.checkpoint.final_checkpoint import FinalCheckpoint, FinalPhase
 from flykka.actors.machines.checkpoint.periodic_trigger import PeriodicTrigger
 from flykka.actors.machines.checkpoint.properties import CheckpointProperties, for_checkpoint
 from flykka.actors.machines.checkpoint.request_decider import (
@@ -30,7 +30,7 @@ from flykka.actors.machines.checkpoint.request_decider import (
 )
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
-from flykka.messages.control.checkpoint_coordination import SavepointFailed, StopCheckpointFailed
+from flykka.messages.control.checkpoint_coordination import SavepointFailed, StopCheckpointFailed, StopCheckpointRequest
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
 
@@ -198,7 +198,7 @@ class CheckpointTrigger:
             return
         yield from self._take_final(now)
 
-    def stop_with(self, stop: Stop, now: int) -> Iterator[CoordinatorEffect]:
+    def stop_with(self, stop: StopCheckpointRequest, now: int) -> Iterator[CoordinatorEffect]:
         """The job is to end with a last checkpoint, at once. One that has begun already cannot become a savepoint."""
         begun = self.final.begun
         if stop.target_location is not None and begun is not None and self.final.stop is None:
@@ -306,7 +306,9 @@ class CheckpointTrigger:
         elif request.request_id is not None:
             yield savepoint_failed(self._state.job.job_id, request.request_id, failure)
 
-    def _stop_failed(self, stop: Stop, checkpoint_id: int | None, failure: CheckpointFailure) -> StopCheckpointFailed:
+    def _stop_failed(
+        self, stop: StopCheckpointRequest, checkpoint_id: int | None, failure: CheckpointFailure
+    ) -> StopCheckpointFailed:
         return StopCheckpointFailed(
             job_id=self._state.job.job_id,
             checkpoint_id=checkpoint_id,
@@ -321,5 +323,5 @@ def savepoint_failed(job_id: JobId, request_id: str, failure: CheckpointFailure)
     return SavepointFailed(job_id=job_id, request_id=request_id, reason=failure.reason, cause=failure.cause)
 
 
-def _asks(stop: Stop | None) -> str | None:
+def _asks(stop: StopCheckpointRequest | None) -> str | None:
     return None if stop is None else stop.request_id

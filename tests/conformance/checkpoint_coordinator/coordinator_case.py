@@ -9,7 +9,6 @@ from typing import Any
 from flykka.actors.machines.checkpoint import effects, events
 from flykka.actors.machines.checkpoint.effects import TimerKind
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
-from flykka.actors.machines.checkpoint.final_checkpoint import Stop
 from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
 from flykka.actors.machines.state.handles import exclusive_state_of, shared_state_of
 from flykka.messages.checkpointing.checkpoint import (
@@ -20,12 +19,19 @@ from flykka.messages.checkpointing.checkpoint import (
     TriggerCheckpoint,
 )
 from flykka.messages.checkpointing.statistics import CheckpointStatsStatus
-from flykka.messages.control.checkpoint_coordination import CheckpointFailuresExceeded
+from flykka.messages.control.checkpoint_coordination import (
+    AbortPendingCheckpoints,
+    CheckpointFailuresExceeded,
+    StartCheckpointScheduler,
+    StopCheckpointing,
+    StopCheckpointRequest,
+    StopCheckpointScheduler,
+)
 from flykka.messages.control.job import CheckpointAborted, JobStatus
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import JobId
-from tests.actors.machines.checkpoint.coordinating import Coordination, snapshot, task
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, snapshot, task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.checkpoint_coordinator.words import reason
 
@@ -112,15 +118,15 @@ class CoordinatorCase:
             case "advance":
                 world.advance(step["ms"])
             case "start_scheduler":
-                world.handle(events.SchedulerStarted())
+                world.handle(StartCheckpointScheduler(job_id=JOB))
             case "stop_scheduler":
-                world.handle(events.SchedulerStopped())
+                world.handle(StopCheckpointScheduler(job_id=JOB))
             case "abort_pending":
                 # Pending checkpoints go with the attempts that take them: here these go on.
-                world.handle(events.PendingAborted(reason=reason(step["reason"])))
+                world.handle(AbortPendingCheckpoints(job_id=JOB, reason=reason(step["reason"])))
                 world.handle(events.TasksChanged(tasks=tuple(self._tasks.values())))
             case "shutdown":
-                world.handle(events.Shutdown(job_status=JobStatus(step["status"])))
+                world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus(step["status"])))
             case "set_state":
                 self._set_state(step["task"], ExecutionState(step["state"]))
             case "all_running":
@@ -129,17 +135,17 @@ class CoordinatorCase:
             case "fail_task":
                 self._set_state(step["task"], ExecutionState.FAILED)
             case "run_restart":
-                world.handle(events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+                world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
                 self._tasks = {name: replace(each, state=ExecutionState.CREATED) for name, each in self._tasks.items()}
                 world.handle(events.TasksChanged(tasks=tuple(self._tasks.values())))
             case "fail_job":
-                world.handle(events.Shutdown(job_status=JobStatus.FAILED))
+                world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
             case "suspend_job":
-                world.handle(events.Shutdown(job_status=JobStatus.SUSPENDED))
+                world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.SUSPENDED))
             case "finish_all_tasks":
                 for name in self._tasks:
                     self._set_state(name, ExecutionState.FINISHED)
-                world.handle(events.Shutdown(job_status=JobStatus.FINISHED))
+                world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
             case word:
                 raise UnknownWordError(word)
 
@@ -292,7 +298,7 @@ def _request(step: dict[str, Any]) -> CoordinatorEvent:
         case "savepoint":
             return events.TriggerRequested(properties=for_savepoint(), is_periodic=is_periodic)
         case "sync_savepoint":
-            return events.StopRequested(stop=Stop(target_location="savepoint"))
+            return StopCheckpointRequest(job_id=JOB, target_location="savepoint")
         case kind:
             raise UnknownWordError(kind)
 

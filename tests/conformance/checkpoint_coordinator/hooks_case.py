@@ -7,10 +7,11 @@ from typing import Any, cast
 
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterHooks, MasterTriggerRestoreHook
 from flykka.actors.errors import MasterHookError
-from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint import effects
 from flykka.messages.checkpointing.checkpoint import MasterState
+from flykka.messages.control.checkpoint_coordination import MetadataRead, RequestRestoreState, StopCheckpointing
 from flykka.messages.control.job import JobStatus
-from tests.actors.machines.checkpoint.coordinating import Coordination, completed, task
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, completed, task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.checkpoint_coordinator.words import reason
 
@@ -117,16 +118,16 @@ class _Hooked:
                 known = {"do", "want", "error_if_none", "allow_unmatched", "subtasks"}
                 only_known_words("restore", step, known)
                 # Subtasks alone may not need all that is in the checkpoint.
-                self._restore(allow_unmatched=step.get("allow_unmatched", "subtasks" in step))
+                self._restore(allow_non_restored_state=step.get("allow_unmatched", "subtasks" in step))
                 if step.get("error_if_none") and not len(world.machine.completed):
                     # Whoever asks is told that there is nothing to start from.
                     self._result = "error"
             case "shutdown":
-                world.handle(events.Shutdown(job_status=JobStatus(step["status"])))
+                world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus(step["status"])))
             case word:
                 raise UnknownWordError(word)
 
-    def _restore(self, *, allow_unmatched: bool) -> None:
+    def _restore(self, *, allow_non_restored_state: bool) -> None:
         self._version += 1
         stored = self._case["given"].get("store", ())
         if stored and not len(self._world.machine.completed):
@@ -137,10 +138,16 @@ class _Hooked:
             )
             adopted = completed(entry["cp"], master_states=states)
             made = self._world.handle(
-                events.CheckpointAdopted(version=self._version, checkpoint=adopted, allow_unmatched=allow_unmatched)
+                MetadataRead(
+                    version=self._version, checkpoint=adopted, allow_non_restored_state=allow_non_restored_state
+                )
             )
         else:
-            made = self._world.handle(events.RestoreRequested(version=self._version, allow_unmatched=allow_unmatched))
+            made = self._world.handle(
+                RequestRestoreState(
+                    job_id=JOB, version=self._version, allow_non_restored_state=allow_non_restored_state
+                )
+            )
         self._result = "error" if any(isinstance(effect, effects.RestoreFailed) for effect in made) else "ok"
 
     def _check(self, wanted: dict[str, Any]) -> None:

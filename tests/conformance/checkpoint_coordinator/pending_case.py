@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint import effects
 from flykka.actors.machines.checkpoint.effects import TimerKind
-from flykka.actors.machines.checkpoint.final_checkpoint import Stop
 from flykka.actors.machines.checkpoint.pending import PendingCheckpoint
 from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
-from flykka.messages.control.checkpoint_coordination import CheckpointTimedOut
+from flykka.messages.control.checkpoint_coordination import (
+    AbortPendingCheckpoints,
+    CheckpointTimedOut,
+    StopCheckpointRequest,
+)
 from flykka.messages.control.job import CheckpointAborted
-from tests.actors.machines.checkpoint.coordinating import Coordination, snapshot, task
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, snapshot, task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.checkpoint_coordinator.words import reason
 
@@ -90,13 +93,15 @@ class _Pending:
             case "savepoint":
                 self._world.trigger(for_savepoint(forced=forced))
             case "sync_savepoint":
-                self._world.handle(events.StopRequested(stop=Stop(target_location="savepoint")))
+                self._world.handle(StopCheckpointRequest(job_id=JOB, target_location="savepoint"))
             case _:
                 raise UnknownWordError(kind)
 
     def _abort(self, why: str) -> None:
         expired = reason(why) is reason("CHECKPOINT_EXPIRED")
-        event = CheckpointTimedOut(checkpoint_id=1) if expired else events.PendingAborted(reason=reason(why))
+        event = (
+            CheckpointTimedOut(checkpoint_id=1) if expired else AbortPendingCheckpoints(job_id=JOB, reason=reason(why))
+        )
         try:
             self._world.handle(event)
         except AssertionError:

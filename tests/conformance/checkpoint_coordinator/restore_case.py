@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from flykka.actors.errors import RestoreError
-from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint import effects
 from flykka.actors.machines.state.assignment import assign
 from flykka.actors.machines.state.key_groups import key_groups_of
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.messages.control.checkpoint_coordination import MetadataRead, StopCheckpointing
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import JobVertex
 from flykka.messages.state.handles import OperatorSubtaskState, SharedStateHandle, TaskStateSnapshot
 from flykka.messages.wire.ids import JobVertexId, OperatorId
-from tests.actors.machines.checkpoint.coordinating import Coordination, task
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, task
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 from tests.conformance.key_groups.checkpoints import vertex
 
@@ -64,11 +65,11 @@ class _Restore:
 
     def suspend(self) -> None:
         self._former.append(self._world)
-        self._world.handle(events.Shutdown(job_status=JobStatus.SUSPENDED))
+        self._world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.SUSPENDED))
 
     def recover(self) -> None:
         self._world = Coordination()
-        made = self._world.handle(events.CheckpointAdopted(version=1, checkpoint=self._checkpoint))
+        made = self._world.handle(MetadataRead(version=1, checkpoint=self._checkpoint))
         assert effects.Restore(version=1, checkpoint=self._checkpoint) in made
 
     def restore(self, vertices: Vertices) -> None:

@@ -29,6 +29,8 @@ from flykka.messages.control.checkpoint_coordination import (
     CheckpointIdsNotDrawn,
     CheckpointsRecovered,
     CheckpointTimedOut,
+    CoordinatedTaskStateChanged,
+    Disposed,
     FinalCheckpointRetryDue,
     MasterHookFailed,
     MasterHookRestoreFailed,
@@ -182,7 +184,7 @@ class Coordination:
         )
 
     def set_state(self, attempt: str, state: ExecutionState) -> list[CoordinatorEffect]:
-        return self.handle(events.TaskStateChanged(attempt=ExecutionAttemptId(attempt), state=state))
+        return self.handle(CoordinatedTaskStateChanged(job_id=JOB, attempt=ExecutionAttemptId(attempt), state=state))
 
     def written(self, checkpoint_id: int) -> list[CoordinatorEffect]:
         return self.handle(MetadataWritten(checkpoint_id=checkpoint_id, path=f"chk-{checkpoint_id}"))
@@ -249,7 +251,7 @@ class Coordination:
             case effects.WriteMetadata(checkpoint=checkpoint) if self.storage_answers:
                 self.written(checkpoint.checkpoint_id)
             case effects.Dispose() | effects.DeleteJob() if self.storage_answers:
-                self.handle(events.DisposalEnded())
+                self.handle(Disposed())
             case effects.TriggerMasterHooks() | effects.RestoreMasterHooks() | effects.CloseMasterHooks():
                 self._run_hooks(effect)
             case _:

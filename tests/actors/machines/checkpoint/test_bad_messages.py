@@ -15,8 +15,10 @@ from flykka.messages.checkpointing.checkpoint import (
     OperatorCoordinatorsSnapshotted,
 )
 from flykka.messages.control.checkpoint_coordination import (
+    AbortPendingCheckpoints,
     CheckpointFailuresExceeded,
     CheckpointTimedOut,
+    CoordinatedTaskStateChanged,
     FinalCheckpointRetryDue,
     PeriodicTriggerDue,
 )
@@ -56,7 +58,7 @@ def only_ignored(made: list[CoordinatorEffect]) -> bool:
         acknowledgement(DEAD, 1),
         decline("source", 99),
         CheckpointTimedOut(checkpoint_id=99),
-        events.TaskStateChanged(attempt=DEAD, state=ExecutionState.FAILED),
+        CoordinatedTaskStateChanged(job_id=JOB, attempt=DEAD, state=ExecutionState.FAILED),
         PeriodicTriggerDue(),
         FinalCheckpointRetryDue(),
     ],
@@ -152,7 +154,7 @@ def test_an_answer_that_comes_before_the_tasks_were_told_counts() -> None:
 def test_what_the_attempts_of_a_former_life_say_reaches_no_new_checkpoint() -> None:
     world = two_tasks(tolerable_failures=0)
     world.trigger()
-    world.handle(events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+    world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
     world.handle(events.TasksChanged(tasks=(task("source 2"), task("sink 2", is_source=False))))
     world.trigger()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint import effects
 from flykka.actors.machines.checkpoint.properties import for_final_checkpoint
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.checkpointing.checkpoint import (
@@ -12,6 +12,7 @@ from flykka.messages.checkpointing.checkpoint import (
     NotifyCheckpointComplete,
 )
 from flykka.messages.control.checkpoint_coordination import (
+    AbortPendingCheckpoints,
     CheckpointFailuresExceeded,
     CheckpointTimedOut,
     MetadataWriteFailed,
@@ -39,7 +40,7 @@ def test_what_is_being_added_to_the_store_cannot_be_given_up_any_more() -> None:
 
     late = world.handle(CheckpointTimedOut(checkpoint_id=1))
     late += world.decline("sink", 1)
-    late += world.handle(events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+    late += world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
     world.written(1)
 
     assert {type(effect) for effect in late} == {Ignore}

@@ -10,21 +10,28 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from flykka.actors.machines.checkpoint import effects, events
-from flykka.actors.machines.checkpoint.final_checkpoint import Stop
 from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
 from flykka.actors.machines.state.handles import shared_state_of
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, SnapshotType, TriggerCheckpoint
 from flykka.messages.control.checkpoint_coordination import (
+    AbortPendingCheckpoints,
+    Disposed,
+    FinalCheckpointRequest,
     MetadataWriteFailed,
+    RequestRestoreState,
     SavepointCompleted,
     SavepointFailed,
+    StartCheckpointScheduler,
     StopCheckpointFailed,
+    StopCheckpointing,
+    StopCheckpointRequest,
+    StopCheckpointScheduler,
 )
 from flykka.messages.control.job import CheckpointAborted, JobStatus
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
-from tests.actors.machines.checkpoint.coordinating import Coordination, snapshot, task
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, snapshot, task
 
 INTERVAL_MS, TIMEOUT_MS = 50, 200
 BATCHES = 3
@@ -60,7 +67,7 @@ class Coordinating(RuleBasedStateMachine):
 
     @rule(stops=st.integers(0, 4))
     def the_job_runs_or_not(self, stops: int) -> None:
-        self.world.handle(events.SchedulerStarted() if stops else events.SchedulerStopped())
+        self.world.handle(StartCheckpointScheduler(job_id=JOB) if stops else StopCheckpointScheduler(job_id=JOB))
 
     @rule(savepoint=st.booleans())
     def somebody_wants_a_checkpoint(self, savepoint: bool) -> None:
@@ -75,13 +82,13 @@ class Coordinating(RuleBasedStateMachine):
 
     @rule()
     def the_input_is_at_its_end(self) -> None:
-        self.world.handle(events.FinalCheckpointRequested())
+        self.world.handle(FinalCheckpointRequest(job_id=JOB))
 
     @rule(savepoint=st.booleans(), drain=st.booleans())
     def somebody_stops_the_job(self, savepoint: bool, drain: bool) -> None:
         self.stops += 1
         folder = f"stopped with {self.stops}" if savepoint else None
-        self.world.handle(events.StopRequested(stop=Stop(target_location=folder, drain=drain, request_id="stop")))
+        self.world.handle(StopCheckpointRequest(job_id=JOB, target_location=folder, drain=drain, request_id="stop"))
 
     @precondition(lambda self: self._pending())
     @rule(data=st.data(), declines=st.integers(0, 5))
@@ -123,8 +130,8 @@ class Coordinating(RuleBasedStateMachine):
     def the_job_fails_over(self, spared: int) -> None:
         if spared:
             return
-        self.world.handle(events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
-        self.world.handle(events.RestoreRequested(version=self.life))
+        self.world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+        self.world.handle(RequestRestoreState(job_id=JOB, version=self.life))
         self._deploy()
 
     @precondition(lambda self: self._under_way())
@@ -142,7 +149,7 @@ class Coordinating(RuleBasedStateMachine):
     @rule()
     def a_deletion_ends(self) -> None:
         self.disposals += 1
-        self.world.handle(events.DisposalEnded())
+        self.world.handle(Disposed())
 
     @invariant()
     def nothing_completes_without_every_acknowledgement(self) -> None:
@@ -196,12 +203,12 @@ class Coordinating(RuleBasedStateMachine):
     def teardown(self) -> None:
         """However it went: when the job ends, everything ends, and a finished job leaves what it was stopped with."""
         latest = [checkpoint.path for checkpoint in self.world.machine.completed][-1:]
-        self.world.handle(events.Shutdown(job_status=JobStatus.FINISHED))
+        self.world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
         while self._under_way():
             self._write_ends(self._under_way()[0])
         while self.disposals < len(self._deletions()):
             self.disposals += 1
-            self.world.handle(events.DisposalEnded())
+            self.world.handle(Disposed())
         [stopped] = self.world.effects(effects.ReportStopped)
         kept = latest if stopped.retained else []
         assert stopped.retained == tuple(kept)

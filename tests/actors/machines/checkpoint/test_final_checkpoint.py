@@ -8,13 +8,19 @@ from flykka.actors.machines.checkpoint import effects, events
 from flykka.actors.machines.checkpoint.effects import TimerKind
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
+from flykka.messages.control.checkpoint_coordination import (
+    AbortPendingCheckpoints,
+    FinalCheckpointRequest,
+    StartCheckpointScheduler,
+    StopCheckpointScheduler,
+)
 from flykka.messages.tasks.task import ExecutionState
-from tests.actors.machines.checkpoint.coordinating import Coordination, task
+from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, task
 
 
 def at_the_end(**changed: Any) -> Coordination:
     world = Coordination(task("a"), **{"max_concurrent": 1, **changed})
-    world.handle(events.SchedulerStarted())
+    world.handle(StartCheckpointScheduler(job_id=JOB))
     return world
 
 
@@ -23,7 +29,7 @@ def test_it_is_taken_at_once_without_interval_and_without_pause() -> None:
     world.trigger()
     world.acknowledge("a", 1)
 
-    world.handle(events.FinalCheckpointRequested())
+    world.handle(FinalCheckpointRequest(job_id=JOB))
 
     assert list(world.machine.pending) == [2]
 
@@ -32,7 +38,7 @@ def test_it_waits_for_the_one_that_is_pending() -> None:
     world = at_the_end()
     world.trigger()
 
-    world.handle(events.FinalCheckpointRequested())
+    world.handle(FinalCheckpointRequest(job_id=JOB))
     while_pending = list(world.machine.pending)
     world.acknowledge("a", 1)
 
@@ -42,7 +48,7 @@ def test_it_waits_for_the_one_that_is_pending() -> None:
 
 def test_it_waits_for_a_request_whose_id_is_on_its_way() -> None:
     world = at_the_end()
-    world.while_an_id_is_drawn = lambda: _once(world, events.FinalCheckpointRequested())
+    world.while_an_id_is_drawn = lambda: _once(world, FinalCheckpointRequest(job_id=JOB))
     world.trigger()
 
     world.acknowledge("a", 1)
@@ -56,8 +62,8 @@ def test_it_begins_where_the_request_before_it_was_declined_too_late() -> None:
 
     def meanwhile() -> None:
         world.while_an_id_is_drawn = lambda: None
-        world.handle(events.SchedulerStopped())
-        world.handle(events.FinalCheckpointRequested())
+        world.handle(StopCheckpointScheduler(job_id=JOB))
+        world.handle(FinalCheckpointRequest(job_id=JOB))
 
     world.while_an_id_is_drawn = meanwhile
     world.advance(100)
@@ -68,11 +74,11 @@ def test_it_begins_where_the_request_before_it_was_declined_too_late() -> None:
 
 def test_nothing_is_triggered_after_it() -> None:
     world = at_the_end(interval_ms=100)
-    world.handle(events.FinalCheckpointRequested())
+    world.handle(FinalCheckpointRequest(job_id=JOB))
 
     world.acknowledge("a", 1)
     world.advance(10_000)
-    again = world.handle(events.FinalCheckpointRequested())
+    again = world.handle(FinalCheckpointRequest(job_id=JOB))
 
     assert world.completed() == [1]
     assert world.timers == {}
@@ -81,7 +87,7 @@ def test_nothing_is_triggered_after_it() -> None:
 
 def test_it_is_tried_again_after_a_while_when_it_fails() -> None:
     world = at_the_end(tolerable_failures=9)
-    world.handle(events.FinalCheckpointRequested())
+    world.handle(FinalCheckpointRequest(job_id=JOB))
 
     world.decline("a", 1)
     at_once = list(world.machine.pending)
@@ -94,7 +100,7 @@ def test_it_is_tried_again_after_a_while_when_it_fails() -> None:
 def test_it_is_tried_again_when_all_tasks_run() -> None:
     world = Coordination(task("a", ExecutionState.DEPLOYING))
 
-    world.handle(events.FinalCheckpointRequested())
+    world.handle(FinalCheckpointRequest(job_id=JOB))
     world.set_state("a", ExecutionState.RUNNING)
 
     assert list(world.machine.pending) == [1]
@@ -102,14 +108,14 @@ def test_it_is_tried_again_when_all_tasks_run() -> None:
 
 def test_new_attempts_have_not_asked_for_it() -> None:
     world = at_the_end(tolerable_failures=9)
-    world.handle(events.FinalCheckpointRequested())
+    world.handle(FinalCheckpointRequest(job_id=JOB))
     world.decline("a", 1)
 
-    world.handle(events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+    world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
     world.handle(events.TasksChanged(tasks=(task("a 2"),)))
     world.advance(10_000)
     not_asked = list(world.machine.pending)
-    world.handle(events.FinalCheckpointRequested())
+    world.handle(FinalCheckpointRequest(job_id=JOB))
 
     assert (TimerKind.FINAL_RETRY, None) not in world.timers
     assert not_asked == []
@@ -118,15 +124,15 @@ def test_new_attempts_have_not_asked_for_it() -> None:
 
 def test_a_scheduler_that_is_stopped_late_only_delays_it() -> None:
     world = at_the_end()
-    world.handle(events.FinalCheckpointRequested())
+    world.handle(FinalCheckpointRequest(job_id=JOB))
 
-    world.handle(events.SchedulerStopped())
+    world.handle(StopCheckpointScheduler(job_id=JOB))
     world.advance(1_000)
     world.acknowledge("a", 2)
 
     assert world.completed() == [2]
 
 
-def _once(world: Coordination, event: events.FinalCheckpointRequested) -> None:
+def _once(world: Coordination, event: FinalCheckpointRequest) -> None:
     world.while_an_id_is_drawn = lambda: None
     world.handle(event)

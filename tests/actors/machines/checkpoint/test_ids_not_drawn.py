@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from flykka.actors.machines.checkpoint import effects, events
 from flykka.actors.machines.checkpoint.effects import TimerKind
-from flykka.actors.machines.checkpoint.final_checkpoint import Stop
 from flykka.actors.machines.checkpoint.properties import for_savepoint
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason
 from flykka.messages.control.checkpoint_coordination import (
     CheckpointFailuresExceeded,
+    FinalCheckpointRequest,
     SavepointFailed,
+    StartCheckpointScheduler,
     StopCheckpointFailed,
+    StopCheckpointRequest,
 )
 from flykka.messages.wire.failure import SerializedThrowable
 from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, task
@@ -61,7 +63,7 @@ def test_an_id_that_is_drawn_ends_the_row() -> None:
 
 def test_the_clockwork_asks_again_with_its_next_tick_and_no_failure_of_the_job_follows() -> None:
     world = without_ids()
-    world.handle(events.SchedulerStarted())
+    world.handle(StartCheckpointScheduler(job_id=JOB))
 
     world.advance(350)
     failed = world.effects(effects.TriggerDeclined)
@@ -76,7 +78,7 @@ def test_the_clockwork_asks_again_with_its_next_tick_and_no_failure_of_the_job_f
 def test_a_stop_is_refused_and_the_job_goes_on() -> None:
     world = without_ids()
 
-    world.handle(events.StopRequested(stop=Stop(request_id="stop")))
+    world.handle(StopCheckpointRequest(job_id=JOB, request_id="stop"))
     world.counter_fails = False
     world.advance(10_000)
 
@@ -89,7 +91,7 @@ def test_a_stop_is_refused_and_the_job_goes_on() -> None:
 def test_the_final_checkpoint_of_an_input_that_has_ended_is_tried_again_after_a_while() -> None:
     world = without_ids()
 
-    world.handle(events.FinalCheckpointRequested())
+    world.handle(FinalCheckpointRequest(job_id=JOB))
     timers = list(world.timers)
     world.counter_fails = False
     world.advance(1_000)

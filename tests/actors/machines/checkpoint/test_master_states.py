@@ -26,6 +26,9 @@ from flykka.messages.control.checkpoint_coordination import (
     MasterHookRestoreFailed,
     MasterHooksRestored,
     MasterHooksTriggered,
+    MetadataRead,
+    RequestRestoreState,
+    StopCheckpointing,
 )
 from flykka.messages.control.job import CheckpointAborted, JobStatus
 from flykka.messages.wire.failure import SerializedThrowable
@@ -114,7 +117,7 @@ def test_nobody_learns_what_the_job_starts_from_before_the_hooks_know() -> None:
     job = Hooked("a", "b")
     checkpoint = completed(13, master_states=(STATE,))
 
-    asked = job.handle(events.CheckpointAdopted(version=1, checkpoint=checkpoint))
+    asked = job.handle(MetadataRead(version=1, checkpoint=checkpoint))
     answered = job.handle(MasterHooksRestored(version=1))
 
     assert asked[-1] == effects.RestoreMasterHooks(version=1, checkpoint_id=13, states=(("a", b"state"), ("b", None)))
@@ -124,7 +127,7 @@ def test_nobody_learns_what_the_job_starts_from_before_the_hooks_know() -> None:
 def test_without_a_checkpoint_they_are_reset() -> None:
     job = Hooked("a")
 
-    made = job.handle(events.RestoreRequested(version=1))
+    made = job.handle(RequestRestoreState(job_id=JOB, version=1))
 
     assert made[-1] == effects.RestoreMasterHooks(version=1, checkpoint_id=None, states=(("a", None),))
 
@@ -133,7 +136,7 @@ def test_a_checkpoint_without_master_states_is_nothing_to_them() -> None:
     job = Hooked("a")
     checkpoint = completed(13)
 
-    made = job.handle(events.CheckpointAdopted(version=1, checkpoint=checkpoint))
+    made = job.handle(MetadataRead(version=1, checkpoint=checkpoint))
 
     assert made[-1] == effects.Restore(version=1, checkpoint=checkpoint)
 
@@ -142,8 +145,8 @@ def test_state_of_a_hook_that_is_gone_keeps_the_job_from_starting_unless_it_may_
     strict, lenient = Hooked("b"), Hooked("b")
     checkpoint = completed(13, master_states=(STATE,))
 
-    refused = strict.handle(events.CheckpointAdopted(version=1, checkpoint=checkpoint))
-    allowed = lenient.handle(events.CheckpointAdopted(version=1, checkpoint=checkpoint, allow_unmatched=True))
+    refused = strict.handle(MetadataRead(version=1, checkpoint=checkpoint))
+    allowed = lenient.handle(MetadataRead(version=1, checkpoint=checkpoint, allow_non_restored_state=True))
 
     assert isinstance(refused[-1], effects.RestoreFailed)
     assert refused[-1].cause.message.startswith("checkpoint 13 holds state of the master hooks a, and the job has none")
@@ -152,7 +155,7 @@ def test_state_of_a_hook_that_is_gone_keeps_the_job_from_starting_unless_it_may_
 
 def test_a_hook_that_cannot_go_back_keeps_the_job_from_starting() -> None:
     job = Hooked("a")
-    job.handle(events.RestoreRequested(version=1))
+    job.handle(RequestRestoreState(job_id=JOB, version=1))
 
     made = job.handle(MasterHookRestoreFailed(version=1, cause=BROKEN))
 
@@ -162,6 +165,6 @@ def test_a_hook_that_cannot_go_back_keeps_the_job_from_starting() -> None:
 def test_they_are_closed_when_the_job_has_ended() -> None:
     job = Hooked("a")
 
-    made = job.handle(events.Shutdown(job_status=JobStatus.CANCELED))
+    made = job.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.CANCELED))
 
     assert effects.CloseMasterHooks() in made

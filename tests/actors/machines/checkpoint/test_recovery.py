@@ -13,13 +13,18 @@ from flykka.actors.machines.checkpoint.properties import for_final_checkpoint
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.control.checkpoint_coordination import (
+    AbortPendingCheckpoints,
     CheckpointLeadershipLost,
     CheckpointsNotRecovered,
+    Disposed,
+    MetadataRead,
     MetadataWritten,
+    RequestRestoreState,
+    StopCheckpointing,
 )
 from flykka.messages.control.job import JobStatus
 from flykka.messages.wire.failure import SerializedThrowable
-from tests.actors.machines.checkpoint.coordinating import SINK, SOURCE, Coordination, complete, two_tasks
+from tests.actors.machines.checkpoint.coordinating import JOB, SINK, SOURCE, Coordination, complete, two_tasks
 
 E = TypeVar("E", bound=CoordinatorEffect)
 
@@ -51,7 +56,7 @@ def test_nobody_starts_from_anything_before_it_is_known_what_there_is() -> None:
     complete(before, 1)
     world = Coordination(recovers=False)
 
-    asked = world.handle(events.RestoreRequested(version=0, path="/savepoint"))
+    asked = world.handle(RequestRestoreState(job_id=JOB, version=0, path="/savepoint"))
     answered = world.recover(*completed_by(before))
 
     assert asked == []
@@ -60,11 +65,11 @@ def test_nobody_starts_from_anything_before_it_is_known_what_there_is() -> None:
 
 def test_a_job_that_has_nothing_yet_starts_from_what_it_was_given() -> None:
     world = Coordination(recovers=False)
-    world.handle(events.RestoreRequested(version=3, path="/savepoint", allow_unmatched=True))
+    world.handle(RequestRestoreState(job_id=JOB, version=3, path="/savepoint", allow_non_restored_state=True))
 
     made = world.recover()
 
-    assert made == [effects.ReadMetadata(version=3, path="/savepoint", allow_unmatched=True)]
+    assert made == [effects.ReadMetadata(version=3, path="/savepoint", allow_non_restored_state=True)]
 
 
 def test_what_was_completed_before_is_subsumed_and_shared_state_goes_with_its_last_reference() -> None:
@@ -97,14 +102,14 @@ def test_what_a_job_began_with_stays_somebody_elses_across_a_takeover() -> None:
     complete(earlier, 1, shared=["theirs"], exclusive=["their own"])
     [adopted] = completed_by(earlier)
     before = two_tasks()
-    before.handle(events.CheckpointAdopted(version=0, checkpoint=adopted))
+    before.handle(MetadataRead(version=0, checkpoint=adopted))
     before.handle(events.TasksChanged(tasks=(SOURCE, SINK)))
     before.ids.skip_to(2)
     complete(before, 2, shared=["theirs", "ours"])
     world = taken_over(*completed_by(before), adopted=adopted)
 
     complete(world, 3)
-    ended = world.handle(events.Shutdown(job_status=JobStatus.FINISHED))
+    ended = world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
     assert world.disposed() == ["chk-2", "ours"]
     assert of(effects.DeleteJob, ended) == [effects.DeleteJob(continued=adopted.path)]
@@ -115,17 +120,17 @@ def test_a_job_taken_over_before_its_first_checkpoint_starts_from_what_it_began_
     complete(earlier, 1)
     [adopted] = completed_by(earlier)
     world = Coordination(recovers=False)
-    world.handle(events.RestoreRequested(version=0, path=adopted.path))
+    world.handle(RequestRestoreState(job_id=JOB, version=0, path=adopted.path))
 
     assert world.recover(adopted=adopted) == [effects.Restore(version=0, checkpoint=adopted)]
 
 
 def test_a_job_whose_checkpoints_cannot_be_read_does_not_start_and_deletes_nothing() -> None:
     world = Coordination(recovers=False)
-    world.handle(events.RestoreRequested(version=0))
+    world.handle(RequestRestoreState(job_id=JOB, version=0))
 
     refused = world.handle(CheckpointsNotRecovered(cause=UNREADABLE))
-    ended = world.handle(events.Shutdown(job_status=JobStatus.FAILED))
+    ended = world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
 
     assert refused == [effects.RestoreFailed(version=0, cause=UNREADABLE)]
     assert of(effects.ReportStopped, ended) == [effects.ReportStopped(retained=())]
@@ -142,9 +147,9 @@ def test_once_somebody_else_leads_nothing_is_completed_told_or_deleted() -> None
     made = world.handle(LOST)
     for event in (
         MetadataWritten(checkpoint_id=2, path="chk-2"),
-        events.DisposalEnded(),
-        events.PendingAborted(reason=effects.CheckpointDeclineReason.JOB_FAILOVER_REGION),
-        events.RestoreRequested(version=1),
+        Disposed(),
+        AbortPendingCheckpoints(job_id=JOB, reason=effects.CheckpointDeclineReason.JOB_FAILOVER_REGION),
+        RequestRestoreState(job_id=JOB, version=1),
         events.TriggerRequested(properties=for_final_checkpoint()),
     ):
         made += world.handle(event)
@@ -159,7 +164,7 @@ def test_who_leads_no_more_ends_and_leaves_everything(is_lost_first: bool) -> No
     complete(world, 1)
     world.written(1)
     complete(world, 2, exclusive=["s"])
-    shutdown = events.Shutdown(job_status=JobStatus.FAILED)
+    shutdown = StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED)
     happens: list[CoordinatorEvent] = [LOST, shutdown] if is_lost_first else [shutdown, LOST]
 
     made = [effect for event in happens for effect in world.handle(event)]

@@ -10,10 +10,20 @@ from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
     NotifyCheckpointComplete,
 )
+from flykka.messages.control.checkpoint_coordination import (
+    AbortPendingCheckpoints,
+    CoordinatedTaskStateChanged,
+    Disposed,
+    MetadataRead,
+    RequestRestoreState,
+    StartCheckpointScheduler,
+    StopCheckpointing,
+)
 from flykka.messages.control.job import CheckpointAborted, JobStatus
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import ExecutionAttemptId
 from tests.actors.machines.checkpoint.coordinating import (
+    JOB,
     SINK,
     SOURCE,
     complete,
@@ -28,7 +38,7 @@ def test_tasks_that_are_replaced_complete_nothing_any_more() -> None:
     world.trigger()
     world.acknowledge("source", 1)
 
-    world.handle(events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+    world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
     refused = world.trigger()
     world.acknowledge("sink", 1)
     world.handle(events.TasksChanged(tasks=(task("source 2"), task("sink 2", is_source=False))))
@@ -45,7 +55,7 @@ def test_new_attempts_wait_until_what_is_being_written_is_there_or_not() -> None
     world.written(1)
     complete(world, 2)
 
-    asked = world.handle(events.RestoreRequested(version=5))
+    asked = world.handle(RequestRestoreState(job_id=JOB, version=5))
     answered = world.written(2)
 
     assert not [effect for effect in asked if isinstance(effect, effects.Restore)]
@@ -57,7 +67,7 @@ def test_new_attempts_wait_until_what_is_being_written_is_there_or_not() -> None
 def test_a_job_without_checkpoints_starts_from_the_beginning() -> None:
     world = two_tasks()
 
-    made = world.handle(events.RestoreRequested(version=0))
+    made = world.handle(RequestRestoreState(job_id=JOB, version=0))
 
     assert made == [effects.Restore(version=0, checkpoint=None)]
 
@@ -69,7 +79,7 @@ def test_a_checkpoint_of_an_earlier_job_is_started_from_and_never_deleted() -> N
     world = two_tasks()
     world.ids.skip_to(2)
 
-    made = world.handle(events.CheckpointAdopted(version=1, checkpoint=adopted))
+    made = world.handle(MetadataRead(version=1, checkpoint=adopted))
     world.handle(events.TasksChanged(tasks=(SOURCE, SINK)))
     complete(world, 2, shared=["x", "y"])
     complete(world, 3, shared=["y"])
@@ -82,7 +92,7 @@ def test_ids_go_on_across_restarts_of_the_tasks() -> None:
     world = two_tasks()
     complete(world, 1)
 
-    world.handle(events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+    world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
     world.handle(events.TasksChanged(tasks=(SOURCE, SINK)))
     world.trigger()
 
@@ -95,7 +105,7 @@ def test_a_job_that_ends_well_or_is_cancelled_leaves_nothing(status: JobStatus) 
     complete(world, 1, shared=["x"])
     world.trigger()
 
-    made = world.handle(events.Shutdown(job_status=status))
+    made = world.handle(StopCheckpointing(job_id=JOB, job_status=status))
 
     assert made[-2:] == [effects.DeleteJob(), effects.ReportStopped(retained=())]
     assert list(world.machine.pending) == []
@@ -107,7 +117,7 @@ def test_a_job_that_fails_keeps_its_checkpoints_and_nothing_else() -> None:
     world.trigger()
     world.acknowledge("sink", 2, snapshot(shared=["x", "y"], exclusive=["s"]))
 
-    made = world.handle(events.Shutdown(job_status=JobStatus.FAILED))
+    made = world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
 
     assert world.disposed() == ["s", "y"]
     assert made[-1] == effects.ReportStopped(retained=("chk-1",))
@@ -117,9 +127,9 @@ def test_checkpointing_has_stopped_when_nothing_is_written_or_deleted_any_more()
     world = two_tasks(storage_answers=False)
     complete(world, 1)
 
-    stopped = [world.handle(events.Shutdown(job_status=JobStatus.FINISHED))]
+    stopped = [world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))]
     stopped.append(world.written(1))
-    stopped.append(world.handle(events.DisposalEnded()))
+    stopped.append(world.handle(Disposed()))
 
     assert effects.DeleteJob() not in stopped[0]
     assert stopped[1][-1] == effects.DeleteJob()
@@ -133,7 +143,7 @@ def test_what_is_pending_at_the_shutdown_is_given_up_because_of_it_whatever_beca
     world = two_tasks()
     world.trigger()
 
-    world.handle(events.Shutdown(job_status=status))
+    world.handle(StopCheckpointing(job_id=JOB, job_status=status))
 
     [aborted] = world.effects(CheckpointAborted)
     assert aborted.reason is CheckpointDeclineReason.COORDINATOR_SHUTDOWN
@@ -141,11 +151,13 @@ def test_what_is_pending_at_the_shutdown_is_given_up_because_of_it_whatever_beca
 
 def test_a_coordinator_is_shut_down_once() -> None:
     world = two_tasks()
-    world.handle(events.Shutdown(job_status=JobStatus.FINISHED))
+    world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
-    again = world.handle(events.Shutdown(job_status=JobStatus.FAILED))
-    started = world.handle(events.SchedulerStarted())
-    stranger = world.handle(events.TaskStateChanged(attempt=ExecutionAttemptId("nobody"), state=ExecutionState.RUNNING))
+    again = world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
+    started = world.handle(StartCheckpointScheduler(job_id=JOB))
+    stranger = world.handle(
+        CoordinatedTaskStateChanged(job_id=JOB, attempt=ExecutionAttemptId("nobody"), state=ExecutionState.RUNNING)
+    )
 
     assert [type(effect) for made in (again, started, stranger) for effect in made] == [Ignore] * 3
 
@@ -156,8 +168,8 @@ def test_a_checkpoint_of_an_earlier_job_is_not_among_what_a_job_leaves() -> None
     [adopted] = earlier.machine.completed
     world = two_tasks()
 
-    world.handle(events.CheckpointAdopted(version=1, checkpoint=adopted))
-    made = world.handle(events.Shutdown(job_status=JobStatus.FAILED))
+    world.handle(MetadataRead(version=1, checkpoint=adopted))
+    made = world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
 
     assert made == [effects.DeleteJob(), effects.ReportStopped(retained=())]
 
@@ -167,11 +179,11 @@ def test_a_job_that_has_gone_on_from_a_checkpoint_and_leaves_none_says_from_whic
     complete(earlier, 1)
     [adopted] = earlier.machine.completed
     world = two_tasks()
-    world.handle(events.CheckpointAdopted(version=1, checkpoint=adopted))
+    world.handle(MetadataRead(version=1, checkpoint=adopted))
     world.handle(events.TasksChanged(tasks=(task("source"), task("sink", is_source=False))))
     world.ids.skip_to(2)
     complete(world, 2)
 
-    made = world.handle(events.Shutdown(job_status=JobStatus.FINISHED))
+    made = world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
     assert made[-2:] == [effects.DeleteJob(continued=adopted.path), effects.ReportStopped(retained=())]

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from flykka.actors.machines.checkpoint import effects, events
-from flykka.actors.machines.checkpoint.final_checkpoint import Stop
 from flykka.actors.machines.checkpoint.properties import for_savepoint
 from flykka.messages.checkpointing.checkpoint import (
     CheckpointDeclineReason,
@@ -16,12 +15,19 @@ from flykka.messages.checkpointing.checkpoint import (
     TriggerCheckpoint,
 )
 from flykka.messages.control.checkpoint_coordination import (
+    AbortPendingCheckpoints,
     CheckpointFailuresExceeded,
     CheckpointTimedOut,
+    FinalCheckpointRequest,
     MetadataWriteFailed,
+    RequestRestoreState,
     SavepointCompleted,
     SavepointFailed,
+    StartCheckpointScheduler,
     StopCheckpointFailed,
+    StopCheckpointing,
+    StopCheckpointRequest,
+    StopCheckpointScheduler,
 )
 from flykka.messages.control.job import JobStatus
 from flykka.messages.tasks.task import ExecutionState
@@ -59,7 +65,7 @@ def test_it_is_taken_where_it_was_asked_for_and_told_once_it_is_durable() -> Non
 
 def test_it_waits_for_no_limit_and_no_pause_and_goes_before_what_waits() -> None:
     world = two_tasks(max_concurrent=1, min_pause_ms=60_000, interval_ms=100)
-    world.handle(events.SchedulerStarted())
+    world.handle(StartCheckpointScheduler(job_id=JOB))
     world.advance(130_000)
 
     savepoint(world)
@@ -87,7 +93,7 @@ def test_its_state_is_never_deleted_by_the_job() -> None:
 
     complete(world, 2)
     complete(world, 3)
-    world.handle(events.Shutdown(job_status=JobStatus.CANCELED))
+    world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.CANCELED))
 
     assert world.disposed() == ["chk-2"]
 
@@ -104,7 +110,7 @@ def test_where_it_is_given_up_nothing_of_it_is_left_and_the_job_goes_on(how: str
         case "expired":
             world.handle(CheckpointTimedOut(checkpoint_id=1))
         case "job fails over":
-            world.handle(events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+            world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
         case _:
             world.storage_fails = True
             world.acknowledge("source", 1)
@@ -151,7 +157,7 @@ def test_a_task_that_was_overtaken_by_a_newer_barrier_gives_it_up_too() -> None:
 def test_one_that_cannot_begin_is_declined_to_whoever_asked() -> None:
     starting = Coordination(task("a", ExecutionState.DEPLOYING))
     over = two_tasks()
-    over.handle(events.Shutdown(job_status=JobStatus.FINISHED))
+    over.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
     savepoint(starting)
     savepoint(over)
@@ -165,7 +171,7 @@ def test_those_who_wait_when_the_job_stops_running_hear_of_it() -> None:
     savepoint(world, "first")
     savepoint(world, "second", "elsewhere")
 
-    world.handle(events.SchedulerStopped())
+    world.handle(StopCheckpointScheduler(job_id=JOB))
 
     suspended = CheckpointDeclineReason.COORDINATOR_SUSPEND
     assert sorted(failures(world)) == [("first", suspended), ("second", suspended)]
@@ -187,7 +193,7 @@ def test_a_task_that_cannot_take_part_counts_as_a_failure_and_a_late_one_does_no
 
 
 def stop(world: Coordination, *, drain: bool = False) -> list[effects.CoordinatorEffect]:
-    return world.handle(events.StopRequested(stop=Stop(target_location=FOLDER, drain=drain, request_id="stop")))
+    return world.handle(StopCheckpointRequest(job_id=JOB, target_location=FOLDER, drain=drain, request_id="stop"))
 
 
 def test_a_job_is_stopped_with_it_and_its_tasks_commit() -> None:
@@ -195,7 +201,7 @@ def test_a_job_is_stopped_with_it_and_its_tasks_commit() -> None:
 
     stop(world)
     acknowledge_all(world, 1)
-    world.handle(events.Shutdown(job_status=JobStatus.FINISHED))
+    world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
     [trigger] = world.effects(TriggerCheckpoint)
     assert (trigger.options.is_final, trigger.options.target_location) == (True, FOLDER)
@@ -211,8 +217,8 @@ def test_a_job_that_fails_after_it_goes_back_to_it_for_it_has_committed() -> Non
     stop(world)
     acknowledge_all(world, 2, exclusive=[f"{FOLDER}/state"])
 
-    world.handle(events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
-    world.handle(events.RestoreRequested(version=7))
+    world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+    world.handle(RequestRestoreState(job_id=JOB, version=7))
     world.handle(events.TasksChanged(tasks=(task("source"), task("sink", is_source=False))))
     complete(world, 3)
 
@@ -222,8 +228,8 @@ def test_a_job_that_fails_after_it_goes_back_to_it_for_it_has_committed() -> Non
     assert world.disposed() == ["chk-1"]
 
 
-FAILS = events.PendingAborted(reason=CheckpointDeclineReason.JOB_FAILOVER_REGION)
-ENDS = events.Shutdown(job_status=JobStatus.CANCELED)
+FAILS = AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION)
+ENDS = StopCheckpointing(job_id=JOB, job_status=JobStatus.CANCELED)
 
 
 @pytest.mark.parametrize("gone", [FAILS, ENDS], ids=["fails", "ends"])
@@ -254,7 +260,7 @@ def test_whoever_has_the_last_savepoint_of_a_job_hears_nothing_more() -> None:
 def test_a_drained_job_that_cannot_end_is_failed_for_its_sources_read_nothing_any_more() -> None:
     world = two_tasks(tolerable_failures=9)
     stop(world, drain=True)
-    world.handle(events.FinalCheckpointRequested())
+    world.handle(FinalCheckpointRequest(job_id=JOB))
 
     world.decline("sink", 1)
 
@@ -276,7 +282,7 @@ def test_a_drain_that_no_task_has_heard_of_leaves_the_job_alone() -> None:
 
 def test_a_job_that_ends_already_is_not_stopped_with_a_savepoint() -> None:
     world = two_tasks()
-    world.handle(events.FinalCheckpointRequested())
+    world.handle(FinalCheckpointRequest(job_id=JOB))
 
     made = stop(world)
     acknowledge_all(world, 1)
@@ -295,7 +301,7 @@ def test_a_job_that_ends_already_is_not_stopped_with_a_savepoint() -> None:
 def test_a_job_whose_end_has_not_begun_ends_with_the_savepoint() -> None:
     world = two_tasks(max_concurrent=1)
     world.trigger()
-    world.handle(events.FinalCheckpointRequested())
+    world.handle(FinalCheckpointRequest(job_id=JOB))
 
     stop(world)
     acknowledge_all(world, 1)

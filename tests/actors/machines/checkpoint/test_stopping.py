@@ -11,7 +11,16 @@ from flykka.actors.machines.checkpoint.effects import ReportStopped
 from flykka.actors.machines.checkpoint.events import CoordinatorEvent
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, TriggerCheckpoint
-from flykka.messages.control.checkpoint_coordination import CheckpointFailuresExceeded, StopCheckpointFailed
+from flykka.messages.control.checkpoint_coordination import (
+    AbortPendingCheckpoints,
+    CheckpointFailuresExceeded,
+    FinalCheckpointRequest,
+    RequestRestoreState,
+    StartCheckpointScheduler,
+    StopCheckpointFailed,
+    StopCheckpointing,
+    StopCheckpointRequest,
+)
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
 from flykka.messages.tasks.task import ExecutionState
@@ -22,17 +31,17 @@ FAILOVER = CheckpointDeclineReason.JOB_FAILOVER_REGION
 
 def running(**changed: Any) -> Coordination:
     world = Coordination(task("a"), **{"max_concurrent": 1, **changed})
-    world.handle(events.SchedulerStarted())
+    world.handle(StartCheckpointScheduler(job_id=JOB))
     return world
 
 
 def stop(world: Coordination) -> None:
-    world.handle(events.StopRequested())
+    world.handle(StopCheckpointRequest(job_id=JOB))
 
 
 def ended(world: Coordination, status: JobStatus = JobStatus.FINISHED) -> tuple[str, ...]:
     """What is retained when the job has ended."""
-    world.handle(events.Shutdown(job_status=status))
+    world.handle(StopCheckpointing(job_id=JOB, job_status=status))
     [report] = world.effects(ReportStopped)
     return report.retained
 
@@ -71,7 +80,7 @@ def test_it_waits_until_all_tasks_run_but_for_no_checkpoint_that_is_pending() ->
     assert (pending, list(busy.machine.pending)) == ([1, 2], [2])
 
 
-@pytest.mark.parametrize("demand", [events.StopRequested(), events.FinalCheckpointRequested()])
+@pytest.mark.parametrize("demand", [StopCheckpointRequest(job_id=JOB), FinalCheckpointRequest(job_id=JOB)])
 def test_it_has_its_turn_where_one_checkpoint_begins_before_the_other_ends(demand: CoordinatorEvent) -> None:
     world = running(interval_ms=100, max_concurrent=2)
     world.advance(200)
@@ -89,7 +98,7 @@ def test_a_stop_that_comes_before_the_tasks_are_known_is_not_lost() -> None:
     world = Coordination()
 
     stop(world)
-    world.handle(events.RestoreRequested(version=1))
+    world.handle(RequestRestoreState(job_id=JOB, version=1))
     world.handle(events.TasksChanged(tasks=(task("a"),)))
 
     assert list(world.machine.pending) == [1]
@@ -156,7 +165,7 @@ def test_nothing_is_triggered_after_it() -> None:
 
     world.acknowledge("a", 1)
     world.advance(10_000)
-    world.handle(events.StopRequested())
+    world.handle(StopCheckpointRequest(job_id=JOB))
 
     assert world.completed() == [1]
     assert world.timers == {}
@@ -165,8 +174,8 @@ def test_nothing_is_triggered_after_it() -> None:
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        (events.FinalCheckpointRequested(), events.StopRequested()),
-        (events.StopRequested(), events.FinalCheckpointRequested()),
+        (FinalCheckpointRequest(job_id=JOB), StopCheckpointRequest(job_id=JOB)),
+        (StopCheckpointRequest(job_id=JOB), FinalCheckpointRequest(job_id=JOB)),
     ],
 )
 def test_a_job_at_its_end_is_stopped_with_the_checkpoint_that_it_takes_anyway(
@@ -185,7 +194,7 @@ def test_a_job_at_its_end_is_stopped_with_the_checkpoint_that_it_takes_anyway(
 def test_a_job_at_its_end_goes_on_to_its_end_when_the_stop_has_failed() -> None:
     world = running(tolerable_failures=9)
     stop(world)
-    world.handle(events.FinalCheckpointRequested())
+    world.handle(FinalCheckpointRequest(job_id=JOB))
 
     world.decline("a", 1)
     world.advance(1_000)
@@ -199,7 +208,7 @@ def test_tasks_that_are_restarted_meanwhile_are_not_stopped() -> None:
     world = running(tolerable_failures=9)
     stop(world)
 
-    world.handle(events.PendingAborted(reason=FAILOVER))
+    world.handle(AbortPendingCheckpoints(job_id=JOB, reason=FAILOVER))
     world.handle(events.TasksChanged(tasks=(task("a 2"),)))
     world.advance(10_000)
 
@@ -212,7 +221,7 @@ def test_a_job_that_restarts_from_its_last_checkpoint_keeps_it_no_longer() -> No
     stop(world)
     world.acknowledge("a", 1)
 
-    world.handle(events.PendingAborted(reason=FAILOVER))
+    world.handle(AbortPendingCheckpoints(job_id=JOB, reason=FAILOVER))
     world.handle(events.TasksChanged(tasks=(task("a 2"),)))
     world.trigger()
     world.acknowledge("a 2", 2)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.machines.checkpoint import effects, events
+from flykka.actors.machines.checkpoint import effects
 from flykka.actors.machines.checkpoint.effects import TimerKind
-from flykka.messages.control.checkpoint_coordination import PeriodicTriggerDue
+from flykka.messages.control.checkpoint_coordination import PeriodicTriggerDue, StartCheckpointScheduler
 from flykka.messages.tasks.task import ExecutionState
 from tests.actors.machines.checkpoint.coordinating import (
+    JOB,
     SOURCE,
     Coordination,
     task,
@@ -24,7 +25,7 @@ def test_the_first_checkpoint_waits_a_second_or_the_pause_but_no_longer_than_the
     interval_ms: int, min_pause_ms: int, first: int, second: int
 ) -> None:
     world = two_tasks(interval_ms=interval_ms, min_pause_ms=min_pause_ms)
-    world.handle(events.SchedulerStarted())
+    world.handle(StartCheckpointScheduler(job_id=JOB))
 
     world.advance(first - 1)
     early = list(world.machine.pending)
@@ -38,7 +39,7 @@ def test_the_first_checkpoint_waits_a_second_or_the_pause_but_no_longer_than_the
 
 def test_the_pause_after_a_checkpoint_holds_the_next_one_and_moves_the_clockwork() -> None:
     world = two_tasks(interval_ms=100, min_pause_ms=90)
-    world.handle(events.SchedulerStarted())
+    world.handle(StartCheckpointScheduler(job_id=JOB))
     world.advance(100)
     world.acknowledge("source", 1)
     world.advance(40)
@@ -54,7 +55,7 @@ def test_the_pause_after_a_checkpoint_holds_the_next_one_and_moves_the_clockwork
 
 def test_the_clockwork_does_not_ask_more_often_than_the_pause_allows() -> None:
     world = two_tasks(interval_ms=100, min_pause_ms=250)
-    world.handle(events.SchedulerStarted())
+    world.handle(StartCheckpointScheduler(job_id=JOB))
 
     world.advance(600)
 
@@ -63,7 +64,7 @@ def test_the_clockwork_does_not_ask_more_often_than_the_pause_allows() -> None:
 
 def test_a_late_tick_does_not_move_those_that_follow() -> None:
     world = two_tasks(interval_ms=100)
-    world.handle(events.SchedulerStarted())
+    world.handle(StartCheckpointScheduler(job_id=JOB))
 
     world.now = 130
     world.handle(PeriodicTriggerDue())
@@ -74,7 +75,7 @@ def test_a_late_tick_does_not_move_those_that_follow() -> None:
 
 def test_a_checkpoint_that_was_due_before_all_tasks_ran_is_taken_when_they_do() -> None:
     world = Coordination(SOURCE, task("sink", ExecutionState.DEPLOYING, is_source=False), interval_ms=1_000)
-    world.handle(events.SchedulerStarted())
+    world.handle(StartCheckpointScheduler(job_id=JOB))
     world.advance(1_000)
 
     world.advance(5)
@@ -104,7 +105,7 @@ def test_requests_do_not_overtake_each_other_while_an_id_is_drawn() -> None:
 
 def test_the_clockwork_has_one_request_waiting_however_long_a_checkpoint_takes() -> None:
     world = two_tasks(interval_ms=100, max_concurrent=1)
-    world.handle(events.SchedulerStarted())
+    world.handle(StartCheckpointScheduler(job_id=JOB))
     world.advance(950)
 
     world.acknowledge("source", 1)
