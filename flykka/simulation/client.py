@@ -9,6 +9,7 @@ from flykka.messages.control.job import (
     JobNotFound,
     JobResultFailure,
     JobResultSuccess,
+    JobSubmitSuccess,
     RegisterJobClient,
     SubmitJob,
     TriggerSavepointSuccess,
@@ -23,8 +24,9 @@ from flykka.runtime.signals import Terminated
 
 @dataclass(slots=True)
 class Heard:
-    """Results of jobs and paths of savepoints, as they were told to the client."""
+    """Accepted jobs, results of jobs and paths of savepoints, as they were told to the client."""
 
+    accepted: set[JobId] = field(default_factory=set)
     results: dict[JobId, JobResultSuccess | JobResultFailure] = field(default_factory=dict)
     savepoints: list[str] = field(default_factory=list)
 
@@ -57,6 +59,8 @@ class SimulationClient(Actor):
             case JobNotFound(job_id=job_id) if self._submitted is not None and job_id not in heard.results:
                 # Nobody had accepted it when the JobManager died.
                 self._job_manager.tell(self._submitted)
+            case JobSubmitSuccess(job_id=job_id):
+                heard.accepted.add(job_id)
             case JobResultSuccess(job_id=job_id) | JobResultFailure(job_id=job_id):
                 heard.results.setdefault(job_id, message)
             case TriggerSavepointSuccess(savepoint_path=path):

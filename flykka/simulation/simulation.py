@@ -224,11 +224,14 @@ class _Simulation:
         self._violated("result", f"{job.graph.job_id} is {job.status}, and to be restarted without end: {cause}")
 
     def _check_read_model(self, job_id: JobId, result: JobResultSuccess | JobResultFailure) -> None:
-        """The store of read models tells the same end."""
+        """The store of read models tells the same end; of a job that was refused it may know nothing."""
         ended = JobStatus.FINISHED if isinstance(result, JobResultSuccess) else result.status
-        told = self._read_models.jobs[job_id].status
-        if told is not ended:
-            self._violated("read-model", f"{job_id} is {ended}, and its read model tells {told}")
+        model = self._read_models.jobs.get(job_id)
+        if model is None:
+            if job_id in self._heard.accepted:
+                self._violated("read-model", f"{job_id} is {ended}, and has no read model")
+        elif model.status is not ended:
+            self._violated("read-model", f"{job_id} is {ended}, and its read model tells {model.status}")
 
     def _check_output(self, job: _Job) -> None:
         is_exact = job.graph.checkpointing.mode is CheckpointingMode.EXACTLY_ONCE
@@ -277,7 +280,9 @@ class _Simulation:
 
     def _was_aborted_last(self, job_id: JobId) -> bool:
         """True if a checkpoint of the job was aborted since the last one was complete."""
-        checkpoints = self._read_models.jobs[job_id].checkpoints
+        if (model := self._read_models.jobs.get(job_id)) is None:
+            return False
+        checkpoints = model.checkpoints
         failed, completed = checkpoints.latest_failed, checkpoints.last_completed
         return failed is not None and (completed is None or failed.ended_ms >= completed.ended_ms)
 
