@@ -23,6 +23,20 @@ AGAIN = {
 }
 
 
+@pytest.fixture(autouse=True)
+def in_a_terminal() -> Iterator[None]:
+    """No signal is ignored, as it is where the tests are started by nohup or in the background of a script."""
+    handlers = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.SIG_DFL,
+        signal.SIGHUP: signal.SIG_DFL,
+    }
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.fixture(params=[signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
 def interrupt(request: pytest.FixtureRequest) -> signal.Signals:
     number: signal.Signals = request.param
