@@ -56,7 +56,7 @@ class SimulatedStateBackend:
             and (reading.closed_to_ms is None or start_ms > reading.closed_to_ms)
         )
 
-    def merge(self, rows: Rows) -> Rows:
+    def merge(self, rows: Rows, *, are_oldest: bool) -> Rows:
         """Rows do not merge."""
         return rows
 

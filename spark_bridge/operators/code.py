@@ -10,21 +10,24 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from pyspark.sql import functions as F
 
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import StateSchema
-from flykka.spark_bridge.operators.group_aggregate import GroupAggregateOperator
+from flykka.spark_bridge.operators.keyed_process import KeyedProcessOperator
 from flykka.spark_bridge.operators.source import SourceOperator
 from flykka.spark_bridge.operators.spark_windows import all_fired, batch_times, local_state, window_operator
 from flykka.spark_bridge.operators.stateless import LateRowsOperator, LocalAggregateOperator, TransformOperator
 from flykka.spark_bridge.operators.window import LATE_DATA
+from flykka.spark_bridge.program.aggregates import TIME
 from flykka.spark_bridge.program.prototype import has_event_time
+from flykka.spark_bridge.worker.parts import MergeParts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField
 
     from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
     from flykka.spark_bridge.connectors.sink import Sink
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.operators.operator import Operator
     from flykka.spark_bridge.program.aggregates import AggregatePlan, PartialAggregates
     from flykka.spark_bridge.rows.materialise import Slices
+    from flykka.spark_bridge.worker.process_batch import BatchFunction
 
 
 class OperatorCode(ABC):
@@ -203,6 +207,32 @@ class WindowCode(AggregateCode):
         return all_fired(self, rows)
 
 
+class KeyedCode(Protocol):
+    """What `KeyedProcessOperator` does with rows, and the columns of its state."""
+
+    @property
+    def key_fields(self) -> tuple[StructField, ...]:
+        """The columns of the keys."""
+
+    @property
+    def state_fields(self) -> tuple[StructField, ...]:
+        """The columns of state."""
+
+    @property
+    def emitted(self) -> tuple[StructField, ...]:
+        """The columns that the function emits."""
+
+    @property
+    def function(self) -> BatchFunction:
+        """What a Python worker does with a batch."""
+
+    def keyed(self, rows: DataFrame) -> DataFrame:
+        """The columns of rows that the function needs, and those of the keys."""
+
+    def results(self, emitted: DataFrame) -> DataFrame:
+        """The rows that leave the operator."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupAggregateCode(AggregateCode):
     """Running aggregates of each key, without windows: each batch emits those of the keys that it has."""
@@ -219,10 +249,38 @@ class GroupAggregateCode(AggregateCode):
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         """The operator of one attempt."""
-        return GroupAggregateOperator(context, self)
+        return KeyedProcessOperator(context, self)
 
     @property
-    def state_schema(self) -> StateSchema:
+    def key_fields(self) -> tuple[StructField, ...]:
+        """The columns of the keys."""
+        return self.plan.key_fields
+
+    @property
+    def state_fields(self) -> tuple[StructField, ...]:
+        """The columns of the parts."""
+        return self.plan.part_fields
+
+    @property
+    def emitted(self) -> tuple[StructField, ...]:
+        """Keys and parts."""
+        return (*self.plan.key_fields, *self.plan.part_fields)
+
+    @property
+    def function(self) -> BatchFunction:
+        """Merges parts."""
+        return MergeParts(functions=self.plan.merging)
+
+    def keyed(self, rows: DataFrame) -> DataFrame:
+        """Rows of state, as they come over the exchange: all of one time."""
+        return rows.drop(TIME)
+
+    def results(self, emitted: DataFrame) -> DataFrame:
+        """The aggregates of keys and parts."""
+        return self.plan.evaluated(emitted)
+
+    @property
+    def state_schema(self) -> StateSchema | None:
         """Keys, and what is kept of each."""
         return StateSchema(keys=self.plan.key_columns_ddl, columns=self.plan.kept_columns_ddl)
 

@@ -91,10 +91,11 @@ class KeyedStore(Generic[Frame]):
             self.segments.add(segment)
             merging = self.segments.mergeable(self.backend.merge_at)
             readings = [self.segments.reading(each) for each in merging]
+            are_oldest = bool(merging) and not self.has_to_read and self.segments.are_oldest(merging)
         if not merging:
             return
         level, closed_to = merging[0].level + 1, merging[0].closed_to_ms
-        merged = self.backend.keep(self.backend.merge(self.backend.read(readings)))
+        merged = self.backend.keep(self.backend.merge(self.backend.read(readings), are_oldest=are_oldest))
         with self._lock:
             if merged is not None:
                 closed_to = self.segments.bound_of(merged, closed_to)

@@ -29,8 +29,8 @@ class StateBackend(Protocol[Frame]):
     def read(self, readings: Sequence[Reading[Frame]]) -> Frame:
         """The rows of segments within their bounds."""
 
-    def merge(self, rows: Frame) -> Frame:
-        """State with fewer rows, or the same."""
+    def merge(self, rows: Frame, *, are_oldest: bool) -> Frame:
+        """State with fewer rows, or the same; `are_oldest` where no older rows are left beside these."""
 
     def load(self, part: StatePart) -> Frame:
         """The rows behind the handles of a checkpoint, of the key groups that they are read for."""

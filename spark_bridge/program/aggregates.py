@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField
 
-from flykka.spark_bridge.program.expressions import Aggregation, PartFunction
+from flykka.spark_bridge.program.expressions import Aggregation
+from flykka.spark_bridge.worker.parts import PartFunction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,6 +36,9 @@ ROWS = "__rows"
 """The number of input rows behind a row of state."""
 
 
+_MERGING = {PartFunction.SUM: F.sum, PartFunction.MIN: F.min, PartFunction.MAX: F.max}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """A column of state: the aggregate of rows that it is made by, and how two of them become one."""
@@ -45,7 +50,7 @@ class Part:
 
     def merged(self) -> Column:
         """The aggregate that merges parts. Sums of decimals would grow wider with every merge: they keep their type."""
-        return self.function.merge(F.col(self.name)).cast(self.data_type).alias(self.name)
+        return _MERGING[self.function](F.col(self.name)).cast(self.data_type).alias(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +59,7 @@ class PartialAggregates:
 
     key_columns: tuple[Column | str, ...]
     key_names: tuple[str, ...]
+    key_types: tuple[DataType, ...]
     parts: tuple[Part, ...]
     results: tuple[Column, ...]
     structure: str
@@ -64,6 +70,21 @@ class PartialAggregates:
     def keys(self) -> tuple[Column, ...]:
         """The keys, as expressions over state."""
         return tuple(F.col(_key(place)) for place in range(len(self.key_names)))
+
+    @property
+    def key_fields(self) -> tuple[StructField, ...]:
+        """The columns of state that are keys."""
+        return tuple(StructField(_key(place), data_type) for place, data_type in enumerate(self.key_types))
+
+    @property
+    def part_fields(self) -> tuple[StructField, ...]:
+        """The columns of state that are parts, and the number of rows."""
+        return (*(StructField(part.name, part.data_type) for part in self.parts), StructField(ROWS, LongType()))
+
+    @property
+    def merging(self) -> dict[str, PartFunction]:
+        """The functions by which parts of one name are merged."""
+        return {**{part.name: part.function for part in self.parts}, ROWS: PartFunction.SUM}
 
     def local(self, rows: DataFrame, time: Column) -> DataFrame:
         """Aggregate rows into parts."""
@@ -80,8 +101,15 @@ class PartialAggregates:
 
     def finish(self, state: DataFrame) -> DataFrame:
         """Merge, and turn parts into results."""
-        keys = (key.alias(name) for key, name in zip(self.keys, self.key_names, strict=True))
-        return self.merge(state).select(TIME, *keys, *self.results)
+        return self.merge(state).select(TIME, *self._named_keys, *self.results)
+
+    def evaluated(self, merged: DataFrame) -> DataFrame:
+        """The results of parts that are merged: the keys, the aggregates."""
+        return merged.select(*self._named_keys, *self.results)
+
+    @property
+    def _named_keys(self) -> tuple[Column, ...]:
+        return tuple(key.alias(name) for key, name in zip(self.keys, self.key_names, strict=True))
 
     def results_of(self, state: DataFrame) -> DataFrame:
         """The results of state that is of one time: the keys, the aggregates."""
@@ -160,6 +188,7 @@ def analyze(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequ
     return PartialAggregates(
         key_columns=tuple(keys),
         key_names=aggregation.key_names,
+        key_types=aggregation.key_types,
         parts=parts,
         results=taken.results,
         structure=f"keys: {key_types}; parts: {part_types}",

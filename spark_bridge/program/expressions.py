@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column
@@ -17,28 +16,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import DataType, DecimalType, DoubleType, LongType, _parse_datatype_json_string
 
+from flykka.spark_bridge.worker.parts import PartFunction
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _SUBQUERIES = ("ScalarSubquery", "Exists", "ListQuery", "InSubquery")
-
-
-class PartFunction(StrEnum):
-    """The function that merges two parts."""
-
-    SUM = "sum"
-    MIN = "min"
-    MAX = "max"
-
-    def merge(self, parts: Column) -> Column:
-        """Return the aggregate that merges a column of parts."""
-        match self:
-            case PartFunction.SUM:
-                return F.sum(parts)
-            case PartFunction.MIN:
-                return F.min(parts)
-            case PartFunction.MAX:
-                return F.max(parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

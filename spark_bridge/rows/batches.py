@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Condition
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from flykka.actors.machines.bridge.batches import IN_TRANSIT, Address, BatchHolders
 
@@ -28,8 +28,19 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
 
 
+class Storage(Protocol):
+    """The place of one or several batches, freed with the last of them."""
+
+    @property
+    def rdd_id(self) -> int | None:
+        """Spark's id of it, where it is an RDD."""
+
+    def free(self) -> None:
+        """Free it, without waiting for the executors."""
+
+
 class Blocks:
-    """The blocks of one materialisation, freed with the last batch that lies in them."""
+    """The blocks of one materialisation."""
 
     def __init__(self, frame: DataFrame) -> None:
         """`frame` is what `localCheckpoint` returned."""
@@ -44,10 +55,13 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A batch to take in: the frame that reads it, the subpartition it goes to if it goes to one, its first holder."""
+    """A batch to take in: the frame that reads it, the subpartition it goes to if it goes to one, its first holder.
+
+    Nobody takes a batch that has no frame: files of state are held by what knows how to read them.
+    """
 
     ref: BatchRef
-    frame: DataFrame
+    frame: DataFrame | None
     address: Address | None = None
     holder: str = IN_TRANSIT
 
@@ -72,8 +86,8 @@ class StoreStats:
 class _Rows:
     """The rows of one batch, and the blocks that they lie in."""
 
-    frame: DataFrame
-    blocks: Blocks
+    frame: DataFrame | None
+    storage: Storage
     rows: int
 
 
@@ -84,33 +98,33 @@ class BatchStore:
         self._lock = Condition()
         self._closed = False
         self._held: BatchHolders[_Rows] = BatchHolders()
-        self._in_blocks: dict[Blocks, int] = {}
+        self._stored_in: dict[Storage, int] = {}
         self._at_work = 0
         """Threads that free blocks nothing refers to any more."""
 
-    def put(self, blocks: Blocks, batches: Sequence[Batch], *, producer: ExecutionAttemptId) -> None:
-        """Take in the batches that lie in `blocks`; blocks in which none lies are freed, and all when the job is over.
+    def put(self, storage: Storage, batches: Sequence[Batch], *, producer: ExecutionAttemptId) -> None:
+        """Take in the batches that lie in `storage`; where none does it is freed, and always when the job is over.
 
         Then the batches are as good as released.
         """
         with self._freeing() as freed:
             if not batches or self._closed:
-                freed.append(blocks)
+                freed.append(storage)
                 return
             for each in batches:
-                rows = _Rows(frame=each.frame, blocks=blocks, rows=each.ref.rows)
+                rows = _Rows(frame=each.frame, storage=storage, rows=each.ref.rows)
                 self._held.put(each.ref.batch_id, rows, producer=producer, address=each.address, holder=each.holder)
-            self._in_blocks[blocks] = self._in_blocks.get(blocks, 0) + len(batches)
+            self._stored_in[storage] = self._stored_in.get(storage, 0) + len(batches)
 
     def take(self, batch_id: BatchId, reader: str) -> DataFrame:
         """The rows of a batch, held by `reader` from now on. Raises `UnknownBatchError` where it was released."""
         with self._lock:
-            return self._held.take(batch_id, reader).frame
+            return _frame(self._held.take(batch_id, reader))
 
     def rows(self, batch_id: BatchId) -> DataFrame:
         """The rows of a batch that the caller holds already. Raises `UnknownBatchError` where it was released."""
         with self._lock:
-            return self._held.content(batch_id).frame
+            return _frame(self._held.content(batch_id))
 
     def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
         """Add a holder. Raises `UnknownBatchError` where one of the batches was released."""
@@ -156,19 +170,19 @@ class BatchStore:
             return StoreStats(
                 batches=len(self._held),
                 rows=sum(content.rows for _, content in self._held.contents()),
-                materialisations=len(self._in_blocks),
+                materialisations=len(self._stored_in),
             )
 
     def partition_of(self, rdd_id: int) -> ResultPartitionId | None:
         """The result partition whose batches lie in a materialisation; None for state, and for what is not here."""
         with self._lock:
-            addresses = (address for address, content in self._held.contents() if content.blocks.rdd_id == rdd_id)
+            addresses = (address for address, content in self._held.contents() if content.storage.rdd_id == rdd_id)
             return next((address.partition for address in addresses if address is not None), None)
 
     def rdd_ids(self) -> frozenset[int]:
         """Spark's ids of the materialisations."""
         with self._lock:
-            return frozenset(blocks.rdd_id for blocks in self._in_blocks)
+            return frozenset(each.rdd_id for each in self._stored_in if each.rdd_id is not None)
 
     def holders(self) -> Mapping[BatchId, frozenset[str]]:
         """Return the holders of each batch, for messages and tests."""
@@ -178,24 +192,29 @@ class BatchStore:
     def _free(self, let_go: Callable[[BatchHolders[_Rows]], Mapping[BatchId, _Rows]]) -> None:
         with self._freeing() as freed:
             for rows in let_go(self._held).values():
-                self._in_blocks[rows.blocks] -= 1
-                if not self._in_blocks[rows.blocks]:
-                    del self._in_blocks[rows.blocks]
-                    freed.append(rows.blocks)
+                self._stored_in[rows.storage] -= 1
+                if not self._stored_in[rows.storage]:
+                    del self._stored_in[rows.storage]
+                    freed.append(rows.storage)
 
     @contextmanager
-    def _freeing(self) -> Iterator[list[Blocks]]:
+    def _freeing(self) -> Iterator[list[Storage]]:
         """With the lock, a list; what was put into it is freed behind the lock, for that is a call to the JVM."""
-        freed: list[Blocks] = []
+        freed: list[Storage] = []
         with self._lock:
             yield freed
             self._at_work += bool(freed)
         if not freed:
             return
         try:
-            for blocks in freed:
-                blocks.free()
+            for storage in freed:
+                storage.free()
         finally:
             with self._lock:
                 self._at_work -= 1
                 self._lock.notify_all()
+
+
+def _frame(rows: _Rows) -> DataFrame:
+    assert rows.frame is not None, "state is read by those who keep it"
+    return rows.frame

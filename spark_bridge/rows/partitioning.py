@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.attempt.scope import AttemptScope
 
 
+_HASH_BITS = 47
+"""So many bits of a key's position are of its hash; those above are its key group, of at most 32,768."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyGroups:
     """The key groups of one edge or one operator's state."""
@@ -34,6 +38,11 @@ class KeyGroups:
         """The key group of a row."""
         return F.pmod(F.hash(*self.keys), F.lit(self.max_parallelism))
 
+    def position(self) -> Column:
+        """The position of a row among the rows of state: its key group, then its hash. It is not negative."""
+        hashed = F.xxhash64(*self.keys).bitwiseAND(F.lit((1 << _HASH_BITS) - 1))
+        return F.shiftleft(self.of_row().cast("bigint"), _HASH_BITS).bitwiseOR(hashed)
+
     def owner(self, parallelism: int) -> Column:
         """The subtask that owns the key group of a row."""
         return F.floor(self.of_row() * F.lit(parallelism) / F.lit(self.max_parallelism)).cast("int")
@@ -41,6 +50,11 @@ class KeyGroups:
     def within(self, rows: DataFrame, owned: KeyGroupRange) -> DataFrame:
         """The rows whose key group is in a range."""
         return rows.where(self.of_row().between(owned.start, owned.end))
+
+
+def positions_of(owned: KeyGroupRange) -> tuple[int, int]:
+    """The first and the last position of a range of key groups."""
+    return owned.start << _HASH_BITS, ((owned.end + 1) << _HASH_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,7 +109,7 @@ class SparkStateBackend:
         between = self._layout.between
         return together([between(reading.segment.frame, reading.from_ms, reading.until_ms) for reading in readings])
 
-    def merge(self, rows: DataFrame) -> DataFrame:
+    def merge(self, rows: DataFrame, *, are_oldest: bool) -> DataFrame:
         """State with fewer rows, or the same."""
         return self._layout.plan.merge(rows)
 

@@ -15,9 +15,9 @@ from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.tasks.stage import SnapshotState, StageFinished, StateSnapshotted
 from flykka.spark_bridge.operators.code import GroupAggregateCode, LocalAggregateCode
-from flykka.spark_bridge.operators.group_aggregate import ACCUMULATORS
+from flykka.spark_bridge.operators.keyed_process import STATE
 from flykka.spark_bridge.program.aggregates import PartialAggregates, analyze
-from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
+from flykka.spark_bridge.state.segment_files import FileStateBackend
 from tests.conformance.key_groups.checkpoints import completed
 from tests.spark_bridge.laboratory import Laboratory, Told, write_rows
 
@@ -154,13 +154,13 @@ def test_a_savepoint_holds_all_of_the_counts_under_their_name(laboratory: Labora
     taken(restored, 3)
 
     keyed = state.operators[0]
-    assert [handle.state_name for handle in keyed.exclusive] == [ACCUMULATORS]
+    assert [handle.state_name for handle in keyed.exclusive] == [STATE]
     assert not keyed.shared
     assert counting.published() == RUNNING
 
 
 def test_many_batches_are_merged_and_count_the_same(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SparkStateBackend, "merge_at", 2)
+    monkeypatch.setattr(FileStateBackend, "merge_at", 2)
     counting = Counting(laboratory, files=[[(1, 1, 0.0)]] * 5)
     subtasks = counting.begin()
 

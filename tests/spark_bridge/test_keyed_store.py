@@ -48,7 +48,7 @@ class NumbersBackend:
     def read(self, readings: Sequence[Reading[Numbers]]) -> Numbers:
         return tuple(number for reading in readings for number in reading.segment.frame)
 
-    def merge(self, rows: Numbers) -> Numbers:
+    def merge(self, rows: Numbers, *, are_oldest: bool) -> Numbers:
         return tuple(sorted(rows))
 
     def load(self, part: StatePart) -> Numbers:

@@ -34,11 +34,14 @@ class Segment(Generic[Frame]):
 
     Where state is cut by event time, its rows are of times from `first_ms` to `last_ms`, and are for results later than
     `closed_to_ms` only: None where no result that they belong to was closed, fired or not, when they came.
+
+    Where newer rows of a key take the place of older ones, `version` is that of the newest in the segment.
     """
 
     batch_id: BatchId
     frame: Frame
     rows: int
+    version: int = 0
     first_ms: int = 0
     last_ms: int = 0
     level: int = 0
@@ -130,6 +133,12 @@ class Segments(Generic[Frame]):
             return ()
         lowest = min(enough, key=lambda segments: segments[0].level)
         return tuple(lowest)
+
+    def are_oldest(self, segments: Sequence[Segment[Frame]]) -> bool:
+        """True if no other live segment has an older version."""
+        newest = max(segment.version for segment in segments)
+        chosen = {segment.batch_id for segment in segments}
+        return all(segment.version > newest for segment in self._live if segment.batch_id not in chosen)
 
     def replace(self, old: Sequence[Segment[Frame]], merged: Segment[Frame] | None) -> None:
         """Put one segment in the place of those it was merged from; None where no row was left of them.

@@ -1,0 +1,125 @@
+"""Segments of keyed state as files: a row for each key, sorted by position, mapped into memory (Arrow's IPC format).
+
+The position of a key is its key group and a part of its hash, so that a range of key groups is a stretch of the file.
+Keys may share a position: it finds a row, and the key itself says whether it is the one. A file consists of runs of
+rows, each sorted and behind the run before it, and is written under another name until it is whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import ipc
+
+from flykka.spark_bridge.worker.keys import KEY_PREFIX, Rows, sorted_by_key
+
+POSITION = "__position"
+"""The column of positions, which are not negative."""
+
+VERSION = "__version"
+"""The column that says of two rows of one key which is the newer: the one where it is greater."""
+
+IS_DELETED = "__deleted"
+"""True where the newest row of a key says that it has no state any more."""
+
+RUN_ROWS = 1 << 20
+
+_LAST = np.iinfo(np.int64).max
+
+
+class Run:
+    """Rows of a segment, sorted by position."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        """`batch` has at least one row."""
+        self.table = pa.Table.from_batches([batch])
+        self.positions: Rows = batch.column(POSITION).to_numpy()
+
+    @property
+    def first(self) -> int:
+        """The first position."""
+        return int(self.positions[0])
+
+    @property
+    def last(self) -> int:
+        """The last position."""
+        return int(self.positions[-1])
+
+    def between(self, first: int, before: int) -> pa.Table:
+        """The rows of positions from `first` and before `before`, uncopied."""
+        start, end = np.searchsorted(self.positions, (first, before))
+        return self.table.slice(int(start), int(end - start))
+
+
+Segment = Sequence[Run]
+
+
+def state_columns(schema: pa.Schema) -> pa.Schema:
+    """The columns of a segment that are state: all but the position, the keys, and what is noted of a row."""
+    own = {POSITION, VERSION, IS_DELETED}
+    return pa.schema([field for field in schema if field.name not in own and not field.name.startswith(KEY_PREFIX)])
+
+
+def as_in(schema: pa.Schema, table: pa.Table) -> pa.Table:
+    """The table with the types of `schema` in the columns that both have."""
+    fields = [schema.field(field.name) if field.name in schema.names else field for field in table.schema]
+    return table.cast(pa.schema(fields))
+
+
+def read_segment(path: Path) -> Segment:
+    """Map a file into memory. Raises `FileNotFoundError`."""
+    reader = ipc.open_file(pa.memory_map(str(path)))
+    batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
+    return tuple(Run(batch) for batch in batches if batch.num_rows)
+
+
+def write_segment(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
+    """Write rows that are sorted already, and return their number."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Spark may compute a task twice at a time: each writes a file of its own, and the two are the same.
+    unfinished = path.with_name(f"{path.name}.{uuid4().hex}")
+    rows = 0
+    with pa.OSFile(str(unfinished), "wb") as file, ipc.new_file(file, schema) as writer:
+        for table in tables:
+            rows += table.num_rows
+            for batch in table.cast(schema).combine_chunks().to_batches(max_chunksize=RUN_ROWS):
+                writer.write_batch(batch)
+    os.replace(unfinished, path)
+    return rows
+
+
+def merged(segments: Sequence[Segment], *, drops_deleted: bool = False) -> Iterator[pa.Table]:
+    """The newest row of each key, stretch by stretch, of segments from the oldest to the newest.
+
+    With `drops_deleted` keys without state are left out, which may be done where no older segment is left.
+    """
+    longest = max(segments, key=len)
+    first = 0
+    for before in (*(run.first for run in longest[1:]), _LAST):
+        parts = [part for segment in segments for run in segment if (part := run.between(first, before)).num_rows]
+        first = before
+        if parts:
+            table = newest(pa.concat_tables(parts))
+            yield table.filter(pc.invert(table.column(IS_DELETED))) if drops_deleted else table
+
+
+def newest(rows: pa.Table) -> pa.Table:
+    """The newest row of each key, sorted by position."""
+    positions = rows.column(POSITION).to_numpy()
+    versions = rows.column(VERSION).to_numpy()
+    # Rows that come from the oldest to the newest need not be sorted by version too.
+    order = np.argsort(positions, kind="stable")
+    sorted_positions, sorted_versions = positions[order], versions[order]
+    alike = sorted_positions[1:] == sorted_positions[:-1]
+    if np.any(alike & (sorted_versions[1:] < sorted_versions[:-1])):
+        order = np.lexsort((versions, positions))
+    table, is_first = sorted_by_key(rows, positions, order)
+    is_last = np.ones(len(is_first), dtype=np.bool_)
+    is_last[:-1] = is_first[1:]
+    return table if is_last.all() else table.filter(pa.array(is_last))
