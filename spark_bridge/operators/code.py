@@ -141,12 +141,18 @@ class AggregateCode(OperatorCode):
     is_head = True
     is_computed = True
     local_kind: ClassVar[OperatorKind]
+    may_come_unaggregated: ClassVar[bool] = False
+    """True if state may come as rows that `state_row_by_row` makes, where that is quicker."""
 
     plan: AggregatePlan
 
     @abstractmethod
     def local_state(self, rows: DataFrame) -> DataFrame:
         """State made of rows."""
+
+    def state_row_by_row(self, rows: DataFrame) -> DataFrame:
+        """State made of each row by itself."""
+        raise AssertionError(f"{self.kind} keeps rows that were aggregated")
 
     @abstractmethod
     def state_times(self) -> Mapping[str, Column]:
@@ -239,6 +245,7 @@ class GroupAggregateCode(AggregateCode):
 
     kind = OperatorKind.GROUP_AGGREGATE
     local_kind = OperatorKind.LOCAL_GROUP_AGGREGATE
+    may_come_unaggregated = True
 
     plan: PartialAggregates
 
@@ -287,6 +294,10 @@ class GroupAggregateCode(AggregateCode):
     def local_state(self, rows: DataFrame) -> DataFrame:
         """State made of rows, all of one time."""
         return self.plan.local(rows, F.lit(0).cast("bigint"))
+
+    def state_row_by_row(self, rows: DataFrame) -> DataFrame:
+        """State made of each row by itself."""
+        return self.plan.row_by_row(rows, F.lit(0).cast("bigint"))
 
     def state_times(self) -> Mapping[str, Column]:
         """State that is not cut by event time has none."""

@@ -106,7 +106,10 @@ class Flow:
     def _read(self, reader: Link, rows: Slices, stage: int) -> Moved:
         """Let an operator of the chain process rows, and take on what it emits."""
         output = self._operators[reader.operator_id].process(Element(rows=rows, stage=stage))
-        return self.emit(reader, output, stage, rows)
+        moved = self.emit(reader, output, stage, rows)
+        if output.on_emitted is not None:
+            output.on_emitted()
+        return moved
 
     def _times(self, link: Link, rows: DataFrame) -> Mapping[str, Column]:
         return link.code.batch_times(rows, self._chain.event_time)

@@ -61,6 +61,7 @@ class KeyedProcessOperator(KeyedOperator[Slices, StateRows]):
         readings, release = self._store.held(lambda: [segments.reading(each) for each in segments.live])
         target, version = self._backend.new_name(), 1 + max((each.segment.version for each in readings), default=0)
         work = ProcessBatch(
+            folder=self._backend.folder,
             segments=self._backend.read(readings).names,
             target=target,
             version=version,

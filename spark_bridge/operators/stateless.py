@@ -6,15 +6,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 from flykka.spark_bridge.errors import OperatorFailedError
 from flykka.spark_bridge.operators.operator import Element, Operator, Output
+from flykka.spark_bridge.program.aggregates import ROWS
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
-from flykka.spark_bridge.rows.materialise import Slices
+from flykka.spark_bridge.rows.materialise import Slices, counted, is_complete, numbers_of
 
 if TYPE_CHECKING:
+    from pyspark.sql import Observation
+
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
     from flykka.spark_bridge.operators.code import LateRowsCode, LocalAggregateCode, TransformCode
+
+_HARDLY_FEWER = 0.6
+_UNTIL_NEXT_TRY = 32
 
 
 class TransformOperator(Operator[Slices]):
@@ -72,15 +80,35 @@ class TransformOperator(Operator[Slices]):
 
 
 class LocalAggregateOperator(Operator[Slices]):
-    """Makes state of rows before the exchange, slice by slice."""
+    """Makes state of rows before the exchange, slice by slice.
+
+    Where hardly two rows of a batch have the same key, the next ones are not aggregated; then it is tried again.
+    """
 
     def __init__(self, context: OperatorContext, code: LocalAggregateCode) -> None:
         super().__init__(context.operator_id)
         self._aggregates = code.of
+        self._batches_unaggregated = 0
 
     def process(self, element: Element[Slices]) -> Output[Slices]:
         """The state of each slice."""
-        return Output(rows=tuple(self._aggregates.local_state(rows) for rows in element.rows))
+        aggregates = self._aggregates
+        if not aggregates.may_come_unaggregated:
+            return Output(rows=tuple(aggregates.local_state(rows) for rows in element.rows))
+        if self._batches_unaggregated:
+            self._batches_unaggregated -= 1
+            return Output(rows=tuple(aggregates.state_row_by_row(rows) for rows in element.rows))
+        observed = [counted(aggregates.local_state(rows), {ROWS: F.sum(ROWS)}) for rows in element.rows]
+        return Output(
+            rows=tuple(rows for _, rows in observed),
+            on_emitted=lambda: self._note([observation for observation, _ in observed]),
+        )
+
+    def _note(self, observations: list[Observation]) -> None:
+        numbers = [numbers_of(observation) for observation in observations if is_complete(observation)]
+        made = sum(int(each.get("rows") or 0) for each in numbers)
+        if made > _HARDLY_FEWER * sum(int(each.get(ROWS) or 0) for each in numbers):
+            self._batches_unaggregated = _UNTIL_NEXT_TRY
 
 
 class LateRowsOperator(Operator[Slices]):

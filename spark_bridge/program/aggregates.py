@@ -19,7 +19,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField
 
-from flykka.spark_bridge.program.expressions import Aggregation
+from flykka.spark_bridge.program.expressions import Aggregation, Part
 from flykka.spark_bridge.worker.parts import PartFunction
 
 if TYPE_CHECKING:
@@ -34,23 +34,6 @@ The name is that of files in checkpoints, and was chosen when nothing but window
 
 ROWS = "__rows"
 """The number of input rows behind a row of state."""
-
-
-_MERGING = {PartFunction.SUM: F.sum, PartFunction.MIN: F.min, PartFunction.MAX: F.max}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """A column of state: the aggregate of rows that it is made by, and how two of them become one."""
-
-    name: str
-    partial: Column
-    function: PartFunction
-    data_type: DataType
-
-    def merged(self) -> Column:
-        """The aggregate that merges parts. Sums of decimals would grow wider with every merge: they keep their type."""
-        return _MERGING[self.function](F.col(self.name)).cast(self.data_type).alias(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,11 +71,13 @@ class PartialAggregates:
 
     def local(self, rows: DataFrame, time: Column) -> DataFrame:
         """Aggregate rows into parts."""
-        named = (_column(key).alias(_key(place)) for place, key in enumerate(self.key_columns))
         count = F.count(F.lit(1)).alias(ROWS)
-        return rows.groupBy(time.alias(TIME), *named).agg(
-            *(part.partial.alias(part.name) for part in self.parts), count
-        )
+        return rows.groupBy(time.alias(TIME), *self._made_keys).agg(*(part.of_rows for part in self.parts), count)
+
+    def row_by_row(self, rows: DataFrame, time: Column) -> DataFrame:
+        """Make parts of each row by itself: sooner done than `local` where hardly two rows have the same key."""
+        one = F.lit(1).cast("bigint").alias(ROWS)
+        return rows.select(time.alias(TIME), *self._made_keys, *(part.of_row for part in self.parts), one)
 
     def merge(self, state: DataFrame) -> DataFrame:
         """Merge the parts of each time and key."""
@@ -106,6 +91,10 @@ class PartialAggregates:
     def evaluated(self, merged: DataFrame) -> DataFrame:
         """The results of parts that are merged: the keys, the aggregates."""
         return merged.select(*self._named_keys, *self.results)
+
+    @property
+    def _made_keys(self) -> tuple[Column, ...]:
+        return tuple(_column(key).alias(_key(place)) for place, key in enumerate(self.key_columns))
 
     @property
     def _named_keys(self) -> tuple[Column, ...]:
@@ -141,6 +130,8 @@ class RowsKept:
     def local(self, rows: DataFrame, time: Column) -> DataFrame:
         """Keep the columns that keys and aggregates need."""
         return rows.select(time.alias(TIME), *(F.col(quoted(name)) for name in self.needed))
+
+    row_by_row = local
 
     def merge(self, state: DataFrame) -> DataFrame:
         """Rows do not merge."""
@@ -179,10 +170,7 @@ def analyze(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequ
             key_columns_ddl=key_columns,
             kept_columns_ddl=", ".join(_ddl(name, prototype.schema[name].dataType) for name in needed),
         )
-    parts = tuple(
-        Part(name=name, partial=partial, function=function, data_type=data_type)
-        for name, partial, function, data_type in taken.parts
-    )
+    parts = taken.parts
     key_types = ", ".join(data_type.simpleString() for data_type in aggregation.key_types)
     part_types = ", ".join(f"{part.function} {part.data_type.simpleString()}" for part in parts)
     return PartialAggregates(

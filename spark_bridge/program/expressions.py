@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column
@@ -24,11 +26,29 @@ if TYPE_CHECKING:
 _SUBQUERIES = ("ScalarSubquery", "Exists", "ListQuery", "InSubquery")
 
 
+_MERGING = {PartFunction.SUM: F.sum, PartFunction.MIN: F.min, PartFunction.MAX: F.max}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A column of state: its value for one row, the aggregate of rows that it is, and how two of them become one."""
+
+    name: str
+    of_row: Column
+    of_rows: Column
+    function: PartFunction
+    data_type: DataType
+
+    def merged(self) -> Column:
+        """The aggregate that merges parts. Sums of decimals would grow wider with every merge: they keep their type."""
+        return _MERGING[self.function](F.col(self.name)).cast(self.data_type).alias(self.name)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenApart:
-    """Parts as (name, aggregate of rows, merging function, type), and results as expressions over keys and parts."""
+    """Parts, and results as expressions over keys and parts."""
 
-    parts: tuple[tuple[str, Column, PartFunction, DataType], ...]
+    parts: tuple[Part, ...]
     results: tuple[Column, ...]
 
 
@@ -45,7 +65,7 @@ class Aggregation:
         self._jvm = context._jvm
         named = list(elements(plan.aggregateExpressions()))
         self._keys, self._aggregates = named[:keys], named[keys:]
-        self._parts: dict[str, tuple[str, Column, PartFunction, DataType]] = {}
+        self._parts: dict[str, Part] = {}
 
     @classmethod
     def analyze(cls, prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]) -> Aggregation:
@@ -141,10 +161,9 @@ class Aggregation:
             raise _Whole
         values = self._column(self._over_rows(average.child()))
         name = average.child().canonicalized().toString()
-        total = self._part(
-            f"{sum_type} sum of {name}", F.sum(values.cast(_summand(sum_type))), PartFunction.SUM, sum_type
-        )
-        count = self._part(f"Count({name})", F.count(values), PartFunction.SUM, LongType())
+        summed = F.sum(values.cast(_summand(sum_type)))
+        total = self._part(f"{sum_type} sum of {name}", values, summed, PartFunction.SUM, sum_type)
+        count = self._part(f"Count({name})", _counted([values]), F.count(values), PartFunction.SUM, LongType())
         places = {int(sum_buffer.exprId().id()): total, int(count_buffer.exprId().id()): count}
 
         def replace(expression: Any) -> Any | None:
@@ -157,14 +176,24 @@ class Aggregation:
     def _own_part(self, function: Any, merge: PartFunction) -> Column:
         """Return the value of an aggregate that is its only part itself."""
         of_rows = self._column(self._over_rows(function).toAggregateExpression())
-        arguments = ", ".join(str(child.canonicalized().toString()) for child in elements(function.children()))
-        return F.col(self._part(f"{_kind(function)}({arguments})", of_rows, merge, _type(function)))
+        children = list(elements(function.children()))
+        arguments = ", ".join(str(child.canonicalized().toString()) for child in children)
+        values = [self._column(self._over_rows(child)) for child in children]
+        of_row = _counted(values) if _kind(function) == "Count" else values[0]
+        return F.col(self._part(f"{_kind(function)}({arguments})", of_row, of_rows, merge, _type(function)))
 
-    def _part(self, identity: str, partial: Column, merge: PartFunction, data_type: DataType) -> str:
+    def _part(self, identity: str, of_row: Column, of_rows: Column, merge: PartFunction, data_type: DataType) -> str:
         """Return the name of a part, adding it unless it is there already."""
         if identity not in self._parts:
-            self._parts[identity] = (f"__part_{len(self._parts)}", partial, merge, data_type)
-        return self._parts[identity][0]
+            name = f"__part_{len(self._parts)}"
+            self._parts[identity] = Part(
+                name=name,
+                of_row=of_row.cast(data_type).alias(name),
+                of_rows=of_rows.alias(name),
+                function=merge,
+                data_type=data_type,
+            )
+        return self._parts[identity].name
 
     def _over_rows(self, expression: Any) -> Any:
         def replace(found: Any) -> Any | None:
@@ -193,6 +222,11 @@ class Aggregation:
 
     def _column(self, expression: Any) -> Column:
         return ClassicColumn(self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+
+
+def _counted(values: Sequence[Column]) -> Column:
+    """Return the count of a row: 1 where no value is null, else 0."""
+    return F.when(reduce(and_, (value.isNotNull() for value in values)), 1).otherwise(0)
 
 
 def _summand(sum_type: DoubleType | DecimalType) -> DataType:

@@ -67,3 +67,8 @@ def map_in_arrow(rows: DataFrame, function: ArrowFunction, schema: StructType | 
 def join(rows: DataFrame, static: DataFrame, on: JoinOn | None, how: str) -> DataFrame:
     """The rows with what `static` has for them."""
     return rows.join(static, on=on, how=how)
+
+
+def counted_rows(name: str) -> Column:
+    """The number of rows, as a column of this name."""
+    return F.count("*").alias(name)

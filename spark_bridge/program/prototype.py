@@ -29,9 +29,9 @@ __all__ = [
     "StructType",
     "check_condition",
     "check_event_time",
-    "counted_by",
     "fitted",
     "has_event_time",
+    "running",
     "transformed",
     "windowed",
 ]
@@ -123,20 +123,28 @@ def windowed(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Seq
     return transformed(prototype, lambda rows: rows.groupBy(*bounds, *keys).agg(*aggregates))
 
 
-def counted_by(prototype: DataFrame, keys: Sequence[Column | str], name: str) -> tuple[DataFrame, PartialAggregates]:
-    """The prototype of a running count, the keys and the count, and how it is kept.
+def running(
+    prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]
+) -> tuple[DataFrame, PartialAggregates]:
+    """The prototype of running aggregates, the keys and the aggregates, and how they are kept.
 
     Raises:
-        PrototypeError: a key is called `name` too.
+        PrototypeError: a key or an aggregate does not fit, is no aggregate or cannot be kept in parts, or two columns
+            have one name.
     """
-    count = F.count("*").alias(name)
+    result = transformed(prototype, lambda rows: rows.groupBy(*keys).agg(*aggregates))
     case_matters = prototype.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
-    for key in transformed(prototype, lambda rows: rows.select(*keys)).columns:
-        if key == name or (not case_matters and key.lower() == name.lower()):
-            raise PrototypeError(f"a key is called {key!r} too: give the count another name, such as count('rows')")
-    plan = analyze(prototype, keys, (count,))
-    assert isinstance(plan, PartialAggregates), "a count is put together from parts"
-    return transformed(prototype, lambda rows: rows.groupBy(*keys).agg(count)), plan
+    seen: dict[str, str] = {}
+    for name in result.columns:
+        if (other := seen.setdefault(name if case_matters else name.lower(), name)) is not name:
+            raise PrototypeError(f"two columns are called {other!r} and {name!r}: give one of them another name")
+    plan = analyze(prototype, keys, aggregates)
+    if not isinstance(plan, PartialAggregates):
+        raise PrototypeError(
+            "running aggregates are put together from parts, which works for count, sum, min, max and avg without"
+            " distinct or filter: for others use windows, or a function such as process_table(...)"
+        )
+    return result, plan
 
 
 def check_event_time(prototype: DataFrame, column: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -195,6 +196,11 @@ def engine_session(session: SparkSession) -> SparkSession:
         configured = int(clone.conf.get(key) or partitions)
         clone.conf.set(key, str(min(configured, max(1, context.defaultParallelism))))
     return clone
+
+
+def has_one_machine(session: SparkSession) -> bool:
+    """True if all executors are in the driver's JVM."""
+    return re.fullmatch(r"local(\[[\d*, ]+\])?", str(session.sparkContext.master)) is not None
 
 
 def _local_settings(master: str) -> dict[str, str]:

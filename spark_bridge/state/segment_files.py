@@ -7,13 +7,11 @@ parquet files, as with state in Spark's blocks, from which a segment is made aga
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, BooleanType, LongType, StructField, StructType
 
@@ -23,22 +21,18 @@ from flykka.messages.state.handles import SharedStateHandle
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.wire.ids import BatchId
 from flykka.spark_bridge.rows.batches import Batch
-from flykka.spark_bridge.rows.files import read_parquet, write_files
-from flykka.spark_bridge.rows.materialise import counted, estimated_bytes, numbers_of, together
+from flykka.spark_bridge.rows.materialise import estimated_bytes
 from flykka.spark_bridge.rows.partitioning import positions_of
+from flykka.spark_bridge.session.session import has_one_machine
 from flykka.spark_bridge.worker.segment_file import IS_DELETED, POSITION, VERSION
-from flykka.spark_bridge.worker.segments import CONTROL, MergeSegments, ReadSegments, WriteSegment, path_of
+from flykka.spark_bridge.worker.segment_folder import SegmentFolder
+from flykka.spark_bridge.worker.segments import CONTROL, LoadSegments, MergeSegments, SaveSegments
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from flykka.actors.machines.state.keyed_state import Handle, StatePart
-    from flykka.messages.state.handles import KeyGroupRange
     from flykka.messages.tasks.task import TaskDeploymentDescriptor
     from flykka.spark_bridge.attempt.scope import AttemptScope
     from flykka.spark_bridge.attempt.services import Services
-
-ArrowFunction = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +43,19 @@ class SegmentFiles:
     are_oldest: bool = False
 
 
-StateRows = SegmentFiles | DataFrame
-"""The rows of segments, or those that were read from a checkpoint."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedSegments:
+    """Addresses in a checkpoint, each with the first and the last position to be read (None: all are)."""
+
+    addresses: tuple[tuple[str, tuple[int, int] | None], ...]
+
+
+StateRows = SegmentFiles | SavedSegments
+"""The rows of segments, here or in a checkpoint."""
+
+SegmentWork = MergeSegments | SaveSegments | LoadSegments
+
+CONTROL_COLUMNS = StructType([StructField(CONTROL, ArrayType(LongType()))])
 
 
 class _File:
@@ -58,12 +63,13 @@ class _File:
 
     rdd_id = None
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, folder: SegmentFolder, name: str) -> None:
+        self._folder = folder
         self._name = name
 
     def free(self) -> None:
         """Delete the file."""
-        path_of(self._name).unlink(missing_ok=True)
+        self._folder.delete(self._name)
 
 
 class FileStateBackend:
@@ -92,6 +98,10 @@ class FileStateBackend:
             ]
         )
         self.arrow_schema = to_arrow_schema(self.schema, timezone="UTC")
+        self.folder = SegmentFolder(
+            name=f"flykka-state/{descriptor.attempt}",
+            shared=None if has_one_machine(services.session) else _shared_folder(descriptor),
+        )
         self._descriptor = descriptor
         self._scope = scope
         self._services = services
@@ -104,7 +114,7 @@ class FileStateBackend:
         """The name of a segment that is about to be written."""
         with self._lock:
             self._made += 1
-            return f"flykka-state/{self.attempt}/{self._made}"
+            return f"{self.attempt}-{self._made}"
 
     def written(self, name: str, rows: int, version: int) -> Segment[StateRows] | None:
         """The segment that was written under a name; None where it has no rows, and no file."""
@@ -112,25 +122,34 @@ class FileStateBackend:
             return None
         ref = BatchRef(batch_id=BatchId(name), rows=rows, size_bytes=estimated_bytes(self.schema, rows))
         self._store.put(
-            _File(name), [Batch(ref=ref, frame=None, holder=self._holder)], producer=self._descriptor.attempt
+            _File(self.folder, name),
+            [Batch(ref=ref, frame=None, holder=self._holder)],
+            producer=self._descriptor.attempt,
         )
         return Segment(batch_id=ref.batch_id, frame=SegmentFiles(names=(name,)), rows=rows, version=version)
 
     def keep(self, rows: StateRows) -> Segment[StateRows] | None:
         """Write rows as one segment, by one Spark job."""
         name = self.new_name()
+        work: SegmentWork
         if isinstance(rows, SegmentFiles):
-            function: ArrowFunction = MergeSegments(
-                names=rows.names, target=name, schema=self.arrow_schema, drops_deleted=rows.are_oldest
+            work = MergeSegments(
+                folder=self.folder,
+                names=rows.names,
+                target=name,
+                schema=self.arrow_schema,
+                drops_deleted=rows.are_oldest,
             )
-            frame = self._services.session.range(1)
         else:
-            function, frame = WriteSegment(target=name, schema=self.arrow_schema), rows
-        control = StructType([StructField(CONTROL, ArrayType(LongType()))])
+            work = LoadSegments(folder=self.folder, addresses=rows.addresses, target=name, schema=self.arrow_schema)
+        return self.written(name, *self._done(work))
+
+    def _done(self, work: SegmentWork) -> tuple[int, int]:
+        """Do work by one Spark job, and return the two numbers that it tells."""
         self._scope.check()
-        told = frame.coalesce(1).mapInArrow(function, control).collect()
-        number, version = told[0][CONTROL] if told else (0, 0)
-        return self.written(name, number, version)
+        row = self._services.session.range(1).coalesce(1).mapInArrow(work, CONTROL_COLUMNS).collect()[0]
+        first, second = row[CONTROL]
+        return first, second
 
     def read(self, readings: Sequence[Reading[StateRows]]) -> SegmentFiles:
         """The rows of segments."""
@@ -145,35 +164,33 @@ class FileStateBackend:
         """The newest row of each key; of the oldest segments, no row of a key that has no state any more."""
         return replace(rows, are_oldest=are_oldest) if isinstance(rows, SegmentFiles) else rows
 
-    def load(self, part: StatePart) -> DataFrame:
+    def load(self, part: StatePart) -> SavedSegments:
         """The rows behind the handles of a checkpoint, of the key groups that they are read for."""
-        wanted: dict[KeyGroupRange | None, list[str]] = {}
-        for handle, key_groups in part.handles:
-            wanted.setdefault(key_groups, []).append(handle.path)
-        return together([self._loaded(paths, key_groups) for key_groups, paths in wanted.items()])
-
-    def _loaded(self, paths: list[str], key_groups: KeyGroupRange | None) -> DataFrame:
-        rows = read_parquet(self._services.session, paths, self.schema)
-        return rows if key_groups is None else rows.where(F.col(POSITION).between(*positions_of(key_groups)))
+        return SavedSegments(
+            addresses=tuple(
+                (_address(handle.path), None if key_groups is None else positions_of(key_groups))
+                for handle, key_groups in part.handles
+            )
+        )
 
     def write(self, part: Unwritten[StateRows], state_id: str, savepoint: str | None) -> SharedStateHandle:
         """Write segments into a folder. One Spark job."""
         filesystem, descriptor = self._services.filesystem, self._descriptor
         shared = f"{descriptor.checkpoint_directory}/{descriptor.job_id}/shared"
         folder = filesystem.qualified(f"{savepoint or shared}/{state_id}")
-        read = ReadSegments(names=self.read(part.readings).names)
-        observation, rows = counted(self._services.session.range(1).coalesce(1).mapInArrow(read, self.schema), {})
+        work = SaveSegments(
+            folder=self.folder,
+            names=self.read(part.readings).names,
+            address=_address(folder),
+            schema=self.arrow_schema,
+        )
         try:
-            files = write_files(filesystem, rows, folder)
+            rows, size_bytes = self._done(work)
         except BaseException:
             filesystem.delete(folder)
             raise
         return SharedStateHandle(
-            state_id=state_id,
-            path=folder,
-            rows=int(numbers_of(observation).get("rows", 0)),
-            size_bytes=sum(status.size_bytes for status in files),
-            key_groups=self.owned,
+            state_id=state_id, path=folder, rows=rows, size_bytes=size_bytes, key_groups=self.owned
         )
 
     def delete(self, handle: Handle) -> None:
@@ -191,3 +208,12 @@ class FileStateBackend:
     def check(self) -> None:
         """Raise `AttemptCancelledError` where the attempt is over."""
         self._scope.check()
+
+
+def _shared_folder(descriptor: TaskDeploymentDescriptor) -> str:
+    return _address(f"{descriptor.checkpoint_directory}/{descriptor.job_id}/segments")
+
+
+def _address(path: str) -> str:
+    """A path as Python's file systems know it: Hadoop writes that of a local file with one slash."""
+    return path.removeprefix("file:")

@@ -17,7 +17,8 @@ from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.keys import Mask
 from flykka.spark_bridge.worker.look_up import look_up
 from flykka.spark_bridge.worker.segment_file import IS_DELETED, VERSION, as_in, state_columns, write_segment
-from flykka.spark_bridge.worker.segments import CONTROL, CONTROL_TYPE, path_of, segments_of
+from flykka.spark_bridge.worker.segment_folder import SegmentFolder
+from flykka.spark_bridge.worker.segments import CONTROL, CONTROL_TYPE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,7 @@ class BatchFunction(Protocol):
 class ProcessBatch:
     """Processes a batch with the state in `segments`, named from the oldest to the newest, and writes the next one."""
 
+    folder: SegmentFolder
     segments: tuple[str, ...]
     target: str
     version: int
@@ -56,7 +58,7 @@ class ProcessBatch:
         if not arrived:
             return
         batch = KeyedBatch(as_in(self.schema, pa.Table.from_batches(arrived)))
-        state = look_up(reversed(segments_of(self.segments)), batch.keys, state_columns(self.schema))
+        state = look_up(reversed(self.folder.read(self.segments)), batch.keys, state_columns(self.schema))
         processed = self.function.process(batch, state)
         rows, written = processed.rows, self._written(batch, processed)
         yield from rows.append_column(CONTROL, pa.nulls(rows.num_rows, CONTROL_TYPE)).to_batches()
@@ -74,4 +76,7 @@ class ProcessBatch:
         )
         if processed.changed is not None:
             segment = segment.filter(pa.array(processed.changed))
-        return write_segment(path_of(self.target), self.schema, [segment]) if segment.num_rows else 0
+        rows = write_segment(self.folder.path(self.target), self.schema, [segment])
+        self.folder.share(self.target)
+        self.folder.forget_all_but((*self.segments, self.target))
+        return rows

@@ -7,8 +7,8 @@ rows, each sorted and behind the run before it, and is written under another nam
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -29,6 +29,9 @@ IS_DELETED = "__deleted"
 """True where the newest row of a key says that it has no state any more."""
 
 RUN_ROWS = 1 << 20
+
+UNFINISHED = ".unfinished"
+"""The end of the name of a file that is not whole yet."""
 
 _LAST = np.iinfo(np.int64).max
 
@@ -80,18 +83,31 @@ def read_segment(path: Path) -> Segment:
 
 
 def write_segment(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
-    """Write rows that are sorted already, and return their number."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Spark may compute a task twice at a time: each writes a file of its own, and the two are the same.
-    unfinished = path.with_name(f"{path.name}.{uuid4().hex}")
+    """Write rows that are sorted already, and return their number. Of none there is no file."""
     rows = 0
-    with pa.OSFile(str(unfinished), "wb") as file, ipc.new_file(file, schema) as writer:
-        for table in tables:
-            rows += table.num_rows
-            for batch in table.cast(schema).combine_chunks().to_batches(max_chunksize=RUN_ROWS):
-                writer.write_batch(batch)
-    os.replace(unfinished, path)
+    with unfinished(path) as whole:
+        with pa.OSFile(str(whole), "wb") as file, ipc.new_file(file, schema) as writer:
+            for table in tables:
+                rows += table.num_rows
+                for batch in table.cast(schema).combine_chunks().to_batches(max_chunksize=RUN_ROWS):
+                    writer.write_batch(batch)
+        if rows:
+            whole.replace(path)
     return rows
+
+
+@contextmanager
+def unfinished(path: Path) -> Iterator[Path]:
+    """A path to write to, until the file is whole and may take its name; what was not renamed is deleted.
+
+    Spark may compute a task twice at a time: each writes a file of its own, and the two are the same.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = path.with_name(f"{path.name}.{uuid4().hex}{UNFINISHED}")
+    try:
+        yield made
+    finally:
+        made.unlink(missing_ok=True)
 
 
 def merged(segments: Sequence[Segment], *, drops_deleted: bool = False) -> Iterator[pa.Table]:
@@ -99,7 +115,7 @@ def merged(segments: Sequence[Segment], *, drops_deleted: bool = False) -> Itera
 
     With `drops_deleted` keys without state are left out, which may be done where no older segment is left.
     """
-    longest = max(segments, key=len)
+    longest = max(segments, key=len, default=())
     first = 0
     for before in (*(run.first for run in longest[1:]), _LAST):
         parts = [part for segment in segments for run in segment if (part := run.between(first, before)).num_rows]

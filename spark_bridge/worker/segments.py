@@ -1,16 +1,25 @@
-"""Work on the segments of a state by themselves: they are merged, read, and made of rows. Each is for `mapInArrow`."""
+"""Work on the segments of a state by themselves: they are merged, saved and loaded. Each is for `mapInArrow`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import SparkFiles
+import pyarrow.parquet as pq
+from fsspec.core import url_to_fs
 
-from flykka.spark_bridge.worker.segment_file import VERSION, Segment, merged, newest, read_segment, write_segment
+from flykka.spark_bridge.worker.segment_file import (
+    POSITION,
+    RUN_ROWS,
+    VERSION,
+    merged,
+    read_segment,
+    write_segment,
+)
+from flykka.spark_bridge.worker.segment_folder import SegmentFolder
 
 CONTROL = "__control"
 """The column of what was written: the number of rows of a new segment, and the greatest version in it."""
@@ -18,20 +27,11 @@ CONTROL = "__control"
 CONTROL_TYPE = pa.list_(pa.int64())
 
 
-def path_of(name: str) -> Path:
-    """The path of a segment on this machine, in a folder that goes with the executor."""
-    return Path(SparkFiles.getRootDirectory()) / name
-
-
-def segments_of(names: Sequence[str]) -> list[Segment]:
-    """Map segments into memory."""
-    return [read_segment(path_of(name)) for name in names]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSegments:
     """Merges segments, named from the oldest to the newest, into one."""
 
+    folder: SegmentFolder
     names: tuple[str, ...]
     target: str
     schema: pa.Schema
@@ -40,38 +40,73 @@ class MergeSegments:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Merge them, for a single row; what was written."""
         for _ in batches:
-            segments = segments_of(self.names)
-            yield _written(self.target, merged(segments, drops_deleted=self.drops_deleted), self.schema)
+            segments = self.folder.read(self.names)
+            yield _written(self.folder, self.target, merged(segments, drops_deleted=self.drops_deleted), self.schema)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadSegments:
-    """Reads the newest row of each key from segments, named from the oldest to the newest."""
+class SaveSegments:
+    """Writes the newest row of each key from segments, named from the oldest to the newest, to an address."""
 
+    folder: SegmentFolder
     names: tuple[str, ...]
+    address: str
+    schema: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read them, for a single row."""
+        """Write them, for a single row, as one parquet file; the numbers of rows and bytes."""
         for _ in batches:
-            for table in merged(segments_of(self.names)):
-                yield from table.to_batches()
+            filesystem, folder = url_to_fs(self.address)
+            filesystem.makedirs(folder)
+            path, rows = f"{folder}/rows.parquet", 0
+            with (
+                filesystem.open(path, "wb") as file,
+                pq.ParquetWriter(file, self.schema, use_dictionary=False) as writer,
+            ):
+                for table in merged(self.folder.read(self.names)):
+                    rows += table.num_rows
+                    writer.write_table(table)
+            yield _told(rows, filesystem.size(path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteSegment:
-    """Writes rows of state, which come in any order, as a segment."""
+class LoadSegments:
+    """Makes one segment of what was saved at addresses, of the positions in a range where one is given."""
 
+    folder: SegmentFolder
+    addresses: tuple[tuple[str, tuple[int, int] | None], ...]
     target: str
     schema: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write all rows; what was written."""
-        arrived = [batch for batch in batches if batch.num_rows]
-        if arrived:
-            yield _written(self.target, [newest(pa.Table.from_batches(arrived).combine_chunks())], self.schema)
+        """Load them, for a single row; what was written."""
+        for _ in batches:
+            loaded: list[Path] = []
+            try:
+                for number, (address, between) in enumerate(self.addresses):
+                    path = self.folder.path(f"{self.target}.{number}")
+                    if write_segment(path, self.schema, _saved(address, between)):
+                        loaded.append(path)
+                segments = [read_segment(path) for path in loaded]
+                yield _written(self.folder, self.target, merged(segments), self.schema)
+            finally:
+                for path in loaded:
+                    path.unlink()
 
 
-def _written(target: str, tables: Sequence[pa.Table] | Iterator[pa.Table], schema: pa.Schema) -> pa.RecordBatch:
+def _saved(address: str, between: tuple[int, int] | None) -> Iterator[pa.Table]:
+    filesystem, path = url_to_fs(address)
+    for name in sorted(filesystem.glob(f"{path}/*.parquet")):
+        with filesystem.open(name, "rb") as file:
+            for batch in pq.ParquetFile(file).iter_batches(batch_size=RUN_ROWS):
+                table = pa.Table.from_batches([batch])
+                if between is not None:
+                    position = pc.field(POSITION)
+                    table = table.filter((position >= between[0]) & (position <= between[1]))
+                yield table
+
+
+def _written(folder: SegmentFolder, target: str, tables: Iterator[pa.Table], schema: pa.Schema) -> pa.RecordBatch:
     versions: list[int] = []
 
     def noted() -> Iterator[pa.Table]:
@@ -80,5 +115,10 @@ def _written(target: str, tables: Sequence[pa.Table] | Iterator[pa.Table], schem
                 versions.append(pc.max(table.column(VERSION)).as_py())
             yield table
 
-    rows = write_segment(path_of(target), schema, noted())
-    return pa.RecordBatch.from_pydict({CONTROL: pa.array([[rows, max(versions, default=0)]], CONTROL_TYPE)})
+    rows = write_segment(folder.path(target), schema, noted())
+    folder.share(target)
+    return _told(rows, max(versions, default=0))
+
+
+def _told(*numbers: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({CONTROL: pa.array([numbers], CONTROL_TYPE)})

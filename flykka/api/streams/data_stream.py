@@ -27,8 +27,8 @@ from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
 from flykka.spark_bridge.connectors.sink import Sink
 from flykka.spark_bridge.operators.code import GroupAggregateCode, KeyByCode, SinkCode, TransformCode
-from flykka.spark_bridge.program.functions import where, where_not
-from flykka.spark_bridge.program.prototype import counted_by, fitted, has_event_time, transformed
+from flykka.spark_bridge.program.functions import counted_rows, where, where_not
+from flykka.spark_bridge.program.prototype import fitted, has_event_time, running, transformed
 from flykka.spark_bridge.program.trials import check_union, checked_deterministic
 
 if TYPE_CHECKING:
@@ -308,12 +308,24 @@ class KeyedStream(_Stream):
         )
         return WindowedStream(self._program, self._type, aggregation)
 
-    def count(self, name: str = "count") -> DataStream:
-        """Count the rows of each key so far, without windows: the keys, then the count in the column `name`.
+    def aggregate(self, *columns: Column) -> DataStream:
+        """Compute running aggregates of each key, without windows: the keys, then these aggregates.
 
-        Every batch emits one row for each key that it has, with the count up to its last row, as Flink's keyed
-        aggregations do. So a key comes again and again, and its greatest count is the one that holds. The counts are
-        kept for as long as the job lives, and are part of its checkpoints. The stream has no event time.
+        Every batch emits one row for each key that it has, with the aggregates of all rows so far, as Flink's keyed
+        aggregations do. So a key comes again and again, and its newest row is the one that holds. What is kept of the
+        rows stays for as long as the job lives, and is part of its checkpoints. The stream has no event time.
+
+        Raises:
+            ProgramError: no column is given.
+            StreamTypeError: a column is no aggregate, does not fit this stream, or is not put together from counts,
+                sums, minima, maxima and averages; or two columns of the result have one name.
+        """
+        if not columns:
+            raise ProgramError(f"the aggregation after {origins(self._inputs)} needs at least one column")
+        return self._running(f"aggregate({listed(*columns)})", columns)
+
+    def count(self, name: str = "count") -> DataStream:
+        """Count the rows of each key so far: the keys, then the count in the column `name`. As `aggregate`.
 
         Raises:
             ProgramError: `name` is no name.
@@ -321,9 +333,12 @@ class KeyedStream(_Stream):
         """
         if not isinstance(name, str) or not name:
             raise ProgramError(f"count after {origins(self._inputs)} takes the name of its column, not {name!r}")
+        return self._running(f"count({name})", (counted_rows(name),))
+
+    def _running(self, name: str, columns: tuple[Column, ...]) -> DataStream:
         prototype = self._type.prototype
-        result, plan = tried(f"count({name!r})", lambda: counted_by(prototype, self._keys, name))
-        made = add_aggregates(self._program, f"count({name})", GroupAggregateCode(plan=plan), self._inputs)
+        result, plan = tried(name, lambda: running(prototype, self._keys, columns))
+        made = add_aggregates(self._program, name, GroupAggregateCode(plan=plan), self._inputs)
         return DataStream(self._program, made, StreamType(prototype=result, event_time=None))
 
 

@@ -1,0 +1,65 @@
+"""The folder of a state's segments: on the disk of each executor, and where they are several, one that all reach.
+
+What one executor has written, another finds in the shared folder, and keeps it beside its own from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fsspec.core import url_to_fs
+from pyspark import SparkFiles
+
+from flykka.spark_bridge.worker.segment_file import UNFINISHED, Segment, read_segment, unfinished
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFolder:
+    """The folder `name` below that of the executor, which goes with it, and the shared one (None: one machine).
+
+    Raises `OSError` where the shared folder cannot be used.
+    """
+
+    name: str
+    shared: str | None = None
+
+    def path(self, segment: str) -> Path:
+        """The path of a segment on this machine."""
+        return Path(SparkFiles.getRootDirectory()) / self.name / segment
+
+    def read(self, segments: Sequence[str]) -> list[Segment]:
+        """Map segments into memory."""
+        for segment in segments:
+            if self.shared is not None and not self.path(segment).exists():
+                self._fetch(segment)
+        return [read_segment(self.path(segment)) for segment in segments]
+
+    def share(self, segment: str) -> None:
+        """Let the other executors have a segment that was written here."""
+        if self.shared is not None and self.path(segment).exists():
+            filesystem, folder = url_to_fs(self.shared)
+            filesystem.makedirs(folder, exist_ok=True)
+            filesystem.put_file(str(self.path(segment)), f"{folder}/{segment}")
+
+    def forget_all_but(self, segments: Sequence[str]) -> None:
+        """Delete what this executor has of segments that nobody reads any more."""
+        live = {self.path(segment) for segment in segments}
+        for path in self.path("").iterdir() if self.shared is not None else ():
+            if path not in live and path.suffix != UNFINISHED:
+                path.unlink(missing_ok=True)
+
+    def delete(self, segment: str) -> None:
+        """Delete a segment, as far as it can be reached from here."""
+        self.path(segment).unlink(missing_ok=True)
+        if self.shared is not None:
+            filesystem, folder = url_to_fs(self.shared)
+            filesystem.rm_file(f"{folder}/{segment}")
+
+    def _fetch(self, segment: str) -> None:
+        filesystem, folder = url_to_fs(self.shared)
+        path = self.path(segment)
+        with unfinished(path) as file:
+            filesystem.get_file(f"{folder}/{segment}", str(file))
+            file.replace(path)
