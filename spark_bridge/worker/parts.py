@@ -5,15 +5,23 @@ Nulls are passed over, NaN is the greatest number, and a sum that its type canno
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.keys import key_columns
 from flykka.spark_bridge.worker.process_batch import Processed
+
+_COMPUTED_AS: dict[int, Callable[[pa.DataType], pa.DataType]] = {
+    # Arrow does not compare booleans, and the sum of two decimals has a digit more.
+    pa.bool_().id: lambda _: pa.uint8(),
+    pa.decimal128(1).id: lambda decimal: pa.decimal256(min(76, decimal.precision + 1), decimal.scale),
+}
 
 
 class PartFunction(StrEnum):
@@ -33,7 +41,7 @@ class MergeParts:
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
         """Merge a batch of parts into the state of its keys."""
         merged = [
-            _merged(function, state.column(name), self._of_batch(batch, name, function))
+            _merged(function, state.column(name), _of_keys(function, batch, batch.rows.column(name)))
             for name, function in self.functions.items()
         ]
         parts = pa.Table.from_arrays(merged, schema=state.schema)
@@ -41,25 +49,41 @@ class MergeParts:
         rows = pa.Table.from_arrays([*keys.columns, *parts.columns], names=[*keys.column_names, *parts.column_names])
         return Processed(rows=rows, state=parts)
 
-    def _of_batch(self, batch: KeyedBatch, name: str, function: PartFunction) -> pa.ChunkedArray:
-        column = batch.rows.column(name)
-        if batch.has_one_row_of_each:
-            return column
-        grouped = pa.table({"key": batch.key_of_row(), name: column}).group_by("key", use_threads=False)
-        aggregated = grouped.aggregate([(name, function)]).column(f"{name}_{function}")
-        return aggregated.cast(column.type)
+
+def _of_keys(function: PartFunction, batch: KeyedBatch, parts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The parts of a batch, one for each key: two of a key become one, and again, until none has two."""
+    keys = batch.key_of_row()
+    while len(keys) > len(batch.starts):
+        starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+        ranks = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))
+        left = np.flatnonzero(ranks % 2 == 0)
+        right = np.minimum(left + 1, len(keys) - 1)
+        is_alone = (left == right) | (keys[left] != keys[right])
+        parts = _merged(function, parts.take(left), parts.take(pa.array(right, mask=is_alone)))
+        keys = keys[left]
+    return parts
 
 
 def _merged(function: PartFunction, kept: pa.ChunkedArray, new: pa.ChunkedArray) -> pa.ChunkedArray:
+    data_type = kept.type
+    if (computed_as := _COMPUTED_AS.get(data_type.id)) is not None:
+        kept, new = kept.cast(computed_as(data_type)), new.cast(computed_as(data_type))
     match function:
         case PartFunction.SUM:
-            added = pc.add_checked(kept, new).cast(kept.type)
-            return pc.coalesce(added, kept, new) if added.null_count else added
+            return _sum(kept, new, data_type)
         case PartFunction.MIN:
-            return pc.min_element_wise(kept, new)
+            return pc.min_element_wise(kept, new).cast(data_type)
         case PartFunction.MAX:
-            greater = pc.max_element_wise(kept, new)
-            return _or_nan(_or_nan(greater, kept), new) if pa.types.is_floating(kept.type) else greater
+            greater = pc.max_element_wise(kept, new).cast(data_type)
+            return _or_nan(_or_nan(greater, kept), new) if pa.types.is_floating(data_type) else greater
+
+
+def _sum(kept: pa.ChunkedArray, new: pa.ChunkedArray, data_type: pa.DataType) -> pa.ChunkedArray:
+    try:
+        added = pc.coalesce(pc.add_checked(kept, new), kept, new)
+        return added.cast(data_type)
+    except pa.ArrowInvalid as too_large:
+        raise OverflowError(f"a running sum is too large for its type, {data_type}: {too_large}") from None
 
 
 def _or_nan(numbers: pa.ChunkedArray, others: pa.ChunkedArray) -> pa.ChunkedArray:

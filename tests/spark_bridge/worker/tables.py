@@ -1,0 +1,65 @@
+"""Rows of state for tests: few positions, so that keys share them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from flykka.spark_bridge.worker.segment_file import IS_DELETED, POSITION, VERSION, Segment, read_segment, write_segment
+
+Key = tuple[int | None, str]
+
+SCHEMA = pa.schema(
+    [
+        (POSITION, pa.int64()),
+        ("__key_0", pa.int64()),
+        ("__key_1", pa.string()),
+        ("total", pa.int64()),
+        (VERSION, pa.int64()),
+        (IS_DELETED, pa.bool_()),
+    ]
+)
+STATE = pa.schema([SCHEMA.field("total")])
+
+
+def position(key: Key) -> int:
+    """A position that many keys share."""
+    return hash(key[1]) % 3 if key[0] is None else key[0] % 3
+
+
+def rows(keys: Iterable[Key]) -> pa.Table:
+    """The columns of keys, with their positions."""
+    listed = list(keys)
+    return pa.table(
+        {
+            POSITION: pa.array([position(key) for key in listed], pa.int64()),
+            "__key_0": pa.array([number for number, _ in listed], pa.int64()),
+            "__key_1": pa.array([text for _, text in listed], pa.string()),
+        }
+    )
+
+
+def state(totals: Mapping[Key, int | None], version: int) -> pa.Table:
+    """Rows of one version, in any order; those of None are deleted."""
+    values = list(totals.values())
+    return (
+        rows(totals)
+        .append_column("total", pa.array([0 if value is None else value for value in values], pa.int64()))
+        .append_column(VERSION, pa.array([version] * len(values), pa.int64()))
+        .append_column(IS_DELETED, pa.array([value is None for value in values], pa.bool_()))
+    )
+
+
+def segment(path: Path, tables: Iterable[pa.Table]) -> Segment:
+    """A segment of sorted tables."""
+    return read_segment(path) if write_segment(path, SCHEMA, tables) else ()
+
+
+def key_of(row: Mapping[str, object]) -> Key:
+    """The key of a row."""
+    number, text = row["__key_0"], row["__key_1"]
+    assert number is None or isinstance(number, int)
+    assert isinstance(text, str)
+    return number, text

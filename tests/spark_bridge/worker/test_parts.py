@@ -1,0 +1,64 @@
+"""Partial aggregates are merged as Spark's own aggregates would be."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
+from flykka.spark_bridge.worker.parts import MergeParts, PartFunction
+from flykka.spark_bridge.worker.segment_file import POSITION
+
+NAN = float("nan")
+
+
+def merged(function: PartFunction, data_type: pa.DataType, kept: Any, new: list[Any]) -> Any:
+    """What becomes of the kept part of a single key when these come."""
+    rows = {POSITION: [1] * len(new), "__key_0": [1] * len(new), "part": pa.array(new, data_type)}
+    batch = KeyedBatch(pa.table(rows))
+    state = pa.table({"part": pa.array([kept], data_type)})
+    processed = MergeParts(functions={"part": function}).process(batch, state)
+    assert processed.rows.column_names == ["__key_0", "part"]
+    assert processed.state.schema == state.schema
+    (part,) = processed.state.column("part").to_pylist()
+    return part
+
+
+@pytest.mark.parametrize(
+    ("function", "data_type", "kept", "new", "wanted"),
+    [
+        pytest.param("sum", pa.int64(), 4, [1, 2], 7, id="sum"),
+        pytest.param("sum", pa.int64(), None, [1, None, 2], 3, id="sum of nulls and others"),
+        pytest.param("sum", pa.int64(), None, [None, None], None, id="sum of nulls"),
+        pytest.param("sum", pa.int64(), 4, [None], 4, id="sum and null"),
+        pytest.param("sum", pa.float64(), 0.5, [NAN], NAN, id="sum with NaN"),
+        pytest.param(
+            "sum", pa.decimal128(38, 2), Decimal("1.10"), [Decimal("2.20")] * 2, Decimal("5.50"), id="sum of decimals"
+        ),
+        pytest.param("min", pa.int64(), 4, [None, 7], 4, id="min"),
+        pytest.param("min", pa.float64(), NAN, [7.0], 7.0, id="NaN is not the least"),
+        pytest.param("max", pa.int64(), None, [7, 4], 7, id="max"),
+        pytest.param("max", pa.float64(), 7.0, [NAN, 8.0], NAN, id="NaN is the greatest"),
+        pytest.param("max", pa.string(), "b", ["a", "c"], "c", id="max of texts"),
+        pytest.param("min", pa.bool_(), True, [False, True], False, id="min of booleans"),
+    ],
+)
+def test_parts_are_merged(function: str, data_type: pa.DataType, kept: Any, new: list[Any], wanted: Any) -> None:
+    found = merged(PartFunction(function), data_type, kept, new)
+
+    assert found == wanted or (isinstance(wanted, float) and math.isnan(wanted) and math.isnan(found))
+
+
+@pytest.mark.parametrize("new", [[1], [1, 1]], ids=["one row", "two rows"])
+def test_a_sum_that_its_type_cannot_hold_is_an_error(new: list[int]) -> None:
+    with pytest.raises(OverflowError, match="running sum is too large for its type, int64"):
+        merged(PartFunction.SUM, pa.int64(), 2**63 - 1, new)
+
+
+def test_so_is_one_of_a_batch_alone() -> None:
+    with pytest.raises(OverflowError, match="running sum is too large for its type, int64"):
+        merged(PartFunction.SUM, pa.int64(), None, [2**63 - 1, 1])

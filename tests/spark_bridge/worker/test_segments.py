@@ -1,0 +1,119 @@
+"""Segments hold the newest row of each key, and it is found in them, though keys share positions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flykka.spark_bridge.worker import segment_file
+from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
+from flykka.spark_bridge.worker.look_up import look_up
+from flykka.spark_bridge.worker.segment_file import IS_DELETED, POSITION, VERSION, merged, newest
+from tests.spark_bridge.worker.tables import SCHEMA, STATE, Key, key_of, rows, segment, state
+
+KEYS: st.SearchStrategy[Key] = st.tuples(st.none() | st.integers(0, 7), st.sampled_from("ab"))
+TOTALS = st.dictionaries(KEYS, st.none() | st.integers(0, 100), min_size=1)
+
+
+def known(versions: Sequence[dict[Key, int | None]]) -> dict[Key, int | None]:
+    """What holds after these versions."""
+    return {key: total for version in versions for key, total in version.items()}
+
+
+def totals(tables: Sequence[pa.Table]) -> dict[Key, int | None]:
+    """The rows of tables, each key once, sorted by position."""
+    listed = [row for table in tables for row in table.to_pylist()]
+    keys = [key_of(row) for row in listed]
+    assert len(set(keys)) == len(keys)
+    positions = [row[POSITION] for row in listed]
+    assert positions == sorted(positions)
+    return {key: None if row[IS_DELETED] else row["total"] for key, row in zip(keys, listed, strict=True)}
+
+
+@pytest.fixture(autouse=True)
+def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of three rows, so that a segment has several."""
+    monkeypatch.setattr(segment_file, "RUN_ROWS", 3)
+
+
+@given(versions=st.lists(TOTALS, min_size=1, max_size=4))
+def test_a_merge_leaves_the_newest_row_of_each_key(versions: list[dict[Key, int | None]]) -> None:
+    with TemporaryDirectory() as folder:
+        segments = [
+            segment(Path(folder, str(number)), [newest(state(version, number))])
+            for number, version in enumerate(versions)
+        ]
+
+        kept, without_deleted = list(merged(segments)), list(merged(segments, drops_deleted=True))
+
+    assert totals(kept) == known(versions)
+    assert totals(without_deleted) == {key: total for key, total in known(versions).items() if total is not None}
+
+
+@given(versions=st.lists(TOTALS, min_size=1, max_size=4))
+def test_rows_of_any_order_are_told_apart_by_their_versions(versions: list[dict[Key, int | None]]) -> None:
+    newest_first = [state(version, number) for number, version in enumerate(versions)][::-1]
+
+    assert totals([newest(pa.concat_tables(newest_first))]) == known(versions)
+
+
+@given(versions=st.lists(TOTALS, max_size=4), wanted=st.lists(KEYS, min_size=1))
+def test_each_key_of_a_batch_is_found_with_its_newest_state(
+    versions: list[dict[Key, int | None]], wanted: list[Key]
+) -> None:
+    batch = KeyedBatch(rows(wanted))
+    with TemporaryDirectory() as folder:
+        segments = [
+            segment(Path(folder, str(number)), [newest(state(version, number))])
+            for number, version in enumerate(versions)
+        ]
+
+        found = look_up(reversed(segments), batch.keys, STATE)
+
+    asked = [key_of(row) for row in batch.keys.to_pylist()]
+    assert sorted(asked, key=repr) == sorted(set(wanted), key=repr)
+    assert found.column("total").to_pylist() == [known(versions).get(key) for key in asked]
+
+
+@given(wanted=st.lists(KEYS, min_size=1))
+def test_the_rows_of_a_key_lie_together_in_the_order_in_which_they_came(wanted: list[Key]) -> None:
+    numbered = rows(wanted).append_column("number", pa.array(range(len(wanted))))
+
+    batch = KeyedBatch(numbered)
+
+    parts = [
+        batch.rows.slice(start, end - start).to_pylist()
+        for start, end in zip(batch.starts, [*batch.starts[1:], len(wanted)], strict=True)
+    ]
+    assert [{key_of(row) for row in part} for part in parts] == [{key_of(row)} for row in batch.keys.to_pylist()]
+    assert all([row["number"] for row in part] == sorted(row["number"] for row in part) for part in parts)
+
+
+def test_nan_is_a_key_and_a_struct_may_be_one() -> None:
+    keys = {
+        POSITION: [0, 0, 0, 0],
+        "__key_0": [float("nan"), 1.0, float("nan"), 1.0],
+        "__key_1": [{"a": 1}, {"a": 2}, {"a": 1}, {"a": 2}],
+    }
+
+    assert KeyedBatch(pa.table(keys)).keys.num_rows == 2
+
+
+def test_of_no_rows_there_is_no_file(tmp_path: Path) -> None:
+    assert segment(tmp_path / "empty", [SCHEMA.empty_table()]) == ()
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_could_not_be_written_whole_is_not_there(tmp_path: Path) -> None:
+    wrong = state({(1, "a"): 1}, 1).drop_columns([VERSION])
+
+    with pytest.raises((pa.ArrowInvalid, ValueError)):
+        segment(tmp_path / "half", [wrong])
+
+    assert not list(tmp_path.iterdir())
