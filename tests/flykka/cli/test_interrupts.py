@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
@@ -26,7 +26,7 @@ AGAIN = {
 @pytest.fixture(autouse=True)
 def in_a_terminal() -> Iterator[None]:
     """No signal is ignored, as it is where the tests are started by nohup or in the background of a script."""
-    handlers = {
+    handlers: dict[signal.Signals, Callable[..., object] | signal.Handlers] = {
         signal.SIGINT: signal.default_int_handler,
         signal.SIGTERM: signal.SIG_DFL,
         signal.SIGHUP: signal.SIG_DFL,
