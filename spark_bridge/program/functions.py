@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pyspark.sql import functions as F
 
@@ -72,3 +72,9 @@ def join(rows: DataFrame, static: DataFrame, on: JoinOn | None, how: str) -> Dat
 def counted_rows(name: str) -> Column:
     """The number of rows, as a column of this name."""
     return F.count("*").alias(name)
+
+
+def aggregated_columns(function: Literal["sum", "min", "max"], names: tuple[str, ...]) -> tuple[Column, ...]:
+    """Columns aggregated by a function, each under its own name."""
+    aggregate = {"sum": F.sum, "min": F.min, "max": F.max}[function]
+    return tuple(aggregate(name).alias(name) for name in names)

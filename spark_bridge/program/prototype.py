@@ -132,17 +132,20 @@ def running(
         PrototypeError: a key or an aggregate does not fit, is no aggregate or cannot be kept in parts, or two columns
             have one name.
     """
-    result = transformed(prototype, lambda rows: rows.groupBy(*keys).agg(*aggregates))
+    keyed = transformed(prototype, lambda rows: rows.select(*keys)).columns
+    aggregated = transformed(prototype, lambda rows: rows.agg(*aggregates)).columns
     case_matters = prototype.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
-    seen: dict[str, str] = {}
-    for name in result.columns:
-        if (other := seen.setdefault(name if case_matters else name.lower(), name)) is not name:
-            raise PrototypeError(f"two columns are called {other!r} and {name!r}: give one of them another name")
+    taken: set[str] = set()
+    for name in (*keyed, *aggregated):
+        if (spelled := name if case_matters else name.lower()) in taken:
+            raise PrototypeError(f"two columns of the result are called {name!r}: give one of them another name")
+        taken.add(spelled)
+    result = transformed(prototype, lambda rows: rows.groupBy(*keys).agg(*aggregates))
     plan = analyze(prototype, keys, aggregates)
     if not isinstance(plan, PartialAggregates):
         raise PrototypeError(
             "running aggregates are put together from parts, which works for count, sum, min, max and avg without"
-            " distinct or filter: for others use windows, or a function such as process_table(...)"
+            " distinct or filter: for others use windows, key_by(...).window(...).aggregate(...)"
         )
     return result, plan
 

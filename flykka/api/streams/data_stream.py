@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from flykka.api.foreign_names import NamesElsewhere
 from flykka.api.streams.operator_settings import DataStreamSink, OperatorSettings
@@ -27,7 +27,7 @@ from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
 from flykka.spark_bridge.connectors.sink import Sink
 from flykka.spark_bridge.operators.code import GroupAggregateCode, KeyByCode, SinkCode, TransformCode
-from flykka.spark_bridge.program.functions import counted_rows, where, where_not
+from flykka.spark_bridge.program.functions import aggregated_columns, counted_rows, where, where_not
 from flykka.spark_bridge.program.prototype import fitted, has_event_time, running, transformed
 from flykka.spark_bridge.program.trials import check_union, checked_deterministic
 
@@ -273,7 +273,9 @@ class KeyedStream(_Stream):
     """
 
     _foreign_names = ("keyed_stream", "every_stream")
-    _next_step = "preview() shows first rows; window(...).aggregate(...) computes per key and window, count() per key"
+    _next_step = (
+        "preview() shows first rows; aggregate(...) computes per key, window(...).aggregate(...) per key and window"
+    )
 
     def __init__(
         self, program: Program, inputs: tuple[Input, ...], row_type: StreamType, keys: tuple[Column | str, ...]
@@ -334,6 +336,31 @@ class KeyedStream(_Stream):
         if not isinstance(name, str) or not name:
             raise ProgramError(f"count after {origins(self._inputs)} takes the name of its column, not {name!r}")
         return self._running(f"count({name})", (counted_rows(name),))
+
+    def sum(self, *columns: str) -> DataStream:
+        """Add up columns for each key so far: the keys, then the sums under the names of the columns. As `aggregate`.
+
+        Raises:
+            ProgramError: no column is given.
+            StreamTypeError: a column is not there, cannot be summed, or is a key.
+        """
+        return self._running(f"sum({listed(*columns)})", self._each("sum", columns))
+
+    def min(self, *columns: str) -> DataStream:
+        """The least value of columns for each key so far, as `sum`."""
+        return self._running(f"min({listed(*columns)})", self._each("min", columns))
+
+    def max(self, *columns: str) -> DataStream:
+        """The greatest value of columns for each key so far, as `sum`."""
+        return self._running(f"max({listed(*columns)})", self._each("max", columns))
+
+    def _each(self, function: Literal["sum", "min", "max"], columns: tuple[str, ...]) -> tuple[Column, ...]:
+        if not columns or not all(isinstance(column, str) for column in columns):
+            raise ProgramError(
+                f"{function} after {origins(self._inputs)} takes names of columns, such as {function}('amount'), not"
+                f" {listed(*columns) or 'nothing'}; aggregate(...) takes expressions"
+            )
+        return aggregated_columns(function, columns)
 
     def _running(self, name: str, columns: tuple[Column, ...]) -> DataStream:
         prototype = self._type.prototype

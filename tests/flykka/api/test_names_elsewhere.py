@@ -100,7 +100,7 @@ def test_a_hint_tells_of_nothing_that_is_not_there() -> None:
         (DataStream, "process", "there is no process function with state and timers yet"),
         (DataStream, "window", r"windows need keys: key_by\(\.\.\.\)\.window"),
         (DataStream, "keyBy", "it is spelled key_by"),
-        (KeyedStream, "aggregate", r"windows come first: \.window\(TumblingEventTimeWindows"),
+        (KeyedStream, "reduce", r"aggregate\(F\.sum\('amount'\), F\.max\('at'\)\) takes running counts"),
         (KeyedStream, "uid", r"key_by\(\.\.\.\) is no operator"),
         (WindowedStream, "sum", r"aggregate\(F\.sum\('amount'\)"),
         (WindowedStream, "groupBy", r"say it behind aggregate\(\.\.\.\)"),

@@ -1,4 +1,4 @@
-"""What a program may say of a running count per key, and what becomes of it."""
+"""What a program may say of running aggregates per key, and what becomes of it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_count_is_aggregated_before_the_exchange_and_kept_behind_it(spark: Spa
 def test_a_count_that_is_called_like_a_key_is_refused(spark: SparkSession, name: str) -> None:
     keyed = bids(spark).key_by("auction")
 
-    with pytest.raises(StreamTypeError, match=r"a key is called 'auction' too: give the count another name"):
+    with pytest.raises(StreamTypeError, match=r"two columns of the result are called '[Aa]uction': give"):
         keyed.count(name)
 
 
@@ -59,3 +59,34 @@ def test_counts_have_no_event_time_to_window_by(spark: SparkSession) -> None:
 
     with pytest.raises(StreamTypeError, match="gives no event time to window by"):
         counts.key_by("auction").window(HOURS)
+
+
+def test_aggregates_have_the_keys_and_their_own_names(spark: SparkSession) -> None:
+    keyed = bids(spark).key_by("auction")
+
+    result = keyed.aggregate(F.max("price").alias("highest"), (F.sum("price") / F.count("*")).alias("mean"))
+
+    assert result.columns == ["auction", "highest", "mean"]
+
+
+@pytest.mark.parametrize("verb", ["sum", "min", "max"])
+def test_columns_are_aggregated_under_their_own_names(spark: SparkSession, verb: str) -> None:
+    keyed = bids(spark).key_by("auction")
+
+    assert getattr(keyed, verb)("price", "bidder").columns == ["auction", "price", "bidder"]
+    with pytest.raises(StreamTypeError, match="two columns of the result are called 'auction'"):
+        getattr(keyed, verb)("auction")
+    with pytest.raises(ProgramError, match=rf"{verb} after .* takes names of columns, such as {verb}\('amount'\)"):
+        getattr(keyed, verb)()
+
+
+def test_an_aggregate_that_needs_all_rows_is_refused_with_what_to_do(spark: SparkSession) -> None:
+    keyed = bids(spark).key_by("auction")
+
+    with pytest.raises(StreamTypeError, match=r"count, sum, min, max and avg .*: for others use windows"):
+        keyed.aggregate(F.collect_list("price"))
+
+
+def test_no_aggregate_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(ProgramError, match="needs at least one column"):
+        bids(spark).key_by("auction").aggregate()
