@@ -214,7 +214,7 @@ class WindowCode(AggregateCode):
 
 
 class KeyedCode(Protocol):
-    """What `KeyedProcessOperator` does with rows, and the columns of its state."""
+    """The work of a `KeyedProcessOperator`, and the columns of its state."""
 
     @property
     def key_fields(self) -> tuple[StructField, ...]:
@@ -230,7 +230,7 @@ class KeyedCode(Protocol):
 
     @property
     def function(self) -> BatchFunction:
-        """What a Python worker does with a batch."""
+        """The function that a Python worker applies to a batch."""
 
     def keyed(self, rows: DataFrame) -> DataFrame:
         """The columns of rows that the function needs, and those of the keys."""

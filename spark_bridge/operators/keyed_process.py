@@ -86,7 +86,7 @@ class KeyedProcessOperator(KeyedOperator[Slices, StateRows]):
 
 
 def _told(observation: Observation, rows: DataFrame) -> tuple[int, int]:
-    """What was written: the number of rows, and their version."""
+    """Return the number of rows that were written, and their version."""
     told: Any = numbers_of(observation).get(CONTROL) if is_complete(observation) else None
     if told is None:
         # What reads the rows has not wanted them all. The state wants them.

@@ -1,4 +1,4 @@
-"""What a Python worker does with a batch of keyed rows: state is looked up, the batch processed, state written.
+"""Processes a batch of keyed rows in a Python worker: state is looked up, the batch processed, state written.
 
 One call of `mapInArrow` sees all rows of the batch. It emits what the processing emits, and a last row that says in
 `CONTROL` what was written, where all other columns are null.
@@ -23,7 +23,7 @@ from flykka.spark_bridge.worker.segments import CONTROL, CONTROL_TYPE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processed:
-    """What was made of a batch: rows to emit, and the state of its keys, in their order.
+    """The results of a batch: rows to emit, and the state of its keys, in their order.
 
     Only `changed` state is written (None: all of it); that of `deleted` keys is deleted.
     """

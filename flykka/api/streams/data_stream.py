@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Self
 
 from flykka.api.foreign_names import NamesElsewhere
 from flykka.api.streams.operator_settings import DataStreamSink, OperatorSettings
@@ -18,6 +18,7 @@ from flykka.api.streams.output_tag import OutputTag
 from flykka.api.streams.partitioning import Partitioning
 from flykka.api.streams.preview import preview
 from flykka.api.streams.program import Program, at_least_one, tried
+from flykka.api.streams.running_aggregates import RunningAggregates
 from flykka.api.streams.stateless_verbs import StatelessVerbs, listed
 from flykka.api.streams.summary import Displayed, Summary, stream_summary
 from flykka.api.streams.transformation import Input, Transformation, default_uid, partitioned
@@ -27,7 +28,7 @@ from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
 from flykka.spark_bridge.connectors.sink import Sink
 from flykka.spark_bridge.operators.code import GroupAggregateCode, KeyByCode, SinkCode, TransformCode
-from flykka.spark_bridge.program.functions import aggregated_columns, counted_rows, where, where_not
+from flykka.spark_bridge.program.functions import where, where_not
 from flykka.spark_bridge.program.prototype import fitted, has_event_time, running, transformed
 from flykka.spark_bridge.program.trials import check_union, checked_deterministic
 
@@ -266,7 +267,7 @@ class SideOutputDataStream(DataStream):
         return ProgramError(f"the {what} of {self._transformation} is that of {windows}, in whose tasks it runs")
 
 
-class KeyedStream(_Stream):
+class KeyedStream(RunningAggregates, _Stream):
     """The rows of a stream, brought together by key.
 
     What follows at once, a window or a stateless operator, has all rows of a key in the same subtask.
@@ -310,57 +311,9 @@ class KeyedStream(_Stream):
         )
         return WindowedStream(self._program, self._type, aggregation)
 
-    def aggregate(self, *columns: Column) -> DataStream:
-        """Compute running aggregates of each key, without windows: the keys, then these aggregates.
-
-        Every batch emits one row for each key that it has, with the aggregates of all rows so far, as Flink's keyed
-        aggregations do. So a key comes again and again, and its newest row is the one that holds. What is kept of the
-        rows stays for as long as the job lives, and is part of its checkpoints. The stream has no event time.
-
-        Raises:
-            ProgramError: no column is given.
-            StreamTypeError: a column is no aggregate, does not fit this stream, or is not put together from counts,
-                sums, minima, maxima and averages; or two columns of the result have one name.
-        """
-        if not columns:
-            raise ProgramError(f"the aggregation after {origins(self._inputs)} needs at least one column")
-        return self._running(f"aggregate({listed(*columns)})", columns)
-
-    def count(self, name: str = "count") -> DataStream:
-        """Count the rows of each key so far: the keys, then the count in the column `name`. As `aggregate`.
-
-        Raises:
-            ProgramError: `name` is no name.
-            StreamTypeError: a key is called like the count.
-        """
-        if not isinstance(name, str) or not name:
-            raise ProgramError(f"count after {origins(self._inputs)} takes the name of its column, not {name!r}")
-        return self._running(f"count({name})", (counted_rows(name),))
-
-    def sum(self, *columns: str) -> DataStream:
-        """Add up columns for each key so far: the keys, then the sums under the names of the columns. As `aggregate`.
-
-        Raises:
-            ProgramError: no column is given.
-            StreamTypeError: a column is not there, cannot be summed, or is a key.
-        """
-        return self._running(f"sum({listed(*columns)})", self._each("sum", columns))
-
-    def min(self, *columns: str) -> DataStream:
-        """The least value of columns for each key so far, as `sum`."""
-        return self._running(f"min({listed(*columns)})", self._each("min", columns))
-
-    def max(self, *columns: str) -> DataStream:
-        """The greatest value of columns for each key so far, as `sum`."""
-        return self._running(f"max({listed(*columns)})", self._each("max", columns))
-
-    def _each(self, function: Literal["sum", "min", "max"], columns: tuple[str, ...]) -> tuple[Column, ...]:
-        if not columns or not all(isinstance(column, str) for column in columns):
-            raise ProgramError(
-                f"{function} after {origins(self._inputs)} takes names of columns, such as {function}('amount'), not"
-                f" {listed(*columns) or 'nothing'}; aggregate(...) takes expressions"
-            )
-        return aggregated_columns(function, columns)
+    @property
+    def _origins(self) -> str:
+        return origins(self._inputs)
 
     def _running(self, name: str, columns: tuple[Column, ...]) -> DataStream:
         prototype = self._type.prototype
