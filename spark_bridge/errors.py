@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flykka.spark_bridge.diagnosis.user_lines import UserLine
+    from flykka.spark_bridge.diagnosis.user_files import UserLine
 
 
 class SparkBridgeError(Exception):

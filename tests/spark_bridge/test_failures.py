@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.spark_bridge.diagnosis.failures import serialized
-from flykka.spark_bridge.diagnosis.user_lines import UserLine
+from flykka.spark_bridge.diagnosis.user_files import UserLine
 from flykka.spark_bridge.errors import OperatorFailedError
 from flykka.spark_bridge.rows.files import write_files
 from flykka.spark_bridge.rows.filesystem import FileSystem
