@@ -1,0 +1,227 @@
+"""Values as state holds them: checked where the user's code gives them, and equal to what is read after a restore.
+
+Arrow would take some of them only at the end of a batch, where nobody knows the line any more, and would give others
+back in another form: an int of a column of doubles as a float, a tuple as a list.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal, localcontext
+from numbers import Integral, Real
+from typing import Any
+
+from flykka.spark_bridge.errors import StateValueError
+from flykka.spark_bridge.functions.column_types import ColumnType
+from flykka.spark_bridge.functions.shown import shown
+
+Convert = Callable[[Any], Any]
+
+_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_FLOAT = struct.Struct("f")
+_DIGITS = 38
+
+
+@dataclass(frozen=True, slots=True)
+class StoredForm:
+    """How values of a type are stored.
+
+    An instance of the class `plain` is stored as it is. Any other goes through `stored`, which makes values of its own,
+    and raises `StateValueError`. `copied` is for what a reader might change; None where nobody can.
+    """
+
+    plain: type | None
+    stored: Convert
+    copied: Convert | None
+
+
+def stored_form(type_: ColumnType, state: str) -> StoredForm:
+    """Return the form of the values of a type; `state` is named in errors."""
+    convert = _converter(type_)
+
+    def stored(value: Any) -> Any:
+        try:
+            return convert(value)
+        except (TypeError, ValueError, ArithmeticError, LookupError) as wrong:
+            raise StateValueError(f"state {state!r} of type {type_} cannot hold {shown(value)}: {wrong}") from None
+
+    return StoredForm(_PLAIN.get(type_.name), stored, _copier(type_))
+
+
+def _converter(type_: ColumnType) -> Convert:
+    match type_.name:
+        case "tinyint" | "smallint" | "int" | "bigint":
+            return _int_of(_BITS[type_.name])
+        case "decimal":
+            return _decimal_of(*type_.sizes)
+        case "array":
+            return _array_of(_or_none(_converter(type_.parts[0])))
+        case "map":
+            return _map_of(_converter(type_.parts[0]), _or_none(_converter(type_.parts[1])))
+        case "struct":
+            return _struct_of(dict(zip(type_.fields, map(_or_none, map(_converter, type_.parts)), strict=True)))
+    return _SIMPLE[type_.name]
+
+
+def _int_of(bits: int) -> Convert:
+    limit = 1 << (bits - 1)
+
+    def convert(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            raise TypeError(f"an int is needed, not {_a(value)}")
+        number = int(value)
+        if not -limit <= number < limit:
+            raise ValueError(f"it has more than {bits} bits")
+        return number
+
+    return convert
+
+
+def _double(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"a float is needed, not {_a(value)}")
+    return float(value)
+
+
+def _float(value: Any) -> float:
+    (rounded,) = _FLOAT.unpack(_FLOAT.pack(_double(value)))
+    return float(rounded)
+
+
+def _decimal_of(precision: int, scale: int) -> Convert:
+    def convert(value: Any) -> Decimal:
+        if not isinstance(value, (Decimal, int)) or isinstance(value, bool):
+            raise TypeError(f"a Decimal is needed, not {_a(value)}")
+        with localcontext(prec=2 * _DIGITS):
+            rounded = Decimal(value).quantize(Decimal(1).scaleb(-scale))
+        if rounded != value:
+            raise ValueError(f"it has more than {scale} digits behind the point")
+        if len(rounded.as_tuple().digits) > precision:
+            raise ValueError(f"it has more than {precision} digits")
+        return rounded
+
+    return convert
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"a bool is needed, not {_a(value)}")
+    return value
+
+
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a str is needed, not {_a(value)}")
+    return str(value)
+
+
+def _binary(value: Any) -> bytes:
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise TypeError(f"bytes are needed, not {_a(value)}")
+    return bytes(value)
+
+
+def _date(value: Any) -> date:
+    if not isinstance(value, date) or isinstance(value, datetime):
+        raise TypeError(f"a date is needed, not {_a(value)}")
+    return value
+
+
+def _timestamp(value: Any) -> datetime:
+    if not isinstance(value, datetime):
+        raise TypeError(f"a datetime is needed, not {_a(value)}")
+    if value.tzinfo is None:
+        raise ValueError("it has no time zone: give it one, or make the type timestamp_ntz")
+    return value.astimezone(UTC)
+
+
+def _timestamp_ntz(value: Any) -> datetime:
+    if not isinstance(value, datetime):
+        raise TypeError(f"a datetime is needed, not {_a(value)}")
+    if value.tzinfo is not None:
+        raise ValueError("it has a time zone: make the type timestamp")
+    return value
+
+
+def _array_of(element: Convert) -> Convert:
+    def convert(value: Any) -> list[Any]:
+        if not isinstance(value, Sequence) or isinstance(value, (str, bytes, bytearray)):
+            raise TypeError(f"a list is needed, not {_a(value)}")
+        return [element(each) for each in value]
+
+    return convert
+
+
+def _map_of(key: Convert, value: Convert) -> Convert:
+    def convert(given: Any) -> dict[Any, Any]:
+        # Arrow gives pairs.
+        pairs = given.items() if isinstance(given, Mapping) else given
+        if not isinstance(given, (Mapping, list)):
+            raise TypeError(f"a dict is needed, not {_a(given)}")
+        return {key(each): value(held) for each, held in pairs}
+
+    return convert
+
+
+def _struct_of(fields: Mapping[str, Convert]) -> Convert:
+    def convert(value: Any) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise TypeError(f"a dict of its fields is needed, not {_a(value)}")
+        if value.keys() != fields.keys():
+            raise ValueError(f"its fields are {', '.join(fields)}, not {', '.join(map(str, value)) or 'none'}")
+        return {name: field(value[name]) for name, field in fields.items()}
+
+    return convert
+
+
+def _or_none(convert: Convert) -> Convert:
+    return lambda value: None if value is None else convert(value)
+
+
+def _a(value: Any) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def _copier(type_: ColumnType) -> Convert | None:
+    below = [_copier(part) for part in type_.parts]
+    match type_.name:
+        case "array":
+            (element,) = below
+            return list if element is None else lambda values: [_copied(element, each) for each in values]
+        case "map":
+            value = below[1]
+            return dict if value is None else lambda held: {key: _copied(value, each) for key, each in held.items()}
+        case "struct":
+            if not any(below):
+                return dict
+            by_name = dict(zip(type_.fields, below, strict=True))
+            return lambda row: {name: _copied(by_name[name], each) for name, each in row.items()}
+    return None
+
+
+def _copied(copy: Convert | None, value: Any) -> Any:
+    return value if copy is None or value is None else copy(value)
+
+
+# Of the ints only those of 64 bits are stored unread: counting to their end takes longer than any job.
+_PLAIN: Mapping[str, type] = {
+    "bigint": int,
+    "boolean": bool,
+    "binary": bytes,
+    "date": date,
+    "double": float,
+    "string": str,
+}
+_SIMPLE: Mapping[str, Convert] = {
+    "boolean": _boolean,
+    "binary": _binary,
+    "date": _date,
+    "double": _double,
+    "float": _float,
+    "string": _string,
+    "timestamp": _timestamp,
+    "timestamp_ntz": _timestamp_ntz,
+}
