@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
-from flykka.spark_bridge.errors import StateValueError
 from flykka.spark_bridge.functions.current_key import NOTHING, CurrentKey
 from flykka.spark_bridge.functions.state_columns import StateColumns
 from flykka.spark_bridge.functions.state_descriptors import (
@@ -234,30 +233,37 @@ class MapState(State, Generic[K, V]):
 class AddingState(State, Generic[IN, OUT]):
     """State that values are added to."""
 
-    __slots__ = ("_plain", "_stored")
+    __slots__ = ("_copied", "_plain", "_stored")
 
     def __init__(self, descriptor: ReducingStateDescriptor | AggregatingStateDescriptor, current: CurrentKey) -> None:
         super().__init__(descriptor, current)
         self._plain = descriptor.form.plain
         self._stored = descriptor.form.stored
+        self._copied = descriptor.form.copied
 
     def get(self) -> OUT | None:
         """Return what the values make; None where none was added."""
         value = self._values[self._current.slot]
-        return None if value is None else self._result(value)
+        return None if value is None else self._result(self._own(value))
 
     def add(self, value: IN) -> None:
         """Add a value. Raises `StateValueError` where what it makes is not of the state's type."""
         slot = self._current.slot
-        self._values[slot] = self._added(self._values[slot], value)
+        kept = self._values[slot]
+        self._values[slot] = self._sum(None if kept is None else self._own(kept), value)
         self._changed.add(slot)
 
-    def _checked(self, value: Any) -> Any:
-        return value if value.__class__ is self._plain else self._stored(value)
+    def _own(self, kept: Any) -> Any:
+        return kept if self._copied is None else self._copied(kept)
+
+    def _sum(self, kept: Any, value: IN) -> Any:
+        """Return what is to be kept of what was kept, None for nothing, and of one value more."""
+        added = self._added(kept, value)
+        return added if added.__class__ is self._plain else self._stored(added)
 
     @abstractmethod
     def _added(self, kept: Any, value: IN) -> Any:
-        """Return what is to be kept of what was kept, None for nothing, and of one value more."""
+        """Return the two as one."""
 
     @abstractmethod
     def _result(self, kept: Any) -> OUT:
@@ -267,20 +273,17 @@ class AddingState(State, Generic[IN, OUT]):
 class ReducingState(AddingState[T, T]):
     """One value for each key, to which others are added by a function."""
 
-    __slots__ = ("_copied", "_reduce")
+    __slots__ = ("_reduce",)
 
     def __init__(self, descriptor: ReducingStateDescriptor, current: CurrentKey) -> None:
         super().__init__(descriptor, current)
-        self._copied = descriptor.form.copied
         self._reduce: Callable[[Any, Any], Any] = descriptor.reduce
 
     def _added(self, kept: Any, value: T) -> Any:
-        if value is None:
-            raise StateValueError(f"state {self.descriptor.name!r} was given None to add")
-        return self._checked(value if kept is None else self._reduce(kept, value))
+        return value if kept is None else self._reduce(kept, value)
 
     def _result(self, kept: Any) -> T:
-        return kept if self._copied is None else self._copied(kept)  # type: ignore[no-any-return]
+        return kept  # type: ignore[no-any-return]
 
 
 class AggregatingState(AddingState[IN, OUT]):
@@ -295,7 +298,7 @@ class AggregatingState(AddingState[IN, OUT]):
     def _added(self, kept: Any, value: IN) -> Any:
         # A fresh accumulator has the form of a stored one, so that `add` never meets two of them.
         accumulator = self._stored(self._function.create_accumulator()) if kept is None else kept
-        return self._checked(self._function.add(value, accumulator))
+        return self._function.add(value, accumulator)
 
     def _result(self, kept: Any) -> OUT:
         return self._function.get_result(kept)  # type: ignore[no-any-return]

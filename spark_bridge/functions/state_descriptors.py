@@ -50,8 +50,11 @@ class StateDescriptor:
         return type(self) is type(other) and (self.column_type, self.ttl) == (other.column_type, other.ttl)
 
     def __repr__(self) -> str:
-        lives = "" if self.ttl is None else f", for {self.ttl.ttl_ms} ms"
-        return f"{type(self).__name__}({self.name!r}, {self.column_type!r}{lives})"
+        lives = "" if self.ttl is None else f", time-to-live {self.ttl.ttl_ms} ms"
+        return f"{type(self).__name__}({self.name!r}, {self.column_type!r}{self._more()}{lives})"
+
+    def _more(self) -> str:
+        return ""
 
     def _touched(self) -> ColumnType:
         return _BIGINT
@@ -71,6 +74,9 @@ class ValueStateDescriptor(StateDescriptor):
     def is_same_as(self, other: StateDescriptor) -> bool:
         """True if the default is the same, too."""
         return super().is_same_as(other) and isinstance(other, ValueStateDescriptor) and self.default == other.default
+
+    def _more(self) -> str:
+        return "" if self.default is None else f", default {self.default!r}"
 
 
 class ListStateDescriptor(StateDescriptor):

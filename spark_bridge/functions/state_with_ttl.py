@@ -34,7 +34,7 @@ OUT = TypeVar("OUT")
 class _ExpiringState(State):
     """Keeps the times from which values live, beside them."""
 
-    _touched: list[Any]
+    _touched: list[Any] = NOTHING
     _expired_to: int
     _ttl: StateTtlConfig
 
@@ -68,7 +68,7 @@ class _ExpiringState(State):
         current = self._current
         if self._ttl.time_characteristic is TtlTimeCharacteristic.ProcessingTime:
             return current.processing_time_ms
-        return current.watermark_ms if current.timestamp is None else max(current.timestamp, current.watermark_ms)
+        return current.event_time_ms()
 
     def _later(self, touched: int | None) -> int:
         """The time of an access: rows come out of order, and none takes from the time that a value had to live."""
@@ -118,7 +118,7 @@ class _ExpiringAdding(_ExpiringValue, AddingState[IN, OUT]):
     def get(self) -> OUT | None:
         """Return what the values make; None where none was added, or they have expired."""
         value = self._read()
-        return None if value is None else self._result(value)
+        return None if value is None else self._result(self._own(value))
 
     def add(self, value: IN) -> None:
         """Add a value to what has not expired; it lives from now on."""
@@ -126,7 +126,7 @@ class _ExpiringAdding(_ExpiringValue, AddingState[IN, OUT]):
         kept, touched = self._values[slot], self._touched[slot]
         if touched is not None and touched <= self._expired_to and not self._returns_expired:
             kept = None
-        self._store(self._added(kept, value), self._later(touched))
+        self._store(self._sum(None if kept is None else self._own(kept), value), self._later(touched))
 
 
 class ExpiringReducingState(_ExpiringAdding[T, T], ReducingState[T]):

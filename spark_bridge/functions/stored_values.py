@@ -7,7 +7,7 @@ back in another form: an int of a column of doubles as a float, a tuple as a lis
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal, localcontext
@@ -30,7 +30,8 @@ class StoredForm:
     """How values of a type are stored.
 
     An instance of the class `plain` is stored as it is. Any other goes through `stored`, which makes values of its own,
-    and raises `StateValueError`. `copied` is for what a reader might change; None where nobody can.
+    and raises `StateValueError`. Readers get what `copied` makes, as they might change it and as Arrow gives maps as
+    pairs; it is None for types whose values nobody can change.
     """
 
     plain: type | None
@@ -95,6 +96,8 @@ def _decimal_of(precision: int, scale: int) -> Convert:
     def convert(value: Any) -> Decimal:
         if not isinstance(value, (Decimal, int)) or isinstance(value, bool):
             raise TypeError(f"a Decimal is needed, not {_a(value)}")
+        if not Decimal(value).is_finite():
+            raise ValueError("it is not a number")
         with localcontext(prec=2 * _DIGITS):
             rounded = Decimal(value).quantize(Decimal(1).scaleb(-scale))
         if rounded != value:
@@ -135,7 +138,7 @@ def _timestamp(value: Any) -> datetime:
         raise TypeError(f"a datetime is needed, not {_a(value)}")
     if value.tzinfo is None:
         raise ValueError("it has no time zone: give it one, or make the type timestamp_ntz")
-    return value.astimezone(UTC)
+    return value.astimezone(UTC).replace(fold=0)
 
 
 def _timestamp_ntz(value: Any) -> datetime:
@@ -143,7 +146,7 @@ def _timestamp_ntz(value: Any) -> datetime:
         raise TypeError(f"a datetime is needed, not {_a(value)}")
     if value.tzinfo is not None:
         raise ValueError("it has a time zone: make the type timestamp")
-    return value
+    return value.replace(fold=0)
 
 
 def _array_of(element: Convert) -> Convert:
@@ -157,11 +160,9 @@ def _array_of(element: Convert) -> Convert:
 
 def _map_of(key: Convert, value: Convert) -> Convert:
     def convert(given: Any) -> dict[Any, Any]:
-        # Arrow gives pairs.
-        pairs = given.items() if isinstance(given, Mapping) else given
         if not isinstance(given, (Mapping, list)):
             raise TypeError(f"a dict is needed, not {_a(given)}")
-        return {key(each): value(held) for each, held in pairs}
+        return {key(each): value(held) for each, held in _pairs(given)}
 
     return convert
 
@@ -182,7 +183,10 @@ def _or_none(convert: Convert) -> Convert:
 
 
 def _a(value: Any) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"an {name}" if name[0] in "aeiou" else f"a {name}"
 
 
 def _copier(type_: ColumnType) -> Convert | None:
@@ -193,13 +197,17 @@ def _copier(type_: ColumnType) -> Convert | None:
             return list if element is None else lambda values: [_copied(element, each) for each in values]
         case "map":
             value = below[1]
-            return dict if value is None else lambda held: {key: _copied(value, each) for key, each in held.items()}
+            return dict if value is None else lambda held: {key: _copied(value, each) for key, each in _pairs(held)}
         case "struct":
             if not any(below):
                 return dict
             by_name = dict(zip(type_.fields, below, strict=True))
             return lambda row: {name: _copied(by_name[name], each) for name, each in row.items()}
     return None
+
+
+def _pairs(of_map: Any) -> Iterable[tuple[Any, Any]]:
+    return of_map.items() if isinstance(of_map, Mapping) else of_map
 
 
 def _copied(copy: Convert | None, value: Any) -> Any:
