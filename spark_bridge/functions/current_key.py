@@ -50,6 +50,9 @@ class _NoKey(list[Any]):
     def __setitem__(self, _: Any, __: Any) -> NoReturn:
         raise _no_key()
 
+    def __reduce__(self) -> str:
+        return "NOTHING"
+
 
 class _NoCurrentKey(CurrentKey):
     """Stands in a context that is not in use."""
@@ -57,7 +60,12 @@ class _NoCurrentKey(CurrentKey):
     def __init__(self) -> None:
         """Have no attribute that could be read."""
 
-    def __getattr__(self, _: str) -> NoReturn:
+    def __reduce__(self) -> str:
+        return "NO_CURRENT_KEY"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)  # Copying looks for such.
         raise KeyContextError(
             "a context is used outside of the call that it was given to: keep it neither in the function nor in a"
             " generator, and take the ctx of the call at work"

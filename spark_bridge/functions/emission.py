@@ -85,7 +85,7 @@ def _raise_at_yield(returned: object, wrong: FunctionOutputError) -> NoReturn:
     """Raise an error where the row was yielded, so that its traceback shows that line."""
     if isinstance(returned, GeneratorType):
         with suppress(StopIteration):
-            returned.throw(wrong)
+            returned.throw(wrong.with_traceback(None))
     raise wrong
 
 

@@ -5,10 +5,10 @@ What stands in the loops is done for every row, so it is little: local variables
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import repeat
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from flykka.spark_bridge.functions.contexts import FunctionContext, KeyedContext, TimerContext
 from flykka.spark_bridge.functions.current_key import CurrentKey, TimeDomain
@@ -17,53 +17,57 @@ from flykka.spark_bridge.functions.keyed_states import KeyedStates
 from flykka.spark_bridge.functions.metric_group import MetricGroup, MetricSample
 from flykka.spark_bridge.functions.process_function import KeyedProcessFunction, ProcessFunction
 from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext, TaskInfo
-from flykka.spark_bridge.functions.shown import shown
+from flykka.spark_bridge.functions.shown import note, shown
 from flykka.spark_bridge.functions.state_columns import StateColumns
 from flykka.spark_bridge.functions.state_descriptors import StateDescriptor
 from flykka.spark_bridge.functions.timer_service import TimerService, TimerServiceWithoutKeys
 
-NOTE = "flykka: in "
-"""The beginning of the note that an exception of a function gets."""
-
 Timestamps = Sequence[int | None]
 
 
-class _FunctionRunner:
-    """What runners do with functions of both kinds: `open`, any number of calls, one at a time, and `close`."""
+F = TypeVar("F", bound=KeyedProcessFunction | ProcessFunction)
+
+
+class _FunctionRunner(Generic[F]):
+    """Runs a function: `open`, any number of calls, one at a time, and `close`.
+
+    `columns` are those of the rows that it emits, and `side_columns` those of its side outputs by the ids of their
+    tags; None where they are not to be checked.
+    """
 
     def __init__(
         self,
-        function: KeyedProcessFunction | ProcessFunction,
-        task: TaskInfo | None,
-        columns: Sequence[str] | None,
-        side_columns: Mapping[str, Sequence[str]] | None,
+        function: F,
+        task: TaskInfo | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        side_columns: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        self._hooks = function
+        self._function = function
+        self._task = TaskInfo() if task is None else task
         self._current = CurrentKey()
         self._collector = Collector(columns, side_columns)
         self._metrics = MetricGroup()
-        self._runtime_context = FunctionRuntimeContext(TaskInfo() if task is None else task, None, self._metrics)
         self._context = FunctionContext(TimerServiceWithoutKeys(self._current), self._collector.output)
-
-    def open(self) -> None:
-        """Open the function. `close` is to be called whatever happens then, also when this has raised."""
-        self._hooks.open(self._runtime_context)
 
     def close(self) -> None:
         """Close the function."""
-        self._hooks.close()
+        self._function.close()
 
     def process_watermark(self, *, watermark_ms: int, processing_time_ms: int) -> Emitted:
         """Tell the function of a watermark; behind the timers that this fires."""
         with self._in_use(self._context, watermark_ms, processing_time_ms):
-            emitted = self._hooks.process_watermark(watermark_ms, self._context)
+            emitted = self._function.process_watermark(watermark_ms, self._context)
             if emitted is not None:
                 self._collector.collect(emitted)
         return self._collector.take()
 
     def take_metrics(self) -> tuple[MetricSample, ...]:
-        """Return what the function's metrics have to say since they were last asked."""
+        """Return a report of each of the function's metrics on the time since its last one."""
         return self._metrics.samples()
+
+    def _open(self, states: KeyedStates | None) -> None:
+        self._function.open(FunctionRuntimeContext(self._task, states, self._metrics))
 
     @contextmanager
     def _in_use(self, context: FunctionContext, watermark_ms: int, processing_time_ms: int) -> Iterator[CurrentKey]:
@@ -79,23 +83,12 @@ class _FunctionRunner:
             context.release()
 
 
-class ProcessFunctionRunner(_FunctionRunner):
-    """Runs a `ProcessFunction`.
+class ProcessFunctionRunner(_FunctionRunner[ProcessFunction]):
+    """Runs a `ProcessFunction`."""
 
-    `columns` are those of the rows that it emits, and `side_columns` those of its side outputs by the ids of their
-    tags; None where they are not to be checked.
-    """
-
-    def __init__(
-        self,
-        function: ProcessFunction,
-        task: TaskInfo | None = None,
-        *,
-        columns: Sequence[str] | None = None,
-        side_columns: Mapping[str, Sequence[str]] | None = None,
-    ) -> None:
-        super().__init__(function, task, columns, side_columns)
-        self._function = function
+    def open(self) -> None:
+        """Open the function. `close` is to be called whatever happens then, also when this has raised."""
+        self._open(None)
 
     def process(
         self, rows: Sequence[Row], timestamps: Timestamps | None, *, watermark_ms: int, processing_time_ms: int
@@ -109,21 +102,20 @@ class ProcessFunctionRunner(_FunctionRunner):
         row: Row = {}
         with self._in_use(context, watermark_ms, processing_time_ms) as current:
             try:
-                for row, current.timestamp in zip(rows, timestamps or repeat(None)):  # noqa: B905 - may be endless
+                for row, current.timestamp in zip(rows, _of_each(rows, timestamps), strict=True):
                     emitted = process_element(row, context)
                     if emitted is not None:
                         collect(emitted)
             except Exception as raised:
-                raised.add_note(f"{NOTE}process_element, at the row {shown(row)}")
+                note(raised, f"in process_element, at row {shown(row)}")
                 raise
         return self._collector.take()
 
 
-class KeyedFunctionRunner(_FunctionRunner):
+class KeyedFunctionRunner(_FunctionRunner[KeyedProcessFunction]):
     """Runs a `KeyedProcessFunction` over the states and timers of the keys at work.
 
-    `columns` are those of the rows that it emits, and `side_columns` those of its side outputs by the ids of their
-    tags; None where they are not to be checked.
+    Slots number the keys of a call: `keys` holds the key of each, and `StateColumns` its state.
     """
 
     def __init__(
@@ -134,10 +126,8 @@ class KeyedFunctionRunner(_FunctionRunner):
         columns: Sequence[str] | None = None,
         side_columns: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        super().__init__(function, task, columns, side_columns)
-        self._function = function
+        super().__init__(function, task, columns=columns, side_columns=side_columns)
         self._states = KeyedStates(self._current)
-        self._runtime_context = FunctionRuntimeContext(self._runtime_context.task_info, self._states, self._metrics)
         self._timers = TimerService(self._current)
         self._row_context = KeyedContext(self._timers, self._collector.output)
         self._timer_context = TimerContext(self._timers, self._collector.output)
@@ -148,8 +138,8 @@ class KeyedFunctionRunner(_FunctionRunner):
         return self._states.descriptors
 
     def open(self) -> None:
-        """Open the function, which registers its states."""
-        super().open()
+        """Open the function, which registers its states; `close` is to be called also when this has raised."""
+        self._open(self._states)
         self._states.complete()
 
     def process(
@@ -163,7 +153,7 @@ class KeyedFunctionRunner(_FunctionRunner):
         watermark_ms: int,
         processing_time_ms: int,
     ) -> Emitted:
-        """Process rows, in their order. `slots` are those of the rows' keys in `columns`, and `keys` the keys by slot.
+        """Process rows, in their order; `slots` are those of their keys.
 
         `timestamps` are the event times of the rows, None for rows without. What the function raises is raised, with a
         note that shows row and key. Raises `FunctionError` where the function does what it may not.
@@ -173,12 +163,12 @@ class KeyedFunctionRunner(_FunctionRunner):
         with self._at_keys(context, keys, columns, watermark_ms, processing_time_ms) as current:
             current.domain = TimeDomain.EVENT_TIME
             try:
-                for current.slot, row, current.timestamp in zip(slots, rows, timestamps or repeat(None)):  # noqa: B905 - may be endless
+                for current.slot, row, current.timestamp in zip(slots, rows, _of_each(rows, timestamps), strict=True):
                     emitted = process_element(row, context)
                     if emitted is not None:
                         collect(emitted)
             except Exception as raised:
-                raised.add_note(f"{NOTE}process_element, at key {shown(keys[current.slot])}, row {shown(row)}")
+                note(raised, f"in process_element, at key {shown(keys[current.slot])}, row {shown(row)}")
                 raise
         return self._collector.take()
 
@@ -213,7 +203,7 @@ class KeyedFunctionRunner(_FunctionRunner):
                             collect(emitted)
             except Exception as raised:
                 key = shown(keys[current.slot])
-                raised.add_note(f"{NOTE}on_timer, at key {key}, {domain.value} timer {current.timestamp}")
+                note(raised, f"in on_timer, at key {key}, {domain.value} timer {current.timestamp}")
                 raise
         return self._collector.take()
 
@@ -236,3 +226,7 @@ class KeyedFunctionRunner(_FunctionRunner):
                 current.keys = ()
                 self._states.release()
                 self._timers.release()
+
+
+def _of_each(rows: Sequence[Row], timestamps: Timestamps | None) -> Iterable[int | None]:
+    return repeat(None, len(rows)) if timestamps is None else timestamps

@@ -24,7 +24,7 @@ class MetricKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricSample:
-    """What a metric has to say since it was last asked.
+    """Report of a metric on the time since its last report.
 
     `name` has the names of its groups before it, with points between. `count` is how far a counter has moved, how many
     events a meter has seen, or how many values a histogram; `values` are those of the histogram, or the gauge's one.
@@ -146,7 +146,7 @@ class MetricGroup:
         return self._registered(name, Histogram())
 
     def samples(self) -> tuple[MetricSample, ...]:
-        """Return what all metrics have to say since they were last asked; for runners."""
+        """Return a report of each metric on the time since its last one; for runners."""
         return tuple(metric.sample(name) for name, metric in self._metrics.items())
 
     def _registered(self, name: str, metric: M) -> M:

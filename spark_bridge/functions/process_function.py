@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any
 
 from flykka.spark_bridge.functions.contexts import FunctionContext, KeyedContext, TimerContext
+from flykka.spark_bridge.functions.emission import Row as Row
 from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext
 
-Row = dict[str, Any]
 Rows = Iterable[Row] | None
 
 

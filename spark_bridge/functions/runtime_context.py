@@ -1,4 +1,4 @@
-"""What a function learns in `open`, by Flink's names: its subtask, its states, its metrics."""
+"""The context that `open` is given, by Flink's names: subtask, states and metrics of a function."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class FunctionRuntimeContext:
 
     @property
     def attempt_number(self) -> int:
-        """How often the task has been started before."""
+        """The number of the attempt, from 0."""
         return self.task_info.attempt_number
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:

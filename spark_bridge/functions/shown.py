@@ -1,8 +1,16 @@
-"""Values in texts of errors."""
+"""Texts of errors: values in them, and notes that say where a function was."""
 
 from __future__ import annotations
 
+NOTE = "flykka: "
+"""The beginning of the notes that exceptions of users' functions get."""
+
 _LONGEST = 200
+
+
+def note(raised: BaseException, text: str) -> None:
+    """Note at an exception where it was raised; it stands behind the traceback."""
+    raised.add_note(f"{NOTE}{text}")
 
 
 def shown(value: object) -> str:

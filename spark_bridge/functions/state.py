@@ -61,7 +61,7 @@ class State:
 
 
 class ValueState(State, Generic[T]):
-    """One value for each key."""
+    """Single value for each key."""
 
     __slots__ = ("_copied", "_default", "_plain", "_stored")
 
@@ -271,7 +271,7 @@ class AddingState(State, Generic[IN, OUT]):
 
 
 class ReducingState(AddingState[T, T]):
-    """One value for each key, to which others are added by a function."""
+    """Single value for each key, to which others are added by a function."""
 
     __slots__ = ("_reduce",)
 

@@ -64,7 +64,7 @@ class StateDescriptor:
 
 
 class ValueStateDescriptor(StateDescriptor):
-    """One value for each key; `default` is returned where there is none."""
+    """Single value for each key; `default` is returned where there is none."""
 
     def __init__(self, name: str, type: str, default: Any = None) -> None:  # noqa: A002 - the word for it
         super().__init__(checked_name(name), column_type(type, name))
@@ -110,7 +110,7 @@ class MapStateDescriptor(StateDescriptor):
 
 
 class ReducingStateDescriptor(StateDescriptor):
-    """One value for each key, to which others are added by a function of two values."""
+    """Single value for each key, to which others are added by a function of two values."""
 
     def __init__(
         self,

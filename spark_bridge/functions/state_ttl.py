@@ -16,7 +16,7 @@ class UpdateType(Enum):
 
 
 class StateVisibility(Enum):
-    """Whether a value is returned that has expired and is still there."""
+    """Visibility of values that have expired and are still there."""
 
     NeverReturnExpired = "never-return-expired"
     ReturnExpiredIfNotCleanedUp = "return-expired-if-not-cleaned-up"
@@ -35,7 +35,7 @@ class TtlTimeCharacteristic(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateTtlConfig:
-    """How long values live, each entry of a list or a map by itself: `StateTtlConfig.new_builder("1 day").build()`."""
+    """Time that values live, each entry of a list or a map by itself: `StateTtlConfig.new_builder("1 day").build()`."""
 
     ttl_ms: int
     update_type: UpdateType = UpdateType.OnCreateAndWrite

@@ -27,7 +27,7 @@ _DIGITS = 38
 
 @dataclass(frozen=True, slots=True)
 class StoredForm:
-    """How values of a type are stored.
+    """Form in which values of a type are stored.
 
     An instance of the class `plain` is stored as it is. Any other goes through `stored`, which makes values of its own,
     and raises `StateValueError`. Readers get what `copied` makes, as they might change it and as Arrow gives maps as

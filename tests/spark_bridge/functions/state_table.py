@@ -126,8 +126,9 @@ class StateTable:
     def _written(self, keys: Sequence[Any], columns: StateColumns, emitted: Emitted) -> Emitted:
         self.written = [keys[slot] for slot in sorted(columns.changed)]
         for slot in columns.changed:
-            self.entries.pop(keys[slot], None)
-            if not columns.is_empty(slot):
+            if columns.is_empty(slot):
+                self.entries.pop(keys[slot], None)
+            else:
                 self.entries[keys[slot]] = self._entry(columns, slot)
         return emitted
 
