@@ -6,7 +6,7 @@ of it change the state only when they are written.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -29,6 +29,7 @@ OUT = TypeVar("OUT")
 
 _NO_CHANGES: set[int] = set()
 MISSING = object()
+"""Stands for the value of a key that a map does not have."""
 
 
 class State:
@@ -230,7 +231,7 @@ class MapState(State, Generic[K, V]):
         self._changed.add(slot)
 
 
-class AddingState(State, Generic[IN, OUT]):
+class AddingState(State, ABC, Generic[IN, OUT]):
     """State that values are added to."""
 
     __slots__ = ("_copied", "_plain", "_stored")

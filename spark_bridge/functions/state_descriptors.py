@@ -96,9 +96,10 @@ class MapStateDescriptor(StateDescriptor):
 
     def __init__(self, name: str, key_type: str, value_type: str) -> None:
         key, value = column_type(key_type, checked_name(name)), column_type(value_type, name)
-        if key.parts:
+        if key.parts or key.name == "float":
             raise StateDescriptorError(
-                f"the keys of state {name!r} are of type {key}, which no dict can have: take a simple type"
+                f"the keys of state {name!r} are of type {key}, by which none is found again: take a simple type,"
+                " and double for numbers"
             )
         super().__init__(name, map_of(key, value))
         self._key = key

@@ -205,7 +205,11 @@ class ExpiringMapState(_ExpiringState, MapState[K, V]):
         return shown
 
     def _put(self, stored: dict[Any, Any]) -> None:
-        times = self._times()
+        entries, times = self._entries(), self._times()
+        for key in stored:
+            # It comes last, as it would if it had been cleaned up.
+            if key in times and times[key] <= self._expired_to:
+                del entries[key], times[key]
         super()._put(stored)
         self._touched[self._current.slot] = times | {key: self._later(times.get(key)) for key in stored}
 

@@ -7,7 +7,6 @@ from typing import NoReturn
 
 from flykka.spark_bridge.errors import TimerError
 from flykka.spark_bridge.functions.current_key import NOTHING, CurrentKey
-from flykka.spark_bridge.functions.current_key import TimeDomain as TimeDomain
 from flykka.spark_bridge.functions.state_columns import StateColumns
 
 

@@ -137,9 +137,12 @@ def test_a_default_is_of_the_type_of_its_state() -> None:
         ValueStateDescriptor("count", "bigint", "none")
 
 
-def test_the_keys_of_map_state_are_of_a_simple_type() -> None:
-    with pytest.raises(StateDescriptorError, match="the keys of state 'm' are of type array<int>, which no dict can"):
-        MapStateDescriptor("m", "array<int>", "bigint")
+@pytest.mark.parametrize("type_", ["array<int>", "struct<a:int>", "float"])
+def test_the_keys_of_map_state_are_of_a_type_that_they_are_found_by(type_: str) -> None:
+    with pytest.raises(
+        StateDescriptorError, match=f"the keys of state 'm' are of type {type_}, by which none is found"
+    ):
+        MapStateDescriptor("m", type_, "bigint")
 
 
 def test_reducing_and_aggregating_state_need_their_functions() -> None:
