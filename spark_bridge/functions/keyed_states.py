@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from flykka.spark_bridge.errors import StateDescriptorError
 from flykka.spark_bridge.functions.current_key import CurrentKey
 from flykka.spark_bridge.functions.state import AggregatingState, ListState, MapState, ReducingState, State, ValueState
@@ -23,8 +21,6 @@ from flykka.spark_bridge.functions.state_with_ttl import (
     ExpiringReducingState,
     ExpiringValueState,
 )
-
-S = TypeVar("S", bound=State)
 
 _STATES: dict[type[StateDescriptor], tuple[type[State], type[State], str]] = {
     ValueStateDescriptor: (ValueState, ExpiringValueState, "get_state"),

@@ -71,7 +71,7 @@ def _int_of(bits: int) -> Convert:
     limit = 1 << (bits - 1)
 
     def convert(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, Integral):
+        if value.__class__ is not int and (isinstance(value, bool) or not isinstance(value, Integral)):
             raise TypeError(f"an int is needed, not {_a(value)}")
         number = int(value)
         if not -limit <= number < limit:
