@@ -59,11 +59,11 @@ def _converter(type_: ColumnType) -> Convert:
         case "decimal":
             return _decimal_of(*type_.sizes)
         case "array":
-            return _array_of(_or_none(_converter(type_.parts[0])))
+            return _array_of(type_.parts[0])
         case "map":
-            return _map_of(_converter(type_.parts[0]), _or_none(_converter(type_.parts[1])))
+            return _map_of(*type_.parts)
         case "struct":
-            return _struct_of(dict(zip(type_.fields, map(_or_none, map(_converter, type_.parts)), strict=True)))
+            return _struct_of(type_)
     return _SIMPLE[type_.name]
 
 
@@ -149,37 +149,46 @@ def _timestamp_ntz(value: Any) -> datetime:
     return value.replace(fold=0)
 
 
-def _array_of(element: Convert) -> Convert:
+def _array_of(type_: ColumnType) -> Convert:
+    plain, element = _part(type_)
+
     def convert(value: Any) -> list[Any]:
-        if not isinstance(value, Sequence) or isinstance(value, (str, bytes, bytearray)):
+        if value.__class__ is not list and (not isinstance(value, Sequence) or isinstance(value, _TEXTS)):
             raise TypeError(f"a list is needed, not {_a(value)}")
-        return [element(each) for each in value]
+        return [each if each.__class__ is plain else element(each) for each in value]
 
     return convert
 
 
-def _map_of(key: Convert, value: Convert) -> Convert:
+def _map_of(key_type: ColumnType, value_type: ColumnType) -> Convert:
+    key, (plain, value) = _converter(key_type), _part(value_type)
+
     def convert(given: Any) -> dict[Any, Any]:
-        if not isinstance(given, (Mapping, list)):
+        if not isinstance(given, (dict, list, Mapping)):
             raise TypeError(f"a dict is needed, not {_a(given)}")
-        return {key(each): value(held) for each, held in _pairs(given)}
+        return {key(each): held if held.__class__ is plain else value(held) for each, held in _pairs(given)}
 
     return convert
 
 
-def _struct_of(fields: Mapping[str, Convert]) -> Convert:
+def _struct_of(type_: ColumnType) -> Convert:
+    fields = [(name, *_part(part)) for name, part in zip(type_.fields, type_.parts, strict=True)]
+    names = frozenset(type_.fields)
+
     def convert(value: Any) -> dict[str, Any]:
-        if not isinstance(value, Mapping):
+        if not isinstance(value, (dict, Mapping)):
             raise TypeError(f"a dict of its fields is needed, not {_a(value)}")
-        if value.keys() != fields.keys():
-            raise ValueError(f"its fields are {', '.join(fields)}, not {', '.join(map(str, value)) or 'none'}")
-        return {name: field(value[name]) for name, field in fields.items()}
+        if value.keys() != names:
+            raise ValueError(f"its fields are {', '.join(type_.fields)}, not {', '.join(map(str, value)) or 'none'}")
+        return {name: held if (held := value[name]).__class__ is plain else part(held) for name, plain, part in fields}
 
     return convert
 
 
-def _or_none(convert: Convert) -> Convert:
-    return lambda value: None if value is None else convert(value)
+def _part(type_: ColumnType) -> tuple[type | None, Convert]:
+    """Return the class of values that are stored as they are, and the conversion of others, which may be None."""
+    convert = _converter(type_)
+    return _PLAIN.get(type_.name), lambda value: None if value is None else convert(value)
 
 
 def _a(value: Any) -> str:
@@ -223,6 +232,7 @@ _PLAIN: Mapping[str, type] = {
     "double": float,
     "string": str,
 }
+_TEXTS = (str, bytes, bytearray)
 _SIMPLE: Mapping[str, Convert] = {
     "boolean": _boolean,
     "binary": _binary,

@@ -242,7 +242,9 @@ def test_states_of_several_kinds_are_columns_of_their_own() -> None:
 
 
 def test_a_function_travels_to_a_worker_though_it_was_opened_and_has_kept_its_context() -> None:
-    function = Scripted(ValueStateDescriptor("count", "bigint", 5))
+    function = Scripted(
+        ValueStateDescriptor("count", "bigint", 5), ValueStateDescriptor("nested", "struct<a:map<string,array<date>>>")
+    )
     kept = StateTable(function)
     kept.process(at("a", lambda s, ctx: setattr(s, "kept", ctx)))
 
