@@ -6,6 +6,12 @@ SparkBridgeError
 ├── NotADataFrameError      a function of the user's has returned something else
 ├── DeclaredSchemaError     a function's result does not have the columns that it declares
 ├── OperatorFailedError     a function of the user's has raised; the cause is what it raised
+├── FunctionError           a function with state or timers is written wrongly
+│   ├── StateDescriptorError    a state that cannot be registered as it is described
+│   ├── StateValueError         a value that its state cannot hold
+│   ├── KeyContextError         a context or a state is used where no key is at work
+│   ├── TimerError              a timer where there are none, or at something else than a time
+│   └── FunctionOutputError     something else is emitted than rows of the output's columns
 ├── AccumulatorConflictError two accumulators of one name, or one of a kind that it was not added as
 ├── SourceError             the input of a source cannot be read
 │   ├── SourceNotFoundError     there is no such folder or file
@@ -23,7 +29,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flykka.spark_bridge.diagnosis.user_lines import UserLine
+    from flykka.spark_bridge.diagnosis.user_files import UserLine
 
 
 class SparkBridgeError(Exception):
@@ -59,6 +65,30 @@ class OperatorFailedError(SparkBridgeError):
     def __init__(self, operator: str, written: UserLine | None = None) -> None:
         super().__init__(operator)
         self.written = written
+
+
+class FunctionError(SparkBridgeError):
+    """A function with state or timers is written wrongly."""
+
+
+class StateDescriptorError(FunctionError):
+    """A state cannot be registered as it is described; the text names it."""
+
+
+class StateValueError(FunctionError, TypeError):
+    """A value cannot be held by its state; the text names both, and the type of the state."""
+
+
+class KeyContextError(FunctionError):
+    """A context, a state or a timer service is used where no key is at work."""
+
+
+class TimerError(FunctionError):
+    """A timer is set in a function without keys, or at something else than a time."""
+
+
+class FunctionOutputError(FunctionError, TypeError):
+    """A function has emitted something else than rows with the columns of its output."""
 
 
 class SourceError(SparkBridgeError):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flykka.messages.wire.failure import SerializedThrowable
     from flykka.spark_bridge.attempt.services import Services
     from flykka.spark_bridge.diagnosis.origins import Origins
-    from flykka.spark_bridge.diagnosis.user_lines import UserLine
+    from flykka.spark_bridge.diagnosis.user_files import UserLine
     from flykka.spark_bridge.operators.bound_chain import BoundChain
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PythonException
@@ -17,8 +17,10 @@ from pyspark.errors.exceptions.captured import CapturedException
 from flykka.actors.machines.restart.repeated_failures import is_of_environment
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.spark_bridge.diagnosis.spark_reasons import FATAL, OF_STORAGE, spark_reason
-from flykka.spark_bridge.diagnosis.user_lines import UserLine, line_in_query, line_in_traceback, line_of
+from flykka.spark_bridge.diagnosis.user_files import UserLine
+from flykka.spark_bridge.diagnosis.user_lines import line_in_query, line_in_traceback, line_of
 from flykka.spark_bridge.errors import OperatorFailedError
+from flykka.spark_bridge.functions.shown import NOTE
 
 _LIMIT = 1000
 _ONE_OF_THESE = "one of these operators has failed, Spark does not say which:"
@@ -67,7 +69,8 @@ def _described(raised: BaseException) -> tuple[str, str, UserLine | None]:
         case SystemExit():
             return "SystemExit", _exit(str(raised)), line_of(raised)
         case _:
-            return type(raised).__name__, str(raised) or "no message", line_of(raised)
+            text = str(raised) or "no message"
+            return type(raised).__name__, _with_notes(text, getattr(raised, "__notes__", ())), line_of(raised)
 
 
 def _captured(raised: CapturedException) -> tuple[str, str, UserLine | None]:
@@ -91,7 +94,13 @@ def _in_python(text: str) -> tuple[str, str, UserLine | None] | None:
     if last is None:
         return None
     name, said = last["type"].rpartition(".")[2], last["text"]
-    return name, _exit(said) if name == "SystemExit" else said or "no message", line_in_traceback(lines)
+    text = _exit(said) if name == "SystemExit" else _with_notes(said or "no message", lines)
+    return name, text, line_in_traceback(lines)
+
+
+def _with_notes(text: str, lines: Iterable[str]) -> str:
+    """Add the notes that say in which call of a function, and at which row, it was raised."""
+    return "; ".join([text, *(line.removeprefix(NOTE) for line in lines if line.startswith(NOTE))])
 
 
 def _exit(code: str | None) -> str:

@@ -6,32 +6,16 @@ import linecache
 import re
 import traceback
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.errors import QueryContextType
 
-from flykka.spark_bridge.diagnosis.user_files import is_users
+from flykka.spark_bridge.diagnosis.user_files import UserLine, is_users
 
 if TYPE_CHECKING:
     from pyspark.errors.exceptions.captured import CapturedException
 
 _FRAME = re.compile(r'\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<name>.+)')
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserLine:
-    """Line of a file, formatted as Python does in a traceback."""
-
-    file: str
-    line: int
-    function: str
-    source: str
-
-    def __str__(self) -> str:
-        return f'  File "{self.file}", line {self.line}, in {self.function}' + (
-            f"\n    {self.source}" if self.source else ""
-        )
 
 
 def line_of(raised: BaseException) -> UserLine | None:

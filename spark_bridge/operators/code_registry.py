@@ -13,7 +13,7 @@ from threading import Lock
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterHooks
 from flykka.actors.errors import UnboundOperatorError
 from flykka.messages.graph.job_graph import JobGraph, OperatorRef
-from flykka.spark_bridge.diagnosis.user_lines import UserLine
+from flykka.spark_bridge.diagnosis.user_files import UserLine
 from flykka.spark_bridge.operators.code import KeyByCode, OperatorCode
 from flykka.spark_bridge.program.call_site import CallSite
 

@@ -113,6 +113,7 @@ COMMANDS_ON_TRACES = (
         (["flykka"], False, {"pyspark", "py4j"}),
         (["flykka.messages", "flykka.runtime", "flykka.actors"], True, {"pyspark", "py4j"}),
         (["flykka.replay", "flykka.simulation", "flykka.monitors", "flykka.traces"], True, {"pyspark", "py4j"}),
+        (["flykka.spark_bridge.functions"], True, {"numpy", "pandas", "pyarrow", "pyspark", "py4j"}),
         ([f"flykka.cli.{name}" for name in COMMANDS_ON_TRACES], False, {"pyspark", "py4j"}),
         (["flykka.messages"], True, {"pyspark", "py4j", "pykka"}),
     ],

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -15,8 +16,11 @@ from pyspark.sql import functions as F
 
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.spark_bridge.diagnosis.failures import serialized
-from flykka.spark_bridge.diagnosis.user_lines import UserLine
+from flykka.spark_bridge.diagnosis.user_files import UserLine
 from flykka.spark_bridge.errors import OperatorFailedError
+from flykka.spark_bridge.functions.contexts import FunctionContext
+from flykka.spark_bridge.functions.function_runner import ProcessFunctionRunner
+from flykka.spark_bridge.functions.process_function import ProcessFunction
 from flykka.spark_bridge.rows.files import write_files
 from flykka.spark_bridge.rows.filesystem import FileSystem
 
@@ -79,6 +83,37 @@ def test_where_no_line_of_the_user_s_has_raised_the_operators_are_shown_that_wer
             '  File "app.py", line 7, in prices',
             "    rows.transform(prices)",
         ]
+
+
+class Inverses(ProcessFunction):
+    """Divides one by each id."""
+
+    def process_element(self, row: dict[str, Any], ctx: FunctionContext) -> list[dict[str, Any]]:
+        return [{"id": 1 // row["id"]}]
+
+
+def process_in_worker(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    runner = ProcessFunctionRunner(Inverses())
+    for batch in batches:
+        rows = [{"id": int(each)} for each in batch["id"]]
+        emitted = runner.process(rows, None, watermark_ms=0, processing_time_ms=0)
+        yield pd.DataFrame(emitted.rows)
+
+
+INVERSES = [
+    "stage 3: integer division or modulo by zero; in process_element, at row {'id': 0}",
+    f'  File "{__file__}", line {Inverses.process_element.__code__.co_firstlineno + 1}, in process_element',
+    '    return [{"id": 1 // row["id"]}]',
+]
+
+
+def test_a_function_that_sees_rows_is_told_with_the_row_that_it_failed_at() -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        list(process_in_worker(iter([pd.DataFrame({"id": [1, 0]})])))
+
+    told = serialized("stage 3", caught.value)
+
+    assert told.message.splitlines() == INVERSES
 
 
 def value_error() -> ValueError:
@@ -148,6 +183,13 @@ def test_a_function_that_raises_in_a_worker_is_told_by_its_own_line_not_by_that_
     assert told.type_name == "KeyError"
     assert "None of [Index(['missing']" in told.message
     assert told.message.endswith('in raise_in_worker\n    yield batch[["missing"]]')
+
+
+@pytest.mark.spark
+def test_a_function_that_sees_rows_is_told_with_the_row_in_a_worker_too(spark: SparkSession) -> None:
+    told = _failure_of(spark.range(1).mapInPandas(process_in_worker, "id long"))
+
+    assert (told.type_name, told.message.splitlines()) == ("ZeroDivisionError", INVERSES)
 
 
 @pytest.mark.spark

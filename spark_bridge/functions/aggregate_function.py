@@ -1,0 +1,52 @@
+"""Functions that make one value of many, by Flink's names."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+IN = TypeVar("IN")
+ACC = TypeVar("ACC")
+OUT = TypeVar("OUT")
+
+
+class ReduceFunction(ABC, Generic[T]):
+    """Makes one value of two of the same type; the order of many may not matter."""
+
+    @abstractmethod
+    def reduce(self, value1: T, value2: T) -> T:
+        """Return the one value."""
+
+
+class AggregateFunction(ABC, Generic[IN, ACC, OUT]):
+    """Aggregates values in an accumulator, which may be changed in place or replaced."""
+
+    @abstractmethod
+    def create_accumulator(self) -> ACC:
+        """Return the accumulator of no values."""
+
+    @abstractmethod
+    def add(self, value: IN, accumulator: ACC) -> ACC:
+        """Return the accumulator with one value more."""
+
+    @abstractmethod
+    def get_result(self, accumulator: ACC) -> OUT:
+        """Return the result of an accumulator, which goes on to be used."""
+
+    def merge(self, acc_a: ACC, acc_b: ACC) -> ACC:
+        """Return the accumulator of the values of both. Only windows that merge, as sessions do, need it."""
+        raise NotImplementedError(f"{type(self).__name__} has no merge(acc_a, acc_b), which windows that merge need")
+
+
+def reducer(function: ReduceFunction[T] | Callable[[T, T], T]) -> Callable[[T, T], T]:
+    """Return what reduces two values, of a ReduceFunction or a plain function. Raises TypeError for anything else."""
+    if isinstance(function, ReduceFunction):
+        return function.reduce
+    if not callable(function):
+        raise TypeError(f"a reduce function is a ReduceFunction or a function of two values, not {function!r}")
+    return function
+
+
+AnyAggregateFunction = AggregateFunction[Any, Any, Any]

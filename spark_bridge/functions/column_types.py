@@ -1,0 +1,172 @@
+"""Types of state as Spark writes them: DDL texts, read without Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from flykka.spark_bridge.errors import StateDescriptorError
+
+_ALIASES: Mapping[str, str] = {
+    "byte": "tinyint",
+    "short": "smallint",
+    "integer": "int",
+    "long": "bigint",
+    "real": "float",
+    "dec": "decimal",
+    "numeric": "decimal",
+    "timestamp_ltz": "timestamp",
+}
+_SIMPLE = frozenset(
+    ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date", "timestamp")
+) | {"timestamp_ntz"}
+_TOKEN = re.compile(r"\s*(?:(?P<word>[A-Za-z_]\w*|\d+)|`(?P<quoted>(?:[^`]|``)+)`|(?P<sign>[<>(),:]))")
+_PLAIN = re.compile(r"[A-Za-z_]\w*")
+_MAX_PRECISION = 38
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnType:
+    """Type of a column: its name, the types below it, the names of a struct's fields, a decimal's two sizes."""
+
+    name: str
+    parts: tuple[ColumnType, ...] = ()
+    fields: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = field(default=())
+
+    def __str__(self) -> str:
+        if self.name == "struct":
+            pairs = zip(self.fields, self.parts, strict=True)
+            return f"struct<{','.join(f'{_quoted(name)}:{part}' for name, part in pairs)}>"
+        if self.parts:
+            return f"{self.name}<{','.join(map(str, self.parts))}>"
+        return f"{self.name}({','.join(map(str, self.sizes))})" if self.sizes else self.name
+
+
+def column_type(text: str, state: str) -> ColumnType:
+    """Read the DDL text of a type, such as `"bigint"` or `"struct<name: string, seen: timestamp>"`.
+
+    Raises:
+        StateDescriptorError: it is no type of Spark, or none that state can have; the text names `state`.
+    """
+    if not isinstance(text, str):
+        raise StateDescriptorError(
+            f"the type of state {state!r} is {text!r}: write it as Spark's DDL does, as in 'bigint' or 'array<string>'"
+        )
+    return _Reader(text, state).read()
+
+
+def array_of(element: ColumnType) -> ColumnType:
+    """Return the type of arrays."""
+    return ColumnType("array", (element,))
+
+
+def map_of(key: ColumnType, value: ColumnType) -> ColumnType:
+    """Return the type of maps."""
+    return ColumnType("map", (key, value))
+
+
+class _Reader:
+    def __init__(self, text: str, state: str) -> None:
+        self._text = text
+        self._state = state
+        self._at = 0
+
+    def read(self) -> ColumnType:
+        read = self._type()
+        if self._text[self._at :].strip():
+            raise self._wrong(f"nothing may follow {str(read)!r}")
+        return read
+
+    def _type(self) -> ColumnType:
+        word = self._next("word", "a type").lower()
+        name = _ALIASES.get(word, word)
+        match name:
+            case "array":
+                return array_of(*self._below(1))
+            case "map":
+                key, value = self._below(2)
+                if "map" in _names_in(key):
+                    raise self._wrong("the keys of a map cannot hold a map")
+                return map_of(key, value)
+            case "struct":
+                return self._struct()
+            case "decimal":
+                return ColumnType("decimal", sizes=self._sizes())
+            case _ if name in _SIMPLE:
+                return ColumnType(name)
+        raise self._wrong(f"{word!r} is no type that state can have")
+
+    def _below(self, number: int) -> list[ColumnType]:
+        self._sign("<")
+        parts = [self._type()]
+        for _ in range(number - 1):
+            self._sign(",")
+            parts.append(self._type())
+        self._sign(">")
+        return parts
+
+    def _struct(self) -> ColumnType:
+        self._sign("<")
+        found: dict[str, ColumnType] = {}
+        while True:
+            name = self._next("name", "the name of a field")
+            if name.lower() in map(str.lower, found):
+                raise self._wrong(f"the field {name!r} is there twice")
+            self._has(":")
+            found[name] = self._type()
+            if not self._has(","):
+                break
+        self._sign(">")
+        return ColumnType("struct", tuple(found.values()), tuple(found))
+
+    def _sizes(self) -> tuple[int, int]:
+        precision, scale = 10, 0
+        if self._has("("):
+            precision = self._number()
+            scale = self._number() if self._has(",") else 0
+            self._sign(")")
+        if not scale <= precision <= _MAX_PRECISION or precision == 0:
+            raise self._wrong(f"a decimal has at most {_MAX_PRECISION} digits, and no more behind the point")
+        return precision, scale
+
+    def _number(self) -> int:
+        word = self._next("word", "a number")
+        if not word.isdigit():
+            raise self._wrong(f"{word!r} is not a number")
+        return int(word)
+
+    def _sign(self, sign: str) -> None:
+        if not self._has(sign):
+            rest = self._text[self._at :].strip()
+            raise self._wrong(f"{sign!r} is missing" + (f" before {rest!r}" if rest else " at the end"))
+
+    def _has(self, sign: str) -> bool:
+        found = _TOKEN.match(self._text, self._at)
+        if found is None or found["sign"] != sign:
+            return False
+        self._at = found.end()
+        return True
+
+    def _next(self, kind: str, what: str) -> str:
+        found = _TOKEN.match(self._text, self._at)
+        text: str | None = None
+        if found is not None:
+            text = found["word"] or (found["quoted"].replace("``", "`") if kind == "name" and found["quoted"] else None)
+        if found is None or text is None:
+            rest = self._text[self._at :].strip()
+            raise self._wrong(f"{what} is missing" + (f" before {rest!r}" if rest else " at the end"))
+        self._at = found.end()
+        return text
+
+    def _wrong(self, why: str) -> StateDescriptorError:
+        return StateDescriptorError(f"the type {self._text!r} of state {self._state!r} cannot be read: {why}")
+
+
+def _names_in(type_: ColumnType) -> set[str]:
+    return {type_.name}.union(*map(_names_in, type_.parts))
+
+
+def _quoted(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) else f"`{name.replace('`', '``')}`"

@@ -1,0 +1,80 @@
+"""Contexts of the calls of a function, by Flink's names. Each may be used within its call only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from flykka.spark_bridge.functions.current_key import NO_CURRENT_KEY, CurrentKey, TimeDomain
+from flykka.spark_bridge.functions.timer_service import TimerService
+
+Emit = Callable[["Tag", Any], None]
+
+
+class Tag(Protocol):
+    """Names a side output: an `OutputTag`."""
+
+    @property
+    def id(self) -> str:
+        """The id."""
+
+
+class FunctionContext:
+    """Context of a row, or of a watermark. Raises `KeyContextError` where it is used outside of its call."""
+
+    __slots__ = ("_current", "_emit", "_timers")
+
+    def __init__(self, timers: TimerService, emit: Emit) -> None:
+        self._timers = timers
+        self._emit = emit
+        self._current = NO_CURRENT_KEY
+
+    def bind(self, current: CurrentKey) -> None:
+        """Be used from now on; for runners."""
+        self._current = current
+
+    def release(self) -> None:
+        """Be used no more; for runners."""
+        self._current = NO_CURRENT_KEY
+
+    def timestamp(self) -> int | None:
+        """Return the event time of the row, in milliseconds; None where it has none. Of a timer, its time."""
+        return self._current.timestamp
+
+    def current_watermark(self) -> int:
+        """Return the watermark; -2^63 before there is one."""
+        return self._current.watermark_ms
+
+    def timer_service(self) -> TimerService:
+        """Return time and timers."""
+        self._check_in_use()
+        return self._timers
+
+    def output(self, tag: Tag, row: dict[str, Any]) -> None:
+        """Emit a row to a side output. Raises `FunctionOutputError` where it is no row of that output."""
+        self._check_in_use()
+        self._emit(tag, row)
+
+    def _check_in_use(self) -> None:
+        self._current.slot  # noqa: B018 - reading it raises
+
+
+class KeyedContext(FunctionContext):
+    """Context of a row with a key."""
+
+    __slots__ = ()
+
+    def get_current_key(self) -> Any:
+        """Return the key: its value, or a tuple of them where there are several columns."""
+        current = self._current
+        return current.keys[current.slot]
+
+
+class TimerContext(KeyedContext):
+    """Context of a timer that fires."""
+
+    __slots__ = ()
+
+    def time_domain(self) -> TimeDomain:
+        """Return the time that the timer goes by."""
+        return self._current.domain

@@ -1,0 +1,83 @@
+"""The key at work: its slot, and the times that hold for it. Set by a runner, read by states, timers and contexts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, NoReturn
+
+from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.spark_bridge.errors import KeyContextError
+
+
+class TimeDomain(Enum):
+    """Time that a timer goes by."""
+
+    EVENT_TIME = "event-time"
+    PROCESSING_TIME = "processing-time"
+
+
+class CurrentKey:
+    """The key at work; one object for a whole runner.
+
+    `timestamp` is that of the row or of the timer, in milliseconds, None where a row has none. `domain` is the time
+    that it is of.
+    """
+
+    __slots__ = ("domain", "keys", "processing_time_ms", "slot", "timestamp", "watermark_ms")
+
+    def __init__(self) -> None:
+        self.keys: Sequence[Any] = ()
+        self.slot = 0
+        self.timestamp: int | None = None
+        self.domain = TimeDomain.EVENT_TIME
+        self.watermark_ms = WATERMARK_MIN
+        self.processing_time_ms = 0
+
+    def event_time_ms(self) -> int:
+        """Return the time of the row, or the watermark where that is later or the row has none."""
+        if self.timestamp is None or self.domain is TimeDomain.PROCESSING_TIME:
+            return self.watermark_ms
+        return max(self.timestamp, self.watermark_ms)
+
+
+class _NoKey(list[Any]):
+    """Stands where state would be while no key is at work: whatever is done with it is an error."""
+
+    def __getitem__(self, _: Any) -> NoReturn:
+        raise _no_key()
+
+    def __setitem__(self, _: Any, __: Any) -> NoReturn:
+        raise _no_key()
+
+    def __reduce__(self) -> str:
+        return "NOTHING"
+
+
+class _NoCurrentKey(CurrentKey):
+    """Stands in a context that is not in use."""
+
+    def __init__(self) -> None:
+        """Have no attribute that could be read."""
+
+    def __reduce__(self) -> str:
+        return "NO_CURRENT_KEY"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)  # Copying looks for such.
+        raise KeyContextError(
+            "a context is used outside of the call that it was given to: keep it neither in the function nor in a"
+            " generator, and take the ctx of the call at work"
+        )
+
+
+def _no_key() -> KeyContextError:
+    return KeyContextError(
+        "state and timers are those of the key at work, and no key is: use them in process_element and on_timer, not"
+        " in open, close or process_watermark, nor later"
+    )
+
+
+NOTHING: list[Any] = _NoKey()
+NO_CURRENT_KEY: CurrentKey = _NoCurrentKey()

@@ -1,0 +1,107 @@
+"""Rows that a function emits: checked against the columns of its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import GeneratorType
+from typing import Any, NoReturn
+
+from flykka.spark_bridge.errors import FunctionOutputError
+from flykka.spark_bridge.functions.shown import shown
+
+Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Emitted:
+    """Rows that were emitted, and those of side outputs by the ids of their tags."""
+
+    rows: list[Row] = field(default_factory=list)
+    side: dict[str, list[Row]] = field(default_factory=dict)
+
+
+class Collector:
+    """Collects what a function emits; `columns` and `side_columns` are those of its outputs, None where not checked.
+
+    Every row is copied: a function may go on with its own.
+    """
+
+    def __init__(self, columns: Sequence[str] | None, side_columns: Mapping[str, Sequence[str]] | None) -> None:
+        self._columns = None if columns is None else frozenset(columns)
+        self._side = None if side_columns is None else {tag: frozenset(each) for tag, each in side_columns.items()}
+        self._emitted = Emitted()
+
+    def take(self) -> Emitted:
+        """Return what was emitted, and begin with the next."""
+        emitted, self._emitted = self._emitted, Emitted()
+        return emitted
+
+    def collect(self, returned: Iterable[Row]) -> None:
+        """Collect the rows that a function has returned. Raises `FunctionOutputError` where they are none."""
+        columns, append = self._columns, self._emitted.rows.append
+        if returned.__class__ not in _SEQUENCES:
+            _check_iterable(returned)
+        for row in returned:
+            if row.__class__ is dict and (columns is None or row.keys() == columns):
+                append(row.copy())
+            else:
+                try:
+                    append(_checked(row, columns))
+                except FunctionOutputError as wrong:
+                    _raise_at_yield(returned, wrong)
+
+    def output(self, tag: object, row: Row) -> None:
+        """Collect a row of a side output. Raises `FunctionOutputError` where it is none, or there is no such output."""
+        name = getattr(tag, "id", None)
+        if not isinstance(name, str):
+            raise FunctionOutputError(f"ctx.output takes an OutputTag and a row, not {shown(tag)} as the tag")
+        if self._side is not None and name not in self._side:
+            known = ", ".join(map(repr, self._side)) or "none"
+            raise FunctionOutputError(f"there is no side output {name!r}: declared are {known}")
+        checked = _checked(row, None if self._side is None else self._side[name])
+        self._emitted.side.setdefault(name, []).append(checked)
+
+
+def _checked(row: Any, columns: frozenset[str] | None) -> Row:
+    """Return a row as a dict of its own. Raises `FunctionOutputError` where it is none, or has other columns."""
+    if not isinstance(row, Mapping):
+        hint = "; side outputs are written by ctx.output(tag, row)" if _is_tagged(row) else ""
+        raise FunctionOutputError(
+            f"a function has to emit rows, as dicts by the names of their columns, not {shown(row)}{hint}"
+        )
+    if columns is not None and row.keys() != columns:
+        missing = ", ".join(sorted(columns - row.keys()))
+        unknown = ", ".join(sorted(map(str, row.keys() - columns)))
+        wrong = "; ".join(
+            text for text in (missing and f"missing: {missing}", unknown and f"not declared: {unknown}") if text
+        )
+        raise FunctionOutputError(f"the row {shown(dict(row))} does not have the columns of its output ({wrong})")
+    return dict(row)
+
+
+def _raise_at_yield(returned: object, wrong: FunctionOutputError) -> NoReturn:
+    """Raise an error where the row was yielded, so that its traceback shows that line."""
+    if isinstance(returned, GeneratorType):
+        with suppress(StopIteration):
+            returned.throw(wrong.with_traceback(None))
+    raise wrong
+
+
+def _check_iterable(returned: object) -> None:
+    if isinstance(returned, Mapping):
+        raise FunctionOutputError(
+            f"a function has returned the row {shown(returned)}: yield it, or return a list of rows"
+        )
+    if isinstance(returned, (str, bytes)) or not isinstance(returned, Iterable):
+        raise FunctionOutputError(
+            f"a function has to yield rows, or to return a list of them or None, not {shown(returned)}"
+        )
+
+
+def _is_tagged(row: object) -> bool:
+    return isinstance(row, tuple) and len(row) == 2 and isinstance(getattr(row[0], "id", None), str)
+
+
+_SEQUENCES = frozenset((GeneratorType, list, tuple))

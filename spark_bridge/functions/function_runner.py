@@ -1,0 +1,232 @@
+"""Runs a function over the rows of a batch, and over the timers that are due.
+
+What stands in the loops is done for every row, so it is little: local variables, two attributes set, and the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import repeat
+from typing import Any, Generic, TypeVar
+
+from flykka.spark_bridge.functions.contexts import FunctionContext, KeyedContext, TimerContext
+from flykka.spark_bridge.functions.current_key import CurrentKey, TimeDomain
+from flykka.spark_bridge.functions.emission import Collector, Emitted, Row
+from flykka.spark_bridge.functions.keyed_states import KeyedStates
+from flykka.spark_bridge.functions.metric_group import MetricGroup, MetricSample
+from flykka.spark_bridge.functions.process_function import KeyedProcessFunction, ProcessFunction
+from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext, TaskInfo
+from flykka.spark_bridge.functions.shown import note, shown
+from flykka.spark_bridge.functions.state_columns import StateColumns
+from flykka.spark_bridge.functions.state_descriptors import StateDescriptor
+from flykka.spark_bridge.functions.timer_service import TimerService, TimerServiceWithoutKeys
+
+Timestamps = Sequence[int | None]
+
+
+F = TypeVar("F", bound=KeyedProcessFunction | ProcessFunction)
+
+
+class _FunctionRunner(Generic[F]):
+    """Runs a function: `open`, any number of calls, one at a time, and `close`.
+
+    `columns` are those of the rows that it emits, and `side_columns` those of its side outputs by the ids of their
+    tags; None where they are not to be checked.
+    """
+
+    def __init__(
+        self,
+        function: F,
+        task: TaskInfo | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        side_columns: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        self._function = function
+        self._task = TaskInfo() if task is None else task
+        self._current = CurrentKey()
+        self._collector = Collector(columns, side_columns)
+        self._metrics = MetricGroup()
+        self._context = FunctionContext(TimerServiceWithoutKeys(self._current), self._collector.output)
+
+    def close(self) -> None:
+        """Close the function."""
+        self._function.close()
+
+    def process_watermark(self, *, watermark_ms: int, processing_time_ms: int) -> Emitted:
+        """Tell the function of a watermark; behind the timers that this fires."""
+        with self._in_use(self._context, watermark_ms, processing_time_ms):
+            emitted = self._function.process_watermark(watermark_ms, self._context)
+            if emitted is not None:
+                self._collector.collect(emitted)
+        return self._collector.take()
+
+    def take_metrics(self) -> tuple[MetricSample, ...]:
+        """Return a report of each of the function's metrics on the time since its last one."""
+        return self._metrics.samples()
+
+    def _open(self, states: KeyedStates | None) -> None:
+        self._function.open(FunctionRuntimeContext(self._task, states, self._metrics))
+
+    @contextmanager
+    def _in_use(self, context: FunctionContext, watermark_ms: int, processing_time_ms: int) -> Iterator[CurrentKey]:
+        self._collector.take()  # A call that failed has left some.
+        current = self._current
+        current.timestamp = None
+        current.watermark_ms = watermark_ms
+        current.processing_time_ms = processing_time_ms
+        context.bind(current)
+        try:
+            yield current
+        finally:
+            context.release()
+
+
+class ProcessFunctionRunner(_FunctionRunner[ProcessFunction]):
+    """Runs a `ProcessFunction`."""
+
+    def open(self) -> None:
+        """Open the function. `close` is to be called whatever happens then, also when this has raised."""
+        self._open(None)
+
+    def process(
+        self, rows: Sequence[Row], timestamps: Timestamps | None, *, watermark_ms: int, processing_time_ms: int
+    ) -> Emitted:
+        """Process rows; `timestamps` are their event times, None for rows without.
+
+        What the function raises is raised, with a note that shows the row. Raises `FunctionError` where the function
+        does what it may not.
+        """
+        context, collect, process_element = self._context, self._collector.collect, self._function.process_element
+        row: Row = {}
+        with self._in_use(context, watermark_ms, processing_time_ms) as current:
+            try:
+                for row, current.timestamp in zip(rows, _of_each(rows, timestamps), strict=True):
+                    emitted = process_element(row, context)
+                    if emitted is not None:
+                        collect(emitted)
+            except Exception as raised:
+                note(raised, f"in process_element, at row {shown(row)}")
+                raise
+        return self._collector.take()
+
+
+class KeyedFunctionRunner(_FunctionRunner[KeyedProcessFunction]):
+    """Runs a `KeyedProcessFunction` over the states and timers of the keys at work.
+
+    Slots number the keys of a call: `keys` holds the key of each, and `StateColumns` its state.
+    """
+
+    def __init__(
+        self,
+        function: KeyedProcessFunction,
+        task: TaskInfo | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        side_columns: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        super().__init__(function, task, columns=columns, side_columns=side_columns)
+        self._states = KeyedStates(self._current)
+        self._timers = TimerService(self._current)
+        self._row_context = KeyedContext(self._timers, self._collector.output)
+        self._timer_context = TimerContext(self._timers, self._collector.output)
+
+    @property
+    def descriptors(self) -> tuple[StateDescriptor, ...]:
+        """The states that the function has registered in `open`."""
+        return self._states.descriptors
+
+    def open(self) -> None:
+        """Open the function, which registers its states; `close` is to be called also when this has raised."""
+        self._open(self._states)
+        self._states.complete()
+
+    def process(
+        self,
+        slots: Sequence[int],
+        keys: Sequence[Any],
+        rows: Sequence[Row],
+        timestamps: Timestamps | None,
+        columns: StateColumns,
+        *,
+        watermark_ms: int,
+        processing_time_ms: int,
+    ) -> Emitted:
+        """Process rows, in their order; `slots` are those of their keys.
+
+        `timestamps` are the event times of the rows, None for rows without. What the function raises is raised, with a
+        note that shows row and key. Raises `FunctionError` where the function does what it may not.
+        """
+        context, collect, process_element = self._row_context, self._collector.collect, self._function.process_element
+        row: Row = {}
+        with self._at_keys(context, keys, columns, watermark_ms, processing_time_ms) as current:
+            current.domain = TimeDomain.EVENT_TIME
+            try:
+                for current.slot, row, current.timestamp in zip(slots, rows, _of_each(rows, timestamps), strict=True):
+                    emitted = process_element(row, context)
+                    if emitted is not None:
+                        collect(emitted)
+            except Exception as raised:
+                note(raised, f"in process_element, at key {shown(keys[current.slot])}, row {shown(row)}")
+                raise
+        return self._collector.take()
+
+    def fire(
+        self,
+        domain: TimeDomain,
+        keys: Sequence[Any],
+        columns: StateColumns,
+        *,
+        watermark_ms: int,
+        processing_time_ms: int,
+    ) -> Emitted:
+        """Fire the timers of a domain that are due at its time, those too that are registered meanwhile.
+
+        The timers of a key fire in the order of their times, and the keys in that of their slots. Raises as `process`.
+        """
+        is_event_time = domain is TimeDomain.EVENT_TIME
+        due_to = watermark_ms if is_event_time else processing_time_ms
+        of_slots = columns.event_timers if is_event_time else columns.processing_timers
+        context, collect, on_timer = self._timer_context, self._collector.collect, self._function.on_timer
+        with self._at_keys(context, keys, columns, watermark_ms, processing_time_ms) as current:
+            current.domain = domain
+            try:
+                for slot in range(len(of_slots)):
+                    # Registering the first timer of a key makes a list.
+                    while (timers := of_slots[slot]) and timers[0] <= due_to:
+                        current.slot = slot
+                        current.timestamp = timestamp = timers.pop(0)
+                        columns.changed.add(slot)
+                        emitted = on_timer(timestamp, context)
+                        if emitted is not None:
+                            collect(emitted)
+            except Exception as raised:
+                key = shown(keys[current.slot])
+                note(raised, f"in on_timer, at key {key}, {domain.value} timer {current.timestamp}")
+                raise
+        return self._collector.take()
+
+    @contextmanager
+    def _at_keys(
+        self,
+        context: FunctionContext,
+        keys: Sequence[Any],
+        columns: StateColumns,
+        watermark_ms: int,
+        processing_time_ms: int,
+    ) -> Iterator[CurrentKey]:
+        with self._in_use(context, watermark_ms, processing_time_ms) as current:
+            current.keys = keys
+            self._states.bind(columns)
+            self._timers.bind(columns)
+            try:
+                yield current
+            finally:
+                current.keys = ()
+                self._states.release()
+                self._timers.release()
+
+
+def _of_each(rows: Sequence[Row], timestamps: Timestamps | None) -> Iterable[int | None]:
+    return repeat(None, len(rows)) if timestamps is None else timestamps

@@ -1,0 +1,116 @@
+"""The context that `open` is given, by Flink's names: subtask, states and metrics of a function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from flykka.spark_bridge.errors import StateDescriptorError
+from flykka.spark_bridge.functions.keyed_states import KeyedStates
+from flykka.spark_bridge.functions.metric_group import MetricGroup
+from flykka.spark_bridge.functions.state import AggregatingState, ListState, MapState, ReducingState, State, ValueState
+from flykka.spark_bridge.functions.state_descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskInfo:
+    """The subtask that a function works in. A function that is opened only to be tried is subtask 0 of 1."""
+
+    uid: str = ""
+    task_name: str = ""
+    index_of_this_subtask: int = 0
+    number_of_parallel_subtasks: int = 1
+    max_number_of_parallel_subtasks: int = 1
+    attempt_number: int = 0
+
+    @property
+    def task_name_with_subtasks(self) -> str:
+        """The task's name and its subtask, counted from 1: `clean (1/2)`."""
+        return f"{self.task_name} ({self.index_of_this_subtask + 1}/{self.number_of_parallel_subtasks})"
+
+
+class FunctionRuntimeContext:
+    """Given to `open`. States are registered here, and used for the key at work later.
+
+    `get_state` and its like raise `StateDescriptorError` where there are no keys, where a name is that of another
+    state, and when `open` is over.
+    """
+
+    def __init__(self, task: TaskInfo, states: KeyedStates | None, metrics: MetricGroup) -> None:
+        self.task_info = task
+        self._states = states
+        self._metrics = metrics
+
+    @property
+    def uid(self) -> str:
+        """The uid of the operator."""
+        return self.task_info.uid
+
+    @property
+    def task_name(self) -> str:
+        """The name of the task."""
+        return self.task_info.task_name
+
+    @property
+    def task_name_with_subtasks(self) -> str:
+        """The task's name and its subtask, counted from 1: `clean (1/2)`."""
+        return self.task_info.task_name_with_subtasks
+
+    @property
+    def index_of_this_subtask(self) -> int:
+        """The number of the subtask, from 0."""
+        return self.task_info.index_of_this_subtask
+
+    @property
+    def number_of_parallel_subtasks(self) -> int:
+        """The parallelism of the task."""
+        return self.task_info.number_of_parallel_subtasks
+
+    @property
+    def max_number_of_parallel_subtasks(self) -> int:
+        """The number of key groups."""
+        return self.task_info.max_number_of_parallel_subtasks
+
+    @property
+    def attempt_number(self) -> int:
+        """The number of the attempt, from 0."""
+        return self.task_info.attempt_number
+
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        """Return the value of the key at work."""
+        return cast("ValueState[Any]", self._get(state_descriptor, ValueStateDescriptor))
+
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """Return the list of the key at work."""
+        return cast("ListState[Any]", self._get(state_descriptor, ListStateDescriptor))
+
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        """Return the map of the key at work."""
+        return cast("MapState[Any, Any]", self._get(state_descriptor, MapStateDescriptor))
+
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        """Return the reduced value of the key at work."""
+        return cast("ReducingState[Any]", self._get(state_descriptor, ReducingStateDescriptor))
+
+    def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+        """Return the aggregate of the key at work."""
+        return cast("AggregatingState[Any, Any]", self._get(state_descriptor, AggregatingStateDescriptor))
+
+    def get_metrics_group(self) -> MetricGroup:
+        """Return the metrics of the operator."""
+        return self._metrics
+
+    def _get(self, descriptor: StateDescriptor, kind: type[StateDescriptor]) -> State:
+        if self._states is None:
+            raise StateDescriptorError(
+                f"a ProcessFunction has no keys, and so no keyed state as {descriptor!r}: make it a"
+                " KeyedProcessFunction behind key_by(...)"
+            )
+        return self._states.get(descriptor, kind)

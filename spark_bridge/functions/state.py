@@ -1,0 +1,305 @@
+"""Keyed state as functions use it, by Flink's names. It is always that of the key at work.
+
+States read and write the lists of `StateColumns` at the slot of the key. What they return is the reader's own: changes
+of it change the state only when they are written.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+from flykka.spark_bridge.functions.current_key import NOTHING, CurrentKey
+from flykka.spark_bridge.functions.state_columns import StateColumns
+from flykka.spark_bridge.functions.state_descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+IN = TypeVar("IN")
+OUT = TypeVar("OUT")
+
+_NO_CHANGES: set[int] = set()
+MISSING = object()
+"""Stands for the value of a key that a map does not have."""
+
+
+class State:
+    """State of the key at work. Raises `KeyContextError` while there is none."""
+
+    __slots__ = ("_changed", "_current", "_values", "descriptor")
+
+    def __init__(self, descriptor: StateDescriptor, current: CurrentKey) -> None:
+        self.descriptor = descriptor
+        self._current = current
+        self._values = NOTHING
+        self._changed = _NO_CHANGES
+
+    def bind(self, columns: StateColumns) -> None:
+        """Work on these columns; for runners."""
+        self._values = columns.values[self.descriptor.name]
+        self._changed = columns.changed
+
+    def release(self) -> None:
+        """Work on no columns any more; for runners."""
+        self._values = NOTHING
+        self._changed = _NO_CHANGES
+
+    def clear(self) -> None:
+        """Remove the state of the key."""
+        slot = self._current.slot
+        if self._values[slot] is not None:
+            self._values[slot] = None
+            self._changed.add(slot)
+
+
+class ValueState(State, Generic[T]):
+    """Single value for each key."""
+
+    __slots__ = ("_copied", "_default", "_plain", "_stored")
+
+    def __init__(self, descriptor: ValueStateDescriptor, current: CurrentKey) -> None:
+        super().__init__(descriptor, current)
+        self._default = descriptor.default
+        self._plain = descriptor.form.plain
+        self._stored = descriptor.form.stored
+        self._copied = descriptor.form.copied
+
+    def value(self) -> T | None:
+        """Return the value; the descriptor's default where there is none."""
+        value = self._values[self._current.slot]
+        if value is None or self._copied is not None:
+            value = self._shown(value)
+        return value  # type: ignore[no-any-return]
+
+    def update(self, value: T | None) -> None:
+        """Replace the value; None clears it. Raises `StateValueError` where it is not of the state's type."""
+        if value.__class__ is not self._plain and value is not None:
+            value = self._stored(value)
+        slot = self._current.slot
+        self._values[slot] = value
+        self._changed.add(slot)
+
+    def _shown(self, value: Any) -> Any:
+        """Return what a reader gets of a value, which may be none."""
+        shown = self._default if value is None else value
+        return shown if self._copied is None or shown is None else self._copied(shown)
+
+
+class ListState(State, Generic[T]):
+    """A list of elements for each key."""
+
+    __slots__ = ("_copied", "_stored")
+
+    def __init__(self, descriptor: ListStateDescriptor, current: CurrentKey) -> None:
+        super().__init__(descriptor, current)
+        self._copied = descriptor.element_form.copied
+        self._stored = descriptor.element_form.stored
+
+    def get(self) -> list[T]:
+        """Return the elements, in the order in which they were added."""
+        elements = self._values[self._current.slot]
+        if elements is None:
+            return []
+        return list(elements) if self._copied is None else list(map(self._copied, elements))
+
+    def add(self, value: T) -> None:
+        """Append an element. Raises `StateValueError` where it is None, or not of the element's type."""
+        self._append([self._stored(value)])
+
+    def add_all(self, values: Iterable[T]) -> None:
+        """Append elements. Raises as `add` does, and appends none then."""
+        if added := list(map(self._stored, values)):
+            self._append(added)
+
+    def update(self, values: Iterable[T]) -> None:
+        """Replace all elements. Raises as `add` does, and replaces none then."""
+        elements = list(map(self._stored, values))
+        slot = self._current.slot
+        self._values[slot] = elements or None
+        self._changed.add(slot)
+
+    def _append(self, elements: list[Any]) -> None:
+        slot = self._current.slot
+        there = self._values[slot]
+        if there is None:
+            self._values[slot] = elements
+        else:
+            there += elements
+        self._changed.add(slot)
+
+
+class MapState(State, Generic[K, V]):
+    """A map for each key, in the order in which its keys were put first."""
+
+    __slots__ = ("_copied", "_stored_key", "_stored_value")
+
+    def __init__(self, descriptor: MapStateDescriptor, current: CurrentKey) -> None:
+        super().__init__(descriptor, current)
+        self._copied = descriptor.value_form.copied
+        self._stored_key = descriptor.key_form.stored
+        self._stored_value = descriptor.value_form.stored
+
+    def get(self, key: K) -> V | None:
+        """Return the value of a key of the map; None where there is none."""
+        value: V | None = self._shown(self._read(key))
+        return value
+
+    def put(self, key: K, value: V | None) -> None:
+        """Let a key have a value. Raises `StateValueError` where one of them is not of its type."""
+        self.put_all({key: value})
+
+    def put_all(self, entries: Mapping[K, V | None]) -> None:
+        """Let keys have values. Raises as `put` does, and puts none then."""
+        stored = {
+            self._stored_key(key): None if value is None else self._stored_value(value)
+            for key, value in entries.items()
+        }
+        if stored:
+            self._put(stored)
+
+    def remove(self, key: K) -> None:
+        """Remove a key and its value, if it is there."""
+        entries = self._entries()
+        if key in entries:
+            del entries[key]
+            self._set(entries)
+
+    def contains(self, key: K) -> bool:
+        """True if the map has the key."""
+        return self._read(key) is not MISSING
+
+    def keys(self) -> list[K]:
+        """Return the keys."""
+        return list(self._read_all())
+
+    def values(self) -> list[V]:
+        """Return the values."""
+        return list(map(self._shown, self._read_all().values()))
+
+    def items(self) -> list[tuple[K, V]]:
+        """Return keys and values."""
+        return [(key, self._shown(value)) for key, value in self._read_all().items()]
+
+    def is_empty(self) -> bool:
+        """True if the map has no key."""
+        return not self._read_all()
+
+    def __contains__(self, key: K) -> bool:
+        return self.contains(key)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.keys())
+
+    def _read(self, key: K) -> Any:
+        return self._entries().get(key, MISSING)
+
+    def _read_all(self) -> Mapping[K, Any]:
+        return self._entries()
+
+    def _shown(self, value: Any) -> Any:
+        if value is None or value is MISSING:
+            return None
+        return value if self._copied is None else self._copied(value)
+
+    def _entries(self) -> dict[Any, Any]:
+        """Return the map of the key at work; where there is none, an empty one that is not stored."""
+        entries: Any = self._values[self._current.slot]
+        if entries is None:
+            return {}
+        if isinstance(entries, dict):
+            return entries
+        of_pairs = self._values[self._current.slot] = dict(entries)
+        return of_pairs
+
+    def _put(self, stored: dict[Any, Any]) -> None:
+        entries = self._entries()
+        entries.update(stored)
+        self._set(entries)
+
+    def _set(self, entries: dict[Any, Any]) -> None:
+        slot = self._current.slot
+        self._values[slot] = entries or None
+        self._changed.add(slot)
+
+
+class AddingState(State, ABC, Generic[IN, OUT]):
+    """State that values are added to."""
+
+    __slots__ = ("_copied", "_plain", "_stored")
+
+    def __init__(self, descriptor: ReducingStateDescriptor | AggregatingStateDescriptor, current: CurrentKey) -> None:
+        super().__init__(descriptor, current)
+        self._plain = descriptor.form.plain
+        self._stored = descriptor.form.stored
+        self._copied = descriptor.form.copied
+
+    def get(self) -> OUT | None:
+        """Return what the values make; None where none was added."""
+        value = self._values[self._current.slot]
+        return None if value is None else self._result(self._own(value))
+
+    def add(self, value: IN) -> None:
+        """Add a value. Raises `StateValueError` where what it makes is not of the state's type."""
+        slot = self._current.slot
+        kept = self._values[slot]
+        self._values[slot] = self._sum(None if kept is None else self._own(kept), value)
+        self._changed.add(slot)
+
+    def _own(self, kept: Any) -> Any:
+        return kept if self._copied is None else self._copied(kept)
+
+    def _sum(self, kept: Any, value: IN) -> Any:
+        """Return what is to be kept of what was kept, None for nothing, and of one value more."""
+        added = self._added(kept, value)
+        return added if added.__class__ is self._plain else self._stored(added)
+
+    @abstractmethod
+    def _added(self, kept: Any, value: IN) -> Any:
+        """Return the two as one."""
+
+    @abstractmethod
+    def _result(self, kept: Any) -> OUT:
+        """Return what is shown of it."""
+
+
+class ReducingState(AddingState[T, T]):
+    """Single value for each key, to which others are added by a function."""
+
+    __slots__ = ("_reduce",)
+
+    def __init__(self, descriptor: ReducingStateDescriptor, current: CurrentKey) -> None:
+        super().__init__(descriptor, current)
+        self._reduce: Callable[[Any, Any], Any] = descriptor.reduce
+
+    def _added(self, kept: Any, value: T) -> Any:
+        return value if kept is None else self._reduce(kept, value)
+
+    def _result(self, kept: Any) -> T:
+        return kept  # type: ignore[no-any-return]
+
+
+class AggregatingState(AddingState[IN, OUT]):
+    """An accumulator for each key, to which values are added by an `AggregateFunction`."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, descriptor: AggregatingStateDescriptor, current: CurrentKey) -> None:
+        super().__init__(descriptor, current)
+        self._function = descriptor.aggregate_function
+
+    def _added(self, kept: Any, value: IN) -> Any:
+        # A fresh accumulator has the form of a stored one, so that `add` never meets two of them.
+        accumulator = self._stored(self._function.create_accumulator()) if kept is None else kept
+        return self._function.add(value, accumulator)
+
+    def _result(self, kept: Any) -> OUT:
+        return self._function.get_result(kept)  # type: ignore[no-any-return]
