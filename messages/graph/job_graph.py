@@ -18,6 +18,7 @@ class OperatorKind(StrEnum):
     WINDOW_AGGREGATE = "WINDOW_AGGREGATE"
     LOCAL_GROUP_AGGREGATE = "LOCAL_GROUP_AGGREGATE"
     GROUP_AGGREGATE = "GROUP_AGGREGATE"
+    KEYED_PROCESS = "KEYED_PROCESS"
     SINK = "SINK"
 
     @property
@@ -28,7 +29,7 @@ class OperatorKind(StrEnum):
     @property
     def uses_event_time(self) -> bool:
         """True if watermarks make it emit rows."""
-        return self is OperatorKind.WINDOW_AGGREGATE
+        return self in (OperatorKind.WINDOW_AGGREGATE, OperatorKind.KEYED_PROCESS)
 
 
 class ShipStrategy(StrEnum):

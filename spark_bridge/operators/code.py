@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from pyspark.sql import functions as F
 
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import StateSchema
+from flykka.spark_bridge.operators.group_aggregate import GroupAggregateOperator
 from flykka.spark_bridge.operators.keyed_process import KeyedProcessOperator
 from flykka.spark_bridge.operators.source import SourceOperator
 from flykka.spark_bridge.operators.spark_windows import all_fired, batch_times, local_state, window_operator
@@ -23,7 +24,6 @@ from flykka.spark_bridge.operators.stateless import LateRowsOperator, LocalAggre
 from flykka.spark_bridge.operators.window import LATE_DATA
 from flykka.spark_bridge.program.aggregates import TIME
 from flykka.spark_bridge.program.prototype import has_event_time
-from flykka.spark_bridge.worker.parts import MergeParts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.operators.operator import Operator
     from flykka.spark_bridge.program.aggregates import AggregatePlan, PartialAggregates
     from flykka.spark_bridge.rows.materialise import Slices
-    from flykka.spark_bridge.worker.process_batch import BatchFunction
 
 
 class OperatorCode(ABC):
@@ -214,7 +213,7 @@ class WindowCode(AggregateCode):
 
 
 class KeyedCode(Protocol):
-    """The work of a `KeyedProcessOperator`, and the columns of its state."""
+    """The columns of a `KeyedBatchOperator`: of its keys, its state, and the rows that it reads and emits."""
 
     @property
     def key_fields(self) -> tuple[StructField, ...]:
@@ -227,10 +226,6 @@ class KeyedCode(Protocol):
     @property
     def emitted(self) -> tuple[StructField, ...]:
         """The columns that the function emits."""
-
-    @property
-    def function(self) -> BatchFunction:
-        """The function that a Python worker applies to a batch."""
 
     def keyed(self, rows: DataFrame) -> DataFrame:
         """The columns of rows that the function needs, and those of the keys."""
@@ -256,7 +251,7 @@ class GroupAggregateCode(AggregateCode):
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         """The operator of one attempt."""
-        return KeyedProcessOperator(context, self)
+        return GroupAggregateOperator(context, self)
 
     @property
     def key_fields(self) -> tuple[StructField, ...]:
@@ -272,11 +267,6 @@ class GroupAggregateCode(AggregateCode):
     def emitted(self) -> tuple[StructField, ...]:
         """Keys and parts."""
         return (*self.plan.key_fields, *self.plan.part_fields)
-
-    @property
-    def function(self) -> BatchFunction:
-        """Merges parts."""
-        return MergeParts(functions=self.plan.merging)
 
     def keyed(self, rows: DataFrame) -> DataFrame:
         """Rows of state, as they come over the exchange: all of one time."""
@@ -306,6 +296,43 @@ class GroupAggregateCode(AggregateCode):
     def previewed(self, rows: DataFrame) -> DataFrame:
         """The aggregates of some rows."""
         return self.plan.results_of(self.local_state(rows))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedProcessCode(OperatorCode):
+    """A function of each row, with keyed state and timers. `keys` are those of the edge before it."""
+
+    kind = OperatorKind.KEYED_PROCESS
+    is_head = True
+    is_computed = True
+
+    pickled: bytes = field(repr=False)
+    keys: tuple[Column | str, ...]
+    key_fields: tuple[StructField, ...]
+    state_fields: tuple[StructField, ...]
+    columns: tuple[str, ...]
+    time_column: str | None
+    emitted: tuple[StructField, ...]
+
+    @property
+    def fingerprint(self) -> str:
+        """The columns of keys and state."""
+        columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in self.state_fields)
+        keys = ", ".join(field.dataType.simpleString() for field in self.key_fields)
+        return f"keyed_process(keys: {keys}; state: {columns})"
+
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return KeyedProcessOperator(context, self)
+
+    def keyed(self, rows: DataFrame) -> DataFrame:
+        """The rows with their keys."""
+        named = zip(self.key_fields, self.keys, strict=True)
+        return rows.withColumns({made.name: F.col(key) if isinstance(key, str) else key for made, key in named})
+
+    def results(self, emitted: DataFrame) -> DataFrame:
+        """The rows as they are emitted."""
+        return emitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,95 +1,86 @@
-"""Processes the rows of keys with their state, a batch at a time (Flink's KeyedProcessOperator).
-
-One Spark job does it: a Python worker looks up the state of the batch's keys in segments, processes the batch, writes
-what has changed as a segment, and emits rows. The job is that of whatever reads these rows.
-"""
+"""Functions of each row with keyed state and timers (Flink's KeyedProcessOperator)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, LongType, StructField, StructType
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
-from flykka.actors.machines.state.segments import Segment, Segments
-from flykka.spark_bridge.operators.keyed_store import KeyedOperator, KeyedStore
+from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.spark_bridge.functions.current_key import TimeDomain
+from flykka.spark_bridge.functions.runtime_context import TaskInfo
+from flykka.spark_bridge.operators.keyed_batch import KeyedBatchOperator
 from flykka.spark_bridge.operators.operator import Element, Output
-from flykka.spark_bridge.rows.materialise import Slices, counted, is_complete, numbers_of
-from flykka.spark_bridge.rows.partitioning import KeyGroups
-from flykka.spark_bridge.state.segment_files import FileStateBackend, StateRows
-from flykka.spark_bridge.worker.process_batch import ProcessBatch
-from flykka.spark_bridge.worker.segment_file import POSITION
-from flykka.spark_bridge.worker.segments import CONTROL
+from flykka.spark_bridge.rows.materialise import Slices
+from flykka.spark_bridge.state.segment_files import SegmentFiles
+from flykka.spark_bridge.worker.keyed_function import FireTimers, FunctionSpec, ProcessRows
+from flykka.spark_bridge.worker.process_batch import ProcessDueKeys
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Observation
-
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
-    from flykka.spark_bridge.operators.code import KeyedCode
-
-STATE = "keyed"
-"""The name of the state."""
+    from flykka.spark_bridge.operators.code import KeyedProcessCode
 
 
-class KeyedProcessOperator(KeyedOperator[Slices, StateRows]):
-    """The keyed functions of one attempt."""
+class KeyedProcessOperator(KeyedBatchOperator):
+    """Functions with timers, which fire with the watermark."""
 
-    def __init__(self, context: OperatorContext, code: KeyedCode) -> None:
-        self._code = code
-        self._backend = FileStateBackend(
-            code.key_fields, code.state_fields, context.descriptor, context.scope, context.services
+    def __init__(self, context: OperatorContext, code: KeyedProcessCode) -> None:
+        super().__init__(context, code)
+        self._session = context.services.session
+        self._fired_ms, self._fired_version = WATERMARK_MIN, 0
+        self._next_timer_ms: int | None = None
+        descriptor = context.descriptor
+        vertex = descriptor.vertex
+        self._spec = FunctionSpec(
+            pickled=code.pickled,
+            task=TaskInfo(
+                uid=context.link.uid,
+                task_name=vertex.name,
+                index_of_this_subtask=descriptor.subtask,
+                number_of_parallel_subtasks=vertex.parallelism,
+                max_number_of_parallel_subtasks=vertex.max_parallelism,
+                attempt_number=descriptor.attempt_number,
+            ),
+            subtask=f"{descriptor.job_id}/{vertex.vertex_id}/{descriptor.subtask}",
+            attempt=descriptor.attempt,
+            time_column=code.time_column,
+            columns=code.columns,
+            emitted=to_arrow_schema(StructType(list(code.emitted)), timezone="UTC"),
+            side={},
         )
-        self._store: KeyedStore[StateRows] = KeyedStore(self._backend, Segments(), STATE)
-        self._groups = KeyGroups(
-            keys=tuple(F.col(field.name) for field in code.key_fields),
-            max_parallelism=context.descriptor.vertex.max_parallelism,
-        )
-        self._emitted_type = StructType([*code.emitted, StructField(CONTROL, ArrayType(LongType()))])
-        self._arrived: dict[int, Segment[StateRows] | None] = {}
-        super().__init__(context.operator_id, {STATE: self._store})
 
-    @property
-    def is_ordered(self) -> bool:
-        """True: what is made of a batch depends on the batches before it."""
-        return True
+    def function(self, element: Element[Slices]) -> ProcessRows:
+        """Call the function for every row of a batch."""
+        return ProcessRows(spec=self._spec, watermark_ms=element.watermark_ms, processing_time_ms=0)
 
-    def process(self, element: Element[Slices]) -> Output[Slices]:
-        """Emit what the function makes of a batch and of the state of its keys."""
-        batch, (rows,) = element.batch, element.rows
-        assert batch is not None, "keyed state is read over the input gates"
-        segments = self._store.segments
-        readings, release = self._store.held(lambda: [segments.reading(each) for each in segments.live])
-        target, version = self._backend.new_name(), 1 + max((each.segment.version for each in readings), default=0)
-        work = ProcessBatch(
-            folder=self._backend.folder,
-            segments=self._backend.read(readings).names,
-            target=target,
-            version=version,
-            schema=self._backend.arrow_schema,
-            function=self._code.function,
+    def _timers(self, watermark_ms: int) -> FireTimers:
+        return FireTimers(
+            spec=self._spec, domain=TimeDomain.EVENT_TIME, watermark_ms=watermark_ms, processing_time_ms=0
         )
-        keyed = self._code.keyed(rows).withColumn(POSITION, self._groups.position())
-        made = keyed.coalesce(1).mapInArrow(work, self._emitted_type)
-        observation, observed = counted(made, {CONTROL: F.max(CONTROL)})
+
+    def advance_watermark(self, watermark_ms: int) -> Output[Slices]:
+        """Fire the timers that are due, up to `watermark_ms`."""
+        if watermark_ms == WATERMARK_MIN or not self._has_due(watermark_ms):
+            return Output()
+        version = max(segment.version for segment in self.store.segments.live)
+        due = partial(ProcessDueKeys, due_ms=watermark_ms, after_ms=self._fired_ms, after_version=self._fired_version)
+        made = self.made(self._session.range(1), due, self._timers(watermark_ms))
 
         def on_emitted() -> None:
-            number, _ = _told(observation, observed)
-            self._arrived[element.stage] = self._backend.written(target, number, version)
-            release()
+            segment, told = made.segment()
+            self._fired_ms, self._fired_version = watermark_ms, version
+            self._next_timer_ms = told.next_timer_ms
+            self.store.add(segment)
 
-        emitted = observed.where(F.col(CONTROL).isNull()).drop(CONTROL)
-        return Output(rows=(self._code.results(emitted),), updates_state=True, on_emitted=on_emitted)
+        return Output(rows=(made.rows,), on_emitted=on_emitted)
 
-    def update_state(self, stage: int) -> None:
-        """Add to the state what a batch has changed."""
-        self._store.add(self._arrived.pop(stage))
-
-
-def _told(observation: Observation, rows: DataFrame) -> tuple[int, int]:
-    """Return the number of rows that were written, and their version."""
-    told: Any = numbers_of(observation).get(CONTROL) if is_complete(observation) else None
-    if told is None:
-        # What reads the rows has not wanted them all. The state wants them.
-        ((told,),) = rows.agg(F.max(CONTROL)).collect()
-    number, version = told
-    return number, version
+    def _has_due(self, watermark_ms: int) -> bool:
+        """Tell whether a timer may be due: one that was seen when the last ones fired, or was registered since."""
+        timers = [self._next_timer_ms]
+        for segment in self.store.segments.live:
+            assert isinstance(segment.frame, SegmentFiles), "segments lie in files"
+            if segment.version > self._fired_version:
+                timers.append(segment.frame.first_timer_ms)
+        return any(timer is not None and timer <= watermark_ms for timer in timers)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, BooleanType, LongType, StructField, StructType
@@ -37,10 +37,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFiles:
-    """Segments by the names of their files, from the oldest to the newest."""
+    """Segments by the names of their files, from the oldest to the newest; the first event-time timer of one."""
 
     names: tuple[str, ...]
     are_oldest: bool = False
+    first_timer_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +117,9 @@ class FileStateBackend:
             self._made += 1
             return f"{self.attempt}-{self._made}"
 
-    def written(self, name: str, rows: int, version: int) -> Segment[StateRows] | None:
+    def written(
+        self, name: str, rows: int, version: int, first_timer_ms: int | None = None
+    ) -> Segment[StateRows] | None:
         """The segment that was written under a name; None where it has no rows, and no file."""
         if not rows:
             return None
@@ -126,7 +129,12 @@ class FileStateBackend:
             [Batch(ref=ref, frame=None, holder=self._holder)],
             producer=self._descriptor.attempt,
         )
-        return Segment(batch_id=ref.batch_id, frame=SegmentFiles(names=(name,)), rows=rows, version=version)
+        return Segment(
+            batch_id=ref.batch_id,
+            frame=SegmentFiles(names=(name,), first_timer_ms=first_timer_ms),
+            rows=rows,
+            version=version,
+        )
 
     def keep(self, rows: StateRows) -> Segment[StateRows] | None:
         """Write rows as one segment, by one Spark job."""
@@ -144,12 +152,12 @@ class FileStateBackend:
             work = LoadSegments(folder=self.folder, addresses=rows.addresses, target=name, schema=self.arrow_schema)
         return self.written(name, *self._done(work))
 
-    def _done(self, work: SegmentWork) -> tuple[int, int]:
-        """Do work by one Spark job, and return the two numbers that it tells."""
+    def _done(self, work: SegmentWork) -> list[Any]:
+        """Do work by one Spark job, and return the numbers that it tells."""
         self._scope.check()
         row = self._services.session.range(1).coalesce(1).mapInArrow(work, CONTROL_COLUMNS).collect()[0]
-        first, second = row[CONTROL]
-        return first, second
+        numbers: list[Any] = row[CONTROL]
+        return numbers
 
     def read(self, readings: Sequence[Reading[StateRows]]) -> SegmentFiles:
         """The rows of segments."""

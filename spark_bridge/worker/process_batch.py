@@ -12,25 +12,35 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
-from flykka.spark_bridge.worker.keys import Mask
+from flykka.spark_bridge.worker.keys import Mask, Rows, key_columns
 from flykka.spark_bridge.worker.look_up import look_up
-from flykka.spark_bridge.worker.segment_file import IS_DELETED, VERSION, as_in, state_columns, write_segment
+from flykka.spark_bridge.worker.segment_file import (
+    IS_DELETED,
+    NEXT_TIMER,
+    POSITION,
+    VERSION,
+    Run,
+    Segment,
+    as_in,
+    state_columns,
+)
 from flykka.spark_bridge.worker.segment_folder import SegmentFolder
-from flykka.spark_bridge.worker.segments import CONTROL, CONTROL_TYPE
+from flykka.spark_bridge.worker.segments import CONTROL, CONTROL_TYPE, written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processed:
-    """The results of a batch: rows to emit, and the state of its keys, in their order.
+    """The results of a batch: rows to emit, and the state of the keys that have `changed`, by their numbers.
 
-    Only `changed` state is written (None: all of it); that of `deleted` keys is deleted.
+    None means all of them. State of keys that are `deleted` among these is deleted.
     """
 
     rows: pa.Table
     state: pa.Table
-    changed: Mask | None = None
+    changed: Rows | None = None
     deleted: Mask | None = None
 
 
@@ -55,28 +65,65 @@ class ProcessBatch:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Process all rows as one batch."""
         arrived = [batch for batch in batches if batch.num_rows]
-        if not arrived:
-            return
-        batch = KeyedBatch(as_in(self.schema, pa.Table.from_batches(arrived)))
-        state = look_up(reversed(self.folder.read(self.segments)), batch.keys, state_columns(self.schema))
-        processed = self.function.process(batch, state)
-        rows, written = processed.rows, self._written(batch, processed)
-        yield from rows.append_column(CONTROL, pa.nulls(rows.num_rows, CONTROL_TYPE)).to_batches()
-        nulls = [pa.nulls(1, field.type) for field in rows.schema]
-        told = pa.array([[written, self.version]], CONTROL_TYPE)
-        yield pa.RecordBatch.from_arrays([*nulls, told], names=[*rows.column_names, CONTROL])
+        if arrived:
+            yield from self._processed(as_in(self.schema, pa.Table.from_batches(arrived)), self._read())
 
-    def _written(self, batch: KeyedBatch, processed: Processed) -> int:
-        number = batch.keys.num_rows
-        deleted = np.zeros(number, dtype=np.bool_) if processed.deleted is None else processed.deleted
-        state = processed.state
+    def _read(self) -> list[Segment]:
+        return self.folder.read(self.segments)
+
+    def _processed(self, rows: pa.Table, segments: list[Segment]) -> Iterator[pa.RecordBatch]:
+        batch = KeyedBatch(rows)
+        processed = self.function.process(batch, look_up(reversed(segments), batch.keys, state_columns(self.schema)))
+        told = pa.array([[*self._written(batch, processed), self._next_timer(segments)]], CONTROL_TYPE)
+        made = processed.rows
+        yield from made.append_column(CONTROL, pa.nulls(made.num_rows, CONTROL_TYPE)).to_batches()
+        nulls = [pa.nulls(1, field.type) for field in made.schema]
+        yield pa.RecordBatch.from_arrays([*nulls, told], names=[*made.column_names, CONTROL])
+
+    def _next_timer(self, segments: list[Segment]) -> int | None:
+        return None
+
+    def _written(self, batch: KeyedBatch, processed: Processed) -> tuple[int, int, int | None]:
+        state, changed = processed.state, processed.changed
+        keys = batch.keys if changed is None else batch.keys.take(changed)
+        deleted = np.zeros(keys.num_rows, dtype=np.bool_) if processed.deleted is None else processed.deleted
+        versions = np.full(keys.num_rows, self.version)
         segment = pa.Table.from_arrays(
-            [*batch.keys.columns, *state.columns, pa.array(np.full(number, self.version)), pa.array(deleted)],
-            names=[*batch.keys.column_names, *state.column_names, VERSION, IS_DELETED],
+            [*keys.columns, *state.columns, pa.array(versions), pa.array(deleted)],
+            names=[*keys.column_names, *state.column_names, VERSION, IS_DELETED],
         )
-        if processed.changed is not None:
-            segment = segment.filter(pa.array(processed.changed))
-        rows = write_segment(self.folder.path(self.target), self.schema, [segment])
-        self.folder.share(self.target)
+        told = written(self.folder, self.target, [segment], self.schema)
         self.folder.forget_all_but((*self.segments, self.target))
-        return rows
+        return told
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessDueKeys(ProcessBatch):
+    """Processes the keys that may have timers to fire, instead of rows that come.
+
+    Timers up to `after_ms` have fired, but for those that were registered by a version later than `after_version`.
+    """
+
+    due_ms: int
+    after_ms: int
+    after_version: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Process them, for a single row."""
+        for _ in batches:
+            segments = self._read()
+            yield from self._processed(
+                pa.concat_tables([self._due(run) for segment in segments for run in segment]), segments
+            )
+
+    def _due(self, run: Run) -> pa.Table:
+        timer, version = pc.field(NEXT_TIMER), pc.field(VERSION)
+        is_due = (timer <= self.due_ms) & ((timer > self.after_ms) | (version > self.after_version))
+        keys = run.table.select([POSITION, *key_columns(run.table), NEXT_TIMER, VERSION])
+        return keys.filter(is_due).drop_columns([NEXT_TIMER, VERSION])
+
+    def _next_timer(self, segments: list[Segment]) -> int | None:
+        """The first timer in these segments that is not due; or one that was deleted since."""
+        timers = (run.table.column(NEXT_TIMER) for segment in segments for run in segment)
+        later = (pc.min(each.filter(pc.greater(each, self.due_ms))).as_py() for each in timers)
+        return min((timer for timer in later if timer is not None), default=None)

@@ -28,6 +28,9 @@ VERSION = "__version"
 IS_DELETED = "__deleted"
 """True where the newest row of a key says that it has no state any more."""
 
+NEXT_TIMER = "__next_timer"
+"""The column of the first event-time timer of a key, in ms, where keys have timers."""
+
 RUN_ROWS = 1 << 20
 
 UNFINISHED = ".unfinished"

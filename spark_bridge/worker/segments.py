@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from fsspec.core import url_to_fs
 
 from flykka.spark_bridge.worker.segment_file import (
+    NEXT_TIMER,
     POSITION,
     RUN_ROWS,
     VERSION,
@@ -22,7 +23,7 @@ from flykka.spark_bridge.worker.segment_file import (
 from flykka.spark_bridge.worker.segment_folder import SegmentFolder
 
 CONTROL = "__control"
-"""The column of what was written: the number of rows of a new segment, and the greatest version in it."""
+"""The column of what was written: rows, greatest version and first event-time timer of a new segment."""
 
 CONTROL_TYPE = pa.list_(pa.int64())
 
@@ -41,7 +42,8 @@ class MergeSegments:
         """Merge them, for a single row; what was written."""
         for _ in batches:
             segments = self.folder.read(self.names)
-            yield _written(self.folder, self.target, merged(segments, drops_deleted=self.drops_deleted), self.schema)
+            tables = merged(segments, drops_deleted=self.drops_deleted)
+            yield _row(*written(self.folder, self.target, tables, self.schema))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +68,7 @@ class SaveSegments:
                 for table in merged(self.folder.read(self.names)):
                     rows += table.num_rows
                     writer.write_table(table)
-            yield _told(rows, filesystem.size(path))
+            yield _row(rows, filesystem.size(path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +90,7 @@ class LoadSegments:
                     if write_segment(path, self.schema, _saved(address, between)):
                         loaded.append(path)
                 segments = [read_segment(path) for path in loaded]
-                yield _written(self.folder, self.target, merged(segments), self.schema)
+                yield _row(*written(self.folder, self.target, merged(segments), self.schema))
             finally:
                 for path in loaded:
                     path.unlink()
@@ -106,19 +108,25 @@ def _saved(address: str, between: tuple[int, int] | None) -> Iterator[pa.Table]:
                 yield table
 
 
-def _written(folder: SegmentFolder, target: str, tables: Iterator[pa.Table], schema: pa.Schema) -> pa.RecordBatch:
+def written(
+    folder: SegmentFolder, target: str, tables: Iterable[pa.Table], schema: pa.Schema
+) -> tuple[int, int, int | None]:
+    """Write a segment; its rows, greatest version, and first event-time timer where there is one."""
     versions: list[int] = []
+    timers: list[int] = []
 
     def noted() -> Iterator[pa.Table]:
         for table in tables:
             if table.num_rows:
                 versions.append(pc.max(table.column(VERSION)).as_py())
+                if NEXT_TIMER in table.column_names and (first := pc.min(table.column(NEXT_TIMER)).as_py()) is not None:
+                    timers.append(first)
             yield table
 
     rows = write_segment(folder.path(target), schema, noted())
     folder.share(target)
-    return _told(rows, max(versions, default=0))
+    return rows, max(versions, default=0), min(timers, default=None)
 
 
-def _told(*numbers: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({CONTROL: pa.array([numbers], CONTROL_TYPE)})
+def _row(*numbers: int | None) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([numbers], CONTROL_TYPE)], names=[CONTROL])

@@ -15,7 +15,7 @@ from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.tasks.stage import SnapshotState, StageFinished, StateSnapshotted
 from flykka.spark_bridge.operators.code import GroupAggregateCode, LocalAggregateCode
-from flykka.spark_bridge.operators.keyed_process import STATE
+from flykka.spark_bridge.operators.keyed_batch import STATE
 from flykka.spark_bridge.program.aggregates import PartialAggregates, analyze
 from flykka.spark_bridge.state.segment_files import FileStateBackend
 from tests.conformance.key_groups.checkpoints import completed

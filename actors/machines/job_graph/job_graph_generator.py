@@ -193,11 +193,15 @@ def _firing_mode(graph: StreamGraph, chain: Chain) -> FiringMode:
 
 
 def _may_fire_late(graph: StreamGraph, node: StreamNode) -> bool:
-    """True if nobody can tell that windows wait for the checkpoint: no event time behind, no sink shows rows."""
+    """True if nobody can tell that windows wait for the checkpoint: no event time behind, no sink shows rows.
+
+    Timers of functions may not: rows that come meanwhile would see state that the timers have yet to change.
+    """
     downstream = list(graph.downstream(node.uid))
     sinks = [reached for reached in downstream if reached.kind is OperatorKind.SINK]
     return (
-        bool(sinks)
+        node.kind is OperatorKind.WINDOW_AGGREGATE
+        and bool(sinks)
         and all(sink.publishes_per_checkpoint for sink in sinks)
         and not any(reached.event_time for reached in downstream)
     )

@@ -27,8 +27,10 @@ from flykka.api.streams.windows import WindowAssigner
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
 from flykka.spark_bridge.connectors.sink import Sink
+from flykka.spark_bridge.functions.process_function import KeyedProcessFunction
 from flykka.spark_bridge.operators.code import GroupAggregateCode, KeyByCode, SinkCode, TransformCode
 from flykka.spark_bridge.program.functions import where, where_not
+from flykka.spark_bridge.program.keyed_functions import keyed_process_code
 from flykka.spark_bridge.program.prototype import fitted, has_event_time, running, transformed
 from flykka.spark_bridge.program.trials import check_union, checked_deterministic
 
@@ -310,6 +312,27 @@ class KeyedStream(RunningAggregates, _Stream):
             windows=assigner,
         )
         return WindowedStream(self._program, self._type, aggregation)
+
+    def process(self, function: KeyedProcessFunction, output: StructType | str) -> DataStream:
+        """Call a function for every row, with the state and the timers of its key: rows of the columns `output`.
+
+        A copy of the function is opened here, to learn of its states, and closed. In a job it is pickled, and opened in
+        Spark's Python workers.
+
+        Raises:
+            ProgramError: `function` is no KeyedProcessFunction.
+            StreamTypeError: the output is no columns, or the function cannot be pickled.
+        """
+        if not isinstance(function, KeyedProcessFunction):
+            raise ProgramError(f"process after {self._origins} takes a KeyedProcessFunction, not {function!r}")
+        name = f"process({type(function).__name__})"
+        prototype, event_time = self._type.prototype, self._type.event_time
+        result, code = tried(name, lambda: keyed_process_code(prototype, self._keys, function, output, event_time))
+        made = Transformation(
+            kind=code.kind, position=self._program.next_position, name=name, code=code, inputs=self._inputs
+        )
+        self._program.add(made)
+        return DataStream(self._program, made, StreamType(prototype=result, event_time=None))
 
     @property
     def _origins(self) -> str:
