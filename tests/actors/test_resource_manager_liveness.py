@@ -20,12 +20,11 @@ from flykka.messages.wire.ids import AllocationId, slot_id
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.cluster_builder import INTERVAL_MS, TIMEOUT_MS
 from tests.actors.peer import Peer
 from tests.actors.test_resource_manager import (
-    INTERVAL_MS,
     JOB,
     JOB_SESSION,
-    TIMEOUT_MS,
     Guest,
     Leader,
     living_task_managers,

@@ -205,7 +205,7 @@ def test_a_job_that_waits_for_its_restart_cannot_be_stopped(cluster: JobCluster)
 def test_a_job_that_waits_for_slots_stops_as_soon_as_its_tasks_run(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph())
     cluster.accept_job_master()
-    task_manager = cluster.start_task_manager("tm-1")
+    task_manager = cluster.register_task_manager("tm-1")
 
     stop(cluster)
     cluster.offer("tm-1", 1)

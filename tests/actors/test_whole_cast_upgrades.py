@@ -27,7 +27,7 @@ from flykka.messages.tasks.stage import CheckpointCommitted, SnapshotState, Stat
 from flykka.messages.wire.message import Message
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import Stage, is_a
+from tests.actors.cast import WholeCluster, is_a
 from tests.actors.keyed_cast import ALL_ROWS, KeyedRows, keyed_job
 
 PARALLELISMS = (1, 2, 4, 1)
@@ -54,7 +54,7 @@ class Upgrades:
 
     def __init__(self, system: SeededSystem, seed: int, folder: Path) -> None:
         self.plane = KeyedRows()
-        self.stage = Stage(system, folder / "checkpoints", self.plane, slots=4)
+        self.stage = WholeCluster(system, folder / "checkpoints", self.plane, slots=4)
         self.savepoints = folder / "savepoints"
         self.wanted = 0
         self._moved = folder / "moved"

@@ -39,7 +39,7 @@ from flykka.messages.wire.message import Message
 from flykka.runtime.recording import Recorder
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, Names, Stage, is_a
+from tests.actors.cast import ALL_FILES, Names, WholeCluster, is_a
 from tests.actors.keyed_cast import ALL_ROWS, KeyedRows, keyed_job
 from tests.actors.machines.graph.graphs import vertex
 from tests.actors.peer import Utter
@@ -201,11 +201,11 @@ RUNS: dict[str, Callable[[Recorder, int], None]] = {
 @contextmanager
 def _recorded(
     recorder: Recorder, seed: int, data_plane: Names, network: NetworkSettings | None = None
-) -> Iterator[Stage]:
+) -> Iterator[WholeCluster]:
     """A cast whose every turn is recorded; its checkpoints are in memory, and gone at the end."""
     with SeededSystem(seed, recorder=recorder) as system:
         try:
-            yield Stage(system, f"{_FOLDER}/checkpoints", data_plane, network)
+            yield WholeCluster(system, f"{_FOLDER}/checkpoints", data_plane, network)
         finally:
             storage = MemoryFileSystem()
             if storage.exists("/histories"):
