@@ -9,7 +9,7 @@ from flykka.messages.graph.job_graph import CheckpointingSettings
 
 
 def directory(folder: CheckpointFolder) -> Path:
-    return Path(folder.settle(CheckpointingSettings(directory=""), None).directory)
+    return Path(folder.resolve(CheckpointingSettings(directory=""), None).directory)
 
 
 def test_a_temporary_folder_that_two_environments_share_goes_with_the_last_of_them() -> None:
