@@ -162,5 +162,5 @@ class WholeCluster(ClusterBuilder):
 
 
 def is_a(kind: type[Message]) -> Callable[[ActorRef, Message], bool]:
-    """Before a message of this kind is handled, by whomever."""
+    """Before a message of this kind is handled, by any actor."""
     return lambda _recipient, message: isinstance(message, kind)

@@ -163,7 +163,7 @@ class BatchesEngine(NamesEngine):
         return recovered_batch(read, len(rows), 8)
 
     def is_mine(self, row: str, read: InFlightRead) -> bool:
-        """Whether a row that was in flight is one of this subtask's."""
+        """True if a row that was in flight is one of this subtask's."""
         return True
 
     def hold(self, batch_ids: tuple[BatchId, ...], holder: str) -> None:

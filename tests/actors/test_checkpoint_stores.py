@@ -185,7 +185,7 @@ def test_ids_that_cannot_be_drawn_are_drawn_when_the_store_is_back(
     assert taken == list(range(1, DRAWN_AT_ONCE + 2))
 
 
-def test_whoever_wants_a_savepoint_hears_at_once_that_no_id_can_be_drawn(
+def test_a_request_for_a_savepoint_is_told_at_once_that_no_id_can_be_drawn(
     system: SeededSystem, tmp_path: Path, unreliable: Unreliable
 ) -> None:
     cluster = CoordinatorCluster(system, tmp_path, checkpoints=unreliable)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The ClusterEntrypoint: whoever of its two components ends is made anew at the same path, until that is hopeless."""
+"""The ClusterEntrypoint: a component that ends is started again at the same path, until that is hopeless."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_the_next_job_manager_is_told_of_the_resource_manager_that_lives(cluster
     assert cluster.made_for[-1] == cluster.find("resource-manager")
 
 
-def test_whoever_asks_learns_who_the_components_are(cluster: EntrypointCluster) -> None:
+def test_a_question_for_the_components_is_answered_with_their_refs(cluster: EntrypointCluster) -> None:
     peer = cluster.probe("peer")
     entrypoint = cluster.find("cluster-entrypoint")
 

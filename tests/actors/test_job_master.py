@@ -157,7 +157,7 @@ def test_what_is_said_under_another_session_is_not_heard(cluster: JobCluster) ->
 # Failure and restart
 
 
-def test_a_failed_task_has_the_others_cancelled_and_all_start_anew(cluster: JobCluster) -> None:
+def test_a_failed_task_has_the_others_cancelled_and_all_restart(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
     cluster.report(SOURCE, ExecutionState.FAILED, failure())
@@ -170,7 +170,7 @@ def test_a_failed_task_has_the_others_cancelled_and_all_start_anew(cluster: JobC
     assert cluster.last(cluster.client, JobRestored).checkpoint_id is None
 
 
-def test_a_job_that_is_not_restarted_says_why_in_its_log_and_to_whoever_listens(
+def test_a_job_that_is_not_restarted_says_why_in_its_log_and_to_its_listeners(
     cluster: JobCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="flykka.actors")
@@ -194,7 +194,7 @@ def test_a_restart_uses_the_slots_that_the_job_has(cluster: JobCluster) -> None:
     assert len(cluster.heard(cluster.resource_manager, RequestSlot)) == 1
 
 
-def test_a_killed_task_manager_is_one_failure_and_its_slots_are_asked_for_anew(cluster: JobCluster) -> None:
+def test_a_killed_task_manager_is_one_failure_and_its_slots_are_asked_for_again(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(parallelism=2), slots=2)
 
     cluster.system.kill(task_manager)

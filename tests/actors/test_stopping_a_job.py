@@ -227,7 +227,7 @@ def test_a_job_that_is_not_there_or_has_ended_cannot_be_stopped(job_id: JobId, c
     assert refusal(cluster) == f"there is no job {job_id} that could be stopped"
 
 
-def test_whoever_waits_for_a_stop_hears_of_the_end_of_the_cluster(cluster: JobCluster) -> None:
+def test_a_client_that_waits_for_a_stop_hears_of_the_end_of_the_cluster(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
     stop(cluster)
 

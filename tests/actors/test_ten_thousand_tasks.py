@@ -63,7 +63,7 @@ class Job:
 
 @contextmanager
 def counted_calls() -> Iterator[list[int]]:
-    """How many functions of Python are called meanwhile; to resume a generator is to call it."""
+    """The number of functions of Python are called meanwhile; to resume a generator is to call it."""
     calls = [0]
 
     def count(_frame: object, event: str, _argument: object) -> None:

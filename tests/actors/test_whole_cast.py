@@ -128,7 +128,7 @@ def test_whatever_moment_a_task_manager_is_killed_at_the_job_comes_to_its_end(
         "/user/task-manager-2",
     ],
 )
-def test_whoever_is_killed_while_disks_are_slow_the_job_comes_to_its_end(
+def test_whichever_actor_is_killed_while_disks_are_slow_the_job_comes_to_its_end(
     victim: str, moment: type[Message], failover_strategy: FailoverStrategyKind, tmp_path: Path
 ) -> None:
     with SeededSystem(blocking_ms=300) as system:

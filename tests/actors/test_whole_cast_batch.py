@@ -209,7 +209,7 @@ def test_where_what_the_lost_result_was_made_of_is_freed_that_is_made_again_firs
         (CommitCheckpoint, 2),
     ],
 )
-def test_whoever_keeps_results_is_killed_and_they_are_made_again(
+def test_a_task_that_keeps_results_is_killed_and_they_are_made_again(
     moment: type[Message], count: int, task_manager: str, tmp_path: Path
 ) -> None:
     with SeededSystem(count) as system:

@@ -102,7 +102,7 @@ def numbers(stage: WholeCluster) -> dict[str, int]:
         ("sink", "commit", 2),
     ],
 )
-def test_the_region_of_a_task_that_fails_starts_anew_and_the_other_goes_on(
+def test_the_region_of_a_task_that_fails_restarts_and_the_other_goes_on(
     vertex: str, call: str, count: int, mode: ScheduleMode, tmp_path: Path
 ) -> None:
     with SeededSystem(count) as system:
@@ -157,7 +157,7 @@ def test_a_job_that_may_not_restart_fails_as_a_whole_with_the_region(tmp_path: P
         assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FAILING, JobStatus.FAILED]
 
 
-def test_with_full_failover_all_tasks_start_anew(tmp_path: Path) -> None:
+def test_with_full_failover_all_tasks_restart(tmp_path: Path) -> None:
     with SeededSystem(1) as system:
         stage = WholeCluster(system, tmp_path, OneFails("source", "read_splits"))
         stage.submit(**(REGIONS | {"failover_strategy": FailoverStrategyKind.FULL}))

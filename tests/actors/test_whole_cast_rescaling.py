@@ -85,7 +85,7 @@ def test_a_job_goes_on_with_one_two_four_and_again_one_subtask(seed: int, tmp_pa
 
 @pytest.mark.parametrize("parallelisms", list(pairwise((1, 2, 4, 1))))
 @pytest.mark.parametrize("seed", seeds(3))
-def test_what_a_cancelled_job_had_not_published_is_published_by_whoever_goes_on(
+def test_what_a_cancelled_job_had_not_published_is_published_by_its_next_run(
     parallelisms: tuple[int, int], seed: int, tmp_path: Path
 ) -> None:
     before, after = parallelisms
@@ -128,7 +128,7 @@ def test_a_job_that_loses_a_task_manager_after_it_was_rescaled_goes_on(
 
 @pytest.mark.parametrize("parallelisms", [(2, 3), (2, 1), (1, 4), (2, 2)])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_what_was_in_flight_in_an_unaligned_checkpoint_arrives_at_whoever_owns_it_now(
+def test_what_was_in_flight_in_an_unaligned_checkpoint_arrives_at_its_owner_of_now(
     parallelisms: tuple[int, int], seed: int, tmp_path: Path
 ) -> None:
     before, after = parallelisms

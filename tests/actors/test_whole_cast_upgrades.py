@@ -91,7 +91,7 @@ class Upgrades:
             if stopped := self.stage.client.heard(StoppingSuccess):
                 return stopped[0].checkpoint_path
             self._system.advance(10)
-        raise AssertionError("whoever stops a job is not answered")
+        raise AssertionError("a request to stop a job is not answered")
 
     def _trigger_savepoint(self, job: str) -> None:
         self.wanted += 1

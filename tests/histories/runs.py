@@ -113,7 +113,7 @@ def unaligned(recorder: Recorder, seed: int = SEED) -> None:
 
 
 def declined_and_failed(recorder: Recorder, seed: int = SEED) -> None:
-    """A snapshot fails and its checkpoint is declined; then a stage fails and the job begins anew."""
+    """A snapshot fails and its checkpoint is declined; then a stage fails and the job restarts."""
     with _recorded(recorder, seed, FaultyNames()) as stage:
         stage.checkpointing = {"tolerable_failures": 1, "interval_ms": 200, "min_pause_ms": 150}
         stage.submit()

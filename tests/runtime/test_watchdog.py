@@ -18,7 +18,7 @@ from tests.runtime.players import player, says
 
 
 class Gate:
-    """Holds whoever comes by, until it is opened."""
+    """Holds every caller, until it is opened."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()

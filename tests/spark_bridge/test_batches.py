@@ -41,7 +41,7 @@ class Store:
         return blocks
 
     def holds(self, blocks: Blocks) -> bool:
-        """Whether Spark has the blocks."""
+        """True if Spark has the blocks."""
         return blocks.rdd_id in dict(self.spark.sparkContext._jsc.getPersistentRDDs())
 
 
@@ -196,7 +196,7 @@ class SlowBlocks(Blocks):
 @pytest.mark.parametrize(
     "free", [BatchStore.close, lambda store: store.release([BatchId("a")])], ids=["end", "release"]
 )
-def test_whoever_ends_the_job_while_others_free_batches_returns_when_they_have(
+def test_a_thread_that_ends_the_job_while_others_free_batches_returns_when_they_have(
     store: Store, spark: SparkSession, free: Callable[[BatchStore], None]
 ) -> None:
     blocks = SlowBlocks(spark)

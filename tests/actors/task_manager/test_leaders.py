@@ -1,4 +1,4 @@
-"""What a TaskManager does when a JobManager says that it leads: whoever it served before may be of a former leader."""
+"""A TaskManager hears that a JobManager leads: the JobMasters it served before may be of a former leader."""
 
 from __future__ import annotations
 

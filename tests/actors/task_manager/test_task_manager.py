@@ -83,7 +83,7 @@ def test_a_heartbeat_carries_the_state_of_the_slots_as_it_is_now(cluster: TaskMa
     )
 
 
-def test_when_the_resource_manager_falls_silent_it_registers_anew(cluster: TaskManagerCluster) -> None:
+def test_when_the_resource_manager_falls_silent_it_registers_again(cluster: TaskManagerCluster) -> None:
     cluster.acknowledge()
 
     cluster.system.advance(TIMEOUT_MS)

@@ -21,7 +21,7 @@ _ALONE = "alone:"
 
 
 def check_slots_needed(case: Case) -> None:
-    """How many slots all vertices take."""
+    """The number of slots all vertices take."""
     only_known_words("given", case["given"], {"kind", "vertices"})
     only_known_words("expect", case["expect"], {"slots"})
     assert slots_needed(_vertices(case["given"]["vertices"])) == case["expect"]["slots"]

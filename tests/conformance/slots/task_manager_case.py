@@ -97,7 +97,7 @@ class TaskManagerCase:
                 raise UnknownWordError(unknown)
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """Whether what the case wants is so."""
+        """True if what the case wants is so."""
         self._listen()
         seen = self._seen()
         match word:

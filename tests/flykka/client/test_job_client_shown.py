@@ -93,7 +93,7 @@ def test_outside_a_notebook_a_client_shows_itself_as_text(
     assert capsys.readouterr().out.startswith("job 'counts' FINISHED")
 
 
-def test_a_client_is_html_and_text_for_whoever_asks(cluster: ClientCluster) -> None:
+def test_a_client_is_html_and_text_on_request(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM))
 

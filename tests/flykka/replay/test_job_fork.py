@@ -286,7 +286,7 @@ def test_two_outcomes_are_alike_if_each_job_ends_alike() -> None:
     assert not killed.ends_as(RunOutcome())
 
 
-def test_a_trace_of_the_front_door_knows_what_actors_knew_at_a_turn() -> None:
+def test_a_trace_of_an_environment_knows_what_actors_knew_at_a_turn() -> None:
     step = session_of(KILLED).run_until("CheckpointCoordinator <- AcknowledgeCheckpoint")
     assert step is not None
 

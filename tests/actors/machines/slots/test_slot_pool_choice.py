@@ -55,7 +55,7 @@ def test_a_slot_that_is_kept_no_longer_serves_who_waits() -> None:
 # What is offered for a slot that is known by another allocation
 
 
-def test_a_slot_that_is_offered_anew_is_no_longer_what_it_was() -> None:
+def test_a_slot_that_is_offered_again_is_no_longer_what_it_was() -> None:
     slots = pool()
     feed(slots, wanted("r1"), wanted("r2"), offered("a-1"))
 
