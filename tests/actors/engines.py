@@ -69,7 +69,7 @@ class NamesEngine(EmptyEngine):
     """Reads the names of splits, and stages them as rows where it is a source. Whatever raises fails the attempt."""
 
     takes_ms: Mapping[str, int | None] = MappingProxyType({})
-    """How long calls take, in ms; None for ever."""
+    """The duration of each call in ms; None for ever."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink) -> None:
         super().__init__(descriptor)

@@ -1,4 +1,4 @@
-"""Who is there for the ResourceManager, and who is not: JobMasters, the deaf, and those of an earlier one."""
+"""Peers of the ResourceManager, alive and lost: JobMasters, the deaf, and TaskManagers of an earlier one."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from tests.actors.machines.graph.graphs import JOB, failure
 from tests.actors.test_job_master import SINK, SOURCE, acknowledge, ask_for_splits, checkpointed
 
 ANOTHER = JobId("another")
-"""Who asks for a job that is known hears what has become of it."""
+"""A question for a known job is answered with its outcome."""
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ def read(path: str) -> CompletedCheckpoint:
 
 
 def not_taken(cluster: JobCluster) -> str:
-    """Why there is no savepoint; it is said once."""
+    """The reason why there is no savepoint; it is said once."""
     [told] = cluster.heard(cluster.client, TriggerSavepointFailure)
     return told.cause.message
 

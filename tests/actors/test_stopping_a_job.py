@@ -59,7 +59,7 @@ def report(cluster: JobCluster, state: ExecutionState) -> None:
 
 
 def refusal(cluster: JobCluster) -> str:
-    """Why the job was not stopped; it is said once."""
+    """The reason why the job was not stopped; it is said once."""
     [told] = cluster.heard(cluster.client, StoppingFailure)
     return told.cause.message
 

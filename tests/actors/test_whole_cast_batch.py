@@ -44,7 +44,7 @@ def whole(made: JobVertex) -> JobVertex:
 
 
 def batch_job(folder: Path, sources: int = 2, middles: int = 2) -> JobGraph:
-    """Who reads splits, who hands their rows on, and who publishes them: each begins behind the one before."""
+    """Readers of splits, operators that forward rows, and publishers: each begins behind the one before."""
     keyed = vertex("keyed", 2, reads=("middle",), ship_strategy=ShipStrategy.HASH)
     last = whole(replace(keyed, firing_mode=FiringMode.ON_CHECKPOINT))
     graph = graph_of(

@@ -324,7 +324,7 @@ class SaidPlainly:
 
 
 def _process(ref: Ref) -> str | None:
-    """Whose memory the actor lives in; None for one that is none of the three."""
+    """The machine in whose memory the actor lives; None for one that is none of the three."""
     found = re.match(r"/user/(resource-manager|task-manager-\d+|job-manager/job-)", ref.path)
     return found and found[1]
 

@@ -77,5 +77,5 @@ NOT_APPLICABLE = MappingProxyType(
 
 
 def not_applicable(area: str, case_id: str) -> str | None:
-    """Why the case says nothing about this project; None where it has to hold."""
+    """The reason why the case says nothing about this project; None where it has to hold."""
     return NOT_APPLICABLE.get(f"{area}/{case_id}")

@@ -1,4 +1,4 @@
-"""How a job is ended whose cell is run again: with a checkpoint if it can be stopped, and in any case."""
+"""A job whose cell is run again is ended with a checkpoint if it can be stopped, and in any case."""
 
 from __future__ import annotations
 

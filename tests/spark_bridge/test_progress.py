@@ -1,4 +1,4 @@
-"""How far the stages of an attempt are, as Spark tells it."""
+"""Progress of the stages of an attempt, as Spark tells it."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class _Seen(TaskManager):
     """A TaskManager whose slots the case looks at."""
 
     def state_of(self, allocation: str) -> TaskSlotState | None:
-        """Where the slot of an allocation stands."""
+        """The state of the slot of an allocation."""
         slots = {status.allocation_id: status.slot_id for status in self._table.report().slots}
         slot = slots.get(AllocationId(allocation))
         return None if slot is None else self._table.slot_states[slot]

@@ -59,7 +59,7 @@ _PATTERNS = {"pointwise": ShipStrategy.RESCALE, "all-to-all": ShipStrategy.REBAL
 
 
 _Place = tuple[str, int]
-"""Who shares a slot here: those of one subtask number of one sharing group."""
+"""Sharers of a slot here: the subtasks of one subtask number of one sharing group."""
 
 
 class JobCase:

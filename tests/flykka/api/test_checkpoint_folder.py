@@ -1,4 +1,4 @@
-"""Where checkpoints go if nobody has said that, and how long that folder is there."""
+"""The folder of checkpoints where none was named, and its lifetime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who launches an app has the last word, and only where something was said."""
+"""The launcher of an app has the last word, and only where it said something."""
 
 from __future__ import annotations
 

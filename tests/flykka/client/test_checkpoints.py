@@ -1,4 +1,4 @@
-"""Which checkpoints there are to continue from, and which job may."""
+"""Checkpoints to continue from, and the jobs that may."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who listens to a job hears everything, in order, and harms nobody."""
+"""Listeners to a job hear everything, in order, and harm nobody."""
 
 from __future__ import annotations
 

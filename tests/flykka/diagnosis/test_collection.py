@@ -28,7 +28,7 @@ class HangingSnapshots(SlowEngine):
 
 
 class HangingNames(SlowNames):
-    """Whose sinks never finish a snapshot."""
+    """A data plane whose sinks never finish a snapshot."""
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> SlowEngine:
         kind = HangingSnapshots if descriptor.inputs else SlowEngine

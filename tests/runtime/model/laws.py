@@ -194,7 +194,7 @@ class World:
         self._watching.discard((watcher, watched))
 
     def watched_by(self, watcher: Ref) -> list[Ref]:
-        """Whose end is still to be told; only of those that have ended already, where there are any."""
+        """Actors whose end is still to be told; only of actors that have ended already, where there are any."""
         watched = sorted((each for by, each in self._watching.copy() if by == watcher), key=str)
         return [each for each in watched if each in self.ended] or watched
 

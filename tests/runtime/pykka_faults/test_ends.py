@@ -1,4 +1,4 @@
-"""How actors end: in order, once, with a word to every watcher, and never keeping the process."""
+"""Actors end in order, once, with a word to every watcher, and never keeping the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who holds a batch, and when it is gone."""
+"""Holders of a batch, and its release."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ NEWS = st.one_of(
 
 
 def answers(effects: Iterable[SavepointEffect]) -> list[str]:
-    """Who was answered."""
+    """The clients that were answered."""
     told = [effect.request_id for effect in effects if isinstance(effect, AnswerSavepoint | RefuseSavepoint)]
     return told + ["stop" for effect in effects if isinstance(effect, RefuseStop)]
 

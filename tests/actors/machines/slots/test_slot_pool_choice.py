@@ -1,4 +1,4 @@
-"""Which requests a slot of a job serves: who names a kept one, whom its size fits, and how batch requests wait."""
+"""Requests that a slot of a job serves: for a kept slot, by size, and batch requests that wait."""
 
 from __future__ import annotations
 

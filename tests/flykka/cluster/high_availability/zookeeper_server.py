@@ -38,7 +38,7 @@ class ZooKeeperServer:
 
     @property
     def hosts(self) -> str:
-        """Where it is reached."""
+        """Its address."""
         return f"127.0.0.1:{self._port}"
 
     def start(self) -> None:
