@@ -38,9 +38,7 @@ class ClusterBuilder:
         """A ClusterEntrypoint, and with it the two components that are made so."""
         return self.start(Props(ClusterEntrypoint, resource_manager, job_manager), "cluster-entrypoint")
 
-    def start_resource_manager(
-        self, task_manager_props: TaskManagerProps, *, task_managers: int = 0, name: str = "resource-manager"
-    ) -> ActorRef:
+    def start_resource_manager(self, task_manager_props: TaskManagerProps, *, task_managers: int = 0) -> ActorRef:
         """A ResourceManager that starts so many TaskManagers."""
         props = Props(
             ResourceManager,
@@ -49,7 +47,7 @@ class ClusterBuilder:
             heartbeat_interval_ms=INTERVAL_MS,
             heartbeat_timeout_ms=TIMEOUT_MS,
         )
-        return self.start(props, name)
+        return self.start(props, "resource-manager")
 
     def start_job_manager(self, resource_manager: Ref, data_plane: DataPlane, *others: Any) -> ActorRef:
         """A JobManager at this ResourceManager."""

@@ -40,7 +40,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId, JobId, LeaderSessionId
 from flykka.runtime.props import Props
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.coordinator_world import JOB, CoordinatorCluster
+from tests.actors.coordinator_cluster import JOB, CoordinatorCluster
 
 
 @pytest.fixture

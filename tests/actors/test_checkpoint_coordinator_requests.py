@@ -33,7 +33,7 @@ from flykka.messages.control.checkpoint_coordination import (
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted, JobStatus
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.coordinator_world import JOB, CoordinatorCluster
+from tests.actors.coordinator_cluster import JOB, CoordinatorCluster
 
 
 class Counter(MasterTriggerRestoreHook):

@@ -32,7 +32,7 @@ from flykka.messages.control.high_availability import CheckpointPointer
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted, JobStatus
 from flykka.messages.wire.message import Message
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.coordinator_world import JOB, CoordinatorCluster
+from tests.actors.coordinator_cluster import JOB, CoordinatorCluster
 from tests.actors.leading import new_checkpoints
 
 INTERVAL_MS = 1_000

@@ -121,8 +121,7 @@ def test_what_a_consumer_says_of_a_producer_that_has_ended_reaches_nobody_and_a_
 def test_a_task_that_is_sent_what_it_does_not_read_tells_the_sender_to_stop(connected: TaskManagerCluster) -> None:
     connected.submit("x")
     [name] = connected.tasks()
-    task = connected.system.find(f"/user/{HERE}/{name}")
-    assert task is not None
+    task = connected.find(f"{HERE}/{name}")
     stray = BufferResponse(
         partition_id=partition_id(ExecutionAttemptId("stranger"), 0),
         subpartition=3,

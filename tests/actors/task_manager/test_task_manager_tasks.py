@@ -104,8 +104,7 @@ def test_a_cancelled_task_ends_and_keeps_its_slot(connected: TaskManagerCluster)
 @pytest.mark.parametrize("death", ["killed", "failed"])
 def test_a_task_that_dies_without_a_word_is_reported_as_failed(connected: TaskManagerCluster, death: str) -> None:
     connected.submit("x")
-    task = connected.system.find(f"/user/{HERE}/{connected.tasks()[0]}")
-    assert task is not None
+    task = connected.find(f"{HERE}/{connected.tasks()[0]}")
 
     if death == "killed":
         connected.system.kill(task)
