@@ -76,7 +76,7 @@ def write(folder: Path, rows: int, files: int, seed: int = SEED) -> None:
 
 
 def _chosen(chance: np.random.Generator, newest: Integers, in_flight: int, lead: int, hot_share: float) -> Integers:
-    """One of the last `in_flight` or the next `lead`, or with this probability the hot one."""
+    """Draw one of the last `in_flight` or the next `lead`, or with this probability the hot one."""
     oldest = np.maximum(newest - in_flight, 0)
     any_of_them = chance.integers(oldest, newest + lead + 1)
     return np.where(chance.random(len(newest)) < hot_share, newest // _ONE_OF_HOT * _ONE_OF_HOT, any_of_them)

@@ -1,4 +1,4 @@
-"""Whether what an engine wrote is what the batch wrote, row for row. Read without Spark, whose work is judged here."""
+"""Compares the output of an engine with that of the batch, row for row. Reads without Spark, the contestant."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class WrongResultError(Exception):
 
 
 def result(output: Path, schema: pa.Schema = _BIDS) -> pa.Table:
-    """What lies in an output folder, sorted by window and key: the first and the third column."""
+    """The rows in an output folder, sorted by window and key: the first and the third column."""
     parts = [pq.ParquetFile(path).read(schema.names) for path in sorted(output.glob("*.parquet"))]
     # Spark writes timestamps as INT96 unless told otherwise, which is read as nanoseconds without a time zone.
     rows = pa.concat_tables([schema.empty_table(), *(part.cast(schema) for part in parts)])

@@ -1,4 +1,4 @@
-"""One engine at one size of batch, in a process of its own: no engine warms the JVM or fills the memory of another."""
+"""Runs one engine at one size of batch, in its process: no engine warms the JVM or fills the memory of another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.memory import PeakMemory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run of the query: `seconds` is the time of the engine's own call."""
+    """Runs the query once: `seconds` is the time of the engine's own call."""
 
     seconds: float
     checkpoints: int | None

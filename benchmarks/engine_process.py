@@ -56,7 +56,7 @@ class EngineProcess:
         return self.read()
 
     def read(self) -> Any:
-        """What the process says without being asked. Raises as `ask` does."""
+        """The next line of the process without a question. Raises as `ask` does."""
         return json.loads(self._line())
 
     def kill(self) -> None:

@@ -53,7 +53,7 @@ def process_tree(root: int) -> set[int]:
 
 
 def resident_bytes(processes: Iterable[int]) -> int:
-    """What processes have in memory; pages that they share count for each."""
+    """The memory of processes in bytes; pages that they share count for each."""
     return sum(_resident(pid) for pid in processes)
 
 

@@ -14,14 +14,14 @@ EVENT_TIME = "event_time"
 KEY = "auction"
 WINDOW = "1 second"
 WATERMARK_DELAY = "1 second"
-"""How long late bids are waited for. There are none: event time ascends."""
+"""The bound on lateness of bids. There are none: event time ascends."""
 
 RESULT = ("window_start", "window_end", KEY, "bids", "highest_price")
 """The columns of the output, in order."""
 
 
 def aggregates() -> tuple[Column, ...]:
-    """What is computed per auction and window. (A Column needs a running session: hence a function.)"""
+    """The aggregates per auction and window. (A Column needs a running session: hence a function.)"""
     return F.count("*").alias("bids"), F.max("price").alias("highest_price")
 
 

@@ -25,7 +25,7 @@ class Race:
     """The engines, at one size of batch after the other. Each turn begins with plain Spark, the judge of the others."""
 
     def __init__(self, rules: Rules, folder: Path, say: Callable[[str], object]) -> None:
-        """What each engine has written last lies in `folder`; `say` is told how it goes."""
+        """Run the race; the last output of each engine lies in `folder`; `say` is told how it goes."""
         self._rules = rules
         self._folder = folder
         self._say = say

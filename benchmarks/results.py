@@ -1,4 +1,4 @@
-"""What was measured, as the JSON that programs read and the table that people do."""
+"""Measured figures, as the JSON that programs read and the table that people do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured: the options of a run."""
+"""The options of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WARM_UP_ROUNDS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What is run, how often, and how many checkpoints a run of flykka's must have to count."""
+    """The runs, their number, and the checkpoints that a run of flykka's must have to count."""
 
     rows: int
     files: int

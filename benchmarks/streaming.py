@@ -1,4 +1,4 @@
-"""How fast a stream is computed: flykka beside Structured Streaming and plain Spark. `python -m benchmarks.streaming`.
+"""Measures the speed of a stream: flykka beside Structured Streaming and plain Spark. `python -m benchmarks.streaming`.
 
 Bids and the highest price per auction, in windows of a second, from parquet to parquet. Every engine has a process of
 its own for each size of batch and is warmed up on all bids, twice. Then they take turns, so that whatever else

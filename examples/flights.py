@@ -154,7 +154,7 @@ def batch_result(spark: SparkSession, files: list[Path]) -> DataFrame:
 
 
 def differences(streamed: list[Row], batch: list[Row]) -> list[str]:
-    """What the job wrote and the batch did not, or the other way round, as text."""
+    """Rows that the job wrote and the batch did not, or the other way round, as text."""
     ours, theirs = ({(row[0], row[2]): row for row in rows} for rows in (streamed, batch))
     times = Counter((row[0], row[2]) for row in streamed)
     found = [f"written {count} times: {ours[key]}" for key, count in times.items() if count > 1]
@@ -165,7 +165,7 @@ def differences(streamed: list[Row], batch: list[Row]) -> list[str]:
 
 
 def equal(row: Row, other: Row) -> bool:
-    """Whether two rows agree: the mean within what the order of a floating-point sum may change, the rest exactly."""
+    """True if two rows agree: the mean within what the order of a floating-point sum may change, the rest exactly."""
     mean, other_mean = row.mean_delay, other.mean_delay
     if mean is None or other_mean is None:
         return tuple(row) == tuple(other)

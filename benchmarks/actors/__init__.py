@@ -1,1 +1,1 @@
-"""How fast actors are, beside plain Pykka's in the same run."""
+"""Measures the speed of actors beside plain Pykka's in the same run."""

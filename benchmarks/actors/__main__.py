@@ -1,4 +1,4 @@
-"""How fast the kernel is beside plain Pykka: `python -m benchmarks.actors`.
+"""Measures the speed of the kernel beside plain Pykka: `python -m benchmarks.actors`.
 
 Both sides handle the same messages in the same process, in turns, so that whatever else the machine does falls on both;
 of each the median counts. Large populations have processes of their own, for the sake of their memory.

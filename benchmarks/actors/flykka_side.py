@@ -23,12 +23,12 @@ class Counter(Actor):
         self._latch = latch
 
     def handle_message(self, message: Message) -> None:
-        """One more."""
+        """Counts one more."""
         self._latch.arrive()
 
 
 class Answerer(Actor):
-    """Answers whoever asks."""
+    """Answers every question."""
 
     def handle_message(self, message: Message) -> None:
         """Reply."""
@@ -100,7 +100,7 @@ class FlykkaSide:
         self._trace = trace
 
     def measure(self, discipline: Discipline, count: int) -> float:
-        """How many seconds `count` of what the discipline counts have taken."""
+        """The seconds that `count` events of the discipline have taken."""
         recorder = None if self._trace is None else TraceRecorder(self._trace)
         system = ActorSystem("bench", recorder=recorder)
         try:

@@ -1,4 +1,4 @@
-"""What the measured actors say. One message is told again and again: making it would cost both sides the same."""
+"""Messages of the measured actors. One message is told again and again: making it would cost both sides the same."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from flykka.runtime.system import ActorSystem
 
 @dataclass(frozen=True)
 class Population:
-    """What so many actors took."""
+    """The time and memory that so many actors took."""
 
     count: int
     start_s: float
@@ -40,7 +40,7 @@ class Inhabitant(Actor):
         self._started = started
 
     def pre_start(self) -> None:
-        """One more."""
+        """Counts one more."""
         self._started.arrive()
 
 
@@ -52,7 +52,7 @@ class PykkaInhabitant(pykka.ThreadingActor):
         self._started = started
 
     def on_start(self) -> None:
-        """One more."""
+        """Counts one more."""
         self._started.arrive()
 
 

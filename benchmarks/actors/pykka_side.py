@@ -20,12 +20,12 @@ class Counter(pykka.ThreadingActor):
         self._latch = latch
 
     def on_receive(self, message: object) -> None:
-        """One more."""
+        """Counts one more."""
         self._latch.arrive()
 
 
 class Answerer(pykka.ThreadingActor):
-    """Answers whoever asks."""
+    """Answers every question."""
 
     def on_receive(self, message: object) -> Work:
         """Reply."""
@@ -95,7 +95,7 @@ class PykkaSide:
     """Measures plain Pykka."""
 
     def measure(self, discipline: Discipline, count: int) -> float:
-        """How many seconds `count` of what the discipline counts have taken."""
+        """The seconds that `count` events of the discipline have taken."""
         try:
             return _MEASURES[discipline](count)
         finally:

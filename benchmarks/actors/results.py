@@ -1,4 +1,4 @@
-"""What was measured, as the JSON that programs read and the table that people do."""
+"""Measured figures, as the JSON that programs read and the table that people do."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RATIOS = {
     "fan_out_over_pykka": ((Contender.FLYKKA, Discipline.FAN_OUT), (Contender.PYKKA, Discipline.FAN_OUT), 5.0),
     "ring_over_pykka": ((Contender.FLYKKA, Discipline.RING), (Contender.PYKKA, Discipline.RING), None),
 }
-"""What over what, and what the kernel promises where it promises something."""
+"""Ratios of two contenders, with the kernel's promise where there is one."""
 
 _TITLES = {
     (Contender.PYKKA, Discipline.TELL): "tells into a busy actor",

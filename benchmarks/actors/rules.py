@@ -1,4 +1,4 @@
-"""What is measured, how much of it, and how often."""
+"""Disciplines, their counts, and the number of their runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.actors.side import Discipline
 
 
 class Contender(StrEnum):
-    """Who is measured."""
+    """The contenders."""
 
     PYKKA = "pykka"
     FLYKKA = "flykka"
@@ -19,7 +19,7 @@ class Contender(StrEnum):
 
 @dataclass(frozen=True)
 class Heat:
-    """One contender at one discipline; `count` is scaled so that a run takes about half a second."""
+    """A contender at a discipline; `count` is scaled so that a run takes about half a second."""
 
     contender: Contender
     discipline: Discipline
@@ -52,5 +52,5 @@ class Rules:
     plain_population: int = 2_000
 
     def count(self, heat: Heat) -> int:
-        """How many, in whole rounds of the fan."""
+        """The count, in whole rounds of the fan."""
         return max(2_000, int(heat.count * self.scale) // 2_000 * 2_000)

@@ -7,11 +7,11 @@ from enum import StrEnum
 from typing import Protocol
 
 SECONDS_AT_MOST = 120.0
-"""What takes longer has failed."""
+"""A longer run has failed."""
 
 
 class Discipline(StrEnum):
-    """What is measured, as a number per second."""
+    """The measured rate, per second."""
 
     TELL = "tell"
     """Messages told by one thread into a busy actor, until it has handled the last."""
@@ -26,10 +26,10 @@ class Discipline(StrEnum):
 
 
 class Side(Protocol):
-    """One of the two."""
+    """A contender: flykka or Pykka."""
 
     def measure(self, discipline: Discipline, count: int) -> float:
-        """How many seconds `count` of what the discipline counts have taken."""
+        """The seconds that `count` events of the discipline have taken."""
 
 
 class Latch:
@@ -40,7 +40,7 @@ class Latch:
         self._open = threading.Event()
 
     def arrive(self) -> bool:
-        """One more; whether it was the last."""
+        """Count one more; True if it was the last."""
         self._left -= 1
         if self._left:
             return False

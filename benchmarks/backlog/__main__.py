@@ -1,4 +1,4 @@
-"""How long a backlog of small files takes, from the start of a process to its end: `python -m benchmarks.backlog`.
+"""Times a backlog of small files, from the start of a process to its end: `python -m benchmarks.backlog`.
 
 The README's job, errors per service and minute, over 300 JSON files of 500 lines that are there when it starts. Each
 engine runs in a process of its own, cold, with its own defaults, and they take turns; of each the median counts. The

@@ -63,7 +63,7 @@ def structured_streaming(logs: str, place: Path, files_per_trigger: str | None =
 
 
 def spark_batch(logs: str, place: Path) -> None:
-    """One job over everything, which says what is right."""
+    """Runs one job over everything: its output is the truth."""
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
 

@@ -1,1 +1,1 @@
-"""How fast the control plane is: a checkpoint of many tasks whose stages answer at once."""
+"""Measures the speed of the control plane: a checkpoint of many tasks whose stages answer at once."""

@@ -1,4 +1,4 @@
-"""How fast a checkpoint is where the data costs nothing: `python -m benchmarks.checkpoints`.
+"""Measures the speed of a checkpoint where the data costs nothing: `python -m benchmarks.checkpoints`.
 
 The cast is the product's, on its threads, with its storage in a folder and its flight recorder on; only the bridges
 are stand-ins that answer at once. The time is from the trigger until every Task has heard that the checkpoint is

@@ -36,13 +36,13 @@ class Arrivals:
         self._expect(wanted)
 
     def arrive(self) -> None:
-        """One more."""
+        """Count one more."""
         if next(self._arrived) == self._wanted:
             self._at = time.perf_counter()
             self._complete.set()
 
     def wait(self, timeout: float) -> float:
-        """When the last one came, as `time.perf_counter` tells it."""
+        """The time at which the last one came, as `time.perf_counter` tells it."""
         if not self._complete.wait(timeout):
             raise TimeoutError(f"not all of {self._wanted} tasks have come within {timeout:.0f} s")
         return self._at
@@ -56,7 +56,7 @@ class InstantEngine(EmptyEngine):
         self._opened = opened
 
     def open(self, restore: TaskStateSnapshot | None, recover: tuple[InFlightRead, ...]) -> ChainOpened:
-        """One more task is there."""
+        """Count one more task."""
         self._opened.arrive()
         return super().open(restore, recover)
 
@@ -96,7 +96,7 @@ class InstantDataPlane:
         return InstantEngine(descriptor, self.opened)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> NoSplits:
-        """One that finds nothing."""
+        """A discovery that finds nothing."""
         return NoSplits(operator.operator_id)
 
     def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:

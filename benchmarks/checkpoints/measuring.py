@@ -25,7 +25,7 @@ from flykka.runtime.system import ActorSystem
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 
 SECONDS_AT_MOST = 120.0
-"""What takes longer has failed."""
+"""A longer run has failed."""
 
 _LOOK_S = 0.005
 _LOOK_S_PER_TASK = 20e-6
@@ -73,7 +73,7 @@ class Measured:
 
 
 def measure(topology: Topology, say: Callable[[str], object]) -> Measured:
-    """One job, its warm-up and the checkpoints that count.
+    """Run one job, its warm-up and the checkpoints that count.
 
     The cluster is the product's, with its flight recorder on; its TaskManagers are there before the job is submitted.
 

@@ -1,4 +1,4 @@
-"""What is measured: sources and sinks, so many, and how they are wired."""
+"""Measured topologies: the numbers of sources and sinks, and their wiring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One topology in a process of its own: `python -m benchmarks.checkpoints.worker NAME SCALE` prints what it took."""
+"""Runs one topology in its process: `python -m benchmarks.checkpoints.worker NAME SCALE` prints the times."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def measured_apart(topology: Topology, scale: float) -> Measured:
 
 
 def to_json(measured: Measured) -> str:
-    """What a worker prints."""
+    """The text that a worker prints."""
     return json.dumps(asdict(measured))
 
 
 def from_json(printed: str) -> Measured:
-    """What it has printed."""
+    """The figures out of the text of a worker."""
     fields = json.loads(printed)
     return Measured(**{**fields, "checkpoints": [Times(**times) for times in fields["checkpoints"]]})
 

@@ -1,4 +1,4 @@
-"""Who is measured. Each engine runs the query in a process of its own."""
+"""The engines. Each runs the query in a process of its own."""
 
 from __future__ import annotations
 

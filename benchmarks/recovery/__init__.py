@@ -1,1 +1,1 @@
-"""What failures cost: whether rows are lost or doubled, and how long it takes until the work goes on."""
+"""Measures the cost of failures: rows lost or doubled, and the time until the work goes on."""

@@ -1,6 +1,6 @@
-"""What failures cost: `python -m benchmarks.recovery`.
+"""Measures the cost of failures: `python -m benchmarks.recovery`.
 
-First kills: a job with two sinks runs again and again, each time something else is struck at a moment that is drawn
+First kills: a job with two sinks runs again and again, each time something else is killed at a moment that is drawn
 from a seed, and what a reader finds in both outputs is compared with the truth. Then times: of a job with a state of
 100,000 keys a TaskManager is killed, in turns with a query of Structured Streaming that is stopped and started, and
 from the death of a driver another one takes over. The exit code is 1 where a row was lost or doubled, or a job failed.

@@ -1,4 +1,4 @@
-"""What a reader of the output folders finds, beside the truth. Read without Spark, whose work is judged here."""
+"""The rows that a reader of the output folders finds, beside the truth. Reads without Spark, the contestant."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Counted:
 
 
 def counted(folder: Path, truth: pd.DataFrame) -> Counted:
-    """What is missing below `folder`, and what is there too often."""
+    """The rows missing below `folder`, and those there too often."""
     return _each(_read(sales.each(folder)), truth) + _sums(_read(sales.hourly(folder)), truth)
 
 

@@ -30,7 +30,7 @@ _OF_AN_ATTEMPT = "Some(flykka-"
 
 
 class Kind(StrEnum):
-    """What is struck. All but the driver's process are struck from within that process."""
+    """The target of a kill. All but the driver's process are killed from within that process."""
 
     TASK_MANAGER = "task_manager"
     TASK = "task"

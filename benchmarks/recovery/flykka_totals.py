@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from flykka.runtime.ref import ActorRef
 
 SECONDS_AT_MOST = 120.0
-"""What takes longer has failed."""
+"""A longer run has failed."""
 
 
 class FirstBatches:
-    """When the keyed vertex has first finished a batch in an attempt, by the path of its Task."""
+    """The time at which the keyed vertex first finished a batch in an attempt, by the path of its Task."""
 
     def __init__(self) -> None:
         self.finished_at: dict[str, float] = {}
@@ -47,7 +47,7 @@ class FirstBatches:
                 self._changed.notify_all()
 
     def wait_for_another(self, known: frozenset[str]) -> float:
-        """When the first attempt beside these has finished a batch. Raises `TimeoutError` where none does."""
+        """The time at which the first attempt beside these finished a batch. Raises `TimeoutError` where none does."""
         with self._changed:
             if not self._changed.wait_for(lambda: self.finished_at.keys() - known, SECONDS_AT_MOST):
                 raise TimeoutError("no batch was finished behind the failure")

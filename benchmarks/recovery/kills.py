@@ -1,6 +1,6 @@
-"""The kills: each a run of the job in which something is struck once, and what its readers find afterwards.
+"""The kills: each a run of the job in which one thing is killed, and the output that its readers find afterwards.
 
-Every kind is struck as often as any other, at moments drawn from a seed. A run whose moment never came, for a run may
+Every kind is killed as often as any other, at moments drawn from a seed. A run whose moment never came, for a run may
 say a little more or less than another, does not count, and another moment is drawn.
 """
 
@@ -28,7 +28,7 @@ _DRAWS_AT_MOST = 20
 
 
 class WrongWithoutKillError(Exception):
-    """The output was wrong before anything was struck."""
+    """The output was wrong before anything was killed."""
 
 
 class NoMomentError(Exception):
@@ -37,7 +37,7 @@ class NoMomentError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """One kill that has happened, and what became of it: `end` is empty where the job came to its end."""
+    """A kill that has happened, and its outcome: `end` is empty where the job came to its end."""
 
     number: int
     kind: Kind
@@ -47,7 +47,7 @@ class Kill:
 
     @property
     def is_right(self) -> bool:
-        """Whether nothing of it can be seen in the output."""
+        """True if nothing of it can be seen in the output."""
         return self.found == Counted() and not self.end
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ class Kills:
         """Each kill when it has happened.
 
         Raises:
-            WrongWithoutKillError: not even a run in which nothing is struck is right.
+            WrongWithoutKillError: not even a run in which nothing is killed is right.
             NoMomentError: the moments that are drawn do not come.
         """
         self._input = sales.write(self._folder / "input")
@@ -94,10 +94,10 @@ class Kills:
             moment = drawn(self._chance, observed)
             folder = self._new_folder(f"kill-{number}")
             if kind is Kind.DRIVER:
-                was_struck, end = run_killed(self._input, folder, moment, RUN_S_AT_MOST)
+                was_killed, end = run_killed(self._input, folder, moment, RUN_S_AT_MOST)
             else:
-                was_struck, end = self._run_struck(kind, moment, folder)
-            if was_struck:
+                was_killed, end = self._run_with_kill(kind, moment, folder)
+            if was_killed:
                 kill = Kill(number=number, kind=kind, moment=moment, found=counted(folder, self._truth), end=end)
                 self._say(str(kill))
                 if kill.is_right:
@@ -106,8 +106,8 @@ class Kills:
             shutil.rmtree(folder)
         raise NoMomentError(f"kill {number}: none of {_DRAWS_AT_MOST} moments of {kind} has come")
 
-    def _run_struck(self, kind: Kind, moment: Moment, folder: Path) -> tuple[bool, str]:
-        """Whether it was struck, and how the job ended if not well."""
+    def _run_with_kill(self, kind: Kind, moment: Moment, folder: Path) -> tuple[bool, str]:
+        """True if it was killed; and the end of the job where it was a bad one."""
         end = ""
         with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2) as env:
             injector = FaultInjector(env, folder, random.Random(self._chance.random()))

@@ -24,7 +24,7 @@ MOST_OF_A_KIND = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """Right before the `count`-th message of the class with this name is handled, by whomever."""
+    """Right before the `count`-th message of the class with this name is handled, by any actor."""
 
     message: str
     count: int
@@ -34,7 +34,7 @@ class Moment:
 
 
 class Observed:
-    """How many messages of each class a system has handled so far."""
+    """Counts the messages of each class that a system has handled so far."""
 
     def __init__(self, system: ActorSystem) -> None:
         self.messages: Counter[str] = Counter()

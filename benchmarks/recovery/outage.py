@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class Outage:
-    """From its making to its `end`. In the place of the folder stands a file, so that nobody can make it anew."""
+    """From its making to its `end`. In the place of the folder stands a file, so that nobody can make it again."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""What was found, as the JSON that programs read and the text that people do."""
+"""Findings, as the JSON that programs read and the text that people do."""
 
 from __future__ import annotations
 

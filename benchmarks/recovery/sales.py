@@ -1,4 +1,4 @@
-"""The job that is struck: sales, written down one by one and summed up per shop and hour. Two sinks, one truth.
+"""The job under kills: sales, written down one by one and summed up per shop and hour. Two sinks, one truth.
 
 Every sale has a number of its own, so that of each it can be said how often it was written; and every sale is counted
 once in the sum of its hour, where a row that was read twice cannot hide.
@@ -73,15 +73,15 @@ def start(env: StreamExecutionEnvironment, sales: Path, folder: Path) -> JobClie
 
 
 def each(folder: Path) -> Path:
-    """Where every sale is written."""
+    """The folder of every sale."""
     return folder / "each"
 
 
 def hourly(folder: Path) -> Path:
-    """Where the sums are written."""
+    """The folder of the sums."""
     return folder / "hourly"
 
 
 def checkpoints(folder: Path) -> Path:
-    """Where the checkpoints are."""
+    """The folder of the checkpoints."""
     return folder / "checkpoints"

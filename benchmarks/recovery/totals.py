@@ -25,7 +25,7 @@ _FIRST_MICROS = 1_767_225_600_000_000
 
 
 def aggregates() -> tuple[Column, ...]:
-    """What is computed per key. (A Column needs a running session: hence a function.)"""
+    """The aggregates per key. (A Column needs a running session: hence a function.)"""
     return F.count("*").alias("rows"), F.sum("amount").alias("total")
 
 

@@ -1,1 +1,1 @@
-"""How fast runs are recorded, replayed and simulated, and how large a recording is."""
+"""Measures recording, replay and simulation of runs, and the size of a recording."""

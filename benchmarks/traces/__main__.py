@@ -1,4 +1,4 @@
-"""How fast runs are recorded, replayed and simulated: `python -m benchmarks.traces`.
+"""Measures recording, replay and simulation of runs: `python -m benchmarks.traces`.
 
 record_turns_per_s             turns of eight light actors on threads that hand one message on, each with its effect, in
                                compressed and checksummed blocks; the time ends when the file is whole

@@ -42,7 +42,7 @@ class Greeter(Actor):
         self._greetings = 0
 
     def handle_message(self, message: Message) -> None:
-        """One message. What matches nothing is said to be unhandled, on the event stream."""
+        """Handle a message. A message that matches no case is reported as unhandled, on the event stream."""
         match message:
             case Greet(whom=whom):
                 self._greetings += 1
@@ -55,7 +55,7 @@ class Greeter(Actor):
 
 
 def main() -> None:
-    """One system, one actor. The end of the block stops the actor and waits for it."""
+    """Start one system with one actor. The end of the block stops the actor and waits for it."""
     with ActorSystem("hello") as system:
         greeter = system.spawn(Props(Greeter, "hello"), "greeter")
         greeter.tell(Greet(whom="Ada"))

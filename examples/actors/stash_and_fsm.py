@@ -32,7 +32,7 @@ class Connected(Message):
 
 
 class Link(StrEnum):
-    """What a connection can be."""
+    """The states of a connection."""
 
     CONNECTING = "CONNECTING"
     OPEN = "OPEN"

@@ -47,7 +47,7 @@ class Uploader(Actor):
         self._store = store
 
     async def handle_message(self, message: Message) -> None:
-        """One upload."""
+        """Upload once."""
         assert isinstance(message, Upload)
         assert self.context.sender is not None
         for pause in ("1s", "2s", None):

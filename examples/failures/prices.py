@@ -49,7 +49,7 @@ class Arrivals:
                 self._cluster.kill_task_manager(self._cluster.task_managers()[0])
 
     def next(self) -> None:
-        """One file more."""
+        """Write one file more."""
         waiting = sorted((HERE / "incoming").glob("*.json"))
         if waiting:
             waiting[0].rename(HERE / "orders" / waiting[0].name)

@@ -68,7 +68,7 @@ class TravelAgent(Actor):
             self._suppliers[name] = self.context.spawn(Props(Supplier, name, delay), name)
 
     def handle_message(self, message: Message) -> None:
-        """One message."""
+        """Handle a message."""
         match message:
             case BookTrip(traveller=traveller):
                 self._traveller, self._asker = traveller, self.context.sender
@@ -103,7 +103,7 @@ class Supplier(Actor):
         self._asked = 0
 
     def handle_message(self, message: Message) -> None:
-        """One message."""
+        """Handle a message."""
         match message:
             case Reserve():
                 assert self.context.sender is not None

@@ -20,7 +20,7 @@ SUPPLIERS = {"airline": "500ms", "hotel": "3s", "car-rental": "6s"}
 
 
 def main(path: str) -> None:
-    """One trip, for Ada."""
+    """Book one trip, for Ada."""
     with SeededSystem(seed=7, name="agency", recorder=TraceRecorder(path)) as system:
         agent = system.spawn(Props(TravelAgent, SUPPLIERS), "agent")
         booked = agent.ask(BookTrip(traveller="Ada"))

@@ -27,7 +27,7 @@ def expects(self: PendingCheckpoint, attempt: ExecutionAttemptId) -> TaskAcknowl
 
 
 def acknowledge(self: PendingCheckpoint, attempt: ExecutionAttemptId, state: TaskStateSnapshot | None) -> PlannedTask:
-    """Where the task is not awaited, somebody is who is."""
+    """Acknowledges for another task where this one is not awaited."""
     awaited = attempt if attempt in self.awaited else min(self.awaited)
     return _acknowledge(self, awaited, state)
 

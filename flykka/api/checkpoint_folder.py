@@ -32,7 +32,7 @@ class CheckpointFolder:
     def __init__(self) -> None:
         self._temporary: _TemporaryFolder | None = None
 
-    def settle(self, settings: CheckpointingSettings, store: StoreSettings | None) -> CheckpointingSettings:
+    def resolve(self, settings: CheckpointingSettings, store: StoreSettings | None) -> CheckpointingSettings:
         """The settings, with a directory."""
         if settings.directory:
             return settings

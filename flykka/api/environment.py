@@ -250,7 +250,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
                 self.get_stream_graph(),
                 job_id=new_job_id(),
                 name=job_name,
-                checkpointing=self._checkpoint_folder.settle(self.checkpointing, self._settings.high_availability),
+                checkpointing=self._checkpoint_folder.resolve(self.checkpointing, self._settings.high_availability),
                 restart_strategy=self.resolved_restart_strategy(self._settings.restart_strategy),
                 failover_strategy=self.failover_strategy or self._settings.failover_strategy,
                 input_dependency_constraint=self.input_dependency_constraint,
@@ -284,7 +284,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
         """
         self._check_open()
         launch = current_launch()
-        launch.settle(self)
+        launch.override_settings(self)
         launch.program_written(self, job_name)
         # Before an earlier job is ended for it: a program that makes no job takes nobody's place.
         self._program.leading_to_sinks()
@@ -292,7 +292,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
         graph = self.get_job_graph(job_name)
         has_store = self._settings.high_availability is not None
         survives = self._checkpoint_folder.outlives_environment(graph.checkpointing.directory)
-        start = self._starts.begin(
+        start = self._starts.prepare_start(
             self, graph, self.spark, lambda: self._cluster_for(graph), has_store=has_store, was_named=survives
         )
         record = None if survives else surviving_flight_record_path(start.job_graph)

@@ -77,7 +77,7 @@ class JobStarts:
         """A job was submitted: the next one of its name follows it."""
         self._last[client.job_name] = client, running_cell()
 
-    def begin(
+    def prepare_start(
         self,
         said: JobSettings,
         job_graph: JobGraph,

@@ -125,7 +125,7 @@ class Launch:
         """Tell the user. A notebook shows the error stream in red, as a failure."""
         print(f"flykka: {text}", file=sys.stdout if in_kernel() else sys.stderr, flush=True)
 
-    def settle(self, settings: JobSettings) -> None:
+    def override_settings(self, settings: JobSettings) -> None:
         """Have the last word on an environment, right before a job is made of what was written down in it."""
         options = self.options
         if options.parallelism is not None:

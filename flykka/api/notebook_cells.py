@@ -38,14 +38,14 @@ class Cells:
         self._written: WeakKeyDictionary[Program, Written] = WeakKeyDictionary()
         self._before: dict[Program, frozenset[Transformation]] = {}
         self._cell: str | None = None
-        shell.events.register("pre_run_cell", self.begin)
-        shell.events.register("post_run_cell", self.end)
+        shell.events.register("pre_run_cell", self.begin_cell)
+        shell.events.register("post_run_cell", self.end_cell)
 
-    def follow(self, environment: StreamExecutionEnvironment) -> None:
+    def add_environment(self, environment: StreamExecutionEnvironment) -> None:
         """Take an environment in."""
         self._environments.add(environment)
 
-    def begin(self, execution: Any) -> None:
+    def begin_cell(self, execution: Any) -> None:
         """A cell begins: what its last run has written down is taken back."""
         self._cell = execution.cell_id
         for program in self._programs():
@@ -53,7 +53,7 @@ class Cells:
                 program.take_back(self._written.get(program, {}).pop(self._cell, ()))
         self._before = {program: frozenset(program.transformations) for program in self._programs()}
 
-    def end(self, _: object) -> None:
+    def end_cell(self, _: object) -> None:
         """A cell has ended: what is in the programs now and was not before is its work."""
         cell, self._cell = self._cell, None
         if cell is None:
@@ -79,7 +79,7 @@ def follow_cells(environment: StreamExecutionEnvironment) -> None:
         return
     if _cells is None:
         _cells = Cells(shell)
-    _cells.follow(environment)
+    _cells.add_environment(environment)
 
 
 # By the name of the job: the newest of that name, and the environment it was submitted in. Where the cell has bound the

@@ -68,6 +68,6 @@ def _debug(trace: TraceReader, arguments: argparse.Namespace) -> int:
         print(f"flykka debug: {refusal}", file=sys.stderr)
         return UNREADABLE
     debugger = Debugger(session, breakpoints)
-    debugger.begin()
+    debugger.go_to_first_breakpoint()
     debugger.run()
     return DIFFERENT if debugger.has_diverged else OK

@@ -68,7 +68,7 @@ class Debugger(cmd.Cmd):
         self.use_rawinput = self._interactive
         self.has_diverged = False
 
-    def begin(self) -> None:
+    def go_to_first_breakpoint(self) -> None:
         """Say where one is, and go to the first breakpoint."""
         self.say(f"{origin(self._session.trace)}; `help` lists the commands")
         for missing in shortcomings(self._session.trace):

@@ -117,7 +117,7 @@ def _show_progress(scenario: Scenario | None, runs: int) -> None:
 def _tell(origin: Scenario, shrunk: Shrunk) -> None:
     end = "nothing more can be taken away" if shrunk.is_smallest else "there may be more to take away: see --runs"
     print(f"seed {origin.seed}: {shrunk.violation}\n")
-    print(PythonSource().of(shrunk.scenario))
+    print(PythonSource().expression(shrunk.scenario))
     print(f"\nbefore: {_size(origin)}\nafter:  {_size(shrunk.scenario)}\n{shrunk.runs} runs; {end}")
 
 

@@ -188,7 +188,7 @@ class JobClient:
     @property
     def exception_history(self) -> JobExceptionHistory:
         """Return the job's last failures, the oldest first, each with how the job went on."""
-        return JobExceptionHistory.of(self.details)
+        return JobExceptionHistory.from_details(self.details)
 
     def why(self, timeout: float = TIME_LIMIT) -> JobDiagnosis:
         """Diagnose why the job does not go on, or what it does: which task waits for which. Its text is one screen.

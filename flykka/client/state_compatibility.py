@@ -57,7 +57,7 @@ class StateCompatibility:
     problems: tuple[str, ...]
     """Reasons why the job cannot start from the checkpoint, a sentence each; none where it can."""
 
-    def of(self, match: OperatorMatch) -> tuple[OperatorCompatibility, ...]:
+    def matched_as(self, match: OperatorMatch) -> tuple[OperatorCompatibility, ...]:
         """The operators of which this holds."""
         return tuple(operator for operator in self.operators if operator.match is match)
 

@@ -80,7 +80,7 @@ class _Column:
         """Its title, as wide as the column."""
         return self._aligned(Text(self.title))
 
-    def of(self, vertex: JobVertexDetails) -> Text:
+    def render(self, vertex: JobVertexDetails) -> Text:
         """Render the column for a vertex, as wide as the column."""
         return self._aligned(self.cell(vertex))
 
@@ -140,13 +140,13 @@ class JobPicture:
         for vertex in vertices:
             name = Text(vertex.name)
             name.truncate(name_width, overflow="crop" if ascii_only else "ellipsis")
-            yield _row(name, name_width, (column.of(vertex) for column in shown))
+            yield _row(name, name_width, (column.render(vertex) for column in shown))
 
     def _in_two_lines(self, shown: Sequence[_Column], *, ascii_only: bool) -> Iterator[Text]:
         yield _row(Text(), 0, (column.heading() for column in shown), QUIET)
         for vertex in self.details.vertices:
             yield _cut(Text(vertex.name), ascii_only=ascii_only)
-            yield _row(Text(), 0, (column.of(vertex) for column in shown))
+            yield _row(Text(), 0, (column.render(vertex) for column in shown))
 
     def _written(self, *, ascii_only: bool) -> Iterator[Text]:
         sinks = [vertex for vertex in self.details.vertices if vertex.sinks]

@@ -25,7 +25,7 @@ class JobExceptionHistory(Sequence[RootExceptionHistoryEntry]):
     began_ms: int = 0
 
     @classmethod
-    def of(cls, details: JobDetails) -> JobExceptionHistory:
+    def from_details(cls, details: JobDetails) -> JobExceptionHistory:
         """The exception history of a job."""
         return cls(details.exceptions, details.number_of_exceptions - len(details.exceptions), details.started_ms or 0)
 

@@ -39,7 +39,7 @@ class JobFork(Fork):
     def __init__(self, engine: ReplayEngine) -> None:
         trace = engine.trace
         super().__init__(engine, unrecorded=unrecorded_work, paced=ENGINE_CALLS)
-        self.recorded = RunOutcome.of(exactly_in_order(trace))
+        self.recorded = RunOutcome.from_records(exactly_in_order(trace))
         """The outcome of the jobs in the recording."""
         self.outcome = RunOutcome()
         """Their outcome in the fork."""

@@ -86,7 +86,7 @@ class RunOutcome:
         }
 
     @classmethod
-    def of(cls, records: Iterable[Record]) -> Self:
+    def from_records(cls, records: Iterable[Record]) -> Self:
         """The outcome of these records."""
         outcome = cls()
         for record in records:

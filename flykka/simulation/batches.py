@@ -35,10 +35,10 @@ class Batches:
         """Take in a batch, for its reader or, where it is kept, for its readers."""
         self._held.put(ref.batch_id, rows, producer=producer, address=address, holder=holder)
 
-    def take(self, batch_id: BatchId, reader: str) -> Rows:
+    def claim(self, batch_id: BatchId, reader: str) -> Rows:
         """The rows of a batch, held by `reader` from now on in place of its address. Raises `UnknownBatchError`."""
         try:
-            return self._held.take(batch_id, reader)
+            return self._held.claim(batch_id, reader)
         except UnknownBatchError:
             why = self._gone_with.get(batch_id, "nobody has made it")
             if not why.endswith("has ended"):

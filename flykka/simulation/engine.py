@@ -133,7 +133,7 @@ class SimulatedEngine(OperatorChain[Rows]):
 
     def batch(self, batch_id: BatchId) -> Rows:
         """The rows of a batch."""
-        return self._batches.take(batch_id, self.descriptor.attempt)
+        return self._batches.claim(batch_id, self.descriptor.attempt)
 
     def delete_from_savepoint(self, savepoint: str) -> None:
         """Nothing of the attempt stays in a savepoint that it could not write."""

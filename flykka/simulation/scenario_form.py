@@ -129,7 +129,7 @@ class PythonSource:
     def __init__(self) -> None:
         self.imports: set[tuple[str, str]] = set()
 
-    def of(self, what: object, hint: object = None, indent: str = "", room: int = _LINE) -> str:
+    def expression(self, what: object, hint: object = None, indent: str = "", room: int = _LINE) -> str:
         """An expression. `hint` is the type it is declared with, `room` what is left of the line it begins in."""
         match what:
             case Enum():
@@ -158,14 +158,15 @@ class PythonSource:
         self, opening: str, parts: list[tuple[str, object, object]], closing: str, indent: str, room: int
     ) -> str:
         """In one line where it fits, else each part in a line of its own."""
-        inner = [prefix + self.of(each, hint, "", 1 << 30) for prefix, each, hint in parts]
+        inner = [prefix + self.expression(each, hint, "", 1 << 30) for prefix, each, hint in parts]
         line = opening + ", ".join(inner) + ("," if opening == "(" and len(inner) == 1 else "") + closing
         if len(line) <= room:
             return line
         deeper = indent + _INDENT
         width = _LINE - len(deeper) - 1
         lines = [
-            f"{deeper}{prefix}{self.of(each, hint, deeper, width - len(prefix))},\n" for prefix, each, hint in parts
+            f"{deeper}{prefix}{self.expression(each, hint, deeper, width - len(prefix))},\n"
+            for prefix, each, hint in parts
         ]
         return f"{opening}\n{''.join(lines)}{indent}{closing}"
 

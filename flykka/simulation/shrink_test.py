@@ -22,7 +22,7 @@ def file_name(origin: Scenario, shrunk: Shrunk) -> str:
 def test_source(origin: Scenario, shrunk: Shrunk) -> str:
     """A whole module of tests, formatted, of the scenario that is left of `origin`."""
     python = PythonSource()
-    scenario = python.of(shrunk.scenario, room=_LINE - _BEGIN)
+    scenario = python.expression(shrunk.scenario, room=_LINE - _BEGIN)
     imports = {*python.imports, ("flykka.simulation.simulation", "run")}
     found = f"Found by simulation from seed {origin.seed}, and made smaller. It was: {shrunk.violation.text}"
     docstring = fill(found.replace("\\", "/").replace('"', "'"), _LINE - 6, break_long_words=False)

@@ -32,7 +32,7 @@ class Selection:
     last: int | None = None
     limit: int | None = None
 
-    def of(self, records: Iterable[Record]) -> Iterator[Record]:
+    def select(self, records: Iterable[Record]) -> Iterator[Record]:
         """The records that are wanted, of records in the order in which they began; none is read behind the last."""
         last = self.last
         before = records if last is None else takewhile(lambda record: record.sequence <= last, records)

@@ -89,7 +89,7 @@ class Coroutines:
         else:
             self._waiting.setdefault(cell, []).append(future)
 
-    def settle(self) -> None:
+    def run_coroutines(self) -> None:
         """Have everyone go on as far as the record reaches."""
         loop = self._system.loop
         loop.run_all()
@@ -110,7 +110,7 @@ class Coroutines:
         while (timer := loop.due(now_ms, is_wanted)) is not None:
             self._system.replay_clock.set(self._rang_at(timer))
             loop.ring(timer)
-            self.settle()
+            self.run_coroutines()
 
     def _rang_at(self, timer: Any) -> int:
         """The time of a timer that may have ended what its coroutine waited for: only of this it was recorded."""

@@ -70,16 +70,16 @@ class TurnTaker:
         if turn.kind != "signal" and cell.turn_in_hand is not None:
             self._ended += self.go_on(turn.now_ms, cell)
         system.loop.run_within(cell.run)
-        system.coroutines.settle()
+        system.coroutines.run_coroutines()
         if turn.kind == "signal" and system.taken.effects is None and cell.turn_in_hand is not None:
             # It was obeyed behind the end of the coroutine, which this signal or another one has cancelled.
             cell.turn_in_hand.cancel()
-            system.coroutines.settle()
+            system.coroutines.run_coroutines()
         held = mailbox.take(turn) if turn.kind == "signal" and system.taken.effects is None else None
         if held is not None:
             mailbox.force(held)
             system.loop.run_within(cell.run)
-            system.coroutines.settle()
+            system.coroutines.run_coroutines()
         in_hand = cell.turn_in_hand
         if system.taken.effects is None and in_hand is not None and in_hand.sequence == turn.sequence:
             system.taken.suspend()
@@ -91,7 +91,7 @@ class TurnTaker:
         Returns those that have come to their end, each with its difference.
         """
         system = self._system
-        system.coroutines.settle()
+        system.coroutines.run_coroutines()
         system.coroutines.pass_time(now_ms, ended)
         done, self._ended = self._ended, []
         for sequence, effects, failure in system.taken.take_ended():

@@ -62,7 +62,7 @@ class AttemptEnd:
         self._failure: SerializedThrowable | None = None
         self._closer: Thread | None = None
 
-    def begin(self, *, cancel: bool) -> None:
+    def end_in_background(self, *, cancel: bool) -> None:
         """End, in the background. Only the first call counts, but for one that cancels. Does not block."""
         self.stop(cancel=cancel)
         if self._is_first():
@@ -70,7 +70,7 @@ class AttemptEnd:
 
     def wait_closed(self, *, cancel: bool) -> ChainClosed:
         """End, and wait until it is done, or is not waited for any longer."""
-        self.begin(cancel=cancel)
+        self.end_in_background(cancel=cancel)
         self._closed.wait()
         return ChainClosed(accumulators=self._operators.accumulators(), failure=self._failure)
 
@@ -138,7 +138,7 @@ class AttemptEnd:
         predecessor = self._predecessor
         if predecessor is not None:
             # It was never opened, so nobody has looked whether it may be.
-            predecessor.begin(cancel=True)
+            predecessor.end_in_background(cancel=True)
             predecessor._ended.wait()
             self._replace(predecessor)
         self._ended.set()

@@ -162,7 +162,7 @@ class SparkEngine(OperatorChain[Slices]):
 
     def batch(self, batch_id: BatchId) -> Slices:
         """The rows of a batch, held by the attempt from now on."""
-        return (self._services.store.take(batch_id, self.descriptor.attempt),)
+        return (self._services.store.claim(batch_id, self.descriptor.attempt),)
 
     # Snapshots
 
@@ -230,4 +230,4 @@ class SparkEngine(OperatorChain[Slices]):
 
     def close(self) -> None:
         """Cancel the attempt, whose bridge has ended in whatever way; nothing happens where it is over."""
-        self.end.begin(cancel=True)
+        self.end.end_in_background(cancel=True)

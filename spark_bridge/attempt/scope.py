@@ -56,7 +56,7 @@ class AttemptScope:
         # A task that is cancelled while it sleeps or waits is woken, as those of Structured Streaming are.
         context.setLocalProperty("spark.job.interruptOnCancel", "true")
 
-    def begin(self, piece: int) -> None:
+    def set_job_group(self, piece: int) -> None:
         """The Spark jobs of the calling thread are of this piece of work from now on, and are found by that."""
         self.session.sparkContext.setLocalProperty("spark.jobGroup.id", self.job_group(piece))
 

@@ -185,7 +185,7 @@ class StageExecutor:
             self._scope.enter()
             self._entered.scope = True
         self._scope.check()
-        self._scope.begin(number)
+        self._scope.set_job_group(number)
         if lane is not Lane.STAGES:
             return work()
         with self._interrupts.allowed():

@@ -110,7 +110,7 @@ class ForeachBatchWriter(SinkWriter["DataFrame"]):
 
     def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
         """Assign the rows staged before a barrier to its checkpoint; what to keep in it."""
-        self._committables.pending += self._rows.take(checkpoint_id, names)
+        self._committables.pending += self._rows.pop_staged(checkpoint_id, names)
         return (*self._committables.pending, *self._staging.folders)
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:

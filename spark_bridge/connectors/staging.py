@@ -143,7 +143,7 @@ class StagedRows:
         self._schemas[batch.folder] = rows.schema.json()
         return Staged(rows=batch.rows, names=(batch.folder,))
 
-    def take(self, checkpoint_id: int, names: tuple[str, ...]) -> tuple[StagedBatch, ...]:
+    def pop_staged(self, checkpoint_id: int, names: tuple[str, ...]) -> tuple[StagedBatch, ...]:
         """The batches of these names, in a form that a checkpoint can keep."""
         return tuple(
             StagedBatch(checkpoint_id=checkpoint_id, path=name, schema=self._schemas.pop(name)) for name in names

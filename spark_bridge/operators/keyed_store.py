@@ -100,7 +100,7 @@ class KeyedStore(Generic[Frame]):
             if merged is not None:
                 closed_to = self.segments.bound_of(merged, closed_to)
                 merged = replace(merged, level=level, closed_to_ms=closed_to)
-            self.segments.replace(merging, merged)
+            self.segments.replace_merged(merging, merged)
         self.backend.release([each.batch_id for each in merging])
 
     def held(

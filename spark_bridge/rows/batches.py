@@ -116,10 +116,10 @@ class BatchStore:
                 self._held.put(each.ref.batch_id, rows, producer=producer, address=each.address, holder=each.holder)
             self._stored_in[storage] = self._stored_in.get(storage, 0) + len(batches)
 
-    def take(self, batch_id: BatchId, reader: str) -> DataFrame:
+    def claim(self, batch_id: BatchId, reader: str) -> DataFrame:
         """The rows of a batch, held by `reader` from now on. Raises `UnknownBatchError` where it was released."""
         with self._lock:
-            return _frame(self._held.take(batch_id, reader))
+            return _frame(self._held.claim(batch_id, reader))
 
     def rows(self, batch_id: BatchId) -> DataFrame:
         """The rows of a batch that the caller holds already. Raises `UnknownBatchError` where it was released."""

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from flykka.actors.cluster.components import ConfiguredJobManager, ConfiguredResourceManager
-from flykka.actors.cluster.entrypoint import ClusterEntrypoint
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.machines.slots.task_manager_tracker import WorkerCounts
 from flykka.actors.task_manager.props import ConfiguredTaskManagers
@@ -27,13 +26,13 @@ from flykka.messages.tasks.source import FileSplit, SplitsDiscovered
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId, OperatorId, SplitId
 from flykka.messages.wire.message import Message
-from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.cluster_builder import ClusterBuilder
 from tests.actors.data_plane import NoData
 from tests.actors.engines import NamesEngine, Sink
 from tests.actors.machines.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS, graph_of, vertex
-from tests.actors.peer import Peer, Utter
+from tests.actors.peer import Utter
 
 FILES = 6
 ALL_FILES = [f"file-{number}" for number in range(FILES)]
@@ -81,7 +80,7 @@ class Names(NoData):
         return OneFileAtATime(operator.operator_id)
 
 
-class Stage:
+class WholeCluster(ClusterBuilder):
     """Two TaskManagers with two slots each, unless told otherwise, and a client."""
 
     def __init__(
@@ -93,7 +92,7 @@ class Stage:
         *,
         slots: int = 2,
     ) -> None:
-        self.system = system
+        super().__init__(system)
         self.data_plane = data_plane or Names()
         self.checkpointing: dict[str, Any] = {}
 
@@ -105,9 +104,8 @@ class Stage:
             heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
         )
         job_manager = ConfiguredJobManager(data_plane=self.data_plane)
-        system.spawn(Props(ClusterEntrypoint, resource_manager, job_manager), "cluster-entrypoint")
-        system.run_until_idle()
-        self.client = Peer(system, "client")
+        self.start_entrypoint(resource_manager, job_manager)
+        self.client = self.probe("client")
         self.folder = folder
 
     def submit(
@@ -144,17 +142,13 @@ class Stage:
 
     @property
     def resource_manager(self) -> ActorRef:
-        """The one that lives now."""
-        found = self.system.find("/user/resource-manager")
-        assert found is not None
-        return found
+        """The ResourceManager that lives now."""
+        return self.find("resource-manager")
 
     @property
     def job_manager(self) -> ActorRef:
-        """The one that lives now."""
-        found = self.system.find("/user/job-manager")
-        assert found is not None
-        return found
+        """The JobManager that lives now."""
+        return self.find("job-manager")
 
     def _ask(self, message: Message) -> None:
         self.client.ref.tell(Utter(receiver=self.job_manager, message=message))
@@ -166,11 +160,7 @@ class Stage:
     def statuses(self) -> list[JobStatus]:
         return [changed.status for changed in self.client.heard(JobStatusChanged)]
 
-    def task_managers(self) -> list[str]:
-        paths = [path.split("/") for path in self.system.cells.living_paths()]
-        return sorted({path[2] for path in paths if len(path) > 2 and path[2].startswith("task-manager")})
-
 
 def is_a(kind: type[Message]) -> Callable[[ActorRef, Message], bool]:
-    """Before a message of this kind is handled, by whomever."""
+    """Before a message of this kind is handled, by any actor."""
     return lambda _recipient, message: isinstance(message, kind)

@@ -59,7 +59,7 @@ class Driver(JobCluster):
     def go_on(self, name: str) -> ActorRef:
         """Bring all tasks of the JobMaster that has come last to RUNNING."""
         self.accept_job_master()
-        task_manager = self.start_task_manager(name)
+        task_manager = self.register_task_manager(name)
         self.offer(name, 1)
         for descriptor in self.deployed(task_manager):
             self.report(descriptor.attempt, ExecutionState.RUNNING)

@@ -69,7 +69,7 @@ class NamesEngine(EmptyEngine):
     """Reads the names of splits, and stages them as rows where it is a source. Whatever raises fails the attempt."""
 
     takes_ms: Mapping[str, int | None] = MappingProxyType({})
-    """How long calls take, in ms; None for ever."""
+    """The duration of each call in ms; None for ever."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink) -> None:
         super().__init__(descriptor)
@@ -163,7 +163,7 @@ class BatchesEngine(NamesEngine):
         return recovered_batch(read, len(rows), 8)
 
     def is_mine(self, row: str, read: InFlightRead) -> bool:
-        """Whether a row that was in flight is one of this subtask's."""
+        """True if a row that was in flight is one of this subtask's."""
         return True
 
     def hold(self, batch_ids: tuple[BatchId, ...], holder: str) -> None:

@@ -1,4 +1,4 @@
-"""What surrounds a job in a test: stands in the place of the ResourceManager, the TaskManagers and the client.
+"""A JobManager whose surroundings are probes: the ResourceManager, the TaskManagers and the client.
 
 The JobManager, its JobMaster and the checkpoint coordinator are the real ones, on a seeded system in virtual time.
 """
@@ -13,7 +13,6 @@ from typing import TypeVar
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
 from flykka.actors.high_availability.embedded import EmbeddedHaServices
 from flykka.actors.high_availability.services import HighAvailabilityServices
-from flykka.actors.job_manager.actor import JobManager
 from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
 from flykka.messages.control.job import CancelJob, ListeningBehaviour, SubmitJob
 from flykka.messages.control.registration import JobMasterRegistrationSuccess, RegisterJobMaster, RegisterTaskManager
@@ -50,13 +49,12 @@ from flykka.runtime.leader_session import Gateway
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.cluster_builder import RESOURCE_MANAGER_SESSION, ClusterBuilder
 from tests.actors.data_plane import NoData
 from tests.actors.machines.graph.graphs import JOB, graph_of, vertex
-from tests.actors.peer import PeerActor, Utter, unpacked
+from tests.actors.peer import Peer, Utter
 
 M = TypeVar("M", bound=Message)
-
-RESOURCE_MANAGER_SESSION = LeaderSessionId("resource-manager-session")
 
 
 class ScriptedDiscovery:
@@ -132,46 +130,45 @@ class ScriptedDataPlane(NoData):
             raise self.cannot_release
 
 
-class JobCluster:
-    """A JobManager among stands. Everything said is told from outside any actor, and heard when the system is idle."""
+class JobCluster(ClusterBuilder):
+    """A JobManager among probes. Everything said is told from outside any actor, and heard when the system is idle."""
 
     def __init__(
         self, system: SeededSystem, folder: Path, *, files: int = 0, services: HighAvailabilityServices | None = None
     ) -> None:
-        self.system = system
+        super().__init__(system)
         self.folder = folder
         self.data_plane = ScriptedDataPlane(files=files)
         self.services = services or EmbeddedHaServices()
-        self._heard: dict[Ref, list[Message]] = {}
+        self._probes: dict[Ref, Peer] = {}
         self.resource_manager = self.stand("resource-manager", RESOURCE_MANAGER_SESSION)
         self.client = self.stand("client")
-        self.job_manager = self.start_job_manager()
+        self.job_manager = self.next_job_manager()
         self.offered: list[tuple[SlotOffer, ...]] = []
 
-    def start_job_manager(self, *, job_store_capacity: int = JOB_STORE_CAPACITY) -> ActorRef:
+    def next_job_manager(self, *, job_store_capacity: int = JOB_STORE_CAPACITY) -> ActorRef:
         """A JobManager, the first one or one that comes after it, with the same store."""
-        props = Props(JobManager, self.resource_manager, self.data_plane, self.services, job_store_capacity)
-        self.job_manager = self.system.spawn(props, "job-manager")
-        self.system.run_until_idle()
+        self.job_manager = self.start_job_manager(
+            self.resource_manager, self.data_plane, self.services, job_store_capacity
+        )
         return self.job_manager
 
     def stand(self, name: str, *sessions: LeaderSessionId) -> ActorRef:
-        heard: list[Message] = []
-        ref = self.system.spawn(Props(PeerActor, heard, *sessions), name)
-        self._heard[ref] = heard
-        return ref
+        """A probe for the actor of this name."""
+        probe = self.probe(name, *sessions)
+        self._probes[probe.ref] = probe
+        return probe.ref
 
     def heard(self, who: Ref, kind: type[M]) -> list[M]:
-        """What a stand was told of this kind, the first first."""
-        self.system.run_until_idle()
-        return [message for message in unpacked(self._heard[who]) if isinstance(message, kind)]
+        """The messages of this kind that a probe was told, the first first."""
+        return self._probes[who].told(kind)
 
     def last(self, who: Ref, kind: type[M]) -> M:
-        """What a stand was told last of this kind."""
+        """The last message of this kind that a probe was told."""
         return self.heard(who, kind)[-1]
 
     def said_to(self, who: Ref) -> list[Message]:
-        """Everything that a stand was told, the first first."""
+        """Everything that a probe was told, the first first."""
         return self.heard(who, Message)
 
     # The job
@@ -188,12 +185,11 @@ class JobCluster:
         job_graph: JobGraph,
         listening: ListeningBehaviour = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES,
     ) -> None:
-        self.job_manager.tell(SubmitJob(job_graph=job_graph, client=self.client, listening_behaviour=listening))
-        self.system.run_until_idle()
+        submit = SubmitJob(job_graph=job_graph, client=self.client, listening_behaviour=listening)
+        self.tell(self.job_manager, submit)
 
     def cancel(self) -> None:
-        self.job_manager.tell(CancelJob(job_id=JOB, client=self.client))
-        self.system.run_until_idle()
+        self.tell(self.job_manager, CancelJob(job_id=JOB, client=self.client))
 
     @property
     def registration(self) -> RegisterJobMaster:
@@ -216,8 +212,8 @@ class JobCluster:
         self.resource_manager.tell(utter)
         self.system.run_until_idle()
 
-    def start_task_manager(self, name: str) -> ActorRef:
-        """A TaskManager that has registered at the JobMaster."""
+    def register_task_manager(self, name: str) -> ActorRef:
+        """A probe for a TaskManager that has registered at the JobMaster."""
         ref = self.stand(name, self.registration.leader_session_id)
         self.tell_job_master(RegisterTaskManager(task_manager_id=TaskManagerId(name), task_manager=ref))
         return ref
@@ -245,7 +241,7 @@ class JobCluster:
         """Submit a job and bring all of its tasks to RUNNING on one TaskManager of so many slots."""
         self.submit(job_graph)
         self.accept_job_master()
-        task_manager = self.start_task_manager("tm-1")
+        task_manager = self.register_task_manager("tm-1")
         self.offer("tm-1", slots)
         for descriptor in self.deployed(task_manager):
             self.report(descriptor.attempt, ExecutionState.RUNNING)

@@ -33,7 +33,7 @@ from tests.actors.machines.graph.graphs import vertex
 ROWS = 40
 ALL_ROWS = [f"row-{number}" for number in range(ROWS)]
 READ_MS, RUN_MS = 80, 200
-"""How long stages take in subtask 0, and longer by a little in the others. Behind the keyed edge rows pile up."""
+"""Durations of stages in subtask 0; a little longer in the others. Behind the keyed edge rows pile up."""
 FOUND_AT_ONCE = 14
 MAX_PARALLELISM = 128
 

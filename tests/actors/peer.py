@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TypeVar
 
 from flykka.messages.checkpointing.checkpoint import TaskCheckpointMessages
@@ -57,11 +56,6 @@ class PeerActor(Actor):
                 self._heard.append(message)
 
 
-def unpacked(heard: Iterable[Message]) -> list[Message]:
-    """What was heard, with each of the messages that come to a TaskManager together by itself."""
-    return [each for told in heard for each in (told.messages if isinstance(told, TaskCheckpointMessages) else (told,))]
-
-
 class Peer:
     """An actor at `/user/<name>` of a seeded system, and what it has heard and the test has not asked for yet."""
 
@@ -82,6 +76,16 @@ class Peer:
         wanted = [message for message in self._heard if isinstance(message, kind)]
         self._heard[:] = [message for message in self._heard if not isinstance(message, kind)]
         return wanted
+
+    def told(self, kind: type[M]) -> list[M]:
+        """All that it has heard of this kind, one by one if they came together; they stay with it."""
+        self._system.run_until_idle()
+        unpacked = (
+            each
+            for told in self._heard
+            for each in (told.messages if isinstance(told, TaskCheckpointMessages) else (told,))
+        )
+        return [message for message in unpacked if isinstance(message, kind)]
 
     def expect(self, kind: type[M]) -> M:
         """The one message of this kind that it has heard."""

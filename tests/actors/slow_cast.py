@@ -17,7 +17,7 @@ from tests.actors.engines import Batches, BatchesEngine
 FILES = 16
 ALL_FILES = sorted(f"file-{number}" for number in range(FILES))
 SLOW_MS = 700
-"""How long the sink takes for a batch: with sixteen files and two subtasks, a job takes some six seconds."""
+"""The time of the sink for a batch: with sixteen files and two subtasks, a job takes some six seconds."""
 
 
 class AllAtOnce(OneFileAtATime):

@@ -31,23 +31,18 @@ from flykka.messages.wire.ids import (
     slot_id,
 )
 from flykka.messages.wire.message import Message
-from flykka.runtime.props import Props
-from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.cluster_builder import INTERVAL_MS, RESOURCE_MANAGER_SESSION, TIMEOUT_MS, ClusterBuilder
 from tests.actors.data_plane import NoData
 from tests.actors.machines.scheduling.descriptors import descriptor
-from tests.actors.peer import Peer
 
 HERE = TaskManagerId("task-manager-1")
 JOB = JobId("job-1")
-RM_SESSION = LeaderSessionId("resource-manager-session")
 JM_SESSION = LeaderSessionId("job-master-session")
-INTERVAL_MS = 10
-TIMEOUT_MS = 50
 
 
-class Cluster:
-    """A TaskManager with some slots, and a ResourceManager and a JobMaster that the test plays."""
+class TaskManagerCluster(ClusterBuilder):
+    """A TaskManager with some slots, and probes for the ResourceManager and the JobMaster."""
 
     def __init__(
         self,
@@ -59,26 +54,26 @@ class Cluster:
         task_cancellation: TaskCancellationSettings | None = None,
         slots: int = 2,
     ) -> None:
-        self.system = system
-        self.resource_manager = Peer(system, "resource-manager", RM_SESSION)
-        self.job_master = Peer(system, "job-master", JM_SESSION)
-        props = Props(
-            kind,
-            HERE,
-            slots,
+        super().__init__(system)
+        self.resource_manager = self.probe("resource-manager", RESOURCE_MANAGER_SESSION)
+        self.job_master = self.probe("job-master", JM_SESSION)
+        self.task_manager = self.start_task_manager(
             self.resource_manager.ref,
             data_plane or NoData(),
+            name=HERE,
+            slots=slots,
+            kind=kind,
             network=network,
             task_cancellation=task_cancellation,
         )
-        self.task_manager: ActorRef = system.spawn(props, HERE)
-        system.run_until_idle()
 
     def acknowledge(self) -> RegisterTaskManager:
         """Register the TaskManager at the ResourceManager; how it had introduced itself."""
         registration = self.resource_manager.heard(RegisterTaskManager)[-1]
         answer = AcknowledgeRegistration(
-            leader_session_id=RM_SESSION, heartbeat_interval_ms=INTERVAL_MS, heartbeat_timeout_ms=TIMEOUT_MS
+            leader_session_id=RESOURCE_MANAGER_SESSION,
+            heartbeat_interval_ms=INTERVAL_MS,
+            heartbeat_timeout_ms=TIMEOUT_MS,
         )
         self.resource_manager.say(self.task_manager, answer)
         return registration
@@ -88,7 +83,7 @@ class Cluster:
         for _ in range(ms // INTERVAL_MS):
             self.system.advance(INTERVAL_MS)
             request = HeartbeatRequest(origin=self.resource_manager.ref)
-            self.resource_manager.say(self.task_manager, request, RM_SESSION)
+            self.resource_manager.say(self.task_manager, request, RESOURCE_MANAGER_SESSION)
 
     def allocate(self, allocation: str = "a", index: int = 0) -> None:
         """Give a slot to the job."""
@@ -99,7 +94,7 @@ class Cluster:
             job_master=self.job_master.ref,
             job_leader_session_id=JM_SESSION,
         )
-        self.resource_manager.say(self.task_manager, request, RM_SESSION)
+        self.resource_manager.say(self.task_manager, request, RESOURCE_MANAGER_SESSION)
 
     def say(self, message: Message, session: LeaderSessionId = JM_SESSION) -> None:
         """What the JobMaster says."""
@@ -136,12 +131,8 @@ class Cluster:
         heard = self.job_master.heard(UpdateTaskExecutionState)
         return [(update.state.attempt, update.state.state) for update in heard]
 
-    def is_alive(self) -> bool:
-        """The TaskManager lives."""
-        return self.task_manager.path in self.system.cells.living_paths()
 
-
-def connect(cluster: Cluster) -> None:
+def connect(cluster: TaskManagerCluster) -> None:
     """Let the TaskManager offer a slot to the JobMaster, which takes it."""
     cluster.acknowledge()
     cluster.allocate("a")

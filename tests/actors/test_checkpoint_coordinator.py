@@ -40,7 +40,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId, JobId, LeaderSessionId
 from flykka.runtime.props import Props
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.coordinator_world import JOB, World
+from tests.actors.coordinator_cluster import JOB, CoordinatorCluster
 
 
 @pytest.fixture
@@ -50,43 +50,48 @@ def system() -> Iterator[SeededSystem]:
 
 
 @pytest.fixture
-def world(system: SeededSystem, tmp_path: Path) -> World:
-    world = World(system, tmp_path)
-    world.deploy("a", "b")
-    return world
+def cluster(system: SeededSystem, tmp_path: Path) -> CoordinatorCluster:
+    cluster = CoordinatorCluster(system, tmp_path)
+    cluster.deploy("a", "b")
+    return cluster
 
 
-def test_a_checkpoint_goes_from_the_timer_to_the_tasks_and_into_storage(world: World, system: SeededSystem) -> None:
-    world.tell(StartCheckpointScheduler(job_id=JOB))
+def test_a_checkpoint_goes_from_the_timer_to_the_tasks_and_into_storage(
+    cluster: CoordinatorCluster, system: SeededSystem
+) -> None:
+    cluster.say(StartCheckpointScheduler(job_id=JOB))
     system.advance(1_000)
-    triggered = world.told()
-    world.complete(1, "a", "b")
+    triggered = cluster.told()
+    cluster.complete(1, "a", "b")
 
-    path = str(world.folder / "job" / "chk-1")
-    [report] = world.heard_of(CheckpointCompleted)
+    path = str(cluster.folder / "job" / "chk-1")
+    [report] = cluster.heard_of(CheckpointCompleted)
     assert [(type(message), message.attempt) for message in triggered if isinstance(message, TriggerCheckpoint)] == [
         (TriggerCheckpoint, "a")
     ]
-    assert [message.attempt for message in world.told() if isinstance(message, NotifyCheckpointComplete)] == ["a", "b"]
+    assert [message.attempt for message in cluster.told() if isinstance(message, NotifyCheckpointComplete)] == [
+        "a",
+        "b",
+    ]
     assert (report.checkpoint_id, report.path) == (1, path)
-    assert world.storage.read_metadata(path).checkpoint_id == 1
+    assert cluster.storage.read_metadata(path).checkpoint_id == 1
 
 
 def test_operator_coordinators_are_snapshotted_before_the_tasks(system: SeededSystem, tmp_path: Path) -> None:
-    world = World(system, tmp_path, sources=True)
-    world.deploy("a")
+    cluster = CoordinatorCluster(system, tmp_path, sources=True)
+    cluster.deploy("a")
 
-    world.tell(FinalCheckpointRequest(job_id=JOB))
+    cluster.say(FinalCheckpointRequest(job_id=JOB))
 
-    assert world.heard_of(SnapshotOperatorCoordinators) == [SnapshotOperatorCoordinators(job_id=JOB, checkpoint_id=1)]
-    assert [type(message) for message in world.told()] == [TriggerCheckpoint]
+    assert cluster.heard_of(SnapshotOperatorCoordinators) == [SnapshotOperatorCoordinators(job_id=JOB, checkpoint_id=1)]
+    assert [type(message) for message in cluster.told()] == [TriggerCheckpoint]
 
 
-def test_a_declined_checkpoint_is_told_to_the_tasks_and_fails_the_job(world: World) -> None:
-    world.tell(FinalCheckpointRequest(job_id=JOB))
-    world.told()
+def test_a_declined_checkpoint_is_told_to_the_tasks_and_fails_the_job(cluster: CoordinatorCluster) -> None:
+    cluster.say(FinalCheckpointRequest(job_id=JOB))
+    cluster.told()
 
-    world.tell(
+    cluster.say(
         DeclineCheckpoint(
             job_id=JOB,
             attempt=ExecutionAttemptId("b"),
@@ -95,109 +100,111 @@ def test_a_declined_checkpoint_is_told_to_the_tasks_and_fails_the_job(world: Wor
         )
     )
 
-    [aborted] = world.heard_of(CheckpointAborted)
-    [failed] = world.heard_of(CheckpointFailuresExceeded)
+    [aborted] = cluster.heard_of(CheckpointAborted)
+    [failed] = cluster.heard_of(CheckpointFailuresExceeded)
     assert aborted.reason is CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION
     assert "CHECKPOINT_ASYNC_EXCEPTION" in failed.cause.message
-    assert [message.attempt for message in world.told() if isinstance(message, NotifyCheckpointAborted)] == ["a", "b"]
+    assert [message.attempt for message in cluster.told() if isinstance(message, NotifyCheckpointAborted)] == ["a", "b"]
 
 
-def test_what_a_former_leaders_coordinator_says_reaches_no_task(world: World) -> None:
-    world.deploy("a", "b", leader_session_id=LeaderSessionId("former"))
+def test_what_a_former_leaders_coordinator_says_reaches_no_task(cluster: CoordinatorCluster) -> None:
+    cluster.deploy("a", "b", leader_session_id=LeaderSessionId("former"))
 
-    world.tell(FinalCheckpointRequest(job_id=JOB))
+    cluster.say(FinalCheckpointRequest(job_id=JOB))
 
-    assert world.told() == []
+    assert cluster.told() == []
 
 
 def test_a_checkpoint_expires_on_the_clock(system: SeededSystem, tmp_path: Path) -> None:
-    world = World(system, tmp_path, timeout_ms=300)
-    world.deploy("a")
-    world.tell(FinalCheckpointRequest(job_id=JOB))
+    cluster = CoordinatorCluster(system, tmp_path, timeout_ms=300)
+    cluster.deploy("a")
+    cluster.say(FinalCheckpointRequest(job_id=JOB))
 
     system.advance(300)
 
-    assert [aborted.reason for aborted in world.heard_of(CheckpointAborted)] == [CheckpointDeclineReason.EXPIRED]
+    assert [aborted.reason for aborted in cluster.heard_of(CheckpointAborted)] == [CheckpointDeclineReason.EXPIRED]
 
 
 def test_no_checkpoint_begins_before_every_task_runs(system: SeededSystem, tmp_path: Path) -> None:
-    world = World(system, tmp_path)
-    world.deploy("a", state=ExecutionState.DEPLOYING)
-    world.tell(StartCheckpointScheduler(job_id=JOB))
+    cluster = CoordinatorCluster(system, tmp_path)
+    cluster.deploy("a", state=ExecutionState.DEPLOYING)
+    cluster.say(StartCheckpointScheduler(job_id=JOB))
 
     system.advance(1_500)
-    before = world.told()
+    before = cluster.told()
     attempt = ExecutionAttemptId("a")
-    world.tell(CoordinatedTaskStateChanged(job_id=JOB, attempt=attempt, state=ExecutionState.RUNNING))
+    cluster.say(CoordinatedTaskStateChanged(job_id=JOB, attempt=attempt, state=ExecutionState.RUNNING))
 
     assert before == []
-    assert [type(message) for message in world.told()] == [TriggerCheckpoint]
+    assert [type(message) for message in cluster.told()] == [TriggerCheckpoint]
 
 
-def test_new_attempts_start_from_the_latest_completed_checkpoint(world: World) -> None:
-    world.tell(FinalCheckpointRequest(job_id=JOB))
-    world.complete(1, "a", "b", shared="x")
+def test_new_attempts_start_from_the_latest_completed_checkpoint(cluster: CoordinatorCluster) -> None:
+    cluster.say(FinalCheckpointRequest(job_id=JOB))
+    cluster.complete(1, "a", "b", shared="x")
 
-    world.tell(AbortPendingCheckpoints(job_id=JOB))
-    world.tell(RequestRestoreState(job_id=JOB, version=3))
+    cluster.say(AbortPendingCheckpoints(job_id=JOB))
+    cluster.say(RequestRestoreState(job_id=JOB, version=3))
 
-    [restore] = world.heard_of(RestoreState)
+    [restore] = cluster.heard_of(RestoreState)
     assert restore.checkpoint is not None
     assert (restore.version, restore.checkpoint.checkpoint_id) == (3, 1)
-    assert restore.checkpoint == world.storage.read_metadata(str(world.folder / "job" / "chk-1"))
+    assert restore.checkpoint == cluster.storage.read_metadata(str(cluster.folder / "job" / "chk-1"))
 
 
 def test_a_job_can_start_from_a_checkpoint_of_another_and_adds_a_note_to_its_files(
-    world: World, system: SeededSystem, tmp_path: Path
+    cluster: CoordinatorCluster, system: SeededSystem, tmp_path: Path
 ) -> None:
-    world.tell(FinalCheckpointRequest(job_id=JOB))
-    world.complete(1, "a", "b", shared="x")
-    path = world.heard_of(CheckpointCompleted)[0].path
-    before = world.files()
+    cluster.say(FinalCheckpointRequest(job_id=JOB))
+    cluster.complete(1, "a", "b", shared="x")
+    path = cluster.heard_of(CheckpointCompleted)[0].path
+    before = cluster.files()
 
     with SeededSystem(12) as other:
-        later = World(other, tmp_path / "later")
-        later.tell(RequestRestoreState(job_id=JOB, path=path))
+        later = CoordinatorCluster(other, tmp_path / "later")
+        later.say(RequestRestoreState(job_id=JOB, path=path))
         later.deploy("a")
-        later.tell(FinalCheckpointRequest(job_id=JOB))
+        later.say(FinalCheckpointRequest(job_id=JOB))
         later.complete(2, "a")
-        later.tell(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
+        later.say(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
     [restore] = later.heard_of(RestoreState)
     assert restore.checkpoint is not None
     assert restore.checkpoint.checkpoint_id == 1
     assert [report.checkpoint_id for report in later.heard_of(CheckpointCompleted)] == [2]
-    assert [name for name in world.files() if not name.startswith("later")] == ["job/chk-1/_continued", *before]
+    assert [name for name in cluster.files() if not name.startswith("later")] == ["job/chk-1/_continued", *before]
 
 
-def test_the_checkpoint_that_a_job_starts_from_may_lie_in_another_storage(world: World) -> None:
+def test_the_checkpoint_that_a_job_starts_from_may_lie_in_another_storage(cluster: CoordinatorCluster) -> None:
     earlier = CompletedCheckpoint(
         job_id=JobId("earlier"), checkpoint_id=7, timestamp_ms=0, duration_ms=0, task_states=()
     )
     path = CheckpointStorage("memory://another-storage").write_metadata(earlier)
 
-    world.tell(RequestRestoreState(job_id=JOB, path=path))
+    cluster.say(RequestRestoreState(job_id=JOB, path=path))
 
-    [restore] = world.heard_of(RestoreState)
+    [restore] = cluster.heard_of(RestoreState)
     assert restore.checkpoint is not None
     assert (restore.checkpoint.checkpoint_id, restore.checkpoint.path) == (7, path)
 
 
-def test_a_checkpoint_that_cannot_be_read_is_no_beginning(world: World) -> None:
-    world.tell(RequestRestoreState(job_id=JOB, version=1, path="/nowhere/chk-1"))
+def test_a_checkpoint_that_cannot_be_read_is_no_beginning(cluster: CoordinatorCluster) -> None:
+    cluster.say(RequestRestoreState(job_id=JOB, version=1, path="/nowhere/chk-1"))
 
-    [failed] = world.heard_of(RestoreStateFailed)
+    [failed] = cluster.heard_of(RestoreStateFailed)
     assert failed.version == 1
     assert "/nowhere/chk-1/_metadata: there is no such file" in failed.cause.message
 
 
-def test_subsumed_checkpoints_and_unused_state_leave_the_storage(world: World, system: SeededSystem) -> None:
-    world.tell(StartCheckpointScheduler(job_id=JOB))
+def test_subsumed_checkpoints_and_unused_state_leave_the_storage(
+    cluster: CoordinatorCluster, system: SeededSystem
+) -> None:
+    cluster.say(StartCheckpointScheduler(job_id=JOB))
     for checkpoint_id, shared in enumerate(["x", "y"], start=1):
         system.advance(1_000)
-        world.complete(checkpoint_id, "a", "b", shared=shared)
+        cluster.complete(checkpoint_id, "a", "b", shared=shared)
 
-    assert world.files() == ["job/chk-2/_metadata", "job/shared/y"]
+    assert cluster.files() == ["job/chk-2/_metadata", "job/shared/y"]
 
 
 @pytest.mark.parametrize(
@@ -217,16 +224,16 @@ def test_what_a_job_leaves_is_what_its_retention_says(
     retention: ExternalizedCheckpointRetention,
     left: bool,
 ) -> None:
-    world = World(system, tmp_path, retention=retention)
-    world.deploy("a")
-    world.tell(FinalCheckpointRequest(job_id=JOB))
-    world.complete(1, "a", shared="x")
+    cluster = CoordinatorCluster(system, tmp_path, retention=retention)
+    cluster.deploy("a")
+    cluster.say(FinalCheckpointRequest(job_id=JOB))
+    cluster.complete(1, "a", shared="x")
 
-    world.tell(StopCheckpointing(job_id=JOB, job_status=status))
+    cluster.say(StopCheckpointing(job_id=JOB, job_status=status))
 
-    [stopped] = world.heard_of(CheckpointingStopped)
+    [stopped] = cluster.heard_of(CheckpointingStopped)
     assert stopped.retained == ((str(tmp_path / "job" / "chk-1"),) if left else ())
-    assert world.files() == (["job/chk-1/_metadata", "job/shared/x"] if left else [])
+    assert cluster.files() == (["job/chk-1/_metadata", "job/shared/x"] if left else [])
 
 
 def test_the_de_activator_starts_the_scheduler_when_the_job_runs_and_stops_it_else(system: SeededSystem) -> None:

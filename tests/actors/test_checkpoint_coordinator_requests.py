@@ -1,4 +1,4 @@
-"""Savepoints, master hooks and a storage that fails: what the coordinator says, and what it leaves behind."""
+"""Savepoints, master hooks and a storage that fails: what the coordinator says, and its traces."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from flykka.messages.control.checkpoint_coordination import (
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted, JobStatus
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.coordinator_world import JOB, World
+from tests.actors.coordinator_cluster import JOB, CoordinatorCluster
 
 
 class Counter(MasterTriggerRestoreHook):
@@ -86,92 +86,92 @@ def system() -> Iterator[SeededSystem]:
         yield system
 
 
-def savepoint(world: World, folder: Path, request_id: str = "wish") -> None:
-    world.tell(SavepointRequest(job_id=JOB, request_id=request_id, target_location=str(folder)))
+def savepoint(cluster: CoordinatorCluster, folder: Path, request_id: str = "wish") -> None:
+    cluster.say(SavepointRequest(job_id=JOB, request_id=request_id, target_location=str(folder)))
 
 
-def decline(world: World, attempt: str, checkpoint_id: int) -> None:
+def decline(cluster: CoordinatorCluster, attempt: str, checkpoint_id: int) -> None:
     refusal = DeclineCheckpoint(job_id=JOB, attempt=ExecutionAttemptId(attempt), checkpoint_id=checkpoint_id)
-    world.tell(refusal)
+    cluster.say(refusal)
 
 
 def test_a_savepoint_is_where_it_was_asked_for_and_stays(system: SeededSystem, tmp_path: Path) -> None:
-    world = World(system, tmp_path / "checkpoints")
-    world.deploy("a")
+    cluster = CoordinatorCluster(system, tmp_path / "checkpoints")
+    cluster.deploy("a")
     folder = tmp_path / "savepoint-1"
 
-    savepoint(world, folder)
-    world.complete(1, "a")
-    world.tell(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
+    savepoint(cluster, folder)
+    cluster.complete(1, "a")
+    cluster.say(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
-    assert world.heard_of(SavepointCompleted) == [
+    assert cluster.heard_of(SavepointCompleted) == [
         SavepointCompleted(job_id=JOB, request_id="wish", checkpoint_id=1, path=str(folder))
     ]
-    assert world.storage.read_metadata(str(folder)).job_name == "job"
-    assert world.heard_of(CheckpointingStopped) == [CheckpointingStopped(job_id=JOB)]
+    assert cluster.storage.read_metadata(str(folder)).job_name == "job"
+    assert cluster.heard_of(CheckpointingStopped) == [CheckpointingStopped(job_id=JOB)]
 
 
 def test_a_savepoint_that_a_task_declines_leaves_nothing(system: SeededSystem, tmp_path: Path) -> None:
-    world = World(system, tmp_path / "checkpoints", tolerable_failures=1)
-    world.deploy("a", "b")
+    cluster = CoordinatorCluster(system, tmp_path / "checkpoints", tolerable_failures=1)
+    cluster.deploy("a", "b")
     folder = tmp_path / "savepoint-1"
     folder.mkdir()
 
-    savepoint(world, folder)
-    decline(world, "b", 1)
+    savepoint(cluster, folder)
+    decline(cluster, "b", 1)
 
     reason = CheckpointDeclineReason.CHECKPOINT_DECLINED
-    assert world.heard_of(SavepointFailed) == [SavepointFailed(job_id=JOB, request_id="wish", reason=reason)]
+    assert cluster.heard_of(SavepointFailed) == [SavepointFailed(job_id=JOB, request_id="wish", reason=reason)]
     assert not folder.exists()
 
 
 def test_a_savepoint_is_answered_where_there_are_no_tasks(system: SeededSystem, tmp_path: Path) -> None:
-    world = World(system, tmp_path)
+    cluster = CoordinatorCluster(system, tmp_path)
 
-    savepoint(world, tmp_path / "savepoint-1")
+    savepoint(cluster, tmp_path / "savepoint-1")
 
-    [failed] = world.heard_of(SavepointFailed)
+    [failed] = cluster.heard_of(SavepointFailed)
     assert failed.reason is CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING
 
 
 def test_a_job_is_drained_into_a_savepoint(system: SeededSystem, tmp_path: Path) -> None:
-    world = World(system, tmp_path / "checkpoints")
-    world.deploy("a")
+    cluster = CoordinatorCluster(system, tmp_path / "checkpoints")
+    cluster.deploy("a")
     folder = str(tmp_path / "savepoint-1")
 
-    world.tell(StopCheckpointRequest(job_id=JOB, target_location=folder, drain=True, request_id="stop"))
-    [trigger] = [told for told in world.told() if isinstance(told, TriggerCheckpoint)]
-    world.complete(1, "a")
+    cluster.say(StopCheckpointRequest(job_id=JOB, target_location=folder, drain=True, request_id="stop"))
+    [trigger] = [told for told in cluster.told() if isinstance(told, TriggerCheckpoint)]
+    cluster.complete(1, "a")
 
     assert (trigger.options.is_final, trigger.options.drain, trigger.options.target_location) == (True, True, folder)
-    assert [done.path for done in world.heard_of(SavepointCompleted)] == [folder]
+    assert [done.path for done in cluster.heard_of(SavepointCompleted)] == [folder]
 
 
 def test_a_stop_that_comes_too_late_for_a_savepoint_is_refused(system: SeededSystem, tmp_path: Path) -> None:
-    world = World(system, tmp_path)
-    world.deploy("a")
-    world.tell(FinalCheckpointRequest(job_id=JOB))
+    cluster = CoordinatorCluster(system, tmp_path)
+    cluster.deploy("a")
+    cluster.say(FinalCheckpointRequest(job_id=JOB))
 
-    world.tell(StopCheckpointRequest(job_id=JOB, target_location="savepoint-1", request_id="stop"))
+    cluster.say(StopCheckpointRequest(job_id=JOB, target_location="savepoint-1", request_id="stop"))
 
-    [failed] = world.heard_of(StopCheckpointFailed)
+    [failed] = cluster.heard_of(StopCheckpointFailed)
     assert failed.cause is not None
     assert failed.cause.message == "the input is at its end, and the job already ends with checkpoint 1"
 
 
 def test_hooks_run_before_the_tasks_and_get_back_what_they_wanted(system: SeededSystem, tmp_path: Path) -> None:
     counter = Counter()
-    world = World(system, tmp_path, hooks=(counter,))
-    world.deploy("a")
-    savepoint(world, tmp_path / "savepoint-1")
-    world.complete(1, "a")
+    cluster = CoordinatorCluster(system, tmp_path, hooks=(counter,))
+    cluster.deploy("a")
+    savepoint(cluster, tmp_path / "savepoint-1")
+    cluster.complete(1, "a")
 
     counter.count = 99
     path = str(tmp_path / "savepoint-1")
-    world.tell(RequestRestoreState(job_id=JOB, version=3, path=path))
+    cluster.say(RequestRestoreState(job_id=JOB, version=3, path=path))
 
-    assert world.storage.read_metadata(path).master_states == (MasterState(identifier="counter", data=b"1"),)
-    assert [restored.version for restored in world.heard_of(RestoreState)] == [3]
+    assert cluster.storage.read_metadata(path).master_states == (MasterState(identifier="counter", data=b"1"),)
+    assert [restored.version for restored in cluster.heard_of(RestoreState)] == [3]
     assert counter.count == 1
 
 
@@ -180,40 +180,40 @@ def test_a_hook_that_raises_gives_the_checkpoint_up_and_keeps_a_job_from_startin
 ) -> None:
     counter = Counter()
     counter.fails = True
-    world = World(system, tmp_path, hooks=(counter,))
-    world.deploy("a")
+    cluster = CoordinatorCluster(system, tmp_path, hooks=(counter,))
+    cluster.deploy("a")
 
-    savepoint(world, tmp_path / "savepoint-1")
-    world.tell(RequestRestoreState(job_id=JOB, version=3))
+    savepoint(cluster, tmp_path / "savepoint-1")
+    cluster.say(RequestRestoreState(job_id=JOB, version=3))
 
-    [failed] = world.heard_of(SavepointFailed)
+    [failed] = cluster.heard_of(SavepointFailed)
     assert failed.reason is CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE
     assert failed.cause is not None
     assert "the master hook 'counter' failed for checkpoint 1" in failed.cause.message
-    [refused] = world.heard_of(RestoreStateFailed)
+    [refused] = cluster.heard_of(RestoreStateFailed)
     assert (refused.version, refused.cause.type_name) == (3, "MasterHookError")
-    assert world.told() == []
+    assert cluster.told() == []
 
 
 def test_hooks_are_closed_with_the_job(system: SeededSystem, tmp_path: Path) -> None:
     counter = Counter()
-    world = World(system, tmp_path, hooks=(counter,))
+    cluster = CoordinatorCluster(system, tmp_path, hooks=(counter,))
 
-    world.tell(StopCheckpointing(job_id=JOB, job_status=JobStatus.CANCELED))
+    cluster.say(StopCheckpointing(job_id=JOB, job_status=JobStatus.CANCELED))
 
     assert counter.closed
 
 
 def test_metadata_that_cannot_be_written_gives_the_checkpoint_up(system: SeededSystem, tmp_path: Path) -> None:
     storage = FullStorage(str(tmp_path), writes=False)
-    world = World(system, tmp_path, storage=storage, tolerable_failures=1)
-    world.deploy("a")
+    cluster = CoordinatorCluster(system, tmp_path, storage=storage, tolerable_failures=1)
+    cluster.deploy("a")
 
-    savepoint(world, tmp_path / "savepoint-1")
-    world.complete(1, "a")
+    savepoint(cluster, tmp_path / "savepoint-1")
+    cluster.complete(1, "a")
 
-    [aborted] = world.heard_of(CheckpointAborted)
-    [failed] = world.heard_of(SavepointFailed)
+    [aborted] = cluster.heard_of(CheckpointAborted)
+    [failed] = cluster.heard_of(SavepointFailed)
     assert aborted.reason is failed.reason is CheckpointDeclineReason.FINALIZE_CHECKPOINT_FAILURE
     assert failed.cause is not None
     assert (failed.cause.type_name, failed.cause.message) == ("OSError", "disk full")
@@ -223,15 +223,15 @@ def test_what_cannot_be_deleted_is_told_of_and_holds_nothing_up(
     system: SeededSystem, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     storage = FullStorage(str(tmp_path), writes=True)
-    world = World(system, tmp_path, storage=storage, tolerable_failures=9)
-    world.deploy("a")
+    cluster = CoordinatorCluster(system, tmp_path, storage=storage, tolerable_failures=9)
+    cluster.deploy("a")
 
     with caplog.at_level(logging.WARNING):
         for number in (1, 2, 3):
-            savepoint(world, tmp_path / f"savepoint-{number}")
-            decline(world, "a", number)
-    savepoint(world, tmp_path / "savepoint-4")
-    world.complete(4, "a")
+            savepoint(cluster, tmp_path / f"savepoint-{number}")
+            decline(cluster, "a", number)
+    savepoint(cluster, tmp_path / "savepoint-4")
+    cluster.complete(4, "a")
 
     assert "files of job job may be left behind: read-only file system" in caplog.text
-    assert [done.checkpoint_id for done in world.heard_of(CheckpointCompleted)] == [4]
+    assert [done.checkpoint_id for done in cluster.heard_of(CheckpointCompleted)] == [4]

@@ -32,7 +32,7 @@ from flykka.messages.control.high_availability import CheckpointPointer
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted, JobStatus
 from flykka.messages.wire.message import Message
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.coordinator_world import JOB, World
+from tests.actors.coordinator_cluster import JOB, CoordinatorCluster
 from tests.actors.leading import new_checkpoints
 
 INTERVAL_MS = 1_000
@@ -49,24 +49,24 @@ def checkpoints() -> CheckpointPointers:
     return new_checkpoints(JOB)
 
 
-def running(system: SeededSystem, folder: Path, checkpoints: CheckpointPointers) -> World:
+def running(system: SeededSystem, folder: Path, checkpoints: CheckpointPointers) -> CoordinatorCluster:
     """A coordinator of a job with one task, whose scheduler is on."""
-    world = World(system, folder, checkpoints=checkpoints)
-    world.deploy("a")
-    world.tell(StartCheckpointScheduler(job_id=JOB))
-    return world
+    cluster = CoordinatorCluster(system, folder, checkpoints=checkpoints)
+    cluster.deploy("a")
+    cluster.say(StartCheckpointScheduler(job_id=JOB))
+    return cluster
 
 
-def take(world: World, system: SeededSystem) -> int:
+def take(cluster: CoordinatorCluster, system: SeededSystem) -> int:
     """One checkpoint that goes well; its id."""
     system.advance(INTERVAL_MS)
-    [trigger] = [message for message in world.told() if isinstance(message, TriggerCheckpoint)]
-    world.complete(trigger.checkpoint_id, "a", shared=f"state {trigger.checkpoint_id}")
+    [trigger] = [message for message in cluster.told() if isinstance(message, TriggerCheckpoint)]
+    cluster.complete(trigger.checkpoint_id, "a", shared=f"state {trigger.checkpoint_id}")
     return trigger.checkpoint_id
 
 
-def told_of_an_end(world: World) -> list[Message]:
-    return [said for said in world.told() if isinstance(said, NotifyCheckpointComplete | NotifyCheckpointAborted)]
+def told_of_an_end(cluster: CoordinatorCluster) -> list[Message]:
+    return [said for said in cluster.told() if isinstance(said, NotifyCheckpointComplete | NotifyCheckpointAborted)]
 
 
 class Unreliable:
@@ -95,9 +95,9 @@ def unreliable(checkpoints: CheckpointPointers) -> Unreliable:
 def test_what_is_complete_is_in_the_store_and_what_is_subsumed_is_not(
     system: SeededSystem, tmp_path: Path, checkpoints: CheckpointPointers
 ) -> None:
-    world = running(system, tmp_path, checkpoints)
+    cluster = running(system, tmp_path, checkpoints)
 
-    taken = [take(world, system) for _ in range(3)]
+    taken = [take(cluster, system) for _ in range(3)]
 
     path = str(tmp_path / "job" / "chk-3")
     assert taken == [1, 2, 3]
@@ -107,9 +107,9 @@ def test_what_is_complete_is_in_the_store_and_what_is_subsumed_is_not(
 def test_more_ids_are_drawn_with_writes_that_happen_anyway(
     system: SeededSystem, tmp_path: Path, unreliable: Unreliable
 ) -> None:
-    world = running(system, tmp_path, unreliable)  # type: ignore[arg-type]  # It does what it stands for.
+    cluster = running(system, tmp_path, unreliable)  # type: ignore[arg-type]  # It does what it stands for.
 
-    taken = [take(world, system) for _ in range(3 * DRAWN_AT_ONCE)]
+    taken = [take(cluster, system) for _ in range(3 * DRAWN_AT_ONCE)]
 
     assert taken == list(range(1, 3 * DRAWN_AT_ONCE + 1))
     assert unreliable.calls.count("draw_ids") == 3
@@ -121,11 +121,11 @@ def test_another_coordinator_goes_on_with_what_this_one_has_completed(
     take(running(system, tmp_path, checkpoints), system)
 
     with SeededSystem(12) as other:
-        world = running(other, tmp_path, checkpoints)
-        world.tell(RequestRestoreState(job_id=JOB, version=1, path="/never/looked/at"))
-        world.deploy("a")
-        [restore] = world.heard_of(RestoreState)
-        next_id = take(world, other)
+        cluster = running(other, tmp_path, checkpoints)
+        cluster.say(RequestRestoreState(job_id=JOB, version=1, path="/never/looked/at"))
+        cluster.deploy("a")
+        [restore] = cluster.heard_of(RestoreState)
+        next_id = take(cluster, other)
 
     assert restore.checkpoint is not None
     assert (restore.version, restore.checkpoint.checkpoint_id, next_id) == (1, 1, DRAWN_AT_ONCE + 1)
@@ -135,71 +135,71 @@ def test_another_coordinator_goes_on_with_what_this_one_has_completed(
 def test_a_coordinator_that_was_replaced_completes_tells_and_deletes_nothing(
     system: SeededSystem, tmp_path: Path, checkpoints: CheckpointPointers
 ) -> None:
-    world = running(system, tmp_path, checkpoints)
-    take(world, system)
-    world.told()
+    cluster = running(system, tmp_path, checkpoints)
+    take(cluster, system)
+    cluster.told()
     checkpoints.recover("another coordinator", 1)
-    before = world.files()
+    before = cluster.files()
 
-    take(world, system)
-    world.tell(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
+    take(cluster, system)
+    cluster.say(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
 
-    assert told_of_an_end(world) == []
-    assert len(world.heard_of(CheckpointCompleted)) == 1
-    assert world.heard_of(CheckpointAborted) == []
-    assert len(world.heard_of(CheckpointingStopped)) == 1
-    assert set(before) <= set(world.files())
+    assert told_of_an_end(cluster) == []
+    assert len(cluster.heard_of(CheckpointCompleted)) == 1
+    assert cluster.heard_of(CheckpointAborted) == []
+    assert len(cluster.heard_of(CheckpointingStopped)) == 1
+    assert set(before) <= set(cluster.files())
     assert [each.checkpoint_id for each in checkpoints.recover("next", 1).completed] == [1]
 
 
 def test_a_checkpoint_that_the_store_does_not_take_is_given_up_and_its_metadata_goes(
     system: SeededSystem, tmp_path: Path, unreliable: Unreliable
 ) -> None:
-    world = running(system, tmp_path, unreliable)  # type: ignore[arg-type]
+    cluster = running(system, tmp_path, unreliable)  # type: ignore[arg-type]
     unreliable.away = {"add"}
 
-    take(world, system)
-    given_up = world.heard_of(CheckpointAborted)
-    left = [file for file in world.files() if "_metadata" in file]
+    take(cluster, system)
+    given_up = cluster.heard_of(CheckpointAborted)
+    left = [file for file in cluster.files() if "_metadata" in file]
     unreliable.away = set()
-    taken = take(world, system)
+    taken = take(cluster, system)
 
     assert [aborted.checkpoint_id for aborted in given_up] == [1]
     assert left == []
-    assert [completed.checkpoint_id for completed in world.heard_of(CheckpointCompleted)] == [taken] == [2]
+    assert [completed.checkpoint_id for completed in cluster.heard_of(CheckpointCompleted)] == [taken] == [2]
 
 
 def test_ids_that_cannot_be_drawn_are_drawn_when_the_store_is_back(
     system: SeededSystem, tmp_path: Path, unreliable: Unreliable
 ) -> None:
-    world = running(system, tmp_path, unreliable)  # type: ignore[arg-type]
+    cluster = running(system, tmp_path, unreliable)  # type: ignore[arg-type]
     unreliable.away = {"draw_ids"}
-    taken = [take(world, system) for _ in range(DRAWN_AT_ONCE)]
+    taken = [take(cluster, system) for _ in range(DRAWN_AT_ONCE)]
 
     system.advance(5 * INTERVAL_MS)
-    meanwhile = [message for message in world.told() if isinstance(message, TriggerCheckpoint)]
+    meanwhile = [message for message in cluster.told() if isinstance(message, TriggerCheckpoint)]
     unreliable.away = set()
-    taken.append(take(world, system))
+    taken.append(take(cluster, system))
 
     assert meanwhile == []
     assert taken == list(range(1, DRAWN_AT_ONCE + 2))
 
 
-def test_whoever_wants_a_savepoint_hears_at_once_that_no_id_can_be_drawn(
+def test_a_request_for_a_savepoint_is_told_at_once_that_no_id_can_be_drawn(
     system: SeededSystem, tmp_path: Path, unreliable: Unreliable
 ) -> None:
-    world = World(system, tmp_path, checkpoints=unreliable)  # type: ignore[arg-type]
-    world.deploy("a")
+    cluster = CoordinatorCluster(system, tmp_path, checkpoints=unreliable)  # type: ignore[arg-type]
+    cluster.deploy("a")
     unreliable.away = {"draw_ids"}
     for number in range(DRAWN_AT_ONCE):
-        world.tell(SavepointRequest(job_id=JOB, request_id=f"{number}", target_location=str(tmp_path / f"{number}")))
-        world.complete(number + 1, "a")
+        cluster.say(SavepointRequest(job_id=JOB, request_id=f"{number}", target_location=str(tmp_path / f"{number}")))
+        cluster.complete(number + 1, "a")
 
-    world.tell(SavepointRequest(job_id=JOB, request_id="one more", target_location=str(tmp_path / "one")))
-    world.tell(StopCheckpointRequest(job_id=JOB, request_id="stop"))
+    cluster.say(SavepointRequest(job_id=JOB, request_id="one more", target_location=str(tmp_path / "one")))
+    cluster.say(StopCheckpointRequest(job_id=JOB, request_id="stop"))
 
-    [failed] = world.heard_of(SavepointFailed)
-    [refused] = world.heard_of(StopCheckpointFailed)
+    [failed] = cluster.heard_of(SavepointFailed)
+    [refused] = cluster.heard_of(StopCheckpointFailed)
     assert failed.cause is not None
     assert refused.cause is not None
     assert (failed.request_id, failed.reason) == ("one more", CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE)
@@ -209,16 +209,16 @@ def test_whoever_wants_a_savepoint_hears_at_once_that_no_id_can_be_drawn(
 
 def test_a_job_starts_when_the_store_is_back(system: SeededSystem, tmp_path: Path, unreliable: Unreliable) -> None:
     unreliable.away = {"recover"}
-    world = World(system, tmp_path, checkpoints=unreliable)  # type: ignore[arg-type]
-    world.tell(RequestRestoreState(job_id=JOB, version=0))
+    cluster = CoordinatorCluster(system, tmp_path, checkpoints=unreliable)  # type: ignore[arg-type]
+    cluster.say(RequestRestoreState(job_id=JOB, version=0))
     system.advance(5 * INTERVAL_MS)
-    meanwhile = [*world.heard]
+    meanwhile = [*cluster.heard]
 
     unreliable.away = set()
     system.advance(INTERVAL_MS)
 
     assert meanwhile == []
-    assert world.heard_of(RestoreState) == [RestoreState(job_id=JOB, version=0, checkpoint=None)]
+    assert cluster.heard_of(RestoreState) == [RestoreState(job_id=JOB, version=0, checkpoint=None)]
 
 
 def test_a_job_whose_checkpoint_is_gone_does_not_start_from_nothing(
@@ -228,11 +228,11 @@ def test_a_job_whose_checkpoint_is_gone_does_not_start_from_nothing(
     (tmp_path / "job" / "chk-1" / "_metadata").unlink()
 
     with SeededSystem(12) as other:
-        world = World(other, tmp_path, checkpoints=checkpoints)
-        world.tell(RequestRestoreState(job_id=JOB, version=0))
-        [failed] = world.heard_of(RestoreStateFailed)
-        world.tell(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
+        cluster = CoordinatorCluster(other, tmp_path, checkpoints=checkpoints)
+        cluster.say(RequestRestoreState(job_id=JOB, version=0))
+        [failed] = cluster.heard_of(RestoreStateFailed)
+        cluster.say(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
 
     assert failed.cause.type_name == "CheckpointNotFoundError"
     assert failed.cause.message.endswith("job/chk-1/_metadata: there is no such file")
-    assert "job/shared/state 1" in world.files()
+    assert "job/shared/state 1" in cluster.files()

@@ -1,4 +1,4 @@
-"""The ClusterEntrypoint: whoever of its two components ends is made anew at the same path, until that is hopeless."""
+"""The ClusterEntrypoint: a component that ends is started again at the same path, until that is hopeless."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from flykka.actors.cluster.entrypoint import ClusterEntrypoint
 from flykka.actors.machines.restart.component_restarts import MAX_ENDS
 from flykka.messages.control.cluster import ClusterComponents, ClusterFailed, RequestClusterComponents
 from flykka.messages.wire.message import Message, message
@@ -15,7 +14,7 @@ from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.peer import Peer
+from tests.actors.cluster_builder import ClusterBuilder
 
 
 @message("test.fail_component")
@@ -45,104 +44,86 @@ class Plain:
         return Props(Component)
 
 
-class World:
+class EntrypointCluster(ClusterBuilder):
     """An entrypoint with two components, and a bystander that is called as a TaskManager is."""
 
     def __init__(self, system: SeededSystem) -> None:
-        self.system = system
+        super().__init__(system)
         self.made_for: list[Ref] = []
         self.failed: list[ClusterFailed] = []
         system.event_stream.subscribe(self.failed.append, ClusterFailed)
-        system.spawn(Props(ClusterEntrypoint, Plain([]), Plain(self.made_for)), "cluster-entrypoint")
-        system.spawn(Props(Component), "task-manager-1")
-        system.run_until_idle()
-
-    def kill(self, name: str) -> None:
-        doomed = self.system.find(f"/user/{name}")
-        assert doomed is not None
-        self.system.kill(doomed)
-        self.system.run_until_idle()
-
-    def is_alive(self, name: str) -> bool:
-        return self.system.find(f"/user/{name}") is not None
-
-    @property
-    def living(self) -> list[str]:
-        return [path for path in self.system.cells.living_paths() if path.count("/") == 2]
+        self.start_entrypoint(Plain([]), Plain(self.made_for))
+        self.start(Props(Component), "task-manager-1")
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
+def cluster() -> Iterator[EntrypointCluster]:
     with SeededSystem(3) as system:
-        yield World(system)
+        yield EntrypointCluster(system)
 
 
 @pytest.mark.parametrize("name", ["resource-manager", "job-manager"])
-def test_a_killed_component_is_produced_again_at_once_under_its_name(world: World, name: str) -> None:
-    before = world.system.find(f"/user/{name}")
+def test_a_killed_component_is_produced_again_at_once_under_its_name(cluster: EntrypointCluster, name: str) -> None:
+    before = cluster.find(name)
 
-    world.kill(name)
+    cluster.kill(name)
 
-    after = world.system.find(f"/user/{name}")
-    assert before is not None
-    assert after is not None
+    after = cluster.find(name)
     assert after.incarnation > before.incarnation
 
 
 @pytest.mark.parametrize("name", ["resource-manager", "job-manager"])
-def test_a_component_that_fails_is_produced_again_as_well(world: World, name: str) -> None:
-    before = world.system.find(f"/user/{name}")
-    assert before is not None
+def test_a_component_that_fails_is_produced_again_as_well(cluster: EntrypointCluster, name: str) -> None:
+    before = cluster.find(name)
 
     before.tell(Fail())
-    world.system.run_until_idle()
+    cluster.system.run_until_idle()
 
-    assert world.system.find(f"/user/{name}") not in (None, before)
-
-
-def test_the_next_job_manager_is_told_of_the_resource_manager_that_lives(world: World) -> None:
-    world.kill("resource-manager")
-    world.kill("job-manager")
-
-    assert world.made_for[-1] == world.system.find("/user/resource-manager")
+    assert cluster.find(name) != before
 
 
-def test_whoever_asks_learns_who_the_components_are(world: World) -> None:
-    peer = Peer(world.system, "peer")
-    entrypoint = world.system.find("/user/cluster-entrypoint")
-    assert entrypoint is not None
+def test_the_next_job_manager_is_told_of_the_resource_manager_that_lives(cluster: EntrypointCluster) -> None:
+    cluster.kill("resource-manager")
+    cluster.kill("job-manager")
+
+    assert cluster.made_for[-1] == cluster.find("resource-manager")
+
+
+def test_a_question_for_the_components_is_answered_with_their_refs(cluster: EntrypointCluster) -> None:
+    peer = cluster.probe("peer")
+    entrypoint = cluster.find("cluster-entrypoint")
 
     peer.say(entrypoint, RequestClusterComponents(reply_to=peer.ref))
 
     components = peer.expect(ClusterComponents)
-    assert components.resource_manager == world.system.find("/user/resource-manager")
-    assert components.job_manager == world.system.find("/user/job-manager")
+    assert components.resource_manager == cluster.find("resource-manager")
+    assert components.job_manager == cluster.find("job-manager")
 
 
-def test_one_that_ends_again_soon_is_produced_again_after_a_pause(world: World) -> None:
-    world.kill("job-manager")
-    world.kill("job-manager")
-    before = world.is_alive("job-manager")
+def test_one_that_ends_again_soon_is_produced_again_after_a_pause(cluster: EntrypointCluster) -> None:
+    cluster.kill("job-manager")
+    cluster.kill("job-manager")
+    before = cluster.is_alive("job-manager")
 
-    world.system.advance(100)
+    cluster.system.advance(100)
 
     assert not before
-    assert world.is_alive("job-manager")
+    assert cluster.is_alive("job-manager")
 
 
-def test_a_cluster_whose_component_ends_too_often_ends_as_a_whole_and_says_why(world: World) -> None:
+def test_a_cluster_whose_component_ends_too_often_ends_as_a_whole_and_says_why(cluster: EntrypointCluster) -> None:
     for _ in range(MAX_ENDS):
-        world.system.advance(10_000)
-        world.kill("job-manager")
+        cluster.system.advance(10_000)
+        cluster.kill("job-manager")
 
-    [failed] = world.failed
+    [failed] = cluster.failed
     assert failed.cause.type_name == "ClusterFailedError"
     assert f"the JobManager has ended {MAX_ENDS} times in a row" in failed.cause.message
-    assert world.living == []
+    assert cluster.living() == []
 
 
-def test_nothing_is_produced_again_while_the_system_ends(world: World) -> None:
-    world.system.terminate()
-    world.system.run_until_idle()
+def test_nothing_is_produced_again_while_the_system_ends(cluster: EntrypointCluster) -> None:
+    cluster.system.terminate()
+    cluster.system.run_until_idle()
 
-    assert world.living == []
+    assert cluster.living() == []

@@ -74,7 +74,7 @@ def test_the_restarts_of_a_job_are_counted_over_the_job_masters_and_job_managers
     driver.go_on("tm-2")
     driver.system.kill(driver.job_manager)
     driver.system.run_until_idle()
-    driver.start_job_manager()
+    driver.next_job_manager()
     driver.finish(driver.go_on("tm-3"))
 
     answer = details(driver)
@@ -86,7 +86,7 @@ def test_a_job_that_ends_as_its_job_manager_dies_has_ended_for_those_who_ask_the
 
     driver.system.kill(driver.job_manager)
     driver.system.run_until_idle()
-    driver.start_job_manager()
+    driver.next_job_manager()
 
     assert details(driver).status is JobStatus.FINISHED
 

@@ -55,7 +55,7 @@ def test_a_job_master_that_was_killed_is_followed_by_one_that_goes_on(driver: Dr
     assert len(driver.job_masters()) == 2
     assert [each.attempt_number for each in driver.deployed(task_manager)] == [ATTEMPTS_PER_START] * 2
     assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
-    assert driver.data_plane.keeps_staged[0], "what was staged is for whoever goes on"
+    assert driver.data_plane.keeps_staged[0], "staged rows are left for the next leader"
 
 
 def test_the_listeners_hear_of_a_job_master_that_died_as_of_a_restart(driver: Driver) -> None:
@@ -69,7 +69,7 @@ def test_the_listeners_hear_of_a_job_master_that_died_as_of_a_restart(driver: Dr
     assert restarting.cause.type_name == "JobMasterLostError"
 
 
-def test_whoever_waits_for_a_stop_hears_that_it_comes_to_nothing_with_its_job_master(driver: Driver) -> None:
+def test_a_client_that_waits_for_a_stop_hears_that_it_comes_to_nothing_with_its_job_master(driver: Driver) -> None:
     driver.run(driver.graph(), slots=1)
     driver.job_manager.tell(StopJob(job_id=JOB, client=driver.client))
 
@@ -132,7 +132,7 @@ def test_a_new_job_manager_goes_on_with_the_jobs_of_the_one_that_was_killed(driv
     driver.run(driver.graph(), slots=1)
 
     driver.system.kill(driver.job_manager)
-    driver.start_job_manager()
+    driver.next_job_manager()
     driver.job_manager.tell(RegisterJobClient(job_id=JOB, client=driver.client))
     driver.finish(driver.go_on("tm-2"))
 
@@ -144,7 +144,7 @@ def test_a_client_that_comes_back_when_its_job_has_ended_hears_how(driver: Drive
     driver.finish(driver.run(driver.graph(), slots=1))
 
     driver.system.kill(driver.job_manager)
-    driver.start_job_manager()
+    driver.next_job_manager()
     late = driver.stand("late")
     driver.job_manager.tell(RegisterJobClient(job_id=JOB, client=late))
 
@@ -177,7 +177,7 @@ def test_the_task_managers_hear_who_leads_with_each_new_session(driver: Driver) 
     task_manager = driver.stand("task-manager-1")
     for _ in range(2):
         driver.system.kill(driver.job_manager)
-        driver.start_job_manager()
+        driver.next_job_manager()
 
     first, then = driver.heard(task_manager, JobManagerLeaderAddress)
     assert first.address == then.address == "/user/job-manager"

@@ -82,7 +82,7 @@ def test_vertices_that_share_slots_ask_for_one_slot_per_subtask(cluster: JobClus
 def test_nothing_is_deployed_before_every_slot_is_there(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph(parallelism=2))
     cluster.accept_job_master()
-    task_manager = cluster.start_task_manager("tm-1")
+    task_manager = cluster.register_task_manager("tm-1")
 
     cluster.offer("tm-1", 1)
     assert cluster.deployed(task_manager) == []
@@ -101,7 +101,7 @@ def test_a_slot_is_accepted_before_a_task_comes_for_it(cluster: JobCluster) -> N
 def test_offering_a_slot_twice_deploys_once(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph())
     cluster.accept_job_master()
-    task_manager = cluster.start_task_manager("tm-1")
+    task_manager = cluster.register_task_manager("tm-1")
     cluster.offer("tm-1", 1)
     offer = OfferSlots(task_manager_id=TaskManagerId("tm-1"), offers=cluster.offered[-1])
 
@@ -126,7 +126,7 @@ def test_a_slot_that_cannot_be_had_fails_the_job(cluster: JobCluster) -> None:
 
 def test_a_registration_that_is_repeated_is_acknowledged_again(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph())
-    task_manager = cluster.start_task_manager("tm-1")
+    task_manager = cluster.register_task_manager("tm-1")
 
     cluster.tell_job_master(RegisterTaskManager(task_manager_id=TaskManagerId("tm-1"), task_manager=task_manager))
 
@@ -157,7 +157,7 @@ def test_what_is_said_under_another_session_is_not_heard(cluster: JobCluster) ->
 # Failure and restart
 
 
-def test_a_failed_task_has_the_others_cancelled_and_all_start_anew(cluster: JobCluster) -> None:
+def test_a_failed_task_has_the_others_cancelled_and_all_restart(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
     cluster.report(SOURCE, ExecutionState.FAILED, failure())
@@ -170,7 +170,7 @@ def test_a_failed_task_has_the_others_cancelled_and_all_start_anew(cluster: JobC
     assert cluster.last(cluster.client, JobRestored).checkpoint_id is None
 
 
-def test_a_job_that_is_not_restarted_says_why_in_its_log_and_to_whoever_listens(
+def test_a_job_that_is_not_restarted_says_why_in_its_log_and_to_its_listeners(
     cluster: JobCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="flykka.actors")
@@ -194,7 +194,7 @@ def test_a_restart_uses_the_slots_that_the_job_has(cluster: JobCluster) -> None:
     assert len(cluster.heard(cluster.resource_manager, RequestSlot)) == 1
 
 
-def test_a_killed_task_manager_is_one_failure_and_its_slots_are_asked_for_anew(cluster: JobCluster) -> None:
+def test_a_killed_task_manager_is_one_failure_and_its_slots_are_asked_for_again(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(parallelism=2), slots=2)
 
     cluster.system.kill(task_manager)
@@ -209,7 +209,7 @@ def test_a_job_goes_on_upon_the_task_manager_that_takes_the_place_of_a_killed_on
     cluster.system.kill(cluster.run(cluster.graph(), slots=1))
     cluster.system.advance(1)
 
-    replacement = cluster.start_task_manager("tm-2")
+    replacement = cluster.register_task_manager("tm-2")
     cluster.offer("tm-2", 1)
 
     assert attempts(cluster, replacement) == ["job_source_0_1", "job_sink_0_1"]

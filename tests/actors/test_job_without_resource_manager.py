@@ -102,7 +102,7 @@ def test_a_resource_manager_that_asks_is_answered_and_kept(cluster: JobCluster) 
     assert len(cluster.heard(cluster.resource_manager, RegisterJobMaster)) == before
 
 
-def test_a_silent_resource_manager_is_registered_at_anew(cluster: JobCluster) -> None:
+def test_a_silent_resource_manager_is_registered_at_again(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph())
     cluster.accept_job_master()
     before = len(cluster.heard(cluster.resource_manager, RegisterJobMaster))
@@ -112,7 +112,7 @@ def test_a_silent_resource_manager_is_registered_at_anew(cluster: JobCluster) ->
     assert len(cluster.heard(cluster.resource_manager, RegisterJobMaster)) > before
 
 
-def test_a_resource_manager_that_has_lost_the_job_is_registered_at_anew(cluster: JobCluster) -> None:
+def test_a_resource_manager_that_has_lost_the_job_is_registered_at_again(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
     before = len(cluster.heard(cluster.resource_manager, RegisterJobMaster))
     job_id = cluster.registration.job_id

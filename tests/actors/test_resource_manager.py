@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flykka.actors.machines.slots.task_manager_tracker import START_RETRY_MS, WorkerCounts
-from flykka.actors.resource_manager.actor import ResourceManager, TaskManagerProps
+from flykka.actors.machines.slots.task_manager_tracker import START_RETRY_MS
 from flykka.messages.control.heartbeat import Heartbeat, HeartbeatRequest
 from flykka.messages.control.registration import (
     AcknowledgeRegistration,
@@ -35,12 +34,11 @@ from flykka.runtime.events import DeadLetter
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.cluster_builder import INTERVAL_MS, TIMEOUT_MS, ClusterBuilder
 from tests.actors.peer import Peer
 
 JOB = JobId("job-1")
 JOB_SESSION = LeaderSessionId("job-master-session")
-INTERVAL_MS = 10
-TIMEOUT_MS = 50
 
 
 class Idler(Actor):
@@ -63,23 +61,10 @@ def system() -> Iterator[SeededSystem]:
         yield system
 
 
-def resource_manager_props(task_managers: int, task_manager_props: TaskManagerProps) -> Props:
-    """A ResourceManager that starts so many TaskManagers, each made as it is told."""
-    return Props(
-        ResourceManager,
-        WorkerCounts(configured=task_managers),
-        task_manager_props,
-        heartbeat_interval_ms=INTERVAL_MS,
-        heartbeat_timeout_ms=TIMEOUT_MS,
-    )
-
-
 def resource_manager(system: SeededSystem, task_managers: int = 0, kind: type[Actor] = Idler) -> ActorRef:
     """A ResourceManager that starts TaskManagers of this kind."""
-    props = resource_manager_props(task_managers, lambda _id, _resource_manager: Props(kind))
-    ref = system.spawn(props, "resource-manager")
-    system.run_until_idle()
-    return ref
+    made = ClusterBuilder(system)
+    return made.start_resource_manager(lambda _id, _resource_manager: Props(kind), task_managers=task_managers)
 
 
 def report(task_manager: TaskManagerId, *holders: str | None) -> SlotReport:
@@ -164,7 +149,7 @@ def test_a_task_manager_that_cannot_start_is_tried_again_after_a_pause(system: S
         started.append(task_manager)
         return Props(Broken if len(started) == 1 else Idler)
 
-    system.spawn(resource_manager_props(1, props), "resource-manager")
+    ClusterBuilder(system).start_resource_manager(props, task_managers=1)
     system.run_until_idle()
     at_once = list(started)
     system.advance(START_RETRY_MS)
@@ -324,7 +309,7 @@ def test_a_failed_instance_does_not_go_on_without_what_it_knew(system: SeededSys
         started.append(task_manager)
         return Props(Idler)
 
-    leader = system.spawn(resource_manager_props(1, props), "resource-manager")
+    leader = ClusterBuilder(system).start_resource_manager(props, task_managers=1)
     system.run_until_idle()
     first = system.find("/user/task-manager-1")
     assert first is not None

@@ -1,4 +1,4 @@
-"""Who is there for the ResourceManager, and who is not: JobMasters, the deaf, and those of an earlier one."""
+"""Peers of the ResourceManager, alive and lost: JobMasters, the deaf, and TaskManagers of an earlier one."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ from flykka.messages.wire.ids import AllocationId, slot_id
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.cluster_builder import INTERVAL_MS, TIMEOUT_MS
 from tests.actors.peer import Peer
 from tests.actors.test_resource_manager import (
-    INTERVAL_MS,
     JOB,
     JOB_SESSION,
-    TIMEOUT_MS,
     Guest,
     Leader,
     living_task_managers,

@@ -25,7 +25,7 @@ from tests.actors.machines.graph.graphs import JOB, failure
 from tests.actors.test_job_master import SINK, SOURCE, acknowledge, ask_for_splits, checkpointed
 
 ANOTHER = JobId("another")
-"""Who asks for a job that is known hears what has become of it."""
+"""A question for a known job is answered with its outcome."""
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_a_job_starts_from_the_checkpoint_it_is_given(cluster: JobCluster) -> No
     another = replace(checkpointed(cluster), job_id=ANOTHER)
     cluster.job_manager.tell(SubmitJob(job_graph=another, client=cluster.client, restore_path=elsewhere))
     cluster.accept_job_master()
-    task_manager = cluster.start_task_manager("tm-2")
+    task_manager = cluster.register_task_manager("tm-2")
     cluster.offer("tm-2", 1)
 
     assert cluster.last(cluster.client, JobRestored).checkpoint_id == 1
@@ -142,7 +142,7 @@ def test_state_without_operator_is_let_go_of_where_that_is_allowed_and_named(
             )
         )
         cluster.accept_job_master()
-        cluster.start_task_manager("tm-2")
+        cluster.register_task_manager("tm-2")
         cluster.offer("tm-2", 1)
 
     assert cluster.last(cluster.client, JobRestored).checkpoint_id == 1

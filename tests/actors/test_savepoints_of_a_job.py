@@ -79,7 +79,7 @@ def read(path: str) -> CompletedCheckpoint:
 
 
 def not_taken(cluster: JobCluster) -> str:
-    """Why there is no savepoint; it is said once."""
+    """The reason why there is no savepoint; it is said once."""
     [told] = cluster.heard(cluster.client, TriggerSavepointFailure)
     return told.cause.message
 
@@ -200,7 +200,7 @@ def test_of_a_job_that_is_not_there_no_savepoint_is_taken(cluster: JobCluster, s
     assert not_taken(cluster) == "there is no job another that runs"
 
 
-def test_whoever_waits_for_a_savepoint_hears_of_the_end_of_the_job_master(
+def test_a_client_that_waits_for_a_savepoint_hears_of_the_end_of_the_job_master(
     cluster: JobCluster, savepoints: Path
 ) -> None:
     cluster.run(cluster.graph(), slots=1)
@@ -213,7 +213,9 @@ def test_whoever_waits_for_a_savepoint_hears_of_the_end_of_the_job_master(
     )
 
 
-def test_whoever_waits_for_a_savepoint_hears_of_the_end_of_the_cluster(cluster: JobCluster, savepoints: Path) -> None:
+def test_a_client_that_waits_for_a_savepoint_hears_of_the_end_of_the_cluster(
+    cluster: JobCluster, savepoints: Path
+) -> None:
     cluster.run(cluster.graph(), slots=1)
     trigger(cluster, savepoints)
 

@@ -59,7 +59,7 @@ def report(cluster: JobCluster, state: ExecutionState) -> None:
 
 
 def refusal(cluster: JobCluster) -> str:
-    """Why the job was not stopped; it is said once."""
+    """The reason why the job was not stopped; it is said once."""
     [told] = cluster.heard(cluster.client, StoppingFailure)
     return told.cause.message
 
@@ -205,7 +205,7 @@ def test_a_job_that_waits_for_its_restart_cannot_be_stopped(cluster: JobCluster)
 def test_a_job_that_waits_for_slots_stops_as_soon_as_its_tasks_run(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph())
     cluster.accept_job_master()
-    task_manager = cluster.start_task_manager("tm-1")
+    task_manager = cluster.register_task_manager("tm-1")
 
     stop(cluster)
     cluster.offer("tm-1", 1)
@@ -227,7 +227,7 @@ def test_a_job_that_is_not_there_or_has_ended_cannot_be_stopped(job_id: JobId, c
     assert refusal(cluster) == f"there is no job {job_id} that could be stopped"
 
 
-def test_whoever_waits_for_a_stop_hears_of_the_end_of_the_cluster(cluster: JobCluster) -> None:
+def test_a_client_that_waits_for_a_stop_hears_of_the_end_of_the_cluster(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
     stop(cluster)
 

@@ -21,7 +21,7 @@ from flykka.messages.control.job import (
 from flykka.messages.graph.job_graph import CheckpointingSettings, ShipStrategy
 from flykka.messages.tasks.task import ExecutionState
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import Stage
+from tests.actors.cast import WholeCluster
 from tests.actors.machines.graph.graphs import JOB, graph_of, vertex
 
 INTERVAL_MS = 1_000
@@ -34,7 +34,7 @@ class Job:
 
     def __init__(self, system: SeededSystem, folder: Path, tasks: int) -> None:
         self.tasks = tasks
-        self.stage = Stage(system, folder, slots=tasks // 4)
+        self.stage = WholeCluster(system, folder, slots=tasks // 4)
         system.run_until_idle()
 
     def submit(self) -> None:
@@ -63,7 +63,7 @@ class Job:
 
 @contextmanager
 def counted_calls() -> Iterator[list[int]]:
-    """How many functions of Python are called meanwhile; to resume a generator is to call it."""
+    """The number of functions of Python are called meanwhile; to resume a generator is to call it."""
     calls = [0]
 
     def count(_frame: object, event: str, _argument: object) -> None:

@@ -26,13 +26,13 @@ from flykka.messages.tasks.task import (
 from flykka.messages.wire.message import Message
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, Stage, is_a, seeds
+from tests.actors.cast import ALL_FILES, WholeCluster, is_a, seeds
 
 
 @pytest.mark.parametrize("seed", seeds(5))
 def test_a_job_without_a_fault_runs_and_finishes(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
-        stage = Stage(system, tmp_path)
+        stage = WholeCluster(system, tmp_path)
         stage.submit()
 
         stage.run(seconds=5)
@@ -45,7 +45,7 @@ def test_a_job_without_a_fault_runs_and_finishes(seed: int, tmp_path: Path) -> N
 @pytest.mark.parametrize("seed", seeds(5))
 def test_the_slots_of_a_job_that_has_ended_serve_the_next(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
-        stage = Stage(system, tmp_path)
+        stage = WholeCluster(system, tmp_path)
         stage.submit("first", parallelism=2)
         stage.submit("second", parallelism=4)
 
@@ -59,7 +59,7 @@ def test_the_slots_of_a_job_that_has_ended_serve_the_next(seed: int, tmp_path: P
 @pytest.mark.parametrize("seed", seeds(5))
 def test_a_killed_task_manager_is_replaced_and_its_job_goes_on_to_its_end(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
-        stage = Stage(system, tmp_path)
+        stage = WholeCluster(system, tmp_path)
         kill = kill_when(system, "/user/task-manager-2", is_a(CheckpointCompleted))
         stage.submit()
 
@@ -102,7 +102,7 @@ def test_whatever_moment_a_task_manager_is_killed_at_the_job_comes_to_its_end(
     moment: type[Message], seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:
-        stage = Stage(system, tmp_path)
+        stage = WholeCluster(system, tmp_path)
         kill = kill_when(system, "/user/task-manager-1", is_a(moment))
         stage.submit()
 
@@ -128,11 +128,11 @@ def test_whatever_moment_a_task_manager_is_killed_at_the_job_comes_to_its_end(
         "/user/task-manager-2",
     ],
 )
-def test_whoever_is_killed_while_disks_are_slow_the_job_comes_to_its_end(
+def test_whichever_actor_is_killed_while_disks_are_slow_the_job_comes_to_its_end(
     victim: str, moment: type[Message], failover_strategy: FailoverStrategyKind, tmp_path: Path
 ) -> None:
     with SeededSystem(blocking_ms=300) as system:
-        stage = Stage(system, tmp_path)
+        stage = WholeCluster(system, tmp_path)
         kill = kill_when(system, victim, is_a(moment))
         stage.submit(failover_strategy=failover_strategy)
 
@@ -164,7 +164,7 @@ def test_whatever_moment_the_resource_manager_is_killed_at_the_job_goes_on_witho
 ) -> None:
     with SeededSystem(seed) as system:
         kill = kill_when(system, "/user/resource-manager", is_a(moment))
-        stage = Stage(system, tmp_path)
+        stage = WholeCluster(system, tmp_path)
         stage.submit()
 
         stage.run(seconds=10)
@@ -178,7 +178,7 @@ def test_whatever_moment_the_resource_manager_is_killed_at_the_job_goes_on_witho
 @pytest.mark.parametrize("seed", seeds(3))
 def test_slots_are_known_to_the_next_resource_manager_and_serve_the_next_job(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
-        stage = Stage(system, tmp_path)
+        stage = WholeCluster(system, tmp_path)
         stage.submit("first", parallelism=4)
         stage.run(seconds=1)
         system.kill(stage.resource_manager)
@@ -192,7 +192,7 @@ def test_slots_are_known_to_the_next_resource_manager_and_serve_the_next_job(see
 @pytest.mark.parametrize("seed", seeds(3))
 def test_a_task_manager_that_dies_while_there_is_no_resource_manager_is_replaced(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
-        stage = Stage(system, tmp_path)
+        stage = WholeCluster(system, tmp_path)
         stage.submit()
         stage.run(seconds=1)
         for path in ("/user/resource-manager", "/user/task-manager-1"):
@@ -213,7 +213,7 @@ def test_a_job_master_ends_with_a_child_that_is_killed_and_the_next_one_goes_on(
     child: str, moment: type[Message], tmp_path: Path
 ) -> None:
     with SeededSystem(1) as system:
-        stage = Stage(system, tmp_path)
+        stage = WholeCluster(system, tmp_path)
         kill = kill_when(system, f"/user/job-manager/job-job/{child}", is_a(moment))
         stage.submit()
 

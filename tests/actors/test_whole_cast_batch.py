@@ -32,7 +32,7 @@ from flykka.messages.wire.ref import Ref
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import Stage, is_a, seeds
+from tests.actors.cast import WholeCluster, is_a, seeds
 from tests.actors.keyed_cast import ALL_ROWS, KeyedEngine, KeyedRows, Reader, StagedEngine
 from tests.actors.machines.graph.graphs import graph_of, vertex
 
@@ -44,7 +44,7 @@ def whole(made: JobVertex) -> JobVertex:
 
 
 def batch_job(folder: Path, sources: int = 2, middles: int = 2) -> JobGraph:
-    """Who reads splits, who hands their rows on, and who publishes them: each begins behind the one before."""
+    """Readers of splits, operators that forward rows, and publishers: each begins behind the one before."""
     keyed = vertex("keyed", 2, reads=("middle",), ship_strategy=ShipStrategy.HASH)
     last = whole(replace(keyed, firing_mode=FiringMode.ON_CHECKPOINT))
     graph = graph_of(
@@ -125,7 +125,7 @@ class Last(KeyedEngine):
         return super().process(command)
 
 
-def run(system: SeededSystem, data: Rows, job: JobGraph, slots: int = 2) -> Stage:
+def run(system: SeededSystem, data: Rows, job: JobGraph, slots: int = 2) -> WholeCluster:
     """Submit the job to two TaskManagers; it has a minute."""
 
     def note(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
@@ -133,13 +133,13 @@ def run(system: SeededSystem, data: Rows, job: JobGraph, slots: int = 2) -> Stag
             data.kept.update(finished.descriptor.partition_id for finished in message.partitions)
 
     system.add_delivery_hook(note)
-    stage = Stage(system, job.checkpointing.directory, data, slots=slots)
+    stage = WholeCluster(system, job.checkpointing.directory, data, slots=slots)
     stage.client.say(stage.job_manager, SubmitJob(job_graph=job, client=stage.client.ref))
     stage.run(seconds=60)
     return stage
 
 
-def numbers(stage: Stage) -> dict[str, int]:
+def numbers(stage: WholeCluster) -> dict[str, int]:
     """The number of the last attempt of each subtask."""
     told = [
         str(moved.attempt).removeprefix("job_").rsplit("_", 1) for moved in stage.client.heard(ExecutionStateChanged)
@@ -209,7 +209,7 @@ def test_where_what_the_lost_result_was_made_of_is_freed_that_is_made_again_firs
         (CommitCheckpoint, 2),
     ],
 )
-def test_whoever_keeps_results_is_killed_and_they_are_made_again(
+def test_a_task_that_keeps_results_is_killed_and_they_are_made_again(
     moment: type[Message], count: int, task_manager: str, tmp_path: Path
 ) -> None:
     with SeededSystem(count) as system:

@@ -17,7 +17,7 @@ from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.runtime.dispatch.pipe import Executor, Pipe
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, Names, Stage, is_a, seeds
+from tests.actors.cast import ALL_FILES, Names, WholeCluster, is_a, seeds
 from tests.actors.engines import NamesEngine, Sink
 
 SOON = TaskCancellationSettings(interval_ms=400, timeout_ms=1_000)
@@ -64,7 +64,7 @@ class StubbornNames(Names):
 def test_an_attempt_that_cannot_be_stopped_is_given_up_and_the_job_comes_to_its_end(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         data_plane = StubbornNames()
-        stage = Stage(system, tmp_path, data_plane)
+        stage = WholeCluster(system, tmp_path, data_plane)
         # The other source dies, so that this one is cancelled.
         other = system.actor_selection("/user/task-manager-*/source-0.0-*")
         kill_when(system, other.resolve_one, is_a(AcknowledgeCheckpoint))

@@ -20,7 +20,7 @@ from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId, OperatorId
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, FILES, Names, OneFileAtATime, Stage, is_a, seeds
+from tests.actors.cast import ALL_FILES, FILES, Names, OneFileAtATime, WholeCluster, is_a, seeds
 from tests.actors.engines import NamesEngine, Sink
 from tests.actors.machines.graph.graphs import graph_of, vertex
 
@@ -83,7 +83,7 @@ def vertices(idle_timeout_ms: int | None) -> tuple[JobVertex, ...]:
     return replace(source, watermark_delay_ms=0, idle_timeout_ms=idle_timeout_ms), sink
 
 
-def watermarks(stage: Stage) -> list[int]:
+def watermarks(stage: WholeCluster) -> list[int]:
     """What the sinks have reported as their event time, of attempts that had one."""
     reported = [told.metrics for told in stage.client.heard(MetricsReported) if told.vertex_id == "sink"]
     return [metrics.watermark_ms for metrics in reported if metrics.watermark_ms is not None]
@@ -92,7 +92,7 @@ def watermarks(stage: Stage) -> list[int]:
 @pytest.mark.parametrize("seed", seeds(5))
 def test_an_idle_source_subtask_holds_no_watermark_back_and_comes_back(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
-        stage = Stage(system, tmp_path, TimedNames())
+        stage = WholeCluster(system, tmp_path, TimedNames())
         stage.submit(vertices=vertices(IDLE_TIMEOUT_MS), heartbeat_interval_ms=REPORT_MS)
 
         stage.run(seconds=4)
@@ -109,7 +109,7 @@ def test_an_idle_source_subtask_holds_no_watermark_back_and_comes_back(seed: int
 @pytest.mark.parametrize("seed", seeds(5))
 def test_without_a_timeout_a_silent_source_subtask_is_waited_for(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
-        stage = Stage(system, tmp_path, TimedNames())
+        stage = WholeCluster(system, tmp_path, TimedNames())
         stage.submit(vertices=vertices(None), heartbeat_interval_ms=REPORT_MS)
 
         stage.run(seconds=4)
@@ -123,7 +123,7 @@ def test_without_a_timeout_a_silent_source_subtask_is_waited_for(seed: int, tmp_
 @pytest.mark.parametrize("seed", seeds(5))
 def test_event_time_of_an_attempt_never_goes_back_while_sources_fall_silent_and_wake(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
-        stage = Stage(system, tmp_path, TimedNames())
+        stage = WholeCluster(system, tmp_path, TimedNames())
         kill = kill_when(system, "/user/task-manager-1", is_a(CheckpointCompleted))
         stage.submit(vertices=vertices(IDLE_TIMEOUT_MS), heartbeat_interval_ms=REPORT_MS)
 
@@ -142,7 +142,7 @@ def test_event_time_of_an_attempt_never_goes_back_while_sources_fall_silent_and_
 @pytest.mark.parametrize("seed", seeds(3))
 def test_latency_is_told_at_every_vertex_by_the_subtask_of_the_source(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
-        stage = Stage(system, tmp_path, TimedNames())
+        stage = WholeCluster(system, tmp_path, TimedNames())
         stage.submit(vertices=vertices(None), heartbeat_interval_ms=REPORT_MS, latency_tracking_interval_ms=200)
 
         stage.run(seconds=5)
@@ -159,7 +159,7 @@ def test_latency_is_told_at_every_vertex_by_the_subtask_of_the_source(seed: int,
 @pytest.mark.parametrize("seed", seeds(3))
 def test_latency_is_not_tracked_unless_asked_for(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
-        stage = Stage(system, tmp_path, TimedNames())
+        stage = WholeCluster(system, tmp_path, TimedNames())
         stage.submit(vertices=vertices(None), heartbeat_interval_ms=REPORT_MS)
 
         stage.run(seconds=3)
@@ -170,7 +170,7 @@ def test_latency_is_not_tracked_unless_asked_for(seed: int, tmp_path: Path) -> N
 @pytest.mark.parametrize("seed", seeds(5))
 def test_a_finished_job_gives_what_its_subtasks_have_counted_together(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
-        stage = Stage(system, tmp_path, TimedNames())
+        stage = WholeCluster(system, tmp_path, TimedNames())
         stage.submit(vertices=vertices(None), heartbeat_interval_ms=REPORT_MS)
 
         stage.run(seconds=15)
@@ -183,7 +183,7 @@ def test_a_finished_job_gives_what_its_subtasks_have_counted_together(seed: int,
 @pytest.mark.parametrize("seed", seeds(5))
 def test_what_attempts_before_a_failure_have_counted_is_in_no_result(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
-        stage = Stage(system, tmp_path, TimedNames())
+        stage = WholeCluster(system, tmp_path, TimedNames())
         kill = kill_when(system, "/user/task-manager-2", is_a(CheckpointCompleted))
         stage.submit(vertices=vertices(None), heartbeat_interval_ms=REPORT_MS)
 

@@ -13,7 +13,7 @@ from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, Stage
+from tests.actors.cast import ALL_FILES, WholeCluster
 
 pytestmark = pytest.mark.slow
 
@@ -41,9 +41,9 @@ class KillAt:
             self._system.kill(living)
 
 
-def run(folder: Path, doomed: str, number: int) -> tuple[int, Stage]:
+def run(folder: Path, doomed: str, number: int) -> tuple[int, WholeCluster]:
     with SeededSystem(number) as system:
-        stage = Stage(system, folder)
+        stage = WholeCluster(system, folder)
         kill = KillAt(system, doomed, number)
         stage.submit()
         stage.run(SECONDS)
@@ -69,10 +69,10 @@ def test_whatever_message_a_job_master_is_killed_at_each_file_is_published_once(
         assert len(results) == 1, f"killed before message {number}"
 
 
-def run_with_client(folder: Path, number: int) -> tuple[int, Stage]:
+def run_with_client(folder: Path, number: int) -> tuple[int, WholeCluster]:
     """With a client that looks for the next JobManager by itself. Raises where it hears of anything but success."""
     with SeededSystem(number) as system:
-        stage = Stage(system, folder)
+        stage = WholeCluster(system, folder)
         kill = KillAt(system, JOB_MANAGER, number)
         client = JobClient(system, stage.job_manager, stage.graph())
         client.wait(timeout=SECONDS)

@@ -13,7 +13,7 @@ from flykka.messages.graph.job_graph import (
 )
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, Stage, is_a, seeds
+from tests.actors.cast import ALL_FILES, WholeCluster, is_a, seeds
 
 MINIMUM = 14
 """Two slots, each with a source (two subpartitions and one more) and a sink (two channels of two buffers)."""
@@ -33,7 +33,7 @@ def test_a_job_with_few_buffers_runs_to_its_end_whatever_is_killed(
     network: NetworkSettings, seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:
-        stage = Stage(system, tmp_path, network=network)
+        stage = WholeCluster(system, tmp_path, network=network)
         kill = kill_when(system, "/user/task-manager-2", is_a(CheckpointCompleted))
         stage.submit()
 
@@ -46,7 +46,7 @@ def test_a_job_with_few_buffers_runs_to_its_end_whatever_is_killed(
 
 def test_a_job_that_does_not_fit_fails_and_says_what_it_needs(tmp_path: Path) -> None:
     with SeededSystem(1) as system:
-        stage = Stage(system, tmp_path, network=NetworkSettings(network_buffers=MINIMUM - 1))
+        stage = WholeCluster(system, tmp_path, network=NetworkSettings(network_buffers=MINIMUM - 1))
         stage.submit(parallelism=4, restart_strategy=NoRestartStrategyConfiguration())
 
         stage.run(seconds=5)

@@ -27,7 +27,7 @@ from flykka.messages.graph.job_graph import (
 from flykka.messages.tasks.bridge import EngineFailed
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, Names, Stage
+from tests.actors.cast import ALL_FILES, Names, WholeCluster
 from tests.actors.engines import NamesEngine, Sink
 
 REGIONS: dict[str, Any] = {
@@ -78,7 +78,7 @@ class OneFails(Names):
         return super().engine(descriptor, report)
 
 
-def numbers(stage: Stage) -> dict[str, int]:
+def numbers(stage: WholeCluster) -> dict[str, int]:
     """The number of the last attempt of each subtask."""
     told = [
         str(moved.attempt).removeprefix("job_").rsplit("_", 1) for moved in stage.client.heard(ExecutionStateChanged)
@@ -102,11 +102,11 @@ def numbers(stage: Stage) -> dict[str, int]:
         ("sink", "commit", 2),
     ],
 )
-def test_the_region_of_a_task_that_fails_starts_anew_and_the_other_goes_on(
+def test_the_region_of_a_task_that_fails_restarts_and_the_other_goes_on(
     vertex: str, call: str, count: int, mode: ScheduleMode, tmp_path: Path
 ) -> None:
     with SeededSystem(count) as system:
-        stage = Stage(system, tmp_path, OneFails(vertex, call, count))
+        stage = WholeCluster(system, tmp_path, OneFails(vertex, call, count))
         stage.submit(**REGIONS, schedule_mode=mode)
 
         stage.run(seconds=10)
@@ -118,7 +118,7 @@ def test_the_region_of_a_task_that_fails_starts_anew_and_the_other_goes_on(
 
 def test_a_region_goes_back_to_the_last_checkpoint_and_not_behind_it(tmp_path: Path) -> None:
     with SeededSystem(7) as system:
-        stage = Stage(system, tmp_path, OneFails("source", "read_splits", 2))
+        stage = WholeCluster(system, tmp_path, OneFails("source", "read_splits", 2))
         stage.checkpointing = {"interval_ms": 100}
         stage.submit(**REGIONS)
 
@@ -133,7 +133,7 @@ def test_a_region_goes_back_to_the_last_checkpoint_and_not_behind_it(tmp_path: P
 
 def test_what_was_read_behind_a_savepoint_is_given_back_from_the_checkpoint_before_it(tmp_path: Path) -> None:
     with SeededSystem(1) as system:
-        stage = Stage(system, tmp_path / "checkpoints", OneFails("source", "read_splits", 2))
+        stage = WholeCluster(system, tmp_path / "checkpoints", OneFails("source", "read_splits", 2))
         # No checkpoint but the savepoint, before whose splits no reader may begin.
         stage.checkpointing = {"interval_ms": 60_000}
         stage.submit(**REGIONS)
@@ -149,7 +149,7 @@ def test_what_was_read_behind_a_savepoint_is_given_back_from_the_checkpoint_befo
 
 def test_a_job_that_may_not_restart_fails_as_a_whole_with_the_region(tmp_path: Path) -> None:
     with SeededSystem(1) as system:
-        stage = Stage(system, tmp_path, OneFails("source", "read_splits"))
+        stage = WholeCluster(system, tmp_path, OneFails("source", "read_splits"))
         stage.submit(**(REGIONS | {"restart_strategy": NoRestartStrategyConfiguration()}))
 
         stage.run(seconds=10)
@@ -157,9 +157,9 @@ def test_a_job_that_may_not_restart_fails_as_a_whole_with_the_region(tmp_path: P
         assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FAILING, JobStatus.FAILED]
 
 
-def test_with_full_failover_all_tasks_start_anew(tmp_path: Path) -> None:
+def test_with_full_failover_all_tasks_restart(tmp_path: Path) -> None:
     with SeededSystem(1) as system:
-        stage = Stage(system, tmp_path, OneFails("source", "read_splits"))
+        stage = WholeCluster(system, tmp_path, OneFails("source", "read_splits"))
         stage.submit(**(REGIONS | {"failover_strategy": FailoverStrategyKind.FULL}))
 
         stage.run(seconds=10)
@@ -171,7 +171,7 @@ def test_with_full_failover_all_tasks_start_anew(tmp_path: Path) -> None:
 
 def test_a_delay_with_jitter_is_drawn_and_the_region_starts_behind_it(tmp_path: Path) -> None:
     with SeededSystem(1) as system:
-        stage = Stage(system, tmp_path, OneFails("source", "read_splits"))
+        stage = WholeCluster(system, tmp_path, OneFails("source", "read_splits"))
         stage.submit(**(REGIONS | {"restart_strategy": GROWING}))
 
         stage.run(seconds=10)

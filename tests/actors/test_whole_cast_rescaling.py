@@ -16,14 +16,14 @@ from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import Stage, is_a, seeds
+from tests.actors.cast import WholeCluster, is_a, seeds
 from tests.actors.keyed_cast import ALL_ROWS, KeyedRows, keyed_job
 from tests.actors.peer import Utter
 
 RETAINED = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
 
 
-def stopped(stage: Stage, job: str) -> str:
+def stopped(stage: WholeCluster, job: str) -> str:
     """Stop a job and wait for the checkpoint that it leaves."""
     stage.stop(job)
     while not (heard := stage.client.heard(StoppingSuccess)):
@@ -32,7 +32,7 @@ def stopped(stage: Stage, job: str) -> str:
     return heard[0].checkpoint_path
 
 
-def cancelled(stage: Stage, job: str) -> list[str]:
+def cancelled(stage: WholeCluster, job: str) -> list[str]:
     """Cancel a job and wait until it is gone; the checkpoints that it has left."""
     cancel = CancelJob(job_id=JobId(job), client=stage.client.ref)
     stage.client.ref.tell(Utter(receiver=stage.job_manager, message=cancel))
@@ -50,7 +50,7 @@ def test_a_job_that_is_stopped_goes_on_with_another_parallelism(
     before, after = parallelisms
     with SeededSystem(seed) as system:
         plane = KeyedRows()
-        stage = Stage(system, tmp_path, plane)
+        stage = WholeCluster(system, tmp_path, plane)
         stage.submit("first", vertices=keyed_job(before))
         system.advance(after_ms)
         path = stopped(stage, "first")
@@ -68,7 +68,7 @@ def test_a_job_that_is_stopped_goes_on_with_another_parallelism(
 def test_a_job_goes_on_with_one_two_four_and_again_one_subtask(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         plane = KeyedRows()
-        stage = Stage(system, tmp_path, plane)
+        stage = WholeCluster(system, tmp_path, plane)
         path = None
         for number, parallelism in enumerate((1, 2, 4)):
             stage.submit(f"job-{number}", restore_path=path, vertices=keyed_job(parallelism))
@@ -85,13 +85,13 @@ def test_a_job_goes_on_with_one_two_four_and_again_one_subtask(seed: int, tmp_pa
 
 @pytest.mark.parametrize("parallelisms", list(pairwise((1, 2, 4, 1))))
 @pytest.mark.parametrize("seed", seeds(3))
-def test_what_a_cancelled_job_had_not_published_is_published_by_whoever_goes_on(
+def test_what_a_cancelled_job_had_not_published_is_published_by_its_next_run(
     parallelisms: tuple[int, int], seed: int, tmp_path: Path
 ) -> None:
     before, after = parallelisms
     with SeededSystem(seed) as system:
         plane = KeyedRows()
-        stage = Stage(system, tmp_path, plane)
+        stage = WholeCluster(system, tmp_path, plane)
         stage.checkpointing = {"retention": RETAINED, "interval_ms": 500}
         stage.submit("first", vertices=keyed_job(before))
         kill = kill_when(system, "/user/task-manager-1", is_a(NotifyCheckpointComplete))
@@ -112,7 +112,7 @@ def test_a_job_that_loses_a_task_manager_after_it_was_rescaled_goes_on(
 ) -> None:
     with SeededSystem(seed) as system:
         plane = KeyedRows()
-        stage = Stage(system, tmp_path, plane)
+        stage = WholeCluster(system, tmp_path, plane)
         stage.submit("first", vertices=keyed_job(4))
         system.advance(480)
         path = stopped(stage, "first")
@@ -128,13 +128,13 @@ def test_a_job_that_loses_a_task_manager_after_it_was_rescaled_goes_on(
 
 @pytest.mark.parametrize("parallelisms", [(2, 3), (2, 1), (1, 4), (2, 2)])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_what_was_in_flight_in_an_unaligned_checkpoint_arrives_at_whoever_owns_it_now(
+def test_what_was_in_flight_in_an_unaligned_checkpoint_arrives_at_its_owner_of_now(
     parallelisms: tuple[int, int], seed: int, tmp_path: Path
 ) -> None:
     before, after = parallelisms
     with SeededSystem(seed) as system:
         plane = KeyedRows()
-        stage = Stage(system, tmp_path, plane)
+        stage = WholeCluster(system, tmp_path, plane)
         stage.checkpointing = {"retention": RETAINED, "unaligned": True}
         stage.submit("first", vertices=keyed_job(before))
         while not stage.client.heard(CheckpointCompleted):

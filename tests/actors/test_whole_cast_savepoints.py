@@ -30,7 +30,7 @@ from flykka.messages.wire.ref import Ref
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, FILES, Stage, is_a, seeds
+from tests.actors.cast import ALL_FILES, FILES, WholeCluster, is_a, seeds
 
 
 def whole(savepoints: Path) -> list[str]:
@@ -45,7 +45,7 @@ def test_a_job_that_is_stopped_with_a_savepoint_goes_on_from_where_that_was_move
     after_ms: int, seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:
-        stage = Stage(system, tmp_path / "checkpoints")
+        stage = WholeCluster(system, tmp_path / "checkpoints")
         stage.submit("first")
         system.advance(after_ms)
         stage.stop("first", tmp_path / "savepoints")
@@ -69,7 +69,7 @@ def test_a_job_that_loses_a_task_manager_while_it_stops_goes_on_and_leaves_no_ha
     moment: type[Message], seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:
-        stage = Stage(system, tmp_path / "checkpoints")
+        stage = WholeCluster(system, tmp_path / "checkpoints")
         stage.submit()
         system.advance(300)
         kill = kill_when(system, "/user/task-manager-1", is_a(moment))
@@ -93,7 +93,7 @@ def test_a_job_of_which_a_task_declines_its_last_savepoint_reads_on_without_a_re
     moment: type[Message], seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:
-        stage = Stage(system, tmp_path / "checkpoints")
+        stage = WholeCluster(system, tmp_path / "checkpoints")
         stage.submit()
         system.advance(300)
         disk_full = SerializedThrowable(type_name="StorageError", message="no space is left")
@@ -126,7 +126,7 @@ def test_a_savepoint_that_completes_while_its_job_fails_is_there_for_the_job_to_
     seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:
-        stage = Stage(system, tmp_path / "checkpoints")
+        stage = WholeCluster(system, tmp_path / "checkpoints")
         stage.submit()
         system.advance(300)
         failure = CheckpointFailuresExceeded(
@@ -157,7 +157,7 @@ def test_savepoints_of_a_job_that_goes_on_are_whole_or_not_there_and_change_noth
     moment: type[Message] | None, seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:
-        stage = Stage(system, tmp_path / "checkpoints")
+        stage = WholeCluster(system, tmp_path / "checkpoints")
         stage.submit()
         system.advance(300)
         if moment is not None:

@@ -17,14 +17,14 @@ from flykka.messages.control.job import (
 from flykka.messages.wire.message import Message
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, FILES, Stage, is_a, seeds
+from tests.actors.cast import ALL_FILES, FILES, WholeCluster, is_a, seeds
 
 
 @pytest.mark.parametrize("after_ms", [300, 990, 1_010, 1_200])
 @pytest.mark.parametrize("seed", seeds(3))
 def test_a_job_that_is_stopped_and_continued_counts_each_file_once(after_ms: int, seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
-        stage = Stage(system, tmp_path)
+        stage = WholeCluster(system, tmp_path)
         stage.submit("first")
         system.advance(after_ms)
         stage.stop("first")
@@ -46,7 +46,7 @@ def test_a_job_that_loses_a_task_manager_while_it_stops_goes_on_and_says_so(
     moment: type[Message], seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:
-        stage = Stage(system, tmp_path)
+        stage = WholeCluster(system, tmp_path)
         stage.submit()
         system.advance(300)
         kill = kill_when(system, "/user/task-manager-1", is_a(moment))
@@ -63,7 +63,7 @@ def test_a_job_that_loses_a_task_manager_while_it_stops_goes_on_and_says_so(
 @pytest.mark.parametrize("seed", seeds(3))
 def test_every_attempt_tells_how_it_spends_its_time_once_per_interval(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
-        stage = Stage(system, tmp_path)
+        stage = WholeCluster(system, tmp_path)
         stage.submit(heartbeat_interval_ms=100)
 
         system.advance(1_000)

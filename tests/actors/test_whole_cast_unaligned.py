@@ -14,23 +14,23 @@ from flykka.messages.tasks.stage import ChannelStateWritten, HoldInFlight, Write
 from flykka.messages.wire.message import Message
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import Stage, is_a, seeds
+from tests.actors.cast import WholeCluster, is_a, seeds
 from tests.actors.slow_cast import ALL_FILES, SlowNames
 
 UNALIGNED = {"unaligned": True}
 TIMING_OUT = {"unaligned": True, "aligned_timeout_ms": 300}
 
 
-def run(system: SeededSystem, folder: Path, **checkpointing: object) -> tuple[Stage, SlowNames]:
+def run(system: SeededSystem, folder: Path, **checkpointing: object) -> tuple[WholeCluster, SlowNames]:
     data_plane = SlowNames()
-    stage = Stage(system, folder, data_plane)
+    stage = WholeCluster(system, folder, data_plane)
     stage.checkpointing = {**checkpointing}
     stage.submit()
     stage.run(seconds=12)
     return stage, data_plane
 
 
-def durations_ms(stage: Stage) -> list[int]:
+def durations_ms(stage: WholeCluster) -> list[int]:
     return [completed.duration_ms for completed in stage.client.heard(CheckpointCompleted)]
 
 
@@ -71,7 +71,7 @@ def test_whatever_moment_a_task_manager_is_killed_at_what_was_in_flight_counts_o
 ) -> None:
     with SeededSystem(seed) as system:
         data_plane = SlowNames()
-        stage = Stage(system, tmp_path, data_plane)
+        stage = WholeCluster(system, tmp_path, data_plane)
         stage.checkpointing = checkpointing
         kill = kill_when(system, "/user/task-manager-2", is_a(moment))
         stage.submit()
@@ -89,7 +89,7 @@ def test_whatever_moment_a_task_manager_is_killed_at_what_was_in_flight_counts_o
 def test_a_job_at_least_once_loses_no_row(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         data_plane = SlowNames()
-        stage = Stage(system, tmp_path, data_plane)
+        stage = WholeCluster(system, tmp_path, data_plane)
         stage.checkpointing = {"mode": CheckpointingMode.AT_LEAST_ONCE}
         kill = kill_when(system, "/user/task-manager-2", is_a(BufferResponse))
         stage.submit()

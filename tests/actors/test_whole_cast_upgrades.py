@@ -27,7 +27,7 @@ from flykka.messages.tasks.stage import CheckpointCommitted, SnapshotState, Stat
 from flykka.messages.wire.message import Message
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import Stage, is_a
+from tests.actors.cast import WholeCluster, is_a
 from tests.actors.keyed_cast import ALL_ROWS, KeyedRows, keyed_job
 
 PARALLELISMS = (1, 2, 4, 1)
@@ -54,7 +54,7 @@ class Upgrades:
 
     def __init__(self, system: SeededSystem, seed: int, folder: Path) -> None:
         self.plane = KeyedRows()
-        self.stage = Stage(system, folder / "checkpoints", self.plane, slots=4)
+        self.stage = WholeCluster(system, folder / "checkpoints", self.plane, slots=4)
         self.savepoints = folder / "savepoints"
         self.wanted = 0
         self._moved = folder / "moved"
@@ -91,7 +91,7 @@ class Upgrades:
             if stopped := self.stage.client.heard(StoppingSuccess):
                 return stopped[0].checkpoint_path
             self._system.advance(10)
-        raise AssertionError("whoever stops a job is not answered")
+        raise AssertionError("a request to stop a job is not answered")
 
     def _trigger_savepoint(self, job: str) -> None:
         self.wanted += 1

@@ -42,7 +42,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.records import Record, Turn
 from flykka.runtime.trace.state.description import describe
-from tests.actors.cast import Names, OneFileAtATime, Stage
+from tests.actors.cast import Names, OneFileAtATime, WholeCluster
 from tests.messages.registry import declared
 
 JOB = JobId("job")
@@ -102,7 +102,7 @@ class Zombies:
         self.system = system
         self.letters: list[DeadLetter] = []
         system.event_stream.subscribe(self.letters.append, DeadLetter)
-        self.stage = Stage(system, folder, EndlessNames())
+        self.stage = WholeCluster(system, folder, EndlessNames())
         self.stage.submit(JOB)
         self.stage.run(seconds=2)
         assert self.stage.statuses()[-1] is JobStatus.RUNNING
@@ -324,7 +324,7 @@ class SaidPlainly:
 
 
 def _process(ref: Ref) -> str | None:
-    """Whose memory the actor lives in; None for one that is none of the three."""
+    """The machine in whose memory the actor lives; None for one that is none of the three."""
     found = re.match(r"/user/(resource-manager|task-manager-\d+|job-manager/job-)", ref.path)
     return found and found[1]
 

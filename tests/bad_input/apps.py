@@ -89,7 +89,7 @@ class Apps:
         return sorted(self.spark.sparkContext._jsc.getPersistentRDDs())
 
     def jobs(self) -> int:
-        """How many jobs Spark has had."""
+        """The number of jobs Spark has had."""
         assert self.spark.sparkContext._jsc is not None
         return int(self.spark.sparkContext._jsc.sc().dagScheduler().nextJobId())
 

@@ -21,10 +21,10 @@ class Note(Message):
 
 
 class Echo(Actor):
-    """Tells whoever sent it, and otherwise nobody."""
+    """Tells the sender, and nobody else."""
 
     def handle_message(self, message: Message) -> None:
-        """One word."""
+        """Handle a word."""
         assert isinstance(message, Note)
         self.say(self.context.new_id("note"))
 
@@ -41,7 +41,7 @@ class Counter(Echo):
         self._words: list[str] = []
 
     def handle_message(self, message: Message) -> None:
-        """One word."""
+        """Handle a word."""
         assert isinstance(message, Note)
         self._words.append(message.text)
 
@@ -53,7 +53,7 @@ class Crowded(Echo):
         self._known: dict[str, str] = {}
 
     def handle_message(self, message: Message) -> None:
-        """One word."""
+        """Handle a word."""
         self._known = {f"thing {number}": "x" * 1_000 for number in range(1_000)}
 
 
@@ -61,7 +61,7 @@ class ReadsTheClock(Echo):
     """Says what time it is, by the real clock."""
 
     def handle_message(self, message: Message) -> None:
-        """One word."""
+        """Handle a word."""
         self.say(str(time.time_ns()))
 
 
@@ -69,7 +69,7 @@ class Sleeps(Echo):
     """Says how long it has slept, as the real clock has it."""
 
     def handle_message(self, message: Message) -> None:
-        """One word."""
+        """Handle a word."""
         begun = time.perf_counter_ns()
         time.sleep(0.001)
         self.say(str(time.perf_counter_ns() - begun))
@@ -79,7 +79,7 @@ class StartsAThread(Echo):
     """Says the id of a thread of its own."""
 
     def handle_message(self, message: Message) -> None:
-        """One word."""
+        """Handle a word."""
         thread = threading.Thread(target=int, name="of-a-turn")
         thread.start()
         thread.join()

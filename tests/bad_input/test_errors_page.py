@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from flykka import errors as of_the_front_door
+from flykka import errors as of_flykka
 from flykka.actors import errors as of_jobs
 from flykka.runtime import errors as of_the_kernel
 from flykka.spark_bridge import errors as of_the_way_to_spark
@@ -42,7 +42,7 @@ def test_every_error_of_the_kernel_is_told_to_those_who_write_actors() -> None:
     assert {name for name in errors_of(of_the_kernel) - ROOTS if name not in PAGE + kernel} == set()
 
 
-@pytest.mark.parametrize("module", [of_the_front_door, of_the_way_to_spark, of_jobs])
+@pytest.mark.parametrize("module", [of_flykka, of_the_way_to_spark, of_jobs])
 def test_every_error_that_reaches_a_user_is_on_the_page(module: ModuleType) -> None:
     names = errors_of(module) - SEEN_BY_NO_USER - ROOTS
 

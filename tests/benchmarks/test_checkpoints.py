@@ -88,7 +88,7 @@ def test_so_many_times_the_checkpoints_are_at_least_one() -> None:
     assert [(each.checkpoints, each.warm_up) for each in map(topology().scaled, (3.0, 0.1))] == [(6, 3), (1, 0)]
 
 
-def test_arrivals_are_complete_with_the_last_and_counted_anew_from_the_next_beginning() -> None:
+def test_arrivals_are_complete_with_the_last_and_counted_again_from_the_next_beginning() -> None:
     arrivals = Arrivals()
     for _ in range(2):
         arrivals.begin(2)

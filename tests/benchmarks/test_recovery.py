@@ -100,7 +100,7 @@ def test_a_fault_is_before_its_message_and_happens_once(seeded_system: TestSeede
     observed = Observed(seeded_system)
 
     def act() -> bool:
-        log.append("struck")
+        log.append("killed")
         return True
 
     fault = inject_at(seeded_system, Moment(message="Say", count=2), act)
@@ -108,7 +108,7 @@ def test_a_fault_is_before_its_message_and_happens_once(seeded_system: TestSeede
         actor.tell(Say(text=word))
     seeded_system.run_until_idle()
 
-    assert log == ["actor start", "actor one", "struck", "actor two", "actor three"]
+    assert log == ["actor start", "actor one", "killed", "actor two", "actor three"]
     assert fault.done
     assert observed.messages["Say"] == 3
 

@@ -29,7 +29,7 @@ class WorkerKiller:
         self._completed = 0
         self._restored = False
         self.killed: str | None = None
-        self.has_struck = threading.Event()
+        self.has_killed = threading.Event()
         self.completed_after = threading.Event()
 
     def __call__(self, message: Message) -> None:
@@ -44,7 +44,7 @@ class WorkerKiller:
                     print("--- killing a worker", flush=True)
                     switch_off(self._worker)
                     self.killed = "a worker"
-                    self.has_struck.set()
+                    self.has_killed.set()
             case _:
                 pass
 
@@ -81,7 +81,7 @@ def run(master: str, worker: int, folder: Path) -> int:
         def feed() -> None:
             # What is on the worker that dies is needed by what arrives behind its death.
             demo.put(files[: FILES // 2], arrivals)
-            killer.has_struck.wait(timeout=demo.SECONDS_TO_WAIT_FOR_THE_KILL)
+            killer.has_killed.wait(timeout=demo.SECONDS_TO_WAIT_FOR_THE_KILL)
             demo.let_arrive(files[FILES // 2 :], arrivals, killer)
 
         threading.Thread(target=feed, name="feeder", daemon=True).start()

@@ -84,7 +84,7 @@ def switch_off(pid: int) -> None:
         processes = [root, *root.children(recursive=True)]
     except psutil.NoSuchProcess:
         return
-    # The parent first: it would start its executor anew.
+    # The parent first: it would start its executor again.
     for process in processes:
         try:
             process.kill()
@@ -94,7 +94,7 @@ def switch_off(pid: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandaloneCluster:
-    """Where its master is, and its workers."""
+    """The addresses of its master and its workers."""
 
     url: str
     workers: tuple[Daemon, ...]

@@ -1,4 +1,4 @@
-"""Which adapter translates the cases of which area."""
+"""Adapters by the area whose cases they translate."""
 
 from __future__ import annotations
 

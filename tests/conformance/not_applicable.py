@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 LIMIT = 40
-"""How many cases may be here."""
+"""The number of cases may be here."""
 
 _ALIGNMENT_LIMIT = "blocked channels are not read, so an alignment holds nothing that a limit could be set on"
 _SINGLE_GATE = "the trigger gate of before Flink 1.11, which declined requests; here they wait by precedence"
@@ -77,5 +77,5 @@ NOT_APPLICABLE = MappingProxyType(
 
 
 def not_applicable(area: str, case_id: str) -> str | None:
-    """Why the case says nothing about this project; None where it has to hold."""
+    """The reason why the case says nothing about this project; None where it has to hold."""
     return NOT_APPLICABLE.get(f"{area}/{case_id}")

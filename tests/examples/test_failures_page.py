@@ -1,4 +1,4 @@
-"""The page on failures: whoever follows it sees what it shows, `...` and what differs from run to run aside."""
+"""The page on failures: its commands print the text it shows, `...` and what differs from run to run aside."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DIFFERS = re.compile(
 
 
 def shows(page: str, printed: str) -> bool:
-    """Whether the page's lines are printed in their order, with others only where it has a line of dots."""
+    """True if the page's lines are printed in their order, with others only where it has a line of dots."""
     wanted = ["(?:.*\n)*?" if line.strip() == "..." else f"{re.escape(masked(line))}\n" for line in page.splitlines()]
     return re.fullmatch("".join(wanted), "".join(f"{line}\n" for line in masked(printed).splitlines())) is not None
 

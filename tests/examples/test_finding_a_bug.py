@@ -1,4 +1,4 @@
-"""The page that finds a planted bug: whoever follows it sees what it shows."""
+"""The page that finds a planted bug: its commands print the text it shows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.examples.walk import Walk, steps
 from tests.layout.sources import ROOT
 
 PAGE = ROOT / "docs" / "finding_a_bug.md"
-ANEW = "if that is as it should be: python -m tests.examples.walk docs/finding_a_bug.md"
+WALK_AGAIN = "if that is as it should be: python -m tests.examples.walk docs/finding_a_bug.md"
 
 
 @pytest.mark.slow
@@ -20,4 +20,4 @@ def test_every_command_of_the_page_prints_what_the_page_says(tmp_path: Path) -> 
     for step in steps(PAGE):
         printed = walk.run(step.command)
 
-        assert step.prints(printed), f"$ {step.command}\n{printed}\n{ANEW}"
+        assert step.prints(printed), f"$ {step.command}\n{printed}\n{WALK_AGAIN}"

@@ -33,7 +33,7 @@ class Step:
     printed: str
 
     def prints(self, now: str) -> bool:
-        """Whether that is what it prints now; how long it took, and which line of flykka did it, is no matter."""
+        """True if that is what it prints now; how long it took, and which line of flykka did it, is no matter."""
         return _DIFFERS.sub("#", self.printed) == _DIFFERS.sub("#", now)
 
 

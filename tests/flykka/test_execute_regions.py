@@ -34,7 +34,7 @@ class FailsOnce(RichFunction):
         return rows
 
 
-def test_a_pipeline_that_fails_starts_anew_and_the_other_keeps_its_attempts(
+def test_a_pipeline_that_fails_restarts_and_the_other_keeps_its_attempts(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
     write_bids(tmp_path / "left", first=0, files=3)

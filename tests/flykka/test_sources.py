@@ -1,4 +1,4 @@
-"""Where the rows of a program come from: each kind of source, from the environment to the output."""
+"""Sources of a program: each kind, from the environment to the output."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ MUTATIONS = (
         history="rescaled",
     ),
     Mutation(
-        where="machines.exchange.network_buffer_pool:NetworkBufferPool.settle",
+        where="machines.exchange.network_buffer_pool:NetworkBufferPool.redistribute_buffers",
         line="self._resize(pool, pool.minimum + share)",
         instead="self._resize(pool, pool.minimum)",
         history="crowded",

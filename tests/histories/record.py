@@ -1,4 +1,4 @@
-"""Records the golden traces anew: `python -m tests.histories.record [NAME ...]`, without names all of them.
+"""Records the golden traces again: `python -m tests.histories.record [NAME ...]`, without names all of them.
 
 A deliberate change of behaviour does so in its own commit, with a line in the CHANGELOG. `flights-with-a-kill` is the
 example on real threads, and needs Java and the libraries of the examples; the others need nothing.

@@ -39,7 +39,7 @@ from flykka.messages.wire.message import Message
 from flykka.runtime.recording import Recorder
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, Names, Stage, is_a
+from tests.actors.cast import ALL_FILES, Names, WholeCluster, is_a
 from tests.actors.keyed_cast import ALL_ROWS, KeyedRows, keyed_job
 from tests.actors.machines.graph.graphs import vertex
 from tests.actors.peer import Utter
@@ -113,7 +113,7 @@ def unaligned(recorder: Recorder, seed: int = SEED) -> None:
 
 
 def declined_and_failed(recorder: Recorder, seed: int = SEED) -> None:
-    """A snapshot fails and its checkpoint is declined; then a stage fails and the job begins anew."""
+    """A snapshot fails and its checkpoint is declined; then a stage fails and the job restarts."""
     with _recorded(recorder, seed, FaultyNames()) as stage:
         stage.checkpointing = {"tolerable_failures": 1, "interval_ms": 200, "min_pause_ms": 150}
         stage.submit()
@@ -201,11 +201,11 @@ RUNS: dict[str, Callable[[Recorder, int], None]] = {
 @contextmanager
 def _recorded(
     recorder: Recorder, seed: int, data_plane: Names, network: NetworkSettings | None = None
-) -> Iterator[Stage]:
+) -> Iterator[WholeCluster]:
     """A cast whose every turn is recorded; its checkpoints are in memory, and gone at the end."""
     with SeededSystem(seed, recorder=recorder) as system:
         try:
-            yield Stage(system, f"{_FOLDER}/checkpoints", data_plane, network)
+            yield WholeCluster(system, f"{_FOLDER}/checkpoints", data_plane, network)
         finally:
             storage = MemoryFileSystem()
             if storage.exists("/histories"):

@@ -29,7 +29,7 @@ ROWS = 200
 """Of each job, a hundred a second, so that several checkpoints complete."""
 
 SESSION_TIMEOUT_MS = 10_000
-"""Who is stopped for longer leads no more. A machine that does much else pauses a process for less."""
+"""A driver that is stopped for longer leads no more. A machine that does much else pauses a process for less."""
 
 
 def end(number: int = signal.SIGKILL) -> None:

@@ -1,4 +1,4 @@
-"""Batch jobs on Spark: the output of the stream, kills of whoever keeps or reads results, and nothing left in Spark."""
+"""Batch jobs on Spark: the output of the stream, kills of producers and readers, and nothing left in Spark."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_the_output_is_that_of_the_stream_and_parts_begin_when_what_they_read_is
 
 
 @pytest.mark.parametrize("moment", READER_DIES, ids=lambda moment: moment.name)
-def test_a_reader_that_dies_begins_anew_and_who_has_finished_does_not(
+def test_a_reader_that_dies_begins_again_and_who_has_finished_does_not(
     spark: SparkSession,
     environment: Environment,
     sales_files: Path,
@@ -209,7 +209,7 @@ def test_a_result_whose_blocks_are_gone_is_made_again(
 
     def lose(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
         if isinstance(message, RunStage) and not lost.is_set():
-            # Whoever is told to read reads the first batch of all: what there is by now is what is kept for readers.
+            # A reader that is told to read reads the first batch of all: every batch of now is kept for readers.
             lost.set()
             lose_blocks(spark, left())
 

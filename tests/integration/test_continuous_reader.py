@@ -1,4 +1,4 @@
-"""Whoever reads the output folder while the job is struck again and again: each row once, and none too early."""
+"""A reader of the output folder, while parts of the job are killed, sees each row once and none too early."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def arrive(arrivals: Path, numbers: range) -> None:
         unfinished.rename(arrivals / f"sales-{number:03}.parquet")
 
 
-def test_a_reader_sees_each_row_once_and_none_before_its_checkpoint_while_all_is_struck(
+def test_a_reader_sees_each_row_once_and_none_before_its_checkpoint_while_all_is_killed(
     environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
     arrivals = tmp_path / "arrivals"
@@ -156,12 +156,12 @@ def test_nor_does_it_while_the_driver_is_killed_and_another_goes_on(tmp_path: Pa
     reader = ContinuousReader(sales.each(tmp_path), CompleteOnDisk(sales.checkpoints(tmp_path)))
     reader.start()
     try:
-        was_struck, end = run_killed(source, tmp_path, Moment(message=message, count=4), SECONDS)
+        was_killed, end = run_killed(source, tmp_path, Moment(message=message, count=4), SECONDS)
     finally:
         reader.end()
     reader.look()
 
-    assert was_struck
+    assert was_killed
     assert end == ""
     assert reader.complaints == []
     assert sorted(sale for rows in reader.rows.values() for sale in rows) == sales.table()["sale"].tolist()

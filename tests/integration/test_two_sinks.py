@@ -1,4 +1,4 @@
-"""Two sinks of one job publish the same checkpoint or neither, whoever is killed between their commits."""
+"""Two sinks of one job publish the same checkpoint or neither, whichever part is killed between their commits."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def assert_exactly_once(spark: SparkSession, files: Path, hourly: DataFrame, dea
 
 
 def runs(recipient: ActorRef, operator: str) -> bool:
-    """Whether an actor works for the task that begins with this operator."""
+    """True if an actor works for the task that begins with this operator."""
     task = recipient.path.split("/")[3:4]
     return bool(task) and task[0].startswith(operator)
 

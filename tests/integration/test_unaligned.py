@@ -51,7 +51,7 @@ def start(env: StreamExecutionEnvironment, files: Path, output: Path, parallelis
 
 @dataclass
 class Watched:
-    """Which checkpoints hold batches in flight, who is told first to commit one, and what was in flight again."""
+    """Checkpoints with batches in flight, the task told first to commit one, and batches in flight again."""
 
     holding: set[int] = field(default_factory=set)
     recipients: list[str] = field(default_factory=list)

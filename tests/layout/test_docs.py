@@ -82,7 +82,7 @@ def optional_arguments(called: Callable[..., object]) -> list[str]:
 
 
 def says(cell: str, value: int | str) -> bool:
-    """Whether a cell gives this default, a length of time in whatever unit."""
+    """True if a cell gives this default, a length of time in whatever unit."""
     if cell == str(value):
         return True
     try:

@@ -69,7 +69,7 @@ def test_a_tag_belongs_to_one_class() -> None:
     assert class_of("message_test.greet") is Greet
 
 
-def test_a_class_that_is_declared_anew_takes_its_tag_with_it() -> None:
+def test_a_class_that_is_declared_again_takes_its_tag_with_it() -> None:
     def declare() -> type[Message]:
         @message("message_test.cell")
         class Cell(Message):

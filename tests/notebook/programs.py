@@ -42,7 +42,7 @@ def end_input(folder: Path) -> None:
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """Where completed checkpoints are."""
+    """The folder of completed checkpoints."""
     return [metadata.parent for metadata in folder.glob("checkpoints/*/*/_metadata")]
 
 

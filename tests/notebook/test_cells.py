@@ -39,7 +39,7 @@ class Notebook:
         self._events = Events()
         self._cells = Cells(SimpleNamespace(events=self._events))
         self._environment = Environment()
-        self._cells.follow(cast("StreamExecutionEnvironment", self._environment))
+        self._cells.add_environment(cast("StreamExecutionEnvironment", self._environment))
 
     @property
     def program(self) -> Program:

@@ -1,4 +1,4 @@
-"""How a job is ended whose cell is run again: with a checkpoint if it can be stopped, and in any case."""
+"""A job whose cell is run again is ended with a checkpoint if it can be stopped, and in any case."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from flykka.api.notebook_cells import end_job
 from flykka.client.job_client import JobClient
 from flykka.messages.control.job import CancelJob, StopJob, StoppingFailure, StoppingSuccess
 from flykka.messages.graph.job_graph import JobType
-from tests.flykka.client.job_desk import BOOM, GRAPH, JOB, Answers, Cluster
+from tests.flykka.client.client_cluster import BOOM, GRAPH, JOB, Answers, ClientCluster
 
 
 def test_a_job_is_stopped_with_a_checkpoint_and_not_cancelled(capsys: pytest.CaptureFixture[str]) -> None:
-    cluster = Cluster(answers=Answers(stopping=StoppingSuccess(job_id=JOB, checkpoint_path="/checkpoints/job/chk-4")))
+    cluster = ClientCluster(
+        answers=Answers(stopping=StoppingSuccess(job_id=JOB, checkpoint_path="/checkpoints/job/chk-4"))
+    )
     client = cluster.submit()
 
     end_job(client, timeout=2)
@@ -28,7 +30,7 @@ def test_a_job_is_stopped_with_a_checkpoint_and_not_cancelled(capsys: pytest.Cap
 def test_a_job_that_cannot_be_stopped_is_cancelled_and_that_is_said(
     answer: StoppingFailure | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster = Cluster(answers=Answers(stopping=answer))
+    cluster = ClientCluster(answers=Answers(stopping=answer))
     client = cluster.submit()
 
     # Nobody tells here that it has ended.
@@ -40,8 +42,8 @@ def test_a_job_that_cannot_be_stopped_is_cancelled_and_that_is_said(
 
 
 def test_a_batch_job_has_nothing_to_be_stopped_with(capsys: pytest.CaptureFixture[str]) -> None:
-    cluster = Cluster()
-    client = JobClient(cluster.system, cluster.desk, replace(GRAPH, job_type=JobType.BATCH))
+    cluster = ClientCluster()
+    client = JobClient(cluster.system, cluster.job_manager, replace(GRAPH, job_type=JobType.BATCH))
     cluster.system.run_until_idle()
 
     with pytest.raises(TimeoutError, match="after 2 seconds"):

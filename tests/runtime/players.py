@@ -103,7 +103,7 @@ def spawns(props: Props, *names: str) -> Deed:
 
 
 def tell(system: SeededSystem, path: str, *words: str) -> None:
-    """Say it to whoever lives at the path, and see what follows."""
+    """Tell it to the actor at the path, and see the consequences."""
     for word in words:
         system.actor_selection(path).tell(says(word))
     system.run_until_idle()

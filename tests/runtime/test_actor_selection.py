@@ -1,4 +1,4 @@
-"""Whoever lives at a path when something is told, be it one or many."""
+"""The actors that live at a path when something is told, be it one or many."""
 
 from __future__ import annotations
 

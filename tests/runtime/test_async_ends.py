@@ -1,4 +1,4 @@
-"""How an actor in the middle of a coroutine ends: stopped, killed, with its system; and what it leaves behind."""
+"""Ends of an actor in the middle of a coroutine: stopped, killed, with its system; and its traces."""
 
 from __future__ import annotations
 

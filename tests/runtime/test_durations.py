@@ -1,4 +1,4 @@
-"""How lengths of time are read and written."""
+"""Lengths of time as text, read and written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an actor is made is told by names and plain values, and by nothing that would have to be trusted."""
+"""Props are told by names and plain values, and by nothing that would have to be trusted."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_of_those_who_wait_the_last_one_is_woken() -> None:
     assert arrivals == ["last", "first"]
 
 
-def test_whoever_brings_something_meanwhile_is_not_waited_for() -> None:
+def test_a_caller_that_brings_something_meanwhile_is_not_waited_for() -> None:
     queue = ReadyQueue()
     job = Job(0)
 

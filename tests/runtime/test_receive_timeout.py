@@ -47,7 +47,7 @@ class Sleeper(Actor):
         self.part.get("start", lambda _: None)(self.context)
 
     def post_restart(self, cause: BaseException | None) -> None:
-        """Set nothing anew."""
+        """Set nothing again."""
 
     def handle_message(self, message: Message) -> None:
         text = message.text if isinstance(message, Say) else type(message).__name__
@@ -72,7 +72,7 @@ def test_the_news_come_after_every_silence(system: SeededSystem) -> None:
     assert log == ["100 ReceiveTimeout", "200 ReceiveTimeout"]
 
 
-def test_every_message_begins_the_silence_anew(system: SeededSystem) -> None:
+def test_every_message_begins_the_silence_again(system: SeededSystem) -> None:
     log: list[str] = []
     ref = sleeper(system, log)
 
@@ -120,7 +120,7 @@ def test_a_message_costs_no_alarm(system: SeededSystem) -> None:
     assert len(system.manual_clock._alarms) == alarms
 
 
-def test_it_can_be_set_anew_and_off(system: SeededSystem) -> None:
+def test_it_can_be_set_again_and_off(system: SeededSystem) -> None:
     log: list[str] = []
     ref = sleeper(system, log, longer=timeout_of(timedelta(milliseconds=300)), off=timeout_of(None))
 

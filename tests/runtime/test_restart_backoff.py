@@ -74,7 +74,7 @@ def test_each_delay_is_twice_the_last_up_to_the_limit(system: SeededSystem) -> N
     assert waits == [100, 200, 400, 400]
 
 
-def test_the_delays_begin_anew_behind_a_quiet_time(system: SeededSystem) -> None:
+def test_the_delays_begin_again_behind_a_quiet_time(system: SeededSystem) -> None:
     log: list[str] = []
     family(system, log, OneForOne(backoff=PLAIN), "c")
     say(system, "c", "fail")

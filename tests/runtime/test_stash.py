@@ -53,7 +53,7 @@ def test_a_stashed_message_keeps_its_sender(system: SeededSystem) -> None:
 
 
 class SenderKeeper(Shop):
-    """Answers whoever asked, once it is open."""
+    """Answers each question, once it is open."""
 
     def __init__(self, senders: list[object]) -> None:
         super().__init__([], {})

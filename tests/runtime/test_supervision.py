@@ -97,7 +97,7 @@ def test_too_many_restarts_within_the_window_stop_the_child(system: SeededSystem
     assert log[-2:] == ["c fail", "c stop"]
 
 
-def test_the_window_of_restarts_begins_anew(system: SeededSystem) -> None:
+def test_the_window_of_restarts_begins_again(system: SeededSystem) -> None:
     log: list[str] = []
     system.spawn(parent_of(log, OneForOne(max_restarts=1, within_ms=1000), "c", kept=[]), "p")
     system.run_until_idle()

@@ -151,7 +151,7 @@ def test_who_is_spawned_is_told_with_its_class(tmp_path: Path) -> None:
 
 
 class Player_(Actor):
-    """One more."""
+    """Count one more."""
 
     def handle_message(self, message: Message) -> None:
         """Nothing."""

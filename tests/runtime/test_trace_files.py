@@ -331,5 +331,5 @@ def test_a_trace_is_read_a_block_at_a_time(tmp_path: Path) -> None:
     first = next(iter(TraceReader.open(path)))
 
     assert isinstance(first, Turn)
-    # Whoever stops early leaves no file behind that is open.
+    # A reader that stops early leaves no file behind that is open.
     assert not opened or os.listdir("/proc/self/fd") == opened

@@ -176,7 +176,7 @@ class Counter(Actor):
         self.count = 0
 
     def handle_message(self, message: Message) -> None:
-        """One more."""
+        """Count one more."""
         self.count += 1
 
 

@@ -18,7 +18,7 @@ from tests.runtime.players import player, says
 
 
 class Gate:
-    """Holds whoever comes by, until it is opened."""
+    """Holds every caller, until it is opened."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()
@@ -48,7 +48,7 @@ def gate() -> Iterator[Gate]:
 
 @pytest.fixture
 def watchdog(threaded: ActorSystem) -> Iterator[Watchdog]:
-    """One that looks when it is told to; its threshold is an hour."""
+    """A watchdog that looks when it is told to; its threshold is an hour."""
     watchdog = Watchdog(threaded, 3_600_000)
     yield watchdog
     watchdog.close()

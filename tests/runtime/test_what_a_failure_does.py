@@ -246,7 +246,7 @@ class Keeper(Actor):
         self._log.append("p restart")
 
 
-def test_children_kept_by_pre_restart_begin_anew_with_their_parent(system: SeededSystem, bystander: list[str]) -> None:
+def test_children_kept_by_pre_restart_begin_again_with_their_parent(system: SeededSystem, bystander: list[str]) -> None:
     log: list[str] = []
     system.spawn(Props(Keeper, log), "p")
     system.run_until_idle()

@@ -45,7 +45,9 @@ def asked(system: SeededSystem, bridge: Ref) -> tuple[StageProgress, ...]:
     return probe.expect_message(StagesExplained).stages
 
 
-def test_whoever_asks_is_told_the_work_in_hand_the_oldest_first(seeded_system: SeededSystem, world: World) -> None:
+def test_each_question_is_answered_with_the_work_in_hand_the_oldest_first(
+    seeded_system: SeededSystem, world: World
+) -> None:
     bridge = bridge_of(seeded_system, world)
     bridge.tell(OpenBridge(restore=None, restored_checkpoint_id=None))
     seeded_system.advance(1_000)

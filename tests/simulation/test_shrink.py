@@ -107,7 +107,7 @@ def test_an_interrupt_ends_the_search_with_what_is_found() -> None:
         ("/user/task-1 <- StageFinished: checkpoint 7 is published, and", "checkpoint # is published,"),
     ],
 )
-def test_the_same_law_is_told_whoever_breaks_it(text: str, law: str) -> None:
+def test_the_same_law_is_told_for_each_actor_that_breaks_it(text: str, law: str) -> None:
     assert law_of(Violation("monitor", text)) == ("monitor", law)
 
 

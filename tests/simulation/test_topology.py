@@ -131,7 +131,7 @@ def test_a_scenario_has_faults_of_the_wanted_kinds_only() -> None:
     assert {fault.kind for each in scenarios for job in each.jobs for fault in job.faults} == wanted
 
 
-def test_scenarios_have_faults_of_every_kind_and_settings_that_the_front_door_allows() -> None:
+def test_scenarios_have_faults_of_every_kind_and_settings_that_the_public_api_allows() -> None:
     scenarios = [draw_scenario(seed, SimulationSettings()) for seed in SEEDS]
     settings = [job.checkpointing for each in scenarios for job in each.jobs]
 

@@ -170,7 +170,7 @@ def test_state_of_a_complete_checkpoint_is_not_written_again(files: Laboratory) 
     assert len(third.state.operators[0].shared) == 2
 
 
-def test_state_of_an_aborted_checkpoint_is_written_anew(files: Laboratory) -> None:
+def test_state_of_an_aborted_checkpoint_is_written_again(files: Laboratory) -> None:
     source, (window,) = pipeline(files)
     window.run(source.read(files.splits(source.engine.descriptor.vertex)[:1]))
 

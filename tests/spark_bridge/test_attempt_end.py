@@ -1,4 +1,4 @@
-"""How attempts end: whatever blocks and whatever breaks, and never beside the next one."""
+"""Attempts end, whatever blocks and whatever breaks, and never beside the next one."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Store:
         return blocks
 
     def holds(self, blocks: Blocks) -> bool:
-        """Whether Spark has the blocks."""
+        """True if Spark has the blocks."""
         return blocks.rdd_id in dict(self.spark.sparkContext._jsc.getPersistentRDDs())
 
 
@@ -54,7 +54,7 @@ def test_a_batch_is_freed_when_its_reader_is_done(store: Store) -> None:
     blocks = store.put("a")
     name = BatchId("a")
 
-    rows = store.store.take(name, READER).count()
+    rows = store.store.claim(name, READER).count()
     store.store.release([name])
     before = store.holds(blocks)
     store.store.release([name], READER)
@@ -67,7 +67,7 @@ def test_a_batch_is_freed_when_its_reader_is_done(store: Store) -> None:
 
 def test_a_batch_outlives_its_reader_where_state_holds_it(store: Store) -> None:
     blocks = store.put("a")
-    store.store.take(BatchId("a"), READER)
+    store.store.claim(BatchId("a"), READER)
     store.store.hold([BatchId("a")], f"{READER} state")
     store.store.hold([BatchId("a")], f"{READER} snapshot 1")
 
@@ -108,7 +108,7 @@ def test_a_closing_reader_releases_what_is_on_its_way_to_it(store: Store) -> Non
 def test_a_cancelled_producer_releases_only_what_nobody_took(store: Store) -> None:
     store.put("taken")
     store.put("waiting")
-    store.store.take(BatchId("taken"), READER)
+    store.store.claim(BatchId("taken"), READER)
 
     store.store.release_produced(PRODUCER)
 
@@ -141,13 +141,13 @@ def test_a_released_batch_is_named_when_somebody_asks_for_it(store: Store) -> No
     store.store.release([BatchId("a")])
 
     with pytest.raises(UnknownBatchError, match="batch a was released"):
-        store.store.take(BatchId("a"), READER)
+        store.store.claim(BatchId("a"), READER)
 
 
 def test_a_kept_batch_is_read_again_and_again_until_its_partition_is_released(store: Store) -> None:
     blocks = store.put("a", holder=KEPT)
     for reader in (READER, "job_window_0_2"):
-        store.store.take(BatchId("a"), reader)
+        store.store.claim(BatchId("a"), reader)
         store.store.release([BatchId("a")])
         store.store.release([BatchId("a")], reader)
     store.store.release_attempt(ExecutionAttemptId("reader"), frozenset({HERE}), is_cancelled=False)
@@ -162,7 +162,7 @@ def test_a_kept_batch_is_read_again_and_again_until_its_partition_is_released(st
 
 def test_a_reader_of_a_released_partition_keeps_what_it_has_taken(store: Store) -> None:
     blocks = store.put("a", holder=KEPT)
-    store.store.take(BatchId("a"), READER)
+    store.store.claim(BatchId("a"), READER)
 
     store.store.release_partitions(frozenset({HERE.partition}))
     before = store.holds(blocks)
@@ -196,7 +196,7 @@ class SlowBlocks(Blocks):
 @pytest.mark.parametrize(
     "free", [BatchStore.close, lambda store: store.release([BatchId("a")])], ids=["end", "release"]
 )
-def test_whoever_ends_the_job_while_others_free_batches_returns_when_they_have(
+def test_a_thread_that_ends_the_job_while_others_free_batches_returns_when_they_have(
     store: Store, spark: SparkSession, free: Callable[[BatchStore], None]
 ) -> None:
     blocks = SlowBlocks(spark)
@@ -230,4 +230,4 @@ def test_what_is_put_behind_the_end_of_the_job_is_freed_at_once(store: Store) ->
     assert not store.holds(blocks)
     assert store.store.stats().batches == 0
     with pytest.raises(UnknownBatchError):
-        store.store.take(BatchId("late"), READER)
+        store.store.claim(BatchId("late"), READER)

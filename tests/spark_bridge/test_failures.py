@@ -217,7 +217,7 @@ def test_a_value_that_does_not_fit_is_told_with_the_line_that_wrote_the_column(s
 @pytest.mark.slow
 def test_storage_that_refuses_is_told_with_its_path(spark: SparkSession, tmp_path: Path) -> None:
     filesystem, target = FileSystem(spark), tmp_path / "state"
-    # A file in the place of a folder refuses whoever asks: an administrator may write into any folder.
+    # A file in the place of a folder refuses every user: an administrator may write into any folder.
     target.write_bytes(b"")
 
     with pytest.raises(Exception) as caught:  # noqa: PT011 - of whichever class Spark finds fit

@@ -1,4 +1,4 @@
-"""Which rows of a generated source are due, told with a clock in the hand."""
+"""Rows of a generated source that are due by a clock."""
 
 from __future__ import annotations
 

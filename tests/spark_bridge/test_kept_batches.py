@@ -29,7 +29,7 @@ def produced(laboratory: Laboratory, *, number: int = 0, cancel: bool = False) -
 
 
 def read(laboratory: Laboratory, source: Told, made: StageFinished, *, subtask: int = 0, number: int = 0) -> int:
-    """How many rows a subtask reads of what was made for it."""
+    """The number of rows a subtask reads of what was made for it."""
     vertex = laboratory.vertex("writer", laboratory.sink())
     reader = laboratory.begin(vertex, reads=source, subtask=subtask, number=number).open()
     rows = sum(stage.rows_in for stage in reader.run(made, subpartition=subtask))
@@ -94,7 +94,7 @@ def test_the_end_of_the_job_frees_what_was_kept(laboratory: Laboratory) -> None:
     assert laboratory.persisted() <= before
 
 
-def test_whoever_ends_a_job_beside_another_returns_when_it_has_ended(laboratory: Laboratory) -> None:
+def test_a_thread_that_ends_a_job_beside_another_returns_when_it_has_ended(laboratory: Laboratory) -> None:
     begun, may_go_on = Event(), Event()
 
     def block(rows: DataFrame) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Which options Spark knows, by what it says itself."""
+"""Options that Spark knows, as it says itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that are gone with their executor: whoever needs them fails, and says whose they were."""
+"""Rows that are gone with their executor: a task that needs them fails, and says whose they were."""
 
 from __future__ import annotations
 

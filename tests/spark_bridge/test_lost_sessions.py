@@ -31,7 +31,7 @@ def lost(whose: str, folder: Path) -> tuple[list[str], str]:
     return [line.removeprefix("> ") for line in ran.stdout.splitlines() if line.startswith("> ")], ran.stderr
 
 
-def test_a_session_that_flykka_started_is_started_anew_and_the_job_goes_on_and_without_a_jvm_it_fails_at_once(
+def test_a_session_that_flykka_started_is_started_again_and_the_job_goes_on_and_without_a_jvm_it_fails_at_once(
     tmp_path: Path,
 ) -> None:
     told, beside = lost("ours", tmp_path)
@@ -47,7 +47,7 @@ def test_a_session_that_flykka_started_is_started_anew_and_the_job_goes_on_and_w
 
 
 @pytest.mark.long
-def test_a_session_of_the_programs_own_is_not_started_anew_and_the_job_says_why_it_ends(tmp_path: Path) -> None:
+def test_a_session_of_the_programs_own_is_not_started_again_and_the_job_says_why_it_ends(tmp_path: Path) -> None:
     (told,), _ = lost("theirs", tmp_path)
 
     assert told.startswith(

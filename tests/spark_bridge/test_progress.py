@@ -1,4 +1,4 @@
-"""How far the stages of an attempt are, as Spark tells it."""
+"""Progress of the stages of an attempt, as Spark tells it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_tasks_of_a_stage_that_hangs_in_spark_are_seen_and_those_of_one_that
     assert told.engine.progress() == ()
     told.tell_read(laboratory.splits(vertex))
     assert begun.wait(PATIENCE_SECONDS)
-    # Whoever counts the tasks hears of their ends behind whoever waits for the job.
+    # The counter of the tasks hears of their ends behind the thread that waits for the job.
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
 
     (work,) = told.engine.progress()

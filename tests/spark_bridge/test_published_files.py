@@ -1,4 +1,4 @@
-"""Who has published the files in a folder, by their names alone."""
+"""Publishers of the files in a folder, by the names alone."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def handles(snapshots: Sequence[StateSnapshotted]) -> list[SharedStateHandle]:
     return [handle for snapshot in snapshots for state in snapshot.state.operators for handle in state.shared]
 
 
-def test_of_what_one_subtask_held_each_of_several_reads_its_own_and_writes_that_anew(laboratory: Laboratory) -> None:
+def test_of_what_one_subtask_held_each_of_several_reads_its_own_and_writes_that_again(laboratory: Laboratory) -> None:
     job = Job(laboratory, laboratory.windows())
     one = taken(job.begin(1), 1)
 

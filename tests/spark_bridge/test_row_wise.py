@@ -1,4 +1,4 @@
-"""Which functions may be given a batch in slices: those that make of each row what they would make of it alone."""
+"""Functions that may be given a batch in slices: they make of each row what they would make of it alone."""
 
 from __future__ import annotations
 

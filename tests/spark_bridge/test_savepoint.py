@@ -100,7 +100,7 @@ def test_a_file_that_was_published_meanwhile_is_not_published_again(
     assert not (tmp_path / "staging").exists()
 
 
-def test_what_an_attempt_before_has_half_copied_is_copied_anew(
+def test_what_an_attempt_before_has_half_copied_is_copied_again(
     filesystem: FileSystem, staged: PendingFile, batch: StagedBatch, tmp_path: Path
 ) -> None:
     kept = into_savepoint(filesystem, [staged, batch], f"file:{tmp_path}/savepoint/sink")

@@ -193,7 +193,7 @@ def test_batches_are_folded_in_while_restored_state_is_still_read(line: Line, mo
     assert {row.n for row in line.laboratory.published().collect()} == {2}
 
 
-def test_state_that_cannot_be_read_fails_the_attempt_and_whoever_waits_for_it(line: Line) -> None:
+def test_state_that_cannot_be_read_fails_the_attempt_and_its_waiters(line: Line) -> None:
     line.may_fire.set()
     line.read()
     state = line.windows.snapshot(1).state
@@ -238,7 +238,7 @@ def test_what_is_late_does_not_depend_on_a_restart(line: Line) -> None:
     assert (before, after) == (3, 3)
 
 
-def test_event_time_that_has_come_to_its_end_begins_anew_where_somebody_goes_on(line: Line) -> None:
+def test_event_time_that_has_come_to_its_end_begins_again_where_somebody_goes_on(line: Line) -> None:
     line.may_fire.set()
     line.read()
     drained = line.windows.snapshot(1, END).state

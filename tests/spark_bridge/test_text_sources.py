@@ -68,7 +68,7 @@ def test_rows_and_the_latest_event_time_are_counted_below_a_filter(laboratory: L
 
 
 def tasks(spark: SparkSession) -> list[int]:
-    """How many tasks each job of the session had, the last one first."""
+    """The number of tasks each job of the session had, the last one first."""
     jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
     return [jobs.apply(place).numTasks() for place in range(jobs.length())]
 

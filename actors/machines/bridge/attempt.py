@@ -132,7 +132,7 @@ class Attempt:
             case HoldInFlight(checkpoint_id=checkpoint_id, batch_ids=batch_ids):
                 holder = checkpoint_holder(self._descriptor.attempt, checkpoint_id)
                 hold = HoldBatches(checkpoint_id=checkpoint_id, batch_ids=batch_ids, holder=holder)
-                return [self._in_hand.begin(hold, hold, now)]
+                return [self._in_hand.begin_work(hold, hold, now)]
             case WriteChannelState() | CommitCheckpoint():
                 self._background.append(event)
                 return self._next_in_background(now)
@@ -161,7 +161,7 @@ class Attempt:
     def _open(self, command: OpenBridge, now: int) -> Begin:
         restore = command.restore
         work = Open(restore=without_channel_state(restore), recover=to_recover(self._descriptor, restore))
-        return self._in_hand.begin(work, work, now)
+        return self._in_hand.begin_work(work, work, now)
 
     def _on_stage(self, command: StageCommand, now: int) -> list[AttemptEffect]:
         assert self._life is Life.OPEN, f"stage {command.stage} comes before the chain is open"
@@ -189,7 +189,7 @@ class Attempt:
     # Answers
 
     def _on_done(self, key: str, answer: Value | None, now: int) -> list[AttemptEffect]:
-        done = self._in_hand.take(key)
+        done = self._in_hand.pop_work(key)
         if done is None:
             return [Ignore(reason=f"nothing waits for {key}")]
         match done.subject, answer:
@@ -244,10 +244,10 @@ class Attempt:
 
     def _on_prepared(self, snapshot: Snapshot, prepared: CommitPrepared, now: int) -> list[AttemptEffect]:
         work = self._snapshots.on_prepared(snapshot, prepared, has_state=self._chain.has_state)
-        return self._job_over(now) if work is None else [self._in_hand.begin(work, snapshot, now)]
+        return self._job_over(now) if work is None else [self._in_hand.begin_work(work, snapshot, now)]
 
     def _on_work_failed(self, failed: WorkFailed, now: int) -> list[AttemptEffect]:
-        work = self._in_hand.take(failed.work)
+        work = self._in_hand.pop_work(failed.work)
         if work is None:
             return [Ignore(reason=f"nothing waits for {failed.work}")]
         if isinstance(work.subject, CloseChain):
@@ -271,7 +271,7 @@ class Attempt:
         while (stage := self._stages.next_over()) is not None:
             effects += self._finish(stage, now)
         for stage in self._stages.startable(self._chain.stages_in_flight):
-            effects.append(self._in_hand.begin(stage.begin(now), stage, now))
+            effects.append(self._in_hand.begin_work(stage.begin_next_work(now), stage, now))
         return effects + self._end_if_idle(now)
 
     def _finish(self, stage: Stage, now: int) -> list[AttemptEffect]:
@@ -313,12 +313,12 @@ class Attempt:
         match job:
             case Snapshot():
                 job.begun_ms = now
-                return [self._in_hand.begin(job.prepare(), job, now)]
+                return [self._in_hand.begin_work(job.prepare(), job, now)]
             case WriteChannelState(checkpoint_id=checkpoint_id):
                 parts = parts_to_write(self._descriptor, job)
-                return [self._in_hand.begin(WriteInFlight(checkpoint_id=checkpoint_id, parts=parts), job, now)]
+                return [self._in_hand.begin_work(WriteInFlight(checkpoint_id=checkpoint_id, parts=parts), job, now)]
             case CommitCheckpoint(checkpoint_id=checkpoint_id):
-                return [self._in_hand.begin(Commit(checkpoint_id=checkpoint_id), job, now)]
+                return [self._in_hand.begin_work(Commit(checkpoint_id=checkpoint_id), job, now)]
             case _:
                 assert_never(job)
 
@@ -347,7 +347,7 @@ class Attempt:
         self._life = Life.ENDING
         self._forget_work()
         close = CloseChain(cancel=cancel)
-        return [self._in_hand.begin(close, close, now)]
+        return [self._in_hand.begin_work(close, close, now)]
 
     def _forget_work(self) -> None:
         self._stages.clear()

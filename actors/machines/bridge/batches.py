@@ -66,7 +66,7 @@ class BatchHolders(Generic[Content]):
         assert batch_id not in self._entries, f"two batches are called {batch_id}"
         self._entries[batch_id] = _Entry(content=content, producer=producer, address=address, holders={holder})
 
-    def take(self, batch_id: BatchId, reader: str) -> Content:
+    def claim(self, batch_id: BatchId, reader: str) -> Content:
         """The content of a batch, held by `reader` from now on in place of its address; a kept one stays kept, too.
 
         Raises:

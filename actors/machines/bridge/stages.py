@@ -64,7 +64,7 @@ class Stage:
     moved: RowsMoved = field(default_factory=RowsMoved)
     at_work: bool = False
 
-    def begin(self, now: int) -> Work:
+    def begin_next_work(self, now: int) -> Work:
         """Begin the next of its work."""
         self.at_work = True
         self.begun_ms = now if self.begun_ms is None else self.begun_ms

@@ -48,14 +48,14 @@ class WorkInHand:
         """The work that has begun, by key."""
         return {key: each.work for key, each in self._at_work.items()}
 
-    def begin(self, work: Work, subject: Subject, now: int) -> Begin:
+    def begin_work(self, work: Work, subject: Subject, now: int) -> Begin:
         """Give the engine a piece of work."""
         self._begun += 1
         key, number, what = key_of(work), self._begun, self._what(subject)
         self._at_work[key] = AtWork(number=number, work=work, subject=subject, what=what, begun_ms=now)
         return Begin(key=key, number=number, work=work, what=what)
 
-    def take(self, key: str) -> AtWork | None:
+    def pop_work(self, key: str) -> AtWork | None:
         """The work of this key is answered; None where nothing waits for it."""
         return self._at_work.pop(key, None)
 

@@ -36,7 +36,7 @@ class BufferListener(Protocol):
 class BufferProvider(Protocol):
     """The source of a pool's buffers."""
 
-    def settle(self) -> None:
+    def redistribute_buffers(self) -> None:
         """See to it that the sizes of its pools are right."""
 
     def take_buffer(self) -> bool:
@@ -51,7 +51,7 @@ class GrantedBuffers:
 
     __slots__ = ()
 
-    def settle(self) -> None:
+    def redistribute_buffers(self) -> None:
         """Sizes are told, not computed."""
 
     def take_buffer(self) -> bool:
@@ -103,7 +103,7 @@ class LocalBufferPool(Generic[Listener]):
     @property
     def size(self) -> int:
         """The number of buffers that it may hold now."""
-        self._provider.settle()
+        self._provider.redistribute_buffers()
         return self._size
 
     @property
@@ -114,7 +114,7 @@ class LocalBufferPool(Generic[Listener]):
     @property
     def idle(self) -> int:
         """Buffers that it holds and nobody uses."""
-        self._provider.settle()
+        self._provider.redistribute_buffers()
         return self._idle
 
     @property
@@ -130,16 +130,16 @@ class LocalBufferPool(Generic[Listener]):
     @property
     def is_available(self) -> bool:
         """A buffer can be taken."""
-        self._provider.settle()
+        self._provider.redistribute_buffers()
         return self._idle > 0 or self.held < self._size
 
-    def take(self) -> bool:
+    def request_buffer(self) -> bool:
         """Take a buffer; False where there is none.
 
         Raises:
             BufferPoolDestroyedError: the pool is no more.
         """
-        self._provider.settle()
+        self._provider.redistribute_buffers()
         if self.is_destroyed and not self._idle:
             raise BufferPoolDestroyedError("the buffer pool is destroyed, and no buffer can be taken from it")
         return self._take_idle() or self._take_from_provider()
@@ -147,7 +147,7 @@ class LocalBufferPool(Generic[Listener]):
     def take_up_to(self, wanted: int) -> int:
         """Take up to `wanted` buffers; how many there were."""
         taken = 0
-        while taken < wanted and self.take():
+        while taken < wanted and self.request_buffer():
             taken += 1
         return taken
 
@@ -164,7 +164,7 @@ class LocalBufferPool(Generic[Listener]):
     def give_back(self) -> Listener | None:
         """A buffer comes back; the listener that has it now, if there is one."""
         assert self.used > 0, "a buffer came back twice"
-        self._provider.settle()
+        self._provider.redistribute_buffers()
         if self.is_destroyed or self.held > self._size:
             self._return_to_provider(1)
             return None

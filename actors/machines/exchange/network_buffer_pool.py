@@ -33,7 +33,7 @@ class NetworkBufferPool:
     @property
     def free(self) -> int:
         """Buffers that no pool holds."""
-        self.settle()
+        self.redistribute_buffers()
         return self._free
 
     @property
@@ -98,7 +98,7 @@ class NetworkBufferPool:
 
     def take_resized(self) -> tuple[LocalBufferPool[BufferListener], ...]:
         """The pools whose size has changed since the last time."""
-        self.settle()
+        self.redistribute_buffers()
         resized, self._resized = tuple(self._resized), {}
         return resized
 
@@ -120,7 +120,7 @@ class NetworkBufferPool:
         self._free += count - owed
         assert self._free <= self.total, "a network buffer came back twice"
 
-    def settle(self) -> None:
+    def redistribute_buffers(self) -> None:
         """Give every pool its share, if pools have come or gone."""
         if self.is_settled:
             return
@@ -138,7 +138,7 @@ class NetworkBufferPool:
 
     def check(self) -> None:
         """Assert that nothing is promised twice and no buffer is lost."""
-        self.settle()
+        self.redistribute_buffers()
         assert 0 <= self._free <= self.total
         assert self.promised <= self.total
         assert sum(pool.size for pool in self._pools) <= self.total

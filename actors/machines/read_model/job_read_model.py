@@ -171,8 +171,8 @@ class JobReadModel:
     def _on_status(self, status: JobStatus, told_ms: int, cause: SerializedThrowable | None) -> None:
         if self._began_ms is None:
             self._began_ms = told_ms
-            self._rows_read.begin(told_ms)
-            self._lags.begin(told_ms)
+            self._rows_read.start_at(told_ms)
+            self._lags.start_at(told_ms)
         self._failure = cause or self._failure
         self._enter(status, told_ms)
         if status is JobStatus.RESTARTING:

@@ -26,14 +26,14 @@ class _Points(ABC):
         self.step_ms = STEP_MS
         self.values: list[float | None] = []
 
-    def begin(self, at_ms: int) -> None:
+    def start_at(self, at_ms: int) -> None:
         """Let the first step begin then, unless it has begun."""
         if self.start_ms is None:
             self.start_ms = at_ms
 
     def place(self, at_ms: int) -> int:
         """The index of the step of this time. What was noted before the series began belongs to the first."""
-        self.begin(at_ms)
+        self.start_at(at_ms)
         assert self.start_ms is not None
         while (index := max(0, at_ms - self.start_ms) // self.step_ms) >= POINTS:
             self._coarsen()

@@ -140,7 +140,7 @@ class Segments(Generic[Frame]):
         chosen = {segment.batch_id for segment in segments}
         return all(segment.version > newest for segment in self._live if segment.batch_id not in chosen)
 
-    def replace(self, old: Sequence[Segment[Frame]], merged: Segment[Frame] | None) -> None:
+    def replace_merged(self, old: Sequence[Segment[Frame]], merged: Segment[Frame] | None) -> None:
         """Put one segment in the place of those it was merged from; None where no row was left of them.
 
         What is known of a segment's first and last row are bounds: its batch may be a part of what they were taken of.

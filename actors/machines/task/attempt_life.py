@@ -109,7 +109,7 @@ class AttemptLife:
         """The bridge has not closed so far."""
         return self.cancellation.on_due(self._now)
 
-    def follow(self, consequence: Consequence) -> list[TaskEffect]:
+    def on_producer_state(self, consequence: Consequence) -> list[TaskEffect]:
         """Act on the state of a producer that the attempt reads."""
         match consequence:
             case Wait():
@@ -141,7 +141,7 @@ class AttemptLife:
             return [Ignore(reason=f"the attempt is already on its way to {self._end.state}")]
         self._end = end
         closing = TellBridge(message=CloseBridge(cancel=cancel))
-        return [closing, *(self.cancellation.begin(self._now) if cancel else ())]
+        return [closing, *(self.cancellation.start_watchdog(self._now) if cancel else ())]
 
     def _report(self, end: _End, accumulators: tuple[AccumulatorSnapshot, ...] = ()) -> TellJobMaster:
         reached = TaskExecutionState(

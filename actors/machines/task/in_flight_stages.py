@@ -150,7 +150,7 @@ class InFlightStages:
 
     def emit_after(self, event: Event) -> list[TaskEffect]:
         """Send `event` down behind every stage that is in flight."""
-        self._pipeline.follow(event)
+        self._pipeline.emit_after(event)
         return self._send_released()
 
     def finish(self, finished: StageFinished, now: int) -> Finished:

@@ -64,7 +64,7 @@ class Snapshots:
         """The checkpoints whose snapshot was begun, and is neither acknowledged nor given up."""
         return tuple(self._begun)
 
-    def begin(
+    def begin_snapshot(
         self,
         checkpoint_id: int,
         alignment: Alignment,

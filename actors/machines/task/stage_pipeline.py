@@ -61,7 +61,7 @@ class StagePipeline(Generic[Purpose, Follower]):
         self._line.append(_Stage(number, purpose, now))
         return number
 
-    def follow(self, follower: Follower) -> None:
+    def emit_after(self, follower: Follower) -> None:
         """Let `follower` go out when everything before it has finished; take it with `released`."""
         self._line.append(follower)
 

@@ -164,7 +164,7 @@ class StreamTask:
             case BridgeOpened():
                 return self._on_bridge_opened(event, now)
             case PartitionProducerState() if self._life.may_consume:
-                return self._life.follow(consequence(event))
+                return self._life.on_producer_state(consequence(event))
             case TriggerCheckpoint(checkpoint_id=checkpoint_id) if not self._life.is_running:
                 reason = CheckpointDeclineReason.CHECKPOINT_DECLINED_TASK_NOT_READY
                 return [self._checkpoints.decline(checkpoint_id, reason)]

@@ -51,7 +51,7 @@ class SubtaskCheckpointCoordinator:
         """The checkpoints that were begun here, and are neither acknowledged nor given up."""
         return self._snapshots.under_way
 
-    def begin(
+    def begin_checkpoint(
         self,
         checkpoint_id: int,
         alignment: Alignment,
@@ -62,7 +62,7 @@ class SubtaskCheckpointCoordinator:
         start_delay_ms: int,
     ) -> Begin:
         """A barrier is here; whether the snapshot is to be taken."""
-        begun = self._snapshots.begin(
+        begun = self._snapshots.begin_snapshot(
             checkpoint_id, alignment, reader_state, is_unaligned=is_unaligned, start_delay_ms=start_delay_ms
         )
         if begun is Begin.TAKEN:

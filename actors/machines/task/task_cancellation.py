@@ -36,7 +36,7 @@ class TaskCancellation:
         if job.timeout_ms is not None:
             self.timeout_ms = job.timeout_ms
 
-    def begin(self, now: int) -> list[TaskEffect]:
+    def start_watchdog(self, now: int) -> list[TaskEffect]:
         """The bridge was told to close what it does; later calls change nothing."""
         if self._began_ms is not None:
             return []

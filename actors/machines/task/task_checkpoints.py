@@ -97,7 +97,7 @@ class TaskCheckpoints:
 
     def _begin(self, due: SnapshotDue, now: int) -> list[TaskEffect]:
         checkpoint_id, barrier = due.barrier.checkpoint_id, to_send_on(due.barrier, now)
-        begun = self._coordinator.begin(
+        begun = self._coordinator.begin_checkpoint(
             checkpoint_id,
             due.alignment,
             None if self._source is None else self._source.snapshot(),

@@ -53,12 +53,12 @@ class AppRun(Launch):
         self.has_ended_in_order = False
         """True if there is nothing that a rerun would have to go on with."""
 
-    def settle(self, settings: JobSettings) -> None:
-        """As `Launch.settle`. Raises `NoMoreJobsError` after an interrupt: a stopped app runs no further job."""
+    def override_settings(self, settings: JobSettings) -> None:
+        """Override settings. Raises `NoMoreJobsError` after an interrupt: a stopped app runs no further job."""
         if self.interrupts.wish is not Wish.GO_ON:
             raise NoMoreJobsError
         self._app_names_start = self._app_names_start or start_mode(settings) is not StartMode.AUTO
-        super().settle(settings)
+        super().override_settings(settings)
 
     def starting_spark(self, master: str) -> AbstractContextManager[None]:
         """Tell that Spark is being started, and for how long."""
@@ -67,7 +67,7 @@ class AppRun(Launch):
     def environment_made(self, environment: StreamExecutionEnvironment) -> None:
         """Note an environment, to close it if the app does not."""
         self._environments.append(environment)
-        self.interrupts.handle()
+        self.interrupts.install_handlers()
         wanted, there = self.options.master, environment.spark.sparkContext.master
         if wanted not in (None, there):
             self._console.say(f"--master {wanted} has no effect: the app has started Spark itself, at {there}")
@@ -77,7 +77,7 @@ class AppRun(Launch):
         self._clients.append(client)
         if keeps_checkpoints:
             self._kept_for_long.add(client.job_id)
-        self.interrupts.handle()
+        self.interrupts.install_handlers()
         self._console.show(client, look)
         self.interrupts.reach(client)
 

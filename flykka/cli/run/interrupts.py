@@ -64,7 +64,7 @@ class Interrupts:
         threading.Thread(target=self._perform, name="interrupts", daemon=True).start()
         # A signal may have been set to be ignored, as shells do for what runs in the background.
         self._before = {number: signal.getsignal(number) for number in _SIGNALS}
-        self.handle()
+        self.install_handlers()
         return self
 
     def __exit__(self, *raised: object) -> None:
@@ -72,7 +72,7 @@ class Interrupts:
             signal.signal(number, handler)  # type: ignore[arg-type] # as getsignal gave it
         self._noted.put(Wish.GO_ON)
 
-    def handle(self) -> None:
+    def install_handlers(self) -> None:
         """See to it that the signals come to us: a SparkContext that the app makes takes SIGINT for itself."""
         if threading.current_thread() is threading.main_thread():
             for number, before in self._before.items():

@@ -76,7 +76,7 @@ def _show(trace: TraceReader, arguments: argparse.Namespace) -> int:
             first=arguments.first,
             last=arguments.last,
             limit=arguments.limit,
-        ).of(_ordered(trace, arguments.last))
+        ).select(_ordered(trace, arguments.last))
     )
     if arguments.json:
         for record in wanted:

@@ -44,7 +44,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _stats(trace: TraceReader, arguments: argparse.Namespace) -> int:
-    statistics, damage = TraceStatistics.of(trace.records()), trace.truncated
+    statistics, damage = TraceStatistics.from_records(trace.records()), trace.truncated
     if arguments.json:
         print(json.dumps(_json(trace, statistics, damage), indent=2))
     else:

@@ -97,7 +97,7 @@ class TraceStatistics:
     waits: Waits = field(default_factory=Waits)
 
     @classmethod
-    def of(cls, records: Iterable[Record]) -> Self:
+    def from_records(cls, records: Iterable[Record]) -> Self:
         """The statistics of these records."""
         made = cls()
         for record in records:

@@ -86,7 +86,7 @@ class ForkEnvironment:
         for turn in self.world.in_flight:
             self.told(turn, turn.cause)()
 
-    def begin(self) -> None:
+    def schedule_outside_messages(self) -> None:
         """Schedule what comes from outside and what the stand-ins tell themselves."""
         for stand_in in list(self._stand_ins):
             stand_in.schedule_own()
@@ -153,7 +153,7 @@ class ForkEnvironment:
         context = actor.context
         stand_in = RecordedStandIn(context, self.world.turns_by_actor.get(context.ref, []), self._note_silence)
         self._stand_ins.append(stand_in)
-        actor.handle = stand_in.handle
+        actor.handle = stand_in.repeat_recorded
         return stand_in
 
     def _note_silence(self, path: str, message: Message) -> None:

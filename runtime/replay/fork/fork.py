@@ -198,7 +198,7 @@ class Fork:
         for cell in cells:
             if cell.mailbox.control or (cell.mailbox.messages and cell.receptive):
                 cell.mailbox.wake()
-        self._environment.begin()
+        self._environment.schedule_outside_messages()
 
     def _run(self, recorder: ForkRecorder, limit_ms: int, max_turns: int, at_rest: Callable[[], bool] | None) -> str:
         schedule, clock = self.system.schedule, self.system.replay_clock
@@ -230,7 +230,7 @@ class Fork:
 
     def _take_in_hand(self, turn: Turn) -> Tell:
         """Take the message of the turn out of where it waits; the function that tells it."""
-        if self._environment.world.take(turn):
+        if self._environment.world.remove_turn(turn):
             return self._environment.told(turn, turn.cause)
         cell = self.system.cells.find(turn.recipient.path)
         if cell is None or cell.ref != turn.recipient or cell.props is BOUNDARY:

@@ -76,7 +76,7 @@ class RecordedStandIn:
         except UnknownTypeError:
             return Unread()
 
-    def handle(self, message: Message) -> None:
+    def repeat_recorded(self, message: Message) -> None:
         """Repeat what was recorded for `message`; called in the turn of the actor."""
         if self._due and self._due[0][0] is message:
             self._play(self._due.popleft()[1])

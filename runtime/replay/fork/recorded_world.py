@@ -61,7 +61,7 @@ class RecordedWorld:
                 break
             self._sort(record)
 
-    def take(self, turn: Turn) -> bool:
+    def remove_turn(self, turn: Turn) -> bool:
         """Take out what would bring the message of a turn; False where nothing here does."""
         if turn in self.in_flight:
             self.in_flight.remove(turn)

@@ -92,7 +92,7 @@ class FileWriter(SinkWriter["DataFrame"]):
             return ()
         assert self._sink.files_limit is not None
         # What is read here is on disk: fewer partitions make the reading no slower than the writing.
-        whole = read_staged(self._context.scope.session, rows.take(checkpoint_id, names))
+        whole = read_staged(self._context.scope.session, rows.pop_staged(checkpoint_id, names))
         batch = self._staging.write(whole.coalesce(self._sink.files_limit), self._sink.layout)
         self._staging.discard(names)
         return batch.files

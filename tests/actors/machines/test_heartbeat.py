@@ -1,4 +1,4 @@
-"""Heartbeats: whoever is silent for longer than its timeout is given up, once."""
+"""Heartbeats: a target that is silent for longer than its timeout is given up, once."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_target_is_given_up_once() -> None:
     assert monitor.targets == ()
 
 
-def test_a_sign_of_life_starts_the_timeout_anew() -> None:
+def test_a_sign_of_life_starts_the_timeout_again() -> None:
     monitor = HeartbeatMonitor()
     feed(monitor, expect("a", timeout_ms=50))
     feed(monitor, HeartbeatReceived(target="a"), now=30)

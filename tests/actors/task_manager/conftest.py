@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.task_manager_cluster import Cluster, connect
+from tests.actors.task_manager_cluster import TaskManagerCluster, connect
 
 
 @pytest.fixture
@@ -17,13 +17,13 @@ def system() -> Iterator[SeededSystem]:
 
 
 @pytest.fixture
-def cluster(system: SeededSystem) -> Cluster:
+def cluster(system: SeededSystem) -> TaskManagerCluster:
     """A TaskManager that has just started."""
-    return Cluster(system)
+    return TaskManagerCluster(system)
 
 
 @pytest.fixture
-def connected(cluster: Cluster) -> Cluster:
+def connected(cluster: TaskManagerCluster) -> TaskManagerCluster:
     """A TaskManager that has offered a slot to the JobMaster, which has taken it."""
     connect(cluster)
     return cluster

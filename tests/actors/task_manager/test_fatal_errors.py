@@ -12,7 +12,7 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.data_plane import NoData
-from tests.actors.task_manager_cluster import HERE, Cluster, connect
+from tests.actors.task_manager_cluster import HERE, TaskManagerCluster, connect
 
 SOON = TaskCancellationSettings(interval_ms=4, timeout_ms=10)
 
@@ -46,8 +46,8 @@ class StubbornData(NoData):
         return Props(Stubborn, self.told, self._closes_when_told)
 
 
-def cancelled(system: SeededSystem, data: StubbornData) -> Cluster:
-    cluster = Cluster(system, data_plane=data, task_cancellation=SOON)
+def cancelled(system: SeededSystem, data: StubbornData) -> TaskManagerCluster:
+    cluster = TaskManagerCluster(system, data_plane=data, task_cancellation=SOON)
     connect(cluster)
     cluster.submit("x")
     cluster.say(CancelTask(attempt=ExecutionAttemptId("x")))
@@ -62,7 +62,7 @@ def test_a_bridge_that_closes_when_it_is_told_again_costs_nothing(system: Seeded
 
     assert data.told == [CloseBridge(cancel=True), CloseBridge(cancel=True, interrupt=True)]
     assert cluster.states() == [("x", ExecutionState.RUNNING), ("x", ExecutionState.CANCELED)]
-    assert cluster.is_alive()
+    assert cluster.is_alive(HERE)
 
 
 def test_a_task_that_never_ends_costs_its_task_manager(system: SeededSystem) -> None:
@@ -72,11 +72,11 @@ def test_a_task_that_never_ends_costs_its_task_manager(system: SeededSystem) -> 
 
     cluster = cancelled(system, data)
     system.advance(9)
-    alive_before = cluster.is_alive()
+    alive_before = cluster.is_alive(HERE)
     system.advance(1)
 
     assert alive_before
-    assert not cluster.is_alive()
+    assert not cluster.is_alive(HERE)
     assert len(data.told) == 3
     assert [type(error) for error in published] == [FatalErrorOccurred]
     assert cluster.states() == [("x", ExecutionState.RUNNING)]
@@ -94,11 +94,13 @@ def test_a_task_manager_that_gives_up_says_why_to_all_who_count_on_it(system: Se
 
 
 def test_what_the_job_says_goes_before_what_the_task_manager_was_started_with(system: SeededSystem) -> None:
-    cluster = Cluster(system, data_plane=StubbornData(None), task_cancellation=TaskCancellationSettings(timeout_ms=0))
+    cluster = TaskManagerCluster(
+        system, data_plane=StubbornData(None), task_cancellation=TaskCancellationSettings(timeout_ms=0)
+    )
     connect(cluster)
 
     cluster.submit("x", cancellation=SOON)
     cluster.say(CancelTask(attempt=ExecutionAttemptId("x")))
     system.advance(10)
 
-    assert not cluster.is_alive()
+    assert not cluster.is_alive(HERE)

@@ -1,4 +1,4 @@
-"""What a TaskManager does when a JobManager says that it leads: whoever it served before may be of a former leader."""
+"""A TaskManager hears that a JobManager leads: the JobMasters it served before may be of a former leader."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from flykka.messages.control.leader import JobManagerLeaderAddress
 from flykka.messages.control.registration import DisconnectTaskManager
 from flykka.messages.control.slots import SlotAvailable
 from flykka.messages.wire.ids import LeaderSessionId
-from tests.actors.task_manager_cluster import HERE, Cluster
+from tests.actors.task_manager_cluster import HERE, TaskManagerCluster
 
 
-def lead(cluster: Cluster, session: str) -> None:
+def lead(cluster: TaskManagerCluster, session: str) -> None:
     address = JobManagerLeaderAddress(address="/user/job-manager", leader_session_id=LeaderSessionId(session))
     cluster.task_manager.tell(address)
     cluster.system.run_until_idle()
 
 
-def test_a_new_leader_ends_the_tasks_of_the_one_before_and_frees_their_slots(connected: Cluster) -> None:
+def test_a_new_leader_ends_the_tasks_of_the_one_before_and_frees_their_slots(connected: TaskManagerCluster) -> None:
     connected.submit("x")
     assert len(connected.tasks()) == 1
 
@@ -27,7 +27,7 @@ def test_a_new_leader_ends_the_tasks_of_the_one_before_and_frees_their_slots(con
     connected.resource_manager.expect(SlotAvailable)
 
 
-def test_what_a_former_leader_still_says_is_not_listened_to(connected: Cluster) -> None:
+def test_what_a_former_leader_still_says_is_not_listened_to(connected: TaskManagerCluster) -> None:
     lead(connected, "second")
 
     connected.submit("x")
@@ -35,7 +35,7 @@ def test_what_a_former_leader_still_says_is_not_listened_to(connected: Cluster) 
     assert connected.tasks() == []
 
 
-def test_a_leader_that_says_again_that_it_leads_disturbs_nobody(connected: Cluster) -> None:
+def test_a_leader_that_says_again_that_it_leads_disturbs_nobody(connected: TaskManagerCluster) -> None:
     lead(connected, "second")
     connected.allocate("b", 1)
     connected.welcome()

@@ -29,7 +29,7 @@ from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.machines.exchange.builders import batch
 from tests.actors.machines.scheduling.descriptors import descriptor
-from tests.actors.task_manager_cluster import HERE, Cluster, connect
+from tests.actors.task_manager_cluster import HERE, TaskManagerCluster, connect
 
 
 def with_output(attempt: str, subpartitions: int = 1) -> TaskDeploymentDescriptor:
@@ -43,18 +43,18 @@ def with_output(attempt: str, subpartitions: int = 1) -> TaskDeploymentDescripto
     return replace(descriptor(attempt), outputs=(output,))
 
 
-def submit(cluster: Cluster, attempt: str, subpartitions: int = 1) -> None:
+def submit(cluster: TaskManagerCluster, attempt: str, subpartitions: int = 1) -> None:
     deployed = with_output(attempt, subpartitions)
     cluster.say(SubmitTask(descriptor=deployed, job_master=cluster.job_master.ref))
 
 
-def connected_with(system: SeededSystem, network_buffers: int) -> Cluster:
-    cluster = Cluster(system, network=NetworkSettings(network_buffers=network_buffers))
+def connected_with(system: SeededSystem, network_buffers: int) -> TaskManagerCluster:
+    cluster = TaskManagerCluster(system, network=NetworkSettings(network_buffers=network_buffers))
     connect(cluster)
     return cluster
 
 
-def resized(cluster: Cluster) -> list[tuple[int, ...]]:
+def resized(cluster: TaskManagerCluster) -> list[tuple[int, ...]]:
     """The sizes of outputs that Tasks are told of from now on."""
     told: list[tuple[int, ...]] = []
 
@@ -105,7 +105,7 @@ def test_tasks_that_share_are_told_of_each_other_once_when_all_have_come(system:
 
 
 def test_what_a_consumer_says_of_a_producer_that_has_ended_reaches_nobody_and_a_request_is_answered(
-    connected: Cluster,
+    connected: TaskManagerCluster,
 ) -> None:
     gone = partition_id(ExecutionAttemptId("gone"), 0)
     connected.job_master.say(connected.task_manager, AddCredit(partition_id=gone, subpartition=0, credit=1))
@@ -114,15 +114,14 @@ def test_what_a_consumer_says_of_a_producer_that_has_ended_reaches_nobody_and_a_
     request = PartitionRequest(partition_id=gone, subpartition=0, credit=1, consumer=connected.job_master.ref)
     connected.job_master.say(connected.task_manager, request)
 
-    assert connected.is_alive()
+    assert connected.is_alive(HERE)
     assert connected.job_master.expect(ErrorResponse).partition_not_found
 
 
-def test_a_task_that_is_sent_what_it_does_not_read_tells_the_sender_to_stop(connected: Cluster) -> None:
+def test_a_task_that_is_sent_what_it_does_not_read_tells_the_sender_to_stop(connected: TaskManagerCluster) -> None:
     connected.submit("x")
     [name] = connected.tasks()
-    task = connected.system.find(f"/user/{HERE}/{name}")
-    assert task is not None
+    task = connected.find(f"{HERE}/{name}")
     stray = BufferResponse(
         partition_id=partition_id(ExecutionAttemptId("stranger"), 0),
         subpartition=3,

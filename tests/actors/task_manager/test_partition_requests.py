@@ -15,23 +15,23 @@ from flykka.messages.tasks.task import (
 from flykka.messages.wire.ids import ExecutionAttemptId, partition_id
 from tests.actors.machines.scheduling.descriptors import descriptor
 from tests.actors.peer import Peer
-from tests.actors.task_manager_cluster import Cluster
+from tests.actors.task_manager_cluster import TaskManagerCluster
 
 WANTED = partition_id(ExecutionAttemptId("producer"), 0)
 
 
-def submit_reader(cluster: Cluster, producers: Peer) -> None:
+def submit_reader(cluster: TaskManagerCluster, producers: Peer) -> None:
     channel = InputChannelDescriptor(partition_id=WANTED, subpartition=0, task_manager=producers.ref)
     reader = replace(descriptor("reader"), inputs=(InputGateDescriptor(gate=0, channels=(channel,)),))
     cluster.say(SubmitTask(descriptor=reader, job_master=cluster.job_master.ref))
 
 
-def last_state(cluster: Cluster) -> UpdateTaskExecutionState:
+def last_state(cluster: TaskManagerCluster) -> UpdateTaskExecutionState:
     return cluster.job_master.heard(UpdateTaskExecutionState)[-1]
 
 
 def test_a_task_manager_that_ends_before_it_has_answered_fails_who_asked_and_the_partition_is_named(
-    connected: Cluster,
+    connected: TaskManagerCluster,
 ) -> None:
     producers = Peer(connected.system, "producers")
     submit_reader(connected, producers)
@@ -45,7 +45,7 @@ def test_a_task_manager_that_ends_before_it_has_answered_fails_who_asked_and_the
     assert WANTED in state.failure.message
 
 
-def test_a_task_manager_that_has_ended_already_does_the_same(connected: Cluster) -> None:
+def test_a_task_manager_that_has_ended_already_does_the_same(connected: TaskManagerCluster) -> None:
     producers = Peer(connected.system, "producers")
     connected.system.kill(producers.ref)
 
@@ -56,7 +56,7 @@ def test_a_task_manager_that_has_ended_already_does_the_same(connected: Cluster)
     assert failure.type_name == "PartitionConnectionError"
 
 
-def test_one_that_has_answered_is_the_job_masters_to_miss(connected: Cluster) -> None:
+def test_one_that_has_answered_is_the_job_masters_to_miss(connected: TaskManagerCluster) -> None:
     producers = Peer(connected.system, "producers")
     submit_reader(connected, producers)
     request = producers.expect(PartitionRequest)

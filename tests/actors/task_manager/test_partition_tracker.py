@@ -48,7 +48,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.data_plane import NoData
 from tests.actors.machines.scheduling.descriptors import SOURCE, descriptor
 from tests.actors.peer import Peer
-from tests.actors.task_manager_cluster import JOB, Cluster, connect
+from tests.actors.task_manager_cluster import JOB, TaskManagerCluster, connect
 
 PRODUCER = ExecutionAttemptId("producer")
 KEPT = partition_id(PRODUCER, 0)
@@ -85,13 +85,13 @@ def data() -> Data:
 
 
 @pytest.fixture
-def cluster(system: SeededSystem, data: Data) -> Cluster:
-    made = Cluster(system, data_plane=data)
+def cluster(system: SeededSystem, data: Data) -> TaskManagerCluster:
+    made = TaskManagerCluster(system, data_plane=data)
     connect(made)
     return made
 
 
-def submit(cluster: Cluster) -> None:
+def submit(cluster: TaskManagerCluster) -> None:
     output = ResultPartitionDescriptor(
         partition_id=KEPT,
         output=0,
@@ -104,14 +104,14 @@ def submit(cluster: Cluster) -> None:
     cluster.say(SubmitTask(descriptor=deployed, job_master=cluster.job_master.ref))
 
 
-def finish(cluster: Cluster) -> None:
+def finish(cluster: TaskManagerCluster) -> None:
     submit(cluster)
     split = IndexRangeSplit(split_id=SplitId("all"), rows=2, start=0)
     cluster.say(AddSplits(attempt=PRODUCER, operator_id=SOURCE, splits=(split,)))
     cluster.say(NoMoreSplits(attempt=PRODUCER, operator_id=SOURCE))
 
 
-def ask(cluster: Cluster, reader: Peer, credit: int = 2) -> None:
+def ask(cluster: TaskManagerCluster, reader: Peer, credit: int = 2) -> None:
     request = PartitionRequest(partition_id=KEPT, subpartition=0, credit=credit, consumer=reader.ref)
     reader.say(cluster.task_manager, request)
 
@@ -120,7 +120,7 @@ def read(reader: Peer) -> list[Buffer]:
     return [response.buffer for response in reader.heard(BufferResponse)]
 
 
-def test_a_result_is_read_when_its_task_is_gone_again_and_again(cluster: Cluster) -> None:
+def test_a_result_is_read_when_its_task_is_gone_again_and_again(cluster: TaskManagerCluster) -> None:
     finish(cluster)
     first, second = Peer(cluster.system, "first"), Peer(cluster.system, "second")
 
@@ -132,7 +132,7 @@ def test_a_result_is_read_when_its_task_is_gone_again_and_again(cluster: Cluster
     assert (read(first), read(second)) == (WHOLE, WHOLE)
 
 
-def test_nobody_reads_what_is_not_finished(cluster: Cluster) -> None:
+def test_nobody_reads_what_is_not_finished(cluster: TaskManagerCluster) -> None:
     submit(cluster)
     reader = Peer(cluster.system, "reader")
 
@@ -144,7 +144,7 @@ def test_nobody_reads_what_is_not_finished(cluster: Cluster) -> None:
     assert "not finished" in answer.cause.message
 
 
-def test_what_is_released_is_not_found_any_more_and_freed(cluster: Cluster, data: Data) -> None:
+def test_what_is_released_is_not_found_any_more_and_freed(cluster: TaskManagerCluster, data: Data) -> None:
     finish(cluster)
     reader = Peer(cluster.system, "reader")
 
@@ -156,7 +156,7 @@ def test_what_is_released_is_not_found_any_more_and_freed(cluster: Cluster, data
     assert data.partitions == [KEPT]
 
 
-def test_with_its_job_master_goes_what_was_kept_for_it(cluster: Cluster, data: Data) -> None:
+def test_with_its_job_master_goes_what_was_kept_for_it(cluster: TaskManagerCluster, data: Data) -> None:
     finish(cluster)
 
     cluster.say(DisconnectJobMaster(job_id=JOB))
@@ -164,7 +164,7 @@ def test_with_its_job_master_goes_what_was_kept_for_it(cluster: Cluster, data: D
     assert data.partitions == [KEPT]
 
 
-def test_who_does_not_come_to_its_end_leaves_nothing(cluster: Cluster, data: Data) -> None:
+def test_who_does_not_come_to_its_end_leaves_nothing(cluster: TaskManagerCluster, data: Data) -> None:
     submit(cluster)
 
     cluster.say(CancelTask(attempt=PRODUCER))
@@ -173,7 +173,7 @@ def test_who_does_not_come_to_its_end_leaves_nothing(cluster: Cluster, data: Dat
     assert data.partitions == [KEPT]
 
 
-def test_a_task_that_is_killed_leaves_nothing(cluster: Cluster, data: Data) -> None:
+def test_a_task_that_is_killed_leaves_nothing(cluster: TaskManagerCluster, data: Data) -> None:
     submit(cluster)
     (name,) = cluster.tasks()
 
@@ -185,7 +185,7 @@ def test_a_task_that_is_killed_leaves_nothing(cluster: Cluster, data: Data) -> N
     assert data.partitions == [KEPT]
 
 
-def test_credits_are_those_of_who_gives_them(cluster: Cluster) -> None:
+def test_credits_are_those_of_who_gives_them(cluster: TaskManagerCluster) -> None:
     finish(cluster)
     gone, reader = Peer(cluster.system, "gone"), Peer(cluster.system, "reader")
     ask(cluster, gone, credit=1)
@@ -199,7 +199,7 @@ def test_credits_are_those_of_who_gives_them(cluster: Cluster) -> None:
     assert read(gone) == WHOLE[:1]
 
 
-def test_a_reader_fails_with_the_task_manager_that_keeps_what_it_reads(cluster: Cluster) -> None:
+def test_a_reader_fails_with_the_task_manager_that_keeps_what_it_reads(cluster: TaskManagerCluster) -> None:
     keeper = Peer(cluster.system, "keeper")
     channel = InputChannelDescriptor(partition_id=KEPT, subpartition=0, task_manager=keeper.ref)
     gate = InputGateDescriptor(gate=0, channels=(channel,), consumed_partition_type=ResultPartitionType.BLOCKING)

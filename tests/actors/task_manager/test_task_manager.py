@@ -40,15 +40,15 @@ from tests.actors.task_manager_cluster import (
     HERE,
     INTERVAL_MS,
     JOB,
-    RM_SESSION,
+    RESOURCE_MANAGER_SESSION,
     TIMEOUT_MS,
-    Cluster,
+    TaskManagerCluster,
 )
 
 # The ResourceManager
 
 
-def test_it_introduces_itself_with_a_report_of_its_slots(cluster: Cluster) -> None:
+def test_it_introduces_itself_with_a_report_of_its_slots(cluster: TaskManagerCluster) -> None:
     registration = cluster.acknowledge()
 
     free = tuple(SlotStatus(slot_id=slot_id(HERE, index)) for index in range(2))
@@ -57,7 +57,7 @@ def test_it_introduces_itself_with_a_report_of_its_slots(cluster: Cluster) -> No
     )
 
 
-def test_it_registers_again_until_it_is_acknowledged(cluster: Cluster) -> None:
+def test_it_registers_again_until_it_is_acknowledged(cluster: TaskManagerCluster) -> None:
     cluster.system.advance(2 * RETRY_MS + 10)
     before = cluster.resource_manager.heard(RegisterTaskManager)
     cluster.system.advance(RETRY_MS)
@@ -69,12 +69,12 @@ def test_it_registers_again_until_it_is_acknowledged(cluster: Cluster) -> None:
     assert cluster.resource_manager.heard(RegisterTaskManager) == []
 
 
-def test_a_heartbeat_carries_the_state_of_the_slots_as_it_is_now(cluster: Cluster) -> None:
+def test_a_heartbeat_carries_the_state_of_the_slots_as_it_is_now(cluster: TaskManagerCluster) -> None:
     cluster.acknowledge()
     cluster.allocate("a", index=1)
 
     request = HeartbeatRequest(origin=cluster.resource_manager.ref)
-    cluster.resource_manager.say(cluster.task_manager, request, RM_SESSION)
+    cluster.resource_manager.say(cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
 
     heartbeat = cluster.resource_manager.expect(Heartbeat)
     held = SlotStatus(slot_id=slot_id(HERE, 1), allocation_id=AllocationId("a"), job_id=JOB)
@@ -83,7 +83,7 @@ def test_a_heartbeat_carries_the_state_of_the_slots_as_it_is_now(cluster: Cluste
     )
 
 
-def test_when_the_resource_manager_falls_silent_it_registers_anew(cluster: Cluster) -> None:
+def test_when_the_resource_manager_falls_silent_it_registers_again(cluster: TaskManagerCluster) -> None:
     cluster.acknowledge()
 
     cluster.system.advance(TIMEOUT_MS)
@@ -91,13 +91,13 @@ def test_when_the_resource_manager_falls_silent_it_registers_anew(cluster: Clust
     assert len(cluster.resource_manager.heard(RegisterTaskManager)) == 1
 
 
-def test_when_the_resource_manager_refuses_it_it_ends(cluster: Cluster) -> None:
+def test_when_the_resource_manager_refuses_it_it_ends(cluster: TaskManagerCluster) -> None:
     cluster.resource_manager.say(cluster.task_manager, RefuseRegistration(reason="given up and replaced"))
 
-    assert not cluster.is_alive()
+    assert not cluster.is_alive(HERE)
 
 
-def test_slots_are_given_under_the_session_of_the_resource_manager_only(cluster: Cluster) -> None:
+def test_slots_are_given_under_the_session_of_the_resource_manager_only(cluster: TaskManagerCluster) -> None:
     dropped: list[DeadLetter] = []
     cluster.system.event_stream.subscribe(dropped.append, DeadLetter)
 
@@ -110,7 +110,7 @@ def test_slots_are_given_under_the_session_of_the_resource_manager_only(cluster:
 # Slots
 
 
-def test_an_allocated_slot_is_confirmed_and_offered_to_its_job_master(cluster: Cluster) -> None:
+def test_an_allocated_slot_is_confirmed_and_offered_to_its_job_master(cluster: TaskManagerCluster) -> None:
     cluster.acknowledge()
     cluster.allocate("a")
     before_it_is_known = cluster.job_master.heard(OfferSlots)
@@ -127,21 +127,21 @@ def test_an_allocated_slot_is_confirmed_and_offered_to_its_job_master(cluster: C
     )
 
 
-def test_a_second_slot_is_offered_without_another_registration(connected: Cluster) -> None:
+def test_a_second_slot_is_offered_without_another_registration(connected: TaskManagerCluster) -> None:
     connected.allocate("b", index=1)
 
     assert connected.job_master.heard(RegisterTaskManager) == []
     assert connected.job_master.expect(OfferSlots).offers[0].allocation_id == "b"
 
 
-def test_the_same_allocation_changes_nothing(connected: Cluster) -> None:
+def test_the_same_allocation_changes_nothing(connected: TaskManagerCluster) -> None:
     connected.allocate("a")
 
     assert connected.resource_manager.expect(AllocateSlotConfirmed).allocation_id == "a"
     assert connected.job_master.heard(OfferSlots) == []
 
 
-def test_an_occupied_slot_is_refused(connected: Cluster) -> None:
+def test_an_occupied_slot_is_refused(connected: TaskManagerCluster) -> None:
     connected.allocate("b")
 
     refusal = connected.resource_manager.expect(AllocateSlotRefused)
@@ -150,14 +150,14 @@ def test_an_occupied_slot_is_refused(connected: Cluster) -> None:
     )
 
 
-def test_a_freed_slot_is_announced_to_the_resource_manager(connected: Cluster) -> None:
+def test_a_freed_slot_is_announced_to_the_resource_manager(connected: TaskManagerCluster) -> None:
     connected.say(FreeSlot(allocation_id=AllocationId("a")))
 
     announced = connected.resource_manager.expect(SlotAvailable)
     assert announced == SlotAvailable(slot_id=slot_id(HERE, 0), allocation_id=AllocationId("a"))
 
 
-def test_a_slot_that_is_not_accepted_is_announced_too(cluster: Cluster) -> None:
+def test_a_slot_that_is_not_accepted_is_announced_too(cluster: TaskManagerCluster) -> None:
     cluster.acknowledge()
     cluster.allocate("a")
     cluster.welcome()
@@ -171,7 +171,9 @@ def test_a_slot_that_is_not_accepted_is_announced_too(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("leave", ["killed", "silent", "goodbye", "refuses"])
-def test_when_the_job_master_is_gone_its_tasks_end_and_its_slots_are_free(connected: Cluster, leave: str) -> None:
+def test_when_the_job_master_is_gone_its_tasks_end_and_its_slots_are_free(
+    connected: TaskManagerCluster, leave: str
+) -> None:
     connected.submit("x")
 
     match leave:
@@ -188,7 +190,7 @@ def test_when_the_job_master_is_gone_its_tasks_end_and_its_slots_are_free(connec
     assert connected.tasks() == []
 
 
-def test_after_it_left_the_session_of_a_job_master_is_stale(connected: Cluster) -> None:
+def test_after_it_left_the_session_of_a_job_master_is_stale(connected: TaskManagerCluster) -> None:
     connected.say(DisconnectJobMaster(job_id=JOB))
 
     connected.submit("x")
@@ -196,7 +198,7 @@ def test_after_it_left_the_session_of_a_job_master_is_stale(connected: Cluster) 
     assert connected.job_master.heard(UpdateTaskExecutionState) == []
 
 
-def test_a_job_master_that_asks_is_not_given_up(connected: Cluster) -> None:
+def test_a_job_master_that_asks_is_not_given_up(connected: TaskManagerCluster) -> None:
     for _ in range(3 * TIMEOUT_MS // INTERVAL_MS):
         connected.system.advance(INTERVAL_MS)
         connected.say(HeartbeatRequest(origin=connected.job_master.ref, allocations=(AllocationId("a"),)))
@@ -205,7 +207,7 @@ def test_a_job_master_that_asks_is_not_given_up(connected: Cluster) -> None:
     assert connected.resource_manager.heard(SlotAvailable) == []
 
 
-def test_a_new_leader_of_the_job_takes_the_place_of_the_old_one(connected: Cluster) -> None:
+def test_a_new_leader_of_the_job_takes_the_place_of_the_old_one(connected: TaskManagerCluster) -> None:
     connected.submit("x")
     session = LeaderSessionId("a later one")
     successor = Peer(connected.system, "successor", session)
@@ -217,7 +219,7 @@ def test_a_new_leader_of_the_job_takes_the_place_of_the_old_one(connected: Clust
         job_master=successor.ref,
         job_leader_session_id=session,
     )
-    connected.resource_manager.say(connected.task_manager, request, RM_SESSION)
+    connected.resource_manager.say(connected.task_manager, request, RESOURCE_MANAGER_SESSION)
 
     assert successor.expect(RegisterTaskManager).task_manager_id == HERE
     assert connected.resource_manager.expect(SlotAvailable).allocation_id == "a"
@@ -237,10 +239,10 @@ class Stumbling(TaskManager):
 
 
 def test_a_failed_instance_ends_so_that_another_task_manager_takes_its_place(system: SeededSystem) -> None:
-    cluster = Cluster(system, Stumbling)
+    cluster = TaskManagerCluster(system, Stumbling)
     cluster.acknowledge()
 
     request = HeartbeatRequest(origin=cluster.resource_manager.ref)
-    cluster.resource_manager.say(cluster.task_manager, request, RM_SESSION)
+    cluster.resource_manager.say(cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
 
-    assert not cluster.is_alive()
+    assert not cluster.is_alive(HERE)

@@ -35,18 +35,18 @@ from tests.actors.machines.scheduling.descriptors import SOURCE, descriptor
 from tests.actors.task_manager_cluster import (
     HERE,
     JOB,
-    Cluster,
+    TaskManagerCluster,
 )
 
 
-def test_a_submitted_attempt_runs_in_a_task_with_a_readable_name(connected: Cluster) -> None:
+def test_a_submitted_attempt_runs_in_a_task_with_a_readable_name(connected: TaskManagerCluster) -> None:
     connected.submit("x")
 
     assert connected.tasks() == ["source-flights-0.0-1"]
     assert connected.states() == [("x", ExecutionState.RUNNING)]
 
 
-def test_a_task_may_arrive_before_its_slot_offer_is_acknowledged(cluster: Cluster) -> None:
+def test_a_task_may_arrive_before_its_slot_offer_is_acknowledged(cluster: TaskManagerCluster) -> None:
     cluster.acknowledge()
     cluster.allocate("a")
     cluster.welcome()
@@ -56,7 +56,7 @@ def test_a_task_may_arrive_before_its_slot_offer_is_acknowledged(cluster: Cluste
     assert cluster.states() == [("x", ExecutionState.RUNNING)]
 
 
-def test_an_attempt_without_a_slot_is_reported_as_failed(connected: Cluster) -> None:
+def test_an_attempt_without_a_slot_is_reported_as_failed(connected: TaskManagerCluster) -> None:
     connected.submit("x", "unknown")
 
     update = connected.job_master.expect(UpdateTaskExecutionState).state
@@ -65,7 +65,7 @@ def test_an_attempt_without_a_slot_is_reported_as_failed(connected: Cluster) -> 
     assert update.failure.message == "job-1 holds no slot by unknown"
 
 
-def test_what_is_said_under_a_former_session_of_the_job_master_is_dropped(connected: Cluster) -> None:
+def test_what_is_said_under_a_former_session_of_the_job_master_is_dropped(connected: TaskManagerCluster) -> None:
     submit = SubmitTask(descriptor=descriptor("x"), job_master=connected.job_master.ref)
 
     connected.say(submit, LeaderSessionId("a former one"))
@@ -73,7 +73,7 @@ def test_what_is_said_under_a_former_session_of_the_job_master_is_dropped(connec
     assert connected.tasks() == []
 
 
-def test_messages_for_a_task_reach_it(connected: Cluster) -> None:
+def test_messages_for_a_task_reach_it(connected: TaskManagerCluster) -> None:
     connected.submit("x")
     asked = connected.job_master.heard(RequestSplits)
     split = FileSplit(split_id=SplitId("s"), path="/in/s", start_row=0, rows=1)
@@ -84,7 +84,7 @@ def test_messages_for_a_task_reach_it(connected: Cluster) -> None:
     assert len(connected.job_master.heard(RequestSplits)) == 1
 
 
-def test_a_task_whose_slot_is_given_up_fails_and_is_not_taken_for_cancelled(connected: Cluster) -> None:
+def test_a_task_whose_slot_is_given_up_fails_and_is_not_taken_for_cancelled(connected: TaskManagerCluster) -> None:
     connected.submit("x")
 
     connected.say(FreeSlot(allocation_id=AllocationId("a")))
@@ -92,7 +92,7 @@ def test_a_task_whose_slot_is_given_up_fails_and_is_not_taken_for_cancelled(conn
     assert connected.states() == [("x", ExecutionState.RUNNING), ("x", ExecutionState.FAILED)]
 
 
-def test_a_cancelled_task_ends_and_keeps_its_slot(connected: Cluster) -> None:
+def test_a_cancelled_task_ends_and_keeps_its_slot(connected: TaskManagerCluster) -> None:
     connected.submit("x")
     connected.say(CancelTask(attempt=ExecutionAttemptId("x")))
 
@@ -102,10 +102,9 @@ def test_a_cancelled_task_ends_and_keeps_its_slot(connected: Cluster) -> None:
 
 
 @pytest.mark.parametrize("death", ["killed", "failed"])
-def test_a_task_that_dies_without_a_word_is_reported_as_failed(connected: Cluster, death: str) -> None:
+def test_a_task_that_dies_without_a_word_is_reported_as_failed(connected: TaskManagerCluster, death: str) -> None:
     connected.submit("x")
-    task = connected.system.find(f"/user/{HERE}/{connected.tasks()[0]}")
-    assert task is not None
+    task = connected.find(f"{HERE}/{connected.tasks()[0]}")
 
     if death == "killed":
         connected.system.kill(task)
@@ -115,7 +114,7 @@ def test_a_task_that_dies_without_a_word_is_reported_as_failed(connected: Cluste
     assert connected.states() == [("x", ExecutionState.RUNNING), ("x", ExecutionState.FAILED)]
 
 
-def test_freeing_a_slot_ends_its_tasks_first(connected: Cluster) -> None:
+def test_freeing_a_slot_ends_its_tasks_first(connected: TaskManagerCluster) -> None:
     connected.submit("x")
     connected.submit("y")
 
@@ -125,7 +124,7 @@ def test_freeing_a_slot_ends_its_tasks_first(connected: Cluster) -> None:
     assert connected.resource_manager.expect(SlotAvailable).allocation_id == "a"
 
 
-def test_a_trigger_for_an_attempt_that_is_not_here_is_declined(connected: Cluster) -> None:
+def test_a_trigger_for_an_attempt_that_is_not_here_is_declined(connected: TaskManagerCluster) -> None:
     connected.say(TriggerCheckpoint(job_id=JOB, attempt=ExecutionAttemptId("x"), checkpoint_id=7, timestamp_ms=0))
 
     assert connected.job_master.expect(DeclineCheckpoint) == DeclineCheckpoint(
@@ -136,7 +135,7 @@ def test_a_trigger_for_an_attempt_that_is_not_here_is_declined(connected: Cluste
     )
 
 
-def test_of_what_several_tasks_are_told_at_a_time_each_gets_its_own(connected: Cluster) -> None:
+def test_of_what_several_tasks_are_told_at_a_time_each_gets_its_own(connected: TaskManagerCluster) -> None:
     triggers = [
         TriggerCheckpoint(job_id=JOB, attempt=ExecutionAttemptId(name), checkpoint_id=7, timestamp_ms=0)
         for name in ("x", "y")
@@ -147,7 +146,7 @@ def test_of_what_several_tasks_are_told_at_a_time_each_gets_its_own(connected: C
     assert [declined.attempt for declined in connected.job_master.heard(DeclineCheckpoint)] == ["x", "y"]
 
 
-def test_other_messages_for_an_attempt_that_is_not_here_are_unhandled_visibly(connected: Cluster) -> None:
+def test_other_messages_for_an_attempt_that_is_not_here_are_unhandled_visibly(connected: TaskManagerCluster) -> None:
     unhandled: list[UnhandledMessage] = []
     connected.system.event_stream.subscribe(unhandled.append, UnhandledMessage)
 
@@ -156,7 +155,7 @@ def test_other_messages_for_an_attempt_that_is_not_here_are_unhandled_visibly(co
     assert [event.message for event in unhandled] == [CancelTask(attempt=ExecutionAttemptId("x"))]
 
 
-def test_a_partition_that_is_not_produced_here_is_not_found(connected: Cluster) -> None:
+def test_a_partition_that_is_not_produced_here_is_not_found(connected: TaskManagerCluster) -> None:
     wanted = partition_id(ExecutionAttemptId("x"), 0)
 
     connected.job_master.say(

@@ -256,7 +256,7 @@ class CoordinatorCase:
                 raise UnknownWordError(word)
 
     def _discarded(self) -> Counter[str]:
-        """How often each state was discarded, one by one or with all that was left of the job."""
+        """Counts the discards of each state, one by one or with all that was left of the job."""
         world = self._world
         discarded = Counter(world.disposed())
         if world.effects(effects.DeleteJob):

@@ -120,7 +120,7 @@ class _Hooked:
                 # Subtasks alone may not need all that is in the checkpoint.
                 self._restore(allow_non_restored_state=step.get("allow_unmatched", "subtasks" in step))
                 if step.get("error_if_none") and not len(world.machine.completed):
-                    # Whoever asks is told that there is nothing to start from.
+                    # The answer to each request is that there is nothing to start from.
                     self._result = "error"
             case "shutdown":
                 world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus(step["status"])))

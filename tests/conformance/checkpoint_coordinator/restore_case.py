@@ -48,7 +48,7 @@ def run(case: Case) -> None:
 
 
 class _Restore:
-    """A job that has taken a checkpoint of keyed state, and whoever takes it over."""
+    """A job that has taken a checkpoint of keyed state, and its next leader."""
 
     def __init__(self, vertices: Vertices) -> None:
         self._vertices = vertices

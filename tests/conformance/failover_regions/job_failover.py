@@ -130,7 +130,7 @@ class JobFailover:
     # What is seen
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """Whether what the case wants is so."""
+        """True if what the case wants is so."""
         match word:
             case "states":
                 return {name: self._execution(name).state for name in wanted} == wanted

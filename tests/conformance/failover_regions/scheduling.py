@@ -57,7 +57,7 @@ class SchedulingCase:
                 raise UnknownWordError(unknown)
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """Whether what the case wants is so."""
+        """True if what the case wants is so."""
         match word:
             case "all_wants_hold":
                 return True

@@ -187,7 +187,7 @@ def _name(words: str) -> str:
 
 
 def built_program(given: Mapping[str, Any]) -> ProgramCase:
-    """The program of a case, built anew."""
+    """The program of a case, built again."""
     return ProgramCase(given)
 
 

@@ -1,4 +1,4 @@
-"""Which channel a record goes to."""
+"""The channel that a record goes to."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def _read(state: OperatorSubtaskState) -> list[Any]:
 
 
 def operator_rescale(given: dict[str, Any], expect: dict[str, Any]) -> None:
-    """Which new subtask gets which lists."""
+    """The lists of each new subtask."""
     only_known_words("given", given, {"old", "new_parallelism"})
     old = [_lists(subtask, named or {}) for subtask, named in enumerate(given["old"])]
     snapshots = [TaskStateSnapshot(operators=(operator_state(_OPERATOR, lists),)) if lists else None for lists in old]

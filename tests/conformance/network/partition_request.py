@@ -185,7 +185,7 @@ class Requester:
 
 
 def _asks_for_producer_state() -> bool:
-    """Whether a task that runs asks the JobMaster when a partition is not found."""
+    """True if a task that runs asks the JobMaster when a partition is not found."""
     task = Harness(descriptor(OperatorKind.SINK, channels=1))
     task.feed(StartTask(), BridgeOpened())
     effects = task.feed(replace(error(not_found=True), partition_id=UPSTREAM[0]))

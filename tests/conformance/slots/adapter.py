@@ -21,7 +21,7 @@ class Subject(Protocol):
         """One step of the case."""
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """Whether what the case wants is so."""
+        """True if what the case wants is so."""
 
 
 _SUBJECTS: dict[str, Callable[[Case], Subject]] = {

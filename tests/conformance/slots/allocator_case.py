@@ -56,7 +56,7 @@ class SchedulingCase:
                 raise UnknownWordError(unknown)
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """Whether what the case wants is so."""
+        """True if what the case wants is so."""
         sharing = self._job.allocator.sharing
         match word:
             case "result":
@@ -136,7 +136,7 @@ class SharedSlotCase:
         raise UnknownWordError(str(step))
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """Whether what the case wants is so."""
+        """True if what the case wants is so."""
         match word:
             case "fulfilled":
                 return self._placed == set(wanted)

@@ -21,7 +21,7 @@ _ALONE = "alone:"
 
 
 def check_slots_needed(case: Case) -> None:
-    """How many slots all vertices take."""
+    """The number of slots all vertices take."""
     only_known_words("given", case["given"], {"kind", "vertices"})
     only_known_words("expect", case["expect"], {"slots"})
     assert slots_needed(_vertices(case["given"]["vertices"])) == case["expect"]["slots"]
@@ -36,7 +36,7 @@ def check_parallelism(case: Case) -> None:
 
 
 def check_members(case: Case) -> None:
-    """Who is in which group."""
+    """Members of each group."""
     only_known_words("given", case["given"], {"kind", "vertices", "edges"})
     only_known_words("expect", case["expect"], {"members", "without_group"})
     groups = slot_sharing_groups(_vertices(case["given"]["vertices"]))
@@ -48,7 +48,7 @@ def check_members(case: Case) -> None:
 
 
 def check_shared_slots(case: Case) -> None:
-    """Which subtasks are in one slot when all of them have asked for one."""
+    """Subtasks in one slot when all of them have asked for one."""
     given = case["given"]
     only_known_words(
         "given", given, {"kind", "vertices", "sharing_groups", "co_location_groups", "edges", "added_later"}

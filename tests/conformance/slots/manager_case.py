@@ -111,7 +111,7 @@ class ManagerCase:
                 raise UnknownWordError(unknown)
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """Whether what the case wants is so."""
+        """True if what the case wants is so."""
         sent = [effect for effect in self._effects if isinstance(effect, GiveSlot)]
         failures = _failures(self._effects)
         states = self._slots.slot_states

@@ -92,7 +92,7 @@ class PoolCase:
         self._reported = step.get("tm")
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """Whether what the case wants is so."""
+        """True if what the case wants is so."""
         job, pool = self._job, self._job.allocator.pool
         match word:
             case "done":

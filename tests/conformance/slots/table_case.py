@@ -76,7 +76,7 @@ class TableCase:
                 raise UnknownWordError(unknown)
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """Whether what the case wants is so."""
+        """True if what the case wants is so."""
         held = [status for status in self._table.report().slots if status.allocation_id is not None]
         states = self._table.slot_states
         match word:

@@ -20,7 +20,7 @@ from flykka.messages.control.slots import (
 from flykka.messages.wire.ids import AllocationId, LeaderSessionId, SlotId, slot_id
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.peer import Peer
-from tests.actors.task_manager_cluster import HERE, JM_SESSION, JOB, RM_SESSION, Cluster
+from tests.actors.task_manager_cluster import HERE, JM_SESSION, JOB, RESOURCE_MANAGER_SESSION, TaskManagerCluster
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 _INTERVAL_MS, _TIMEOUT_MS = 100_000, 300_000
@@ -32,7 +32,7 @@ class _Seen(TaskManager):
     """A TaskManager whose slots the case looks at."""
 
     def state_of(self, allocation: str) -> TaskSlotState | None:
-        """Where the slot of an allocation stands."""
+        """The state of the slot of an allocation."""
         slots = {status.allocation_id: status.slot_id for status in self._table.report().slots}
         slot = slots.get(AllocationId(allocation))
         return None if slot is None else self._table.slot_states[slot]
@@ -46,7 +46,7 @@ class TaskManagerCase:
         only_known_words("given", given, {"kind", "slots", "registered"})
         self._system = SeededSystem(1)
         self._slots = given.get("slots", 1)
-        self._cluster = Cluster(self._system, kind=_Seen, slots=self._slots)
+        self._cluster = TaskManagerCluster(self._system, kind=_Seen, slots=self._slots)
         self._resource_manager = self._cluster.resource_manager
         self._registrations: list[RegisterTaskManager] = []
         self._at_job_manager: list[RegisterTaskManager] = []
@@ -86,7 +86,7 @@ class TaskManagerCase:
                 self._replace_resource_manager()
             case "heartbeat":
                 request = HeartbeatRequest(origin=self._resource_manager.ref)
-                self._resource_manager.say(self._cluster.task_manager, request, RM_SESSION)
+                self._resource_manager.say(self._cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
             case "heartbeat_from_job_manager":
                 self._accept_all()
                 known = tuple(AllocationId(each) for each in step["knows"].values())
@@ -97,7 +97,7 @@ class TaskManagerCase:
                 raise UnknownWordError(unknown)
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """Whether what the case wants is so."""
+        """True if what the case wants is so."""
         self._listen()
         seen = self._seen()
         match word:
@@ -160,7 +160,7 @@ class TaskManagerCase:
         """What the TaskManager tells the ResourceManager of its slots."""
         self._resource_manager.heard(Heartbeat)
         request = HeartbeatRequest(origin=self._resource_manager.ref)
-        self._resource_manager.say(self._cluster.task_manager, request, RM_SESSION)
+        self._resource_manager.say(self._cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
         report = self._resource_manager.heard(Heartbeat)[-1].slot_report
         assert report is not None
         return {_index(status.slot_id): status.allocation_id for status in report.slots}
@@ -174,7 +174,7 @@ class TaskManagerCase:
         )
 
     def _register(self) -> None:
-        answer = self._acknowledgement(RM_SESSION, of_job=False)
+        answer = self._acknowledgement(RESOURCE_MANAGER_SESSION, of_job=False)
         self._resource_manager.say(self._cluster.task_manager, answer)
         self._listen()
 
@@ -198,7 +198,7 @@ class TaskManagerCase:
             job_master=self._cluster.job_master.ref,
             job_leader_session_id=session,
         )
-        self._resource_manager.say(self._cluster.task_manager, request, RM_SESSION)
+        self._resource_manager.say(self._cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
         self._listen()
         # Nobody hears of a request that was refused admission.
         self._outcome = "accepted" if allocation in self._confirmed else "error"
@@ -234,7 +234,7 @@ class TaskManagerCase:
         self._listen()
         self._system.kill(self._resource_manager.ref)
         self._system.run_until_idle()
-        self._resource_manager = Peer(self._system, "resource-manager", RM_SESSION)
+        self._resource_manager = Peer(self._system, "resource-manager", RESOURCE_MANAGER_SESSION)
         while len(self._registrations) < 2:
             self._system.advance(100)
             self._listen()
@@ -245,7 +245,7 @@ class TaskManagerCase:
             self._system.advance(_INTERVAL_MS)
             if whom == "job manager":
                 request = HeartbeatRequest(origin=self._resource_manager.ref)
-                self._resource_manager.say(self._cluster.task_manager, request, RM_SESSION)
+                self._resource_manager.say(self._cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
             self._listen()
             if self._told[whom]:
                 break

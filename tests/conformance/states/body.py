@@ -59,7 +59,7 @@ class Body:
         return StageFailed(cause=_told(raised))
 
     def ends_when_interrupted(self) -> bool:
-        """Whether it comes to an end because the bridge is told to close, once more."""
+        """True if it comes to an end because the bridge is told to close, once more."""
         self._interrupts += 1
         if self._is_stubborn:
             return False
@@ -67,7 +67,7 @@ class Body:
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether it was to come to an end."""
+        """True if it was to come to an end."""
         return self._interrupts > 0
 
 

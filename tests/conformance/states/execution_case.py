@@ -169,7 +169,7 @@ class ExecutionCase:
                 raise UnknownWordError(unknown)
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """Whether what the case wants is so."""
+        """True if what the case wants is so."""
         set_at = self._execution.timestamps
         match word:
             case "failure_cause_contains":
@@ -205,7 +205,7 @@ def _refusal(words: str | None) -> str | None:
 
 
 def _is_unreachable(words: str | None) -> bool:
-    """Whether nobody will ever hear of the cancellation; that the task was not found is told by the task's own end."""
+    """True if nobody will ever hear of the cancellation; that the task was not found is told by the task's own end."""
     if words not in (None, "succeeds", "always fails", "does not find the task"):
         raise UnknownWordError(f"cancel_rpc {words!r}")
     return words == "always fails"

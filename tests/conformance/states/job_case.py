@@ -59,7 +59,7 @@ _PATTERNS = {"pointwise": ShipStrategy.RESCALE, "all-to-all": ShipStrategy.REBAL
 
 
 _Place = tuple[str, int]
-"""Who shares a slot here: those of one subtask number of one sharing group."""
+"""Sharers of a slot here: the subtasks of one subtask number of one sharing group."""
 
 
 class JobCase:
@@ -281,7 +281,7 @@ class JobCase:
                 raise UnknownWordError(unknown)
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """Whether what the case wants is so."""
+        """True if what the case wants is so."""
         match word:
             case "all_wants_hold":
                 return True
@@ -336,7 +336,7 @@ def _inputs(name: str, connections: Sequence[Sequence[str]]) -> tuple[JobEdge, .
 
 
 def _attempts(restart: Mapping[str, Any]) -> int | None:
-    """How many restarts a strategy in words allows; None is without end."""
+    """The number of restarts a strategy in words allows; None is without end."""
     words = restart["type"]
     if words == "fixed-delay":
         return int(restart["attempts"])

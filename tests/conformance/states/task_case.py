@@ -132,7 +132,7 @@ class TaskCase:
                 raise UnknownWordError(unknown)
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """Whether what the case wants is so."""
+        """True if what the case wants is so."""
         state = self._task.life.state
         match word:
             case "state":

@@ -1,4 +1,4 @@
-"""Where checkpoints go if nobody has said that, and how long that folder is there."""
+"""The folder of checkpoints where none was named, and its lifetime."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flykka.messages.graph.job_graph import CheckpointingSettings
 
 
 def directory(folder: CheckpointFolder) -> Path:
-    return Path(folder.settle(CheckpointingSettings(directory=""), None).directory)
+    return Path(folder.resolve(CheckpointingSettings(directory=""), None).directory)
 
 
 def test_a_temporary_folder_that_two_environments_share_goes_with_the_last_of_them() -> None:

@@ -1,4 +1,4 @@
-"""How a script ends, seen from what runs behind its end."""
+"""The end of a script, seen from code that runs behind it."""
 
 from __future__ import annotations
 

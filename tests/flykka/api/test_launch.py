@@ -1,4 +1,4 @@
-"""Who launches an app has the last word, and only where something was said."""
+"""The launcher of an app has the last word, and only where it said something."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_without_a_word_everything_is_as_the_app_says() -> None:
     launch, settings = Launch(), app_settings()
     before = settings.defaults, settings.checkpointing
 
-    launch.settle(settings)
+    launch.override_settings(settings)
 
     assert (settings.defaults, settings.checkpointing, settings.restore_from) == (*before, "auto")
     assert (launch.master("local[2]"), launch.cluster_settings(SAID)) == ("local[2]", SAID)
@@ -89,7 +89,7 @@ def test_what_is_said_of_the_jobs_wins_and_leaves_the_rest() -> None:
         parallelism=8, checkpoint_directory="/of/the/run", checkpoint_interval_ms=250, retention=retention
     )
 
-    Launch(options).settle(settings)
+    Launch(options).override_settings(settings)
 
     checkpointing = settings.checkpointing
     assert settings.defaults.parallelism == 8
@@ -100,8 +100,8 @@ def test_what_is_said_of_the_jobs_wins_and_leaves_the_rest() -> None:
 def test_only_the_first_job_continues() -> None:
     launch, first, second = Launch(LaunchOptions(from_checkpoint="latest")), app_settings(), app_settings()
 
-    launch.settle(first)
-    launch.settle(second)
+    launch.override_settings(first)
+    launch.override_settings(second)
 
     assert (first.restore_from, second.restore_from) == ("latest", "auto")
 
@@ -110,8 +110,8 @@ def test_only_the_first_job_starts_from_the_savepoint_and_all_leave_theirs_in_th
     options = LaunchOptions(from_savepoint="/s", allow_non_restored_state=True, savepoint_directory="/savepoints")
     launch, first, second = Launch(options), app_settings(), app_settings()
 
-    launch.settle(first)
-    launch.settle(second)
+    launch.override_settings(first)
+    launch.override_settings(second)
 
     assert (first.restore_from, first.allow_non_restored_state) == ("/s", True)
     assert (second.restore_from, second.allow_non_restored_state) == ("auto", False)

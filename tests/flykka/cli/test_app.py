@@ -107,7 +107,7 @@ def test_a_script_that_is_no_python_is_told_with_the_place(tmp_path: Path) -> No
     assert error == "SyntaxError: invalid syntax"
 
 
-def test_the_whole_traceback_is_told_to_whoever_wants_it(tmp_path: Path) -> None:
+def test_the_whole_traceback_is_told_on_request(tmp_path: Path) -> None:
     made = app(tmp_path, "1 / 0\n")
 
     assert "in run_path" in made.explained(raised(made), whole=True)

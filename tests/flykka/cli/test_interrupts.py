@@ -209,7 +209,7 @@ def test_a_handler_that_somebody_else_has_put_in_between_is_replaced(said: queue
     with Interrupts(list, said.put) as interrupts:
         ours = signal.getsignal(signal.SIGINT)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        interrupts.handle()
+        interrupts.install_handlers()
         again = signal.getsignal(signal.SIGINT)
 
     assert again == ours

@@ -52,7 +52,7 @@ def made() -> tuple[ProgramPlan, JobGraph]:
 
 
 def seen(app: App, options: LaunchOptions = OPTIONS) -> bool:
-    """Whether the app's inputs could be read; then a plan of it is kept."""
+    """True if the app's inputs could be read; then a plan of it is kept."""
     with AppInputs(app.path, time.time_ns()) as inputs:
         app.run()
     if (read := inputs.read()) is None:

@@ -202,7 +202,7 @@ def test_modules_with_more_messages_may_be_named(flykka: Shell, trace: Path, mon
 
 
 @pytest.mark.slow
-def test_whoever_has_seen_enough_may_leave(trace: Path) -> None:
+def test_a_user_who_has_seen_enough_may_leave(trace: Path) -> None:
     command = f"{sys.executable} -m flykka replay {' '.join([str(trace)] * 50)} | head -1; echo ${{PIPESTATUS[0]}}"
 
     piped = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)

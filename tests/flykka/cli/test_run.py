@@ -1,4 +1,4 @@
-"""How a run ends: exit codes and last words, for apps that never come to a job."""
+"""Ends of a run: exit codes and last words, for apps that never come to a job."""
 
 from __future__ import annotations
 

@@ -317,7 +317,7 @@ sys.exit(code)
 
 
 @pytest.mark.slow
-def test_whoever_has_read_enough_may_close_the_pipe(tmp_path: Path) -> None:
+def test_a_reader_that_has_read_enough_may_close_the_pipe(tmp_path: Path) -> None:
     path = tmp_path / "long.trace"
     recorder = TraceRecorder(path)
     recorder.open(system="long", seed=0)

@@ -12,7 +12,7 @@ from flykka.cli.main import main
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from tests.actors.cast import Stage
+from tests.actors.cast import WholeCluster
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def trace(tmp_path: Path) -> Path:
 
 def record(folder: Path) -> Path:
     with SeededSystem(0, recorder=TraceRecorder(folder / "run.trace")) as system:
-        stage = Stage(system, folder)
+        stage = WholeCluster(system, folder)
         stage.submit()
         stage.run(seconds=3)
     return folder / "run.trace"
@@ -72,7 +72,7 @@ def test_of_a_flight_record_nothing_is_expected_that_came_before(
 ) -> None:
     recorder = FlightRecorder(turns=300)
     with SeededSystem(0, recorder=recorder) as system:
-        stage = Stage(system, tmp_path)
+        stage = WholeCluster(system, tmp_path)
         stage.submit()
         stage.run(seconds=3)
         recorder.dump(tmp_path / "ring.trace")

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.flykka.client.job_desk import Cluster
+from tests.flykka.client.client_cluster import ClientCluster
 
 
 @pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    made = Cluster()
+def cluster() -> Iterator[ClientCluster]:
+    made = ClientCluster()
     yield made
     made.system.terminate()
     made.system.run_until_idle()

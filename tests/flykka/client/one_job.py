@@ -1,4 +1,4 @@
-"""One job on real threads, whose JobManager says what the test wants, and does as it is told at once."""
+"""One job on real threads, at a JobManager that answers as a test has it answer, at once."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ from dataclasses import dataclass, replace
 from flykka.actors.execution_graph_info_store.actor import INFO_STORE, ExecutionGraphInfoStoreActor
 from flykka.client.job_client import JobClient
 from flykka.messages.control.job import (
-    CancelJob,
     CancellationSuccess,
     CheckpointCompleted,
     JobResultFailure,
-    JobResultSuccess,
     JobStatus,
     JobStatusChanged,
     JobSubmitSuccess,
     MetricsReported,
-    StopJob,
     StoppingFailure,
     StoppingSuccess,
     SubmitJob,
@@ -31,16 +28,15 @@ from flykka.messages.graph.job_graph import (
     OperatorKind,
     OperatorRef,
 )
-from flykka.messages.monitoring.job_details import RequestJobDetails, TrackJob
+from flykka.messages.monitoring.job_details import TrackJob
 from flykka.messages.tasks.task import TaskIOMetrics
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId, JobVertexId, OperatorId, attempt_id
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
-from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
+from tests.flykka.client.client_cluster import Answers, ScriptedJobManager
 
 JOB = JobId("job_1")
 SOURCE = JobVertexId("source")
@@ -85,38 +81,6 @@ def status(status: JobStatus, at: int = 0, cause: SerializedThrowable | None = N
     return JobStatusChanged(job_id=JOB, status=status, timestamp_ms=at, cause=cause)
 
 
-class JobManagerDesk(Actor):
-    """Accepts the job and notes who wants to hear of it; stops it, unless it may not, and cancels it."""
-
-    def __init__(self, told: list[Message], clients: list[Ref], tracker: Ref, *, stops: bool) -> None:
-        self._told = told
-        self._clients = clients
-        self._tracker = tracker
-        self._stops = stops
-
-    def handle_message(self, message: Message) -> None:
-        if isinstance(message, RequestJobDetails):
-            self._tracker.tell(message)
-            return
-        self._told.append(message)
-        match message:
-            case SubmitJob(client=client):
-                self._clients.append(client)
-                client.tell(JobSubmitSuccess(job_id=JOB))
-            case StopJob(client=client) if self._stops:
-                client.tell(StoppingSuccess(job_id=JOB, checkpoint_path=KEPT))
-                self._end(JobResultSuccess(job_id=JOB, checkpoint_path=KEPT))
-            case StopJob(client=client):
-                client.tell(StoppingFailure(job_id=JOB, cause=BOOM))
-            case CancelJob(client=client):
-                client.tell(CancellationSuccess(job_id=JOB))
-                self._end(JobResultFailure(job_id=JOB, cause=BOOM, status=JobStatus.CANCELED))
-
-    def _end(self, result: Message) -> None:
-        self._tracker.tell(result)
-        self._clients[0].tell(result)
-
-
 @dataclass(frozen=True, slots=True)
 class OneJob:
     """The job's client, what its JobManager was told, and how to say what is told about it."""
@@ -135,15 +99,22 @@ class OneJob:
 @contextmanager
 def one_job(*, stops: bool = True, savepoint_directory: str | None = None) -> Iterator[OneJob]:
     checkpointing = replace(GRAPH.checkpointing, savepoint_directory=savepoint_directory)
+    stopping = StoppingSuccess(job_id=JOB, checkpoint_path=KEPT) if stops else StoppingFailure(job_id=JOB, cause=BOOM)
+    answers = Answers(
+        submission=(JobSubmitSuccess(job_id=JOB),),
+        cancellation=CancellationSuccess(job_id=JOB),
+        canceled=JobResultFailure(job_id=JOB, cause=BOOM, status=JobStatus.CANCELED),
+        stopping=stopping,
+    )
     told: list[Message] = []
-    clients: list[Ref] = []
     with ActorSystem("one-job") as system:
         tracker = system.spawn(Props(ExecutionGraphInfoStoreActor), INFO_STORE)
         tracker.tell(TrackJob(job_graph=GRAPH))
-        desk: ActorRef = system.spawn(Props(JobManagerDesk, told, clients, tracker, stops=stops), "job-manager")
-        client = JobClient(system, desk, replace(GRAPH, checkpointing=checkpointing))
+        job_manager = system.spawn(Props(ScriptedJobManager, told, answers, tracker), "job-manager")
+        client = JobClient(system, job_manager, replace(GRAPH, checkpointing=checkpointing))
         client.wait_submitted(timeout=10)
-        yield OneJob(client, told, clients[0], tracker)
+        [listening] = [message.client for message in told if isinstance(message, SubmitJob)]
+        yield OneJob(client, told, listening, tracker)
 
 
 def metrics(

@@ -1,4 +1,4 @@
-"""Which job of a run it is that a driver submits: in a store that it shares with those before it."""
+"""The job of a run that a driver submits, in a store that it shares with those before it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def first(tmp_path: Path, store: EmbeddedStore) -> Iterator[Application]:
 
 @pytest.fixture
 def second(tmp_path: Path, store: EmbeddedStore, first: Application) -> Iterator[Application]:
-    """One that waits for the first one to go."""
+    """An actor that waits for the first one to go."""
     with SeededSystem(4) as system:
         yield Application(Driver(system, tmp_path, store, "second"))
 

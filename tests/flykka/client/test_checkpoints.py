@@ -1,4 +1,4 @@
-"""Which checkpoints there are to continue from, and which job may."""
+"""Checkpoints to continue from, and the jobs that may."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def test_a_parallelism_that_the_state_does_not_allow_is_refused_with_the_operato
         check_restorable(kept(tmp_path, GRAPH, state("source")), wide)
 
 
-def test_keyed_state_may_be_divided_anew(tmp_path: Path) -> None:
+def test_keyed_state_may_be_divided_again(tmp_path: Path) -> None:
     keyed = OperatorSubtaskState(
         operator_id=operator_id("sums"),
         key_groups=KeyGroupRange(start=0, end=127),

@@ -1,4 +1,4 @@
-"""How a job starts that may have run before: every case, by what was found."""
+"""The start of a job that may have run before: every case, by its findings."""
 
 from __future__ import annotations
 

@@ -17,16 +17,14 @@ from flykka.client.flight_record import flight_record_path, flight_record_writer
 from flykka.client.job_client import JobClient
 from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
 from flykka.errors import ClusterError, JobCancelledError, JobExecutionError, JobSubmissionError
-from flykka.messages.control.job import JobNotFound, JobResultFailure, JobStatus, JobSubmitSuccess, SubmitJob
+from flykka.messages.control.job import JobResultFailure, JobStatus, JobSubmitSuccess, SubmitJob
 from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     JobGraph,
     NoRestartStrategyConfiguration,
 )
-from flykka.messages.monitoring.job_details import RequestJobDetails
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.message import Message
-from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.recording import Recorder
 from flykka.runtime.testing.seeded import SeededSystem
@@ -35,6 +33,7 @@ from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.actors.job_cluster import ScriptedDataPlane
 from tests.actors.machines.graph.graphs import JOB, graph_of, vertex
+from tests.flykka.client.client_cluster import Answers, ScriptedJobManager
 
 ACCEPTED = JobSubmitSuccess(job_id=JOB)
 BOOM = SerializedThrowable(type_name="ValueError", message="boom")
@@ -154,25 +153,15 @@ def test_a_record_that_cannot_be_written_hides_nothing(
     assert "could not be recorded" in caplog.text
 
 
-class Desk(Actor):
-    """In the place of the JobManager: accepts the job, or not, and says how it ended."""
-
-    def __init__(self, *answers: Message) -> None:
-        self._answers = answers
-
-    def handle_message(self, message: Message) -> None:
-        if isinstance(message, RequestJobDetails):
-            message.reply_to.tell(JobNotFound(job_id=JOB))
-            return
-        assert isinstance(message, SubmitJob)
-        for answer in self._answers:
-            message.client.tell(answer)
+def scripted(*answers: Message) -> Props:
+    """A JobManager that accepts the job, or not, and says how it ended."""
+    return Props(ScriptedJobManager, [], Answers(submission=answers))
 
 
 def ended(write: Callable[[], str], *answers: Message, system: SeededSystem | None = None) -> JobClient:
     """A client that was told this about its job."""
     system = system or SeededSystem(3)
-    client = JobClient(system, system.spawn(Props(Desk, *answers), "job-manager"), job("/nowhere"), None, write)
+    client = JobClient(system, system.spawn(scripted(*answers), "job-manager"), job("/nowhere"), None, write)
     system.run_until_idle()
     return client
 
@@ -187,8 +176,8 @@ def test_the_failure_is_told_when_the_record_is_there(tmp_path: Path) -> None:
         return "run.trace"
 
     system = SeededSystem(3)
-    desk = system.spawn(Props(Desk, ACCEPTED, FAILED), "job-manager")
-    client = JobClient(system, desk, job("/nowhere"), None, write)
+    job_manager = system.spawn(scripted(ACCEPTED, FAILED), "job-manager")
+    client = JobClient(system, job_manager, job("/nowhere"), None, write)
     system.run_until_idle()
 
     assert done_meanwhile == [False]
@@ -241,8 +230,8 @@ def test_a_failure_is_told_too_when_the_file_system_does_not_answer() -> None:
         system.advance(FLIGHT_RECORD_TIMEOUT_MS)
         return "run.trace"
 
-    desk = system.spawn(Props(Desk, ACCEPTED, FAILED), "job-manager")
-    client = JobClient(system, desk, job("/nowhere"), None, write)
+    job_manager = system.spawn(scripted(ACCEPTED, FAILED), "job-manager")
+    client = JobClient(system, job_manager, job("/nowhere"), None, write)
     system.run_until_idle()
 
     failure = client.exception()

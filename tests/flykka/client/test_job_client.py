@@ -30,10 +30,10 @@ from flykka.messages.control.job import (
     StoppingSuccess,
     SubmitJob,
 )
-from tests.flykka.client.job_desk import BOOM, GRAPH, JOB, Answers, Cluster, accepted, completed
+from tests.flykka.client.client_cluster import BOOM, GRAPH, JOB, Answers, ClientCluster, accepted, completed
 
 
-def test_a_client_submits_its_graph_and_waits_for_the_answer(cluster: Cluster) -> None:
+def test_a_client_submits_its_graph_and_waits_for_the_answer(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
     cluster.say(accepted())
@@ -42,7 +42,7 @@ def test_a_client_submits_its_graph_and_waits_for_the_answer(cluster: Cluster) -
     assert client.wait_submitted(timeout=0) == JOB
 
 
-def test_a_finished_job_gives_its_result_with_the_time_it_took(cluster: Cluster) -> None:
+def test_a_finished_job_gives_its_result_with_the_time_it_took(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.system.advance(1_500)
 
@@ -52,7 +52,7 @@ def test_a_finished_job_gives_its_result_with_the_time_it_took(cluster: Cluster)
     assert (client.status, client.exception(), client.done()) == (JobStatus.FINISHED, None, True)
 
 
-def test_the_status_is_the_last_one_that_was_heard_of(cluster: Cluster) -> None:
+def test_the_status_is_the_last_one_that_was_heard_of(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
     cluster.say(JobStatusChanged(job_id=JOB, status=JobStatus.RESTARTING, timestamp_ms=0, cause=BOOM))
@@ -61,7 +61,7 @@ def test_the_status_is_the_last_one_that_was_heard_of(cluster: Cluster) -> None:
     assert not client.done()
 
 
-def test_a_failed_job_raises_its_cause_for_everyone_who_waits(cluster: Cluster) -> None:
+def test_a_failed_job_raises_its_cause_for_everyone_who_waits(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
     cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM))
@@ -75,7 +75,7 @@ def test_a_failed_job_raises_its_cause_for_everyone_who_waits(cluster: Cluster) 
     assert isinstance(client.exception(), JobExecutionError)
 
 
-def test_a_cancelled_job_raises_that_it_was_cancelled(cluster: Cluster) -> None:
+def test_a_cancelled_job_raises_that_it_was_cancelled(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
     cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM, status=JobStatus.CANCELED))
@@ -84,7 +84,7 @@ def test_a_cancelled_job_raises_that_it_was_cancelled(cluster: Cluster) -> None:
         client.wait(timeout=0)
 
 
-def test_a_job_that_fails_before_it_is_accepted_was_refused(cluster: Cluster) -> None:
+def test_a_job_that_fails_before_it_is_accepted_was_refused(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
     cluster.say(JobResultFailure(job_id=JOB, cause=BOOM))
@@ -94,11 +94,11 @@ def test_a_job_that_fails_before_it_is_accepted_was_refused(cluster: Cluster) ->
             wait(timeout=0)
 
 
-def test_a_job_whose_job_manager_dies_is_lost_where_no_other_one_comes(cluster: Cluster) -> None:
+def test_a_job_whose_job_manager_dies_is_lost_where_no_other_one_comes(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.say(accepted())
 
-    cluster.system.kill(cluster.desk)
+    cluster.system.kill(cluster.job_manager)
     cluster.system.advance(30_000)
     assert not client.done()
     cluster.system.advance(31_000)
@@ -107,38 +107,38 @@ def test_a_job_whose_job_manager_dies_is_lost_where_no_other_one_comes(cluster: 
         client.wait(timeout=0)
 
 
-def test_a_client_comes_back_to_the_job_manager_that_takes_the_place_of_one_that_died(cluster: Cluster) -> None:
+def test_a_client_comes_back_to_the_job_manager_that_takes_the_place_of_one_that_died(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.say(accepted())
 
-    cluster.replace_desk()
+    cluster.replace_job_manager()
     cluster.say(RegisterJobClientSuccess(job_id=JOB), JobResultSuccess(job_id=JOB))
 
     assert [type(each) for each in cluster.asked] == [SubmitJob, RegisterJobClient]
     assert client.wait(timeout=0).job_id == JOB
 
 
-def test_a_job_that_was_not_yet_accepted_is_submitted_again_to_the_next_job_manager(cluster: Cluster) -> None:
+def test_a_job_that_was_not_yet_accepted_is_submitted_again_to_the_next_job_manager(cluster: ClientCluster) -> None:
     cluster.submit()
 
-    cluster.replace_desk()
+    cluster.replace_job_manager()
     cluster.say(JobNotFound(job_id=JOB))
 
     assert [type(each) for each in cluster.asked] == [SubmitJob, RegisterJobClient, SubmitJob]
 
 
-def test_a_job_that_the_next_job_manager_does_not_know_is_lost(cluster: Cluster) -> None:
+def test_a_job_that_the_next_job_manager_does_not_know_is_lost(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.say(accepted())
 
-    cluster.replace_desk()
+    cluster.replace_job_manager()
     cluster.say(JobNotFound(job_id=JOB))
 
     with pytest.raises(JobExecutionError, match="its JobManager does not know it any more"):
         client.wait(timeout=0)
 
 
-def test_a_detached_client_hears_of_its_job_when_it_asks(cluster: Cluster) -> None:
+def test_a_detached_client_hears_of_its_job_when_it_asks(cluster: ClientCluster) -> None:
     client = cluster.submit(attached=False)
     cluster.say(accepted())
 
@@ -153,7 +153,7 @@ def test_a_detached_client_hears_of_its_job_when_it_asks(cluster: Cluster) -> No
     assert client.status is JobStatus.RUNNING
 
 
-def test_a_result_of_before_says_so(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_result_of_before_says_so(cluster: ClientCluster, caplog: pytest.LogCaptureFixture) -> None:
     client = cluster.submit()
 
     cluster.say(accepted(), JobResultSuccess(job_id=JOB, is_earlier=True))
@@ -162,7 +162,7 @@ def test_a_result_of_before_says_so(cluster: Cluster, caplog: pytest.LogCaptureF
     assert "job 'counts' has finished before, in this run of the application" in caplog.text
 
 
-def test_a_job_whose_cluster_is_shut_down_is_lost(cluster: Cluster) -> None:
+def test_a_job_whose_cluster_is_shut_down_is_lost(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.say(accepted())
 
@@ -176,7 +176,7 @@ def test_a_job_whose_cluster_is_shut_down_is_lost(cluster: Cluster) -> None:
         client.cancel()
 
 
-def test_a_job_that_is_lost_leaves_its_newest_checkpoint(cluster: Cluster) -> None:
+def test_a_job_that_is_lost_leaves_its_newest_checkpoint(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.say(accepted(), completed(3), completed(4))
 
@@ -187,7 +187,7 @@ def test_a_job_that_is_lost_leaves_its_newest_checkpoint(cluster: Cluster) -> No
         client.wait(timeout=0)
 
 
-def test_waiting_ends_with_the_deadline_and_says_what_the_job_does(cluster: Cluster) -> None:
+def test_waiting_ends_with_the_deadline_and_says_what_the_job_does(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.say(accepted(), JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0))
 
@@ -195,7 +195,7 @@ def test_waiting_ends_with_the_deadline_and_says_what_the_job_does(cluster: Clus
         client.wait(timeout=2)
 
 
-def test_cancelling_is_asked_of_the_job_manager(cluster: Cluster) -> None:
+def test_cancelling_is_asked_of_the_job_manager(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
     client.cancel()
@@ -204,7 +204,7 @@ def test_cancelling_is_asked_of_the_job_manager(cluster: Cluster) -> None:
 
 
 def test_a_job_that_is_not_there_cannot_be_cancelled() -> None:
-    cluster = Cluster(answers=Answers(cancellation=CancellationFailure(job_id=JOB, cause=BOOM)))
+    cluster = ClientCluster(answers=Answers(cancellation=CancellationFailure(job_id=JOB, cause=BOOM)))
     client = cluster.submit()
 
     with pytest.raises(JobCancellationError, match="boom"):
@@ -212,7 +212,9 @@ def test_a_job_that_is_not_there_cannot_be_cancelled() -> None:
 
 
 def test_a_stopped_job_gives_the_path_of_the_checkpoint_that_is_kept() -> None:
-    cluster = Cluster(answers=Answers(stopping=StoppingSuccess(job_id=JOB, checkpoint_path="/checkpoints/job/chk-4")))
+    cluster = ClientCluster(
+        answers=Answers(stopping=StoppingSuccess(job_id=JOB, checkpoint_path="/checkpoints/job/chk-4"))
+    )
     client = cluster.submit()
 
     path = client.stop()
@@ -222,14 +224,14 @@ def test_a_stopped_job_gives_the_path_of_the_checkpoint_that_is_kept() -> None:
 
 
 def test_a_job_that_goes_on_was_not_stopped() -> None:
-    cluster = Cluster(answers=Answers(stopping=StoppingFailure(job_id=JOB, cause=BOOM)))
+    cluster = ClientCluster(answers=Answers(stopping=StoppingFailure(job_id=JOB, cause=BOOM)))
     client = cluster.submit()
 
     with pytest.raises(JobStoppingError, match=r"job 'counts' \(job\) was not stopped: boom"):
         client.stop()
 
 
-def test_a_job_that_has_ended_cannot_be_stopped(cluster: Cluster) -> None:
+def test_a_job_that_has_ended_cannot_be_stopped(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.say(accepted(), JobResultSuccess(job_id=JOB))
 
@@ -237,7 +239,7 @@ def test_a_job_that_has_ended_cannot_be_stopped(cluster: Cluster) -> None:
         client.stop()
 
 
-def test_a_stop_that_takes_too_long_is_not_waited_for(cluster: Cluster) -> None:
+def test_a_stop_that_takes_too_long_is_not_waited_for(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
     with pytest.raises(TimeoutError, match=r"job 'counts' \(job\) has not stopped after 2 s"):
@@ -245,7 +247,7 @@ def test_a_stop_that_takes_too_long_is_not_waited_for(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("status", [JobStatus.FAILED, JobStatus.CANCELED])
-def test_an_error_names_the_checkpoint_that_is_kept(status: JobStatus, cluster: Cluster) -> None:
+def test_an_error_names_the_checkpoint_that_is_kept(status: JobStatus, cluster: ClientCluster) -> None:
     client = cluster.submit()
 
     cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM, status=status, checkpoint_path="/kept/chk-4"))
@@ -255,11 +257,11 @@ def test_an_error_names_the_checkpoint_that_is_kept(status: JobStatus, cluster: 
     assert failed.value.checkpoint_path == "/kept/chk-4"
 
 
-def test_the_plan_is_there_before_anything_runs(cluster: Cluster) -> None:
+def test_the_plan_is_there_before_anything_runs(cluster: ClientCluster) -> None:
     assert cluster.submit().job_graph == GRAPH
 
 
-async def test_a_client_can_be_awaited(cluster: Cluster) -> None:
+async def test_a_client_can_be_awaited(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.say(accepted(), JobResultSuccess(job_id=JOB))
 
@@ -268,7 +270,7 @@ async def test_a_client_can_be_awaited(cluster: Cluster) -> None:
     assert result.job_name == "counts"
 
 
-async def test_an_awaited_client_raises_what_wait_raises(cluster: Cluster) -> None:
+async def test_an_awaited_client_raises_what_wait_raises(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM))
 

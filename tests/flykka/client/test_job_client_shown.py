@@ -27,10 +27,10 @@ from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.flykka.client.job_desk import BOOM, GRAPH, JOB, Cluster, accepted, completed
+from tests.flykka.client.client_cluster import BOOM, GRAPH, JOB, ClientCluster, accepted, completed
 
 
-def test_the_checkpoints_are_a_table_with_a_row_for_each(cluster: Cluster) -> None:
+def test_the_checkpoints_are_a_table_with_a_row_for_each(cluster: ClientCluster) -> None:
     client = cluster.submit()
     aborted = CheckpointAborted(job_id=JOB, checkpoint_id=2, reason=CheckpointDeclineReason.EXPIRED, timestamp_ms=9_000)
 
@@ -45,7 +45,7 @@ def test_the_checkpoints_are_a_table_with_a_row_for_each(cluster: Cluster) -> No
     assert (table["ended"] - table["triggered"]).iloc[0] == pd.Timedelta(milliseconds=int(table["duration_ms"].iloc[0]))
 
 
-def test_what_the_vertices_measured_is_a_table_with_a_row_for_each(cluster: Cluster) -> None:
+def test_what_the_vertices_measured_is_a_table_with_a_row_for_each(cluster: ClientCluster) -> None:
     client = cluster.submit()
     vertex_id = JobVertexId("v")
     acknowledged = tuple(
@@ -72,7 +72,7 @@ def test_what_the_vertices_measured_is_a_table_with_a_row_for_each(cluster: Clus
     assert (row["alignment_ms_avg"], row["alignment_ms_max"]) == (4, 9)
 
 
-def test_a_table_without_checkpoints_has_the_same_columns_and_types(cluster: Cluster) -> None:
+def test_a_table_without_checkpoints_has_the_same_columns_and_types(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.say(accepted(), completed(1))
 
@@ -82,7 +82,9 @@ def test_a_table_without_checkpoints_has_the_same_columns_and_types(cluster: Clu
     assert empty.dtypes.equals(client.checkpoints.dtypes)
 
 
-def test_outside_a_notebook_a_client_shows_itself_as_text(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_outside_a_notebook_a_client_shows_itself_as_text(
+    cluster: ClientCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
     client = cluster.submit()
     cluster.say(accepted(), JobResultSuccess(job_id=JOB))
 
@@ -91,7 +93,7 @@ def test_outside_a_notebook_a_client_shows_itself_as_text(cluster: Cluster, caps
     assert capsys.readouterr().out.startswith("job 'counts' FINISHED")
 
 
-def test_a_client_is_html_and_text_for_whoever_asks(cluster: Cluster) -> None:
+def test_a_client_is_html_and_text_on_request(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM))
 
@@ -101,7 +103,7 @@ def test_a_client_is_html_and_text_for_whoever_asks(cluster: Cluster) -> None:
     assert "ValueError: boom" in bundle["text/html"]
 
 
-def test_a_job_that_was_lost_with_its_cluster_is_shown_as_failed(cluster: Cluster) -> None:
+def test_a_job_that_was_lost_with_its_cluster_is_shown_as_failed(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.say(accepted())
 

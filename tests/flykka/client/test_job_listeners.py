@@ -1,4 +1,4 @@
-"""Who listens to a job hears everything, in order, and harms nobody."""
+"""Listeners to a job hear everything, in order, and harm nobody."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.message import Message
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
-from tests.flykka.client.job_desk import GRAPH, JOB, Cluster, FinishingDesk, accepted
+from tests.flykka.client.client_cluster import GRAPH, JOB, Answers, ClientCluster, ScriptedJobManager, accepted
 
 
-def test_a_listener_hears_everything_in_order_also_when_it_comes_late(cluster: Cluster) -> None:
+def test_a_listener_hears_everything_in_order_also_when_it_comes_late(cluster: ClientCluster) -> None:
     heard: list[Message] = []
     client = cluster.submit()
     running = JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0)
@@ -44,7 +44,7 @@ def test_a_listener_hears_everything_in_order_also_when_it_comes_late(cluster: C
 
 
 def test_a_job_that_fails_again_and_again_is_told_of_where_nobody_listens(
-    cluster: Cluster, caplog: pytest.LogCaptureFixture
+    cluster: ClientCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     boom = SerializedThrowable(type_name="ValueError", message="operator 'taxed' (app.py:7): boom")
     failed = ExceptionHistoryEntry(cause=boom, timestamp_ms=0)
@@ -64,7 +64,7 @@ def test_a_job_that_fails_again_and_again_is_told_of_where_nobody_listens(
     ]
 
 
-def test_a_listener_that_comes_very_late_hears_the_last_thousand(cluster: Cluster) -> None:
+def test_a_listener_that_comes_very_late_hears_the_last_thousand(cluster: ClientCluster) -> None:
     heard: list[Message] = []
     client = cluster.submit()
     for restore in range(HISTORY + 5):
@@ -79,7 +79,7 @@ def test_a_listener_that_comes_very_late_hears_the_last_thousand(cluster: Cluste
     ]
 
 
-def test_a_listener_that_raises_harms_neither_the_job_nor_the_others(cluster: Cluster) -> None:
+def test_a_listener_that_raises_harms_neither_the_job_nor_the_others(cluster: ClientCluster) -> None:
     heard: list[Message] = []
     client = cluster.submit()
 
@@ -94,20 +94,20 @@ def test_a_listener_that_raises_harms_neither_the_job_nor_the_others(cluster: Cl
     assert heard == [accepted(), JobResultSuccess(job_id=JOB)]
 
 
-def test_a_listener_hears_the_end_of_a_job_that_is_lost(cluster: Cluster) -> None:
+def test_a_listener_hears_the_end_of_a_job_that_is_lost(cluster: ClientCluster) -> None:
     heard: list[Message] = []
     client = cluster.submit()
     cluster.say(accepted())
     client.add_listener(heard.append)
 
-    cluster.system.kill(cluster.desk)
+    cluster.system.kill(cluster.job_manager)
     cluster.system.advance(61_000)
 
     cause = SerializedThrowable(type_name="ClusterLostError", message="the JobManager is gone")
     assert heard == [accepted(), JobResultFailure(job_id=JOB, cause=cause)]
 
 
-def test_a_listener_that_comes_when_the_cluster_has_ended_is_refused_and_not_waited_for(cluster: Cluster) -> None:
+def test_a_listener_that_comes_when_the_cluster_has_ended_is_refused_and_not_waited_for(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.say(accepted(), JobResultSuccess(job_id=JOB))
     cluster.system.terminate()
@@ -134,8 +134,9 @@ async def test_awaiting_waits_for_the_listeners_and_leaves_the_loop_to_others() 
         released.set()
 
     with ActorSystem("threads") as system:
-        desk = system.spawn(Props(FinishingDesk), "job-manager")
-        client = JobClient(system, desk, GRAPH)
+        finishes = Answers(submission=(accepted(), JobResultSuccess(job_id=JOB)))
+        job_manager = system.spawn(Props(ScriptedJobManager, [], finishes), "job-manager")
+        client = JobClient(system, job_manager, GRAPH)
         client.add_listener(hear)
         result, _ = await asyncio.gather(_awaited(client), release())
 

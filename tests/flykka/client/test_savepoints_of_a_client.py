@@ -24,7 +24,7 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.message import Message
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
-from tests.flykka.client.job_desk import GRAPH, JOB, Answers, Cluster, JobManagerDesk
+from tests.flykka.client.client_cluster import GRAPH, JOB, Answers, ClientCluster, ScriptedJobManager
 
 PATH = "/savepoints/savepoint-job-1"
 DISK_FULL = SerializedThrowable(type_name="SavepointError", message="the disk is full")
@@ -34,10 +34,10 @@ TAKEN = Answers(savepoint_path=PATH, stopping=StoppingSuccess(job_id=JOB, checkp
 REFUSED = Answers(refusal=DISK_FULL, stopping=StoppingFailure(job_id=JOB, cause=DISK_FULL))
 
 
-def cluster_with(directory: str | None = None, answers: Answers = TAKEN) -> Cluster:
+def cluster_with(directory: str | None = None, answers: Answers = TAKEN) -> ClientCluster:
     """A cluster whose job has this default directory for savepoints."""
     checkpointing = replace(GRAPH.checkpointing, savepoint_directory=directory)
-    return Cluster(answers=answers, job_graph=replace(GRAPH, checkpointing=checkpointing))
+    return ClientCluster(answers=answers, job_graph=replace(GRAPH, checkpointing=checkpointing))
 
 
 @pytest.mark.parametrize("directory", ["/here", Path("/here")])
@@ -145,8 +145,8 @@ def test_a_coroutine_may_ask_from_another_thread() -> None:
     try:
         tracker = system.spawn(Props(ExecutionGraphInfoStoreActor), INFO_STORE)
         tracker.tell(TrackJob(job_graph=GRAPH))
-        desk = system.spawn(Props(JobManagerDesk, asked, TAKEN, tracker), "job-manager")
-        client = JobClient(system, desk, GRAPH)
+        job_manager = system.spawn(Props(ScriptedJobManager, asked, TAKEN, tracker), "job-manager")
+        client = JobClient(system, job_manager, GRAPH)
 
         assert asyncio.run(asyncio.to_thread(client.trigger_savepoint, "/here")) == PATH
     finally:

@@ -1,4 +1,4 @@
-"""What takes long in Spark: seen beside whoever draws, and told in the job's first line."""
+"""Long work in Spark is seen beside the thread that draws, and told in the job's first line."""
 
 from __future__ import annotations
 

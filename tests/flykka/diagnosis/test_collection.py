@@ -14,7 +14,7 @@ from flykka.messages.tasks.bridge import EngineFailed
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import Names, Stage
+from tests.actors.cast import Names, WholeCluster
 from tests.actors.slow_cast import SlowEngine, SlowNames
 from tests.flykka.diagnosis.reports import details
 
@@ -28,7 +28,7 @@ class HangingSnapshots(SlowEngine):
 
 
 class HangingNames(SlowNames):
-    """Whose sinks never finish a snapshot."""
+    """A data plane whose sinks never finish a snapshot."""
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> SlowEngine:
         kind = HangingSnapshots if descriptor.inputs else SlowEngine
@@ -45,8 +45,8 @@ def why(system: SeededSystem) -> JobDiagnosis:
     return diagnose(collect_reports(system, details(job_id=JOB, name="job"), time_limit=0.5))
 
 
-def submitted(system: SeededSystem, folder: Path, data_plane: Names, *, parallelism: int = 2) -> Stage:
-    stage = Stage(system, folder, data_plane)
+def submitted(system: SeededSystem, folder: Path, data_plane: Names, *, parallelism: int = 2) -> WholeCluster:
+    stage = WholeCluster(system, folder, data_plane)
     stage.submit(parallelism=parallelism)
     return stage
 

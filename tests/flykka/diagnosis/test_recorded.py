@@ -15,7 +15,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.traces.diagnosis import diagnose_recorded
-from tests.actors.cast import Stage
+from tests.actors.cast import WholeCluster
 from tests.actors.slow_cast import SlowNames
 
 
@@ -24,7 +24,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
     """A job of the slow cast, run for thirty seconds, in which it finishes."""
     folder = tmp_path_factory.mktemp("recorded")
     with SeededSystem(3, recorder=TraceRecorder(folder / "run.trace")) as system:
-        stage = Stage(system, folder / "checkpoints", SlowNames())
+        stage = WholeCluster(system, folder / "checkpoints", SlowNames())
         stage.submit()
         stage.run(seconds=30)
         assert stage.statuses()[-1] is JobStatus.FINISHED

@@ -200,7 +200,7 @@ def test_a_checkpoint_that_was_given_up_must_not_complete() -> None:
     assert said == ["checkpoint 1 completes, which never began, or was complete or given up already"]
 
 
-def test_whoever_takes_part_in_a_checkpoint_must_be_told_that_it_is_given_up() -> None:
+def test_a_task_that_takes_part_in_a_checkpoint_must_be_told_that_it_is_given_up() -> None:
     begun = [tasks(0, 1), begin(1), trigger(1)]
 
     assert seen(CheckpointMonitor(), *begun, abort(1, told=[0, 1])) == []

@@ -17,14 +17,14 @@ from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from tests.actors.cast import Stage, is_a
+from tests.actors.cast import WholeCluster, is_a
 
 
 def run_with_a_kill(seed: int, folder: Path, *, ring: int | None = None) -> list[Violation]:
     """What was seen meanwhile. The trace is in `run.trace`."""
     recorder = MonitoringRecorder(TraceRecorder(folder / "run.trace", ring=ring), all_monitors())
     with SeededSystem(seed, recorder=recorder) as system:
-        stage = Stage(system, folder)
+        stage = WholeCluster(system, folder)
         kill_when(system, "/user/task-manager-2", is_a(CheckpointCompleted))
         stage.submit()
         stage.run(seconds=8)

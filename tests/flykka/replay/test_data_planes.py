@@ -17,7 +17,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.simulation import simulation
 from flykka.simulation.settings import SimulationSettings
-from tests.actors.cast import Names, Stage
+from tests.actors.cast import Names, WholeCluster
 
 OF_THE_PORT = sorted(name for name in vars(DataPlane) if not name.startswith("_"))
 
@@ -44,7 +44,7 @@ def test_a_fork_knows_everything_that_a_bridge_asks_its_engine_for() -> None:
 def test_it_stands_in_for_a_data_plane_of_any_class(tmp_path: Path) -> None:
     recorded = tmp_path / "job.trace"
     with SeededSystem(2, recorder=TraceRecorder(recorded)) as system:
-        stage = Stage(system, tmp_path / "checkpoints", Others())
+        stage = WholeCluster(system, tmp_path / "checkpoints", Others())
         stage.submit()
         stage.run(seconds=5)
         assert stage.client.heard(JobResultSuccess)

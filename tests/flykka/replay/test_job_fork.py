@@ -270,7 +270,7 @@ def test_forks_of_one_turn_are_the_same() -> None:
 
 
 def test_an_outcome_knows_a_job_that_was_refused() -> None:
-    outcome = RunOutcome.of(TraceReader.open(HISTORIES / "regions.trace").records())
+    outcome = RunOutcome.from_records(TraceReader.open(HISTORIES / "regions.trace").records())
 
     refused = outcome.jobs[JobId("refused")]
 
@@ -279,14 +279,14 @@ def test_an_outcome_knows_a_job_that_was_refused() -> None:
 
 
 def test_two_outcomes_are_alike_if_each_job_ends_alike() -> None:
-    killed = RunOutcome.of(TraceReader.open(KILLED).records())
-    declined = RunOutcome.of(TraceReader.open(DECLINED).records())
+    killed = RunOutcome.from_records(TraceReader.open(KILLED).records())
+    declined = RunOutcome.from_records(TraceReader.open(DECLINED).records())
 
     assert killed.ends_as(declined)
     assert not killed.ends_as(RunOutcome())
 
 
-def test_a_trace_of_the_front_door_knows_what_actors_knew_at_a_turn() -> None:
+def test_a_trace_of_an_environment_knows_what_actors_knew_at_a_turn() -> None:
     step = session_of(KILLED).run_until("CheckpointCoordinator <- AcknowledgeCheckpoint")
     assert step is not None
 

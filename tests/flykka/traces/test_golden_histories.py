@@ -32,7 +32,7 @@ def test_every_job_is_told_to_its_end(history: Trace) -> None:
 
 @pytest.mark.slow
 def test_every_checkpoint_is_told_as_the_statistics_have_it(history: Trace) -> None:
-    checkpoints = TraceStatistics.of(history.records()).in_order()[:FEW]
+    checkpoints = TraceStatistics.from_records(history.records()).in_order()[:FEW]
 
     for job_id, checkpoint in checkpoints:
         story = history.story(checkpoint=checkpoint.checkpoint_id, job=job_id)

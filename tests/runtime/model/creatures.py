@@ -168,7 +168,7 @@ class Creature(Actor):
             self.world.ask(self.world.someone(), self.me, fuel - 1)
 
     def asks_and_waits(self, fuel: int) -> None:
-        # On threads, whoever blocks has a thread of its own.
+        # On threads, an actor that blocks has a thread of its own.
         may_wait = self.world.depth < DEEPEST_ASK if self.world.exact else self.pinned
         if fuel and may_wait:
             self.world.ask(self.world.someone(), self.me, fuel - 1, block=True)

@@ -87,7 +87,7 @@ class World:
 
     @property
     def living(self) -> int:
-        """How many live."""
+        """The number of live."""
         return len(self._living)
 
     def token(self) -> int:
@@ -194,7 +194,7 @@ class World:
         self._watching.discard((watcher, watched))
 
     def watched_by(self, watcher: Ref) -> list[Ref]:
-        """Whose end is still to be told; only of those that have ended already, where there are any."""
+        """Actors whose end is still to be told; only of actors that have ended already, where there are any."""
         watched = sorted((each for by, each in self._watching.copy() if by == watcher), key=str)
         return [each for each in watched if each in self.ended] or watched
 
@@ -224,7 +224,7 @@ class World:
         self._forget(end.ref)
         instance = self._instances.get(end.ref)
         if instance is not None and end.reason is EndReason.STOPPED and instance.last_hooks != 1:
-            self.breaks("whoever is stopped has its last hook first", end.ref)
+            self.breaks("an actor that is stopped has its last hook first", end.ref)
         self.happened.append(f"{end.ref} has ended: {end.reason}")
 
     def _forget(self, ref: Ref) -> None:
@@ -232,7 +232,7 @@ class World:
         self._children[ref.path.rpartition("/")[0]].discard(ref)
 
     def _is_unheard(self, ref: Ref) -> bool:
-        """Whether a turn of this actor may run on behind a kill."""
+        """True if a turn of this actor may run on behind a kill."""
         return not self.exact and self.ended.get(ref) is EndReason.KILLED
 
     # What holds at rest, and in the end
@@ -294,7 +294,7 @@ def _held(cell: Cell) -> list[str]:
 
 
 def _waits_for_time(ref: Ref) -> bool:
-    """Whether only time brings the actor back: its own backoff, or that of one above, which will restart it too."""
+    """True if only time brings the actor back: its own backoff, or that of one above, which will restart it too."""
     cell: Cell | None = _cell(ref)
     while cell is not None and cell.faults._backoff is None:
         cell = cell.parent

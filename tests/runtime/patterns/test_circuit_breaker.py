@@ -56,7 +56,7 @@ def test_failures_in_a_row_open_it_and_then_nobody_is_called(breaker: CircuitBre
     assert called == []
 
 
-def test_a_success_in_between_begins_the_count_anew(breaker: CircuitBreaker) -> None:
+def test_a_success_in_between_begins_the_count_again(breaker: CircuitBreaker) -> None:
     open_it(breaker, failures=1)
     breaker.call(int)
     open_it(breaker, failures=1)

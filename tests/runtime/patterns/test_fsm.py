@@ -123,7 +123,7 @@ def test_a_state_times_out(system: SeededSystem, ref: ActorRef, log: list[str]) 
     assert log == [BEGUN, OPENED, "100 OPEN(1) -> LOCKED(1)"]
 
 
-def test_every_message_begins_the_state_timeout_anew(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
+def test_every_message_begins_the_state_timeout_again(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
     tell_all(system, ref, "coin")
     system.advance(60)
     tell_all(system, ref, "unknown")
@@ -192,7 +192,7 @@ def test_a_machine_that_is_stopped_hears_of_it_once(system: SeededSystem, ref: A
     assert system.manual_clock.next_due() is None
 
 
-def test_a_restart_begins_the_machine_anew(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
+def test_a_restart_begins_the_machine_again(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
     tell_all(system, ref, "coin", "push", "fail")
 
     assert log[3:] == ["SHUTDOWN in LOCKED(1)", BEGUN]

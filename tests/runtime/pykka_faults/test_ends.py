@@ -1,4 +1,4 @@
-"""How actors end: in order, once, with a word to whoever wants to know, and never keeping the process."""
+"""Actors end in order, once, with a word to every watcher, and never keeping the process."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_p9_an_actor_is_alive_until_its_last_hook_has_run(system: SeededSystem, 
     ]
 
 
-def test_p10_whoever_stops_an_actor_waits_for_its_last_hook(threaded: ActorSystem, stage: Stage) -> None:
+def test_p10_a_thread_that_stops_an_actor_waits_for_its_last_hook(threaded: ActorSystem, stage: Stage) -> None:
     gate = Gate()
     stock = stage({"stop": gate.hold})
     first = stock.ref.stop(block=False)

@@ -1,4 +1,4 @@
-"""Why a turn was taken is told by the effect of the turn before that led to it, and by no other one."""
+"""The cause of a turn is told by the effect of the turn before that led to it, and by no other one."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def _without_the_log_of_failures() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Stage:
-    """Where a part is recorded, and replayed by an actor with another one."""
+    """A stage on which a part is recorded, and replayed by an actor with another one."""
 
     path: Path
 

@@ -160,7 +160,7 @@ class Puppet(Actor):
             self.context.pipe_to_self(reply, lambda answer: answer, lambda _: failed)
 
     def asks_and_waits(self, dice: random.Random, _fuel: int) -> None:
-        # Only downwards, so that no two wait for each other; and whoever waits has a thread of its own.
+        # Only downwards, so that no two wait for each other; and an actor that waits has a thread of its own.
         for child in self.context.children[:1]:
             with suppress(KernelError):
                 self.context.parent.tell(child.ask(Question(seed=dice.randrange(1 << 30)), timeout=0.02))

@@ -1,4 +1,4 @@
-"""Who holds a batch, and when it is gone."""
+"""Holders of a batch, and its release."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def held(*names: str, address: Address = HERE, holder: str = IN_TRANSIT) -> Batc
 
 def test_a_batch_is_gone_when_its_last_holder_has_let_go() -> None:
     batches = held("a")
-    batches.take(A, READER)
+    batches.claim(A, READER)
     batches.hold([A], f"{READER} checkpoint 1")
 
     still_held = batches.release([A], READER)
@@ -34,7 +34,7 @@ def test_a_batch_is_gone_when_its_last_holder_has_let_go() -> None:
 
 def test_a_batch_that_is_read_does_not_go_with_what_nobody_will_read() -> None:
     batches = held("a")
-    batches.take(A, READER)
+    batches.claim(A, READER)
 
     assert batches.release([A]) == {}
 
@@ -44,7 +44,7 @@ def test_a_batch_that_is_gone_cannot_be_taken_or_held() -> None:
     batches.release([A])
 
     with pytest.raises(UnknownBatchError, match="batch a was released"):
-        batches.take(A, READER)
+        batches.claim(A, READER)
     with pytest.raises(UnknownBatchError):
         batches.hold([A], READER)
 
@@ -70,7 +70,7 @@ def test_an_attempt_that_ends_lets_go_of_what_it_holds_and_of_what_is_on_its_way
 
 def test_a_kept_batch_is_read_until_its_partition_is_released() -> None:
     batches = held("a", holder=KEPT)
-    batches.take(A, READER)
+    batches.claim(A, READER)
     batches.release([A], READER)
 
     of_another = batches.release_partitions(frozenset({THERE.partition}))

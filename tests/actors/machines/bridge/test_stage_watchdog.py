@@ -157,7 +157,7 @@ def test_a_task_hears_of_its_stage_that_stands_still_once_the_timeout_is_over(se
     assert failed.cause.type_name == "StageTimeoutError"
 
 
-def test_whoever_asks_is_told_what_is_at_work(seeded_system: SeededSystem) -> None:
+def test_each_question_is_answered_with_the_work_in_hand(seeded_system: SeededSystem) -> None:
     bridge, probe = Hanging(seeded_system, None), TestProbe(seeded_system)
     seeded_system.advance(500)
 

@@ -1,4 +1,4 @@
-"""What a store retains, and what of it is left to whoever takes a job over."""
+"""A store retains the newest checkpoints, and leaves to a later leader of the job all that it needs."""
 
 from __future__ import annotations
 

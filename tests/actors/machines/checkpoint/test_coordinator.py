@@ -1,4 +1,4 @@
-"""How a checkpoint comes to be complete, and how one is given up."""
+"""Completion of a checkpoint, and its abort."""
 
 from __future__ import annotations
 

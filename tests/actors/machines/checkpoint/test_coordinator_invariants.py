@@ -35,7 +35,7 @@ from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, sna
 
 INTERVAL_MS, TIMEOUT_MS = 50, 200
 BATCHES = 3
-"""How many batches of keyed state a task refers to at a time: one more each checkpoint, the oldest compacted away."""
+"""Batches of keyed state that a task refers to at a time: one more each checkpoint, the oldest compacted away."""
 
 
 class Coordinating(RuleBasedStateMachine):
@@ -186,7 +186,7 @@ class Coordinating(RuleBasedStateMachine):
         assert not set(ended) & set(self.world.machine.pending)
 
     @invariant()
-    def whoever_asked_for_a_savepoint_is_answered_once(self) -> None:
+    def each_request_for_a_savepoint_is_answered_once(self) -> None:
         answered = Counter(self._answered())
         assert all(times == 1 for times in answered.values()), answered
 

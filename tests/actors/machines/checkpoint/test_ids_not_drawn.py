@@ -1,4 +1,4 @@
-"""The store that checkpoint ids come from cannot be used: whoever wants a checkpoint hears so, and the job goes on."""
+"""The store of checkpoint ids cannot be used: each request for a checkpoint is told so, and the job goes on."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def want_savepoint(world: Coordination, request_id: str) -> None:
     world.handle(events.TriggerRequested(properties=for_savepoint(f"at {request_id}"), request_id=request_id))
 
 
-def test_whoever_wants_a_savepoint_is_answered_with_the_reason_and_how_often_in_a_row() -> None:
+def test_a_request_for_a_savepoint_is_answered_with_the_reason_and_how_often_in_a_row() -> None:
     world = without_ids()
 
     want_savepoint(world, "first")

@@ -1,4 +1,4 @@
-"""Who begins, who waits and who is dropped, where several want a checkpoint."""
+"""Requests that begin, wait and are dropped, where several want a checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever wants a savepoint, or the job to stop, is answered once, whatever order the news comes in."""
+"""Every request for a savepoint or a stop is answered once, in whatever order the news comes in."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def after(*happened: SavepointEvent) -> tuple[SavepointRequests, list[SavepointE
     return requests, followed
 
 
-def test_a_savepoint_goes_from_its_folder_to_the_coordinator_to_whoever_wanted_it() -> None:
+def test_a_savepoint_goes_from_its_folder_to_the_coordinator_to_the_client_that_wanted_it() -> None:
     requests, made = after(RUNNING, wanted())
     begun = requests.handle(location())
     answered = requests.handle(completed())
@@ -183,7 +183,7 @@ NEWS = st.one_of(
 
 
 def answers(effects: Iterable[SavepointEffect]) -> list[str]:
-    """Who was answered."""
+    """The clients that were answered."""
     told = [effect.request_id for effect in effects if isinstance(effect, AnswerSavepoint | RefuseSavepoint)]
     return told + ["stop" for effect in effects if isinstance(effect, RefuseStop)]
 

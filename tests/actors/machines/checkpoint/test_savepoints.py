@@ -1,4 +1,4 @@
-"""A savepoint belongs to whoever asked for it: it is told to them how it ends, and nobody else deletes it."""
+"""A savepoint belongs to the client that asked for it: the client is told its end, and nobody else deletes it."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_a_task_that_was_overtaken_by_a_newer_barrier_gives_it_up_too() -> None:
     assert world.effects(CheckpointFailuresExceeded) == []
 
 
-def test_one_that_cannot_begin_is_declined_to_whoever_asked() -> None:
+def test_a_savepoint_that_cannot_begin_is_declined_to_its_client() -> None:
     starting = Coordination(task("a", ExecutionState.DEPLOYING))
     over = two_tasks()
     over.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
@@ -234,7 +234,7 @@ ENDS = StopCheckpointing(job_id=JOB, job_status=JobStatus.CANCELED)
 
 @pytest.mark.parametrize("gone", [FAILS, ENDS], ids=["fails", "ends"])
 @pytest.mark.parametrize("begun", [True, False])
-def test_whoever_stops_a_job_that_goes_another_way_hears_that_there_is_no_savepoint(
+def test_a_client_that_stops_a_job_that_goes_another_way_hears_that_there_is_no_savepoint(
     gone: events.CoordinatorEvent, begun: bool
 ) -> None:
     world = two_tasks() if begun else Coordination(task("a", ExecutionState.DEPLOYING))
@@ -246,7 +246,7 @@ def test_whoever_stops_a_job_that_goes_another_way_hears_that_there_is_no_savepo
     assert world.effects(SavepointCompleted) == []
 
 
-def test_whoever_has_the_last_savepoint_of_a_job_hears_nothing_more() -> None:
+def test_a_client_that_has_the_last_savepoint_of_a_job_hears_nothing_more() -> None:
     world = two_tasks()
     stop(world)
     acknowledge_all(world, 1)

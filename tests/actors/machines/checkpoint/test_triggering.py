@@ -1,4 +1,4 @@
-"""When a periodic checkpoint begins."""
+"""The times at which periodic checkpoints begin."""
 
 from __future__ import annotations
 

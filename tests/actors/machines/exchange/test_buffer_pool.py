@@ -44,7 +44,7 @@ def drained(size: int) -> LocalBufferPool[Waiting]:
 def test_a_pool_gives_out_as_many_buffers_as_its_size() -> None:
     two = pool(2)
 
-    assert [two.take(), two.take(), two.take()] == [True, True, False]
+    assert [two.request_buffer(), two.request_buffer(), two.request_buffer()] == [True, True, False]
     assert not two.is_available
 
 
@@ -79,7 +79,7 @@ def test_a_listener_that_needs_none_any_more_is_passed_over() -> None:
 
 def test_who_could_take_a_buffer_does_not_wait_for_one() -> None:
     used_once = pool(1)
-    used_once.take()
+    used_once.request_buffer()
     used_once.give_back()
 
     assert not used_once.wait(Waiting())
@@ -121,7 +121,7 @@ def test_the_end_of_a_pool_is_told_to_who_waits_and_nothing_can_be_taken_from_it
     assert waiting.is_told_of_the_end
     assert (waiting.got, ended.held, ended.wait(Waiting())) == (0, 0, False)
     with pytest.raises(BufferPoolDestroyedError):
-        ended.take()
+        ended.request_buffer()
     with pytest.raises(BufferPoolDestroyedError):
         ended.resize(2)
 
@@ -153,7 +153,7 @@ def test_whatever_happens_no_buffer_is_lost_and_none_is_idle_beyond_the_size(siz
     for word in words:
         match word:
             case "take":
-                tried.take()
+                tried.request_buffer()
             case "back" if tried.used:
                 tried.give_back()
             case "wait":

@@ -1,4 +1,4 @@
-"""Where the next batch goes, for every way to partition a stream."""
+"""The target of the next batch, for every way to partition a stream."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class Exchange(RuleBasedStateMachine):
             self._post_to_producers(self.gate.credit_returned(self.in_processing.pop(0)))
 
     @rule(floating=st.integers(0, 4))
-    def share_out_anew(self, floating: int) -> None:
+    def share_out_again(self, floating: int) -> None:
         # What was lent beyond the new size is still out.
         self.bound = max(self.bound, CHANNELS * self.exclusive + floating)
         self._post_to_producers(self.gate.resize([floating]))

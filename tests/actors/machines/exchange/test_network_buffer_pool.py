@@ -29,7 +29,7 @@ def test_what_nobody_is_promised_is_shared_by_what_each_could_use() -> None:
     assert sizes(buffers) == [3, 9]
 
 
-def test_pools_that_may_have_all_they_could_use_have_it_without_being_told_anew() -> None:
+def test_pools_that_may_have_all_they_could_use_have_it_without_being_told_again() -> None:
     buffers = NetworkBufferPool(100)
     first = buffers.create_pool(1, 3)
 
@@ -109,7 +109,7 @@ def test_a_pool_may_be_destroyed_twice() -> None:
 def test_when_the_buffers_are_gone_no_pool_can_be_made_and_what_comes_back_is_dropped() -> None:
     buffers = NetworkBufferPool(4)
     pool = buffers.create_pool(1)
-    pool.take()
+    pool.request_buffer()
 
     buffers.destroy()
     buffers.destroy_pool(pool)
@@ -136,7 +136,7 @@ def test_whatever_happens_every_pool_has_its_minimum_and_all_together_no_more_th
             case "destroy" if pools and not pools[first % len(pools)].used:
                 buffers.destroy_pool(pools[first % len(pools)])
             case "take" if pools:
-                pools[first % len(pools)].take()
+                pools[first % len(pools)].request_buffer()
             case "back" if pools and pools[first % len(pools)].used:
                 pools[first % len(pools)].give_back()
         buffers.check()

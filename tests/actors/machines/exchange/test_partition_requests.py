@@ -1,4 +1,4 @@
-"""How an input gate asks its producers: at once, and again where they are not there yet."""
+"""An input gate asks its producers: at once, and again where they are not there yet."""
 
 from __future__ import annotations
 

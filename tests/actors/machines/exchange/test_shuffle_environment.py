@@ -1,4 +1,4 @@
-"""Which task has which buffers, and which one does not fit."""
+"""Buffers of each task, and the task that does not fit."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Running:
         return [effect for place in self.wanted() for effect in self.give_slot(place)]
 
     def wanted(self) -> dict[str, tuple[ExecutionAttemptId, ...]]:
-        """Who of the last request shares a slot in these tests: those of one subtask number of one group."""
+        """Sharers of a slot in these tests: the subtasks of one subtask number of one group."""
         wanted: dict[str, tuple[ExecutionAttemptId, ...]] = {}
         for request in self.made(RequestSlots)[-1].requests:
             place = f"{request.slot_sharing_group}/{request.subtask}"

@@ -1,4 +1,4 @@
-"""Results that outlive their producers: when they may go, and who starts anew when they are lost."""
+"""Results that outlive their producers: when they may go, and which tasks restart when they are lost."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ EFFECTS = st.sampled_from(
 
 
 @given(st.lists(EFFECTS, max_size=60))
-def test_whoever_hears_of_every_change_knows_the_history(effects: list[Effect]) -> None:
+def test_a_listener_to_every_change_knows_the_history(effects: list[Effect]) -> None:
     history, heard = ExceptionHistory(), dict[int, RootExceptionHistoryEntry]()
     for number, effect in enumerate(effects):
         heard |= {entry.number: entry for entry in history.on_effect(effect, number)}

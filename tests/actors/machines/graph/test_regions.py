@@ -1,4 +1,4 @@
-"""Which tasks are deployed together."""
+"""Tasks that are deployed together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which operators run as one task, and in whose slots."""
+"""Operators that run as one task, and their slots."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def automatic(
             chaining=ChainingStrategy.HEAD if uid in heads.split() else ChainingStrategy.ALWAYS,
             automatic=uid not in named.split(),
         )
-        graph.add_node(replace(made, name=f"{uid} anew") if renamed else made)
+        graph.add_node(replace(made, name=f"{uid} again") if renamed else made)
     for source, target in pairs:
         graph.add_edge(keyed(source, target) if target in keys.split() else edge(source, target))
     return graph

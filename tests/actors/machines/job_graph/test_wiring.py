@@ -1,4 +1,4 @@
-"""Which subtask reads which, whatever the two parallelisms are."""
+"""Subtasks and the subtasks they read, whatever the two parallelisms are."""
 
 from __future__ import annotations
 

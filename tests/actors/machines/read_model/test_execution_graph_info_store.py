@@ -1,4 +1,4 @@
-"""Which jobs are kept, and which job of an id is meant."""
+"""The jobs that are kept, and the job meant by an id."""
 
 from __future__ import annotations
 

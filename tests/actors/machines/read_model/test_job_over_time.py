@@ -1,4 +1,4 @@
-"""How a job has done in the course of time: throughput, lag, and what a restart has read again."""
+"""The read model of a job over time: throughput, lag, and what a restart has read again."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def test_subtasks_are_counted_by_state() -> None:
     assert windows(details).state is ExecutionState.RUNNING
 
 
-def test_a_job_that_begins_anew_waits_for_its_new_attempts_and_hears_nothing_of_the_old_ones() -> None:
+def test_a_job_that_begins_again_waits_for_its_new_attempts_and_hears_nothing_of_the_old_ones() -> None:
     overview = JobReadModel(GRAPH)
     for message in (
         execution(ExecutionState.FAILED),

@@ -9,7 +9,7 @@ from flykka.actors.machines.read_model.time_series import POINTS, STEP_MS, Count
 
 def test_a_step_counts_all_that_came_in_it_and_one_without_news_is_zero() -> None:
     counts = Counts()
-    counts.begin(1_000)
+    counts.start_at(1_000)
 
     for at_ms, rows in ((1_100, 10), (1_900, 20), (3_500, 5)):
         counts.note(at_ms, rows)
@@ -20,7 +20,7 @@ def test_a_step_counts_all_that_came_in_it_and_one_without_news_is_zero() -> Non
 @pytest.mark.parametrize("seconds", [1, POINTS, POINTS + 1, 100_000])
 def test_no_row_is_lost_and_no_point_too_many_however_long_it_takes(seconds: int) -> None:
     counts = Counts()
-    counts.begin(0)
+    counts.start_at(0)
 
     for second in range(seconds):
         counts.note(second * 1_000, 7)
@@ -34,7 +34,7 @@ def test_no_row_is_lost_and_no_point_too_many_however_long_it_takes(seconds: int
 
 def test_a_peak_stays_when_steps_become_longer() -> None:
     lags = Peaks()
-    lags.begin(0)
+    lags.start_at(0)
     lags.note(3_000, 90_000)
 
     lags.note(10_000_000, 5)
@@ -45,7 +45,7 @@ def test_a_peak_stays_when_steps_become_longer() -> None:
 
 def test_a_step_begins_once() -> None:
     lags = Peaks()
-    lags.begin(0)
+    lags.start_at(0)
 
     asked = [lags.begins_step(at_ms) for at_ms in (0, 400, 999, 1_000, 1_500, 4_000)]
 
@@ -54,7 +54,7 @@ def test_a_step_begins_once() -> None:
 
 def test_what_was_noted_before_the_beginning_belongs_to_the_first_step() -> None:
     counts = Counts()
-    counts.begin(5_000)
+    counts.start_at(5_000)
 
     counts.note(4_000, 3)
 

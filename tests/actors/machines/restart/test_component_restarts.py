@@ -1,4 +1,4 @@
-"""A component that ends is started anew: at once, then with a growing pause, and at last not at all."""
+"""A component that ends is started again: at once, then with a growing pause, and at last not at all."""
 
 from __future__ import annotations
 

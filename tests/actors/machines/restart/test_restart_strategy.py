@@ -1,4 +1,4 @@
-"""Whether a failed job starts again, and after how long."""
+"""True if a failed job starts again, and after how long."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_rate_allows_as_many_restarts_as_fit_into_its_interval() -> None:
     assert strategy.backoff == Backoff(delay_ms=7)
 
 
-def test_a_growing_delay_stops_at_its_limit_and_begins_anew_after_a_quiet_time() -> None:
+def test_a_growing_delay_stops_at_its_limit_and_begins_again_after_a_quiet_time() -> None:
     strategy = restart_strategy(GROWING)
 
     assert delays(strategy, 10_000, 10_100, 10_200, 10_300) == [100, 200, 350, 350]

@@ -1,4 +1,4 @@
-"""How the tests of this folder drive a machine: every event is followed by its invariants."""
+"""Drives a machine for the tests of this folder: every event is followed by its invariants."""
 
 from __future__ import annotations
 

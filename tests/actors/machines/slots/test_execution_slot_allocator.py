@@ -1,4 +1,4 @@
-"""Where attempts run: who comes back finds its slot, and nobody waits beside a slot that could be shared."""
+"""Slots of attempts: an attempt that comes back finds its slot, and none waits beside a slot that could be shared."""
 
 from __future__ import annotations
 

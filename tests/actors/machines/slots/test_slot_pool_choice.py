@@ -1,4 +1,4 @@
-"""Which requests a slot of a job serves: who names a kept one, whom its size fits, and how batch requests wait."""
+"""Requests that a slot of a job serves: for a kept slot, by size, and batch requests that wait."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_slot_that_is_kept_no_longer_serves_who_waits() -> None:
 # What is offered for a slot that is known by another allocation
 
 
-def test_a_slot_that_is_offered_anew_is_no_longer_what_it_was() -> None:
+def test_a_slot_that_is_offered_again_is_no_longer_what_it_was() -> None:
     slots = pool()
     feed(slots, wanted("r1"), wanted("r2"), offered("a-1"))
 

@@ -1,4 +1,4 @@
-"""How many slots a job cannot do without."""
+"""The number of slots a job cannot do without."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When sources are looked at, and what of them belongs to a checkpoint."""
+"""Times of split discovery, and the part of it that belongs to a checkpoint."""
 
 from __future__ import annotations
 

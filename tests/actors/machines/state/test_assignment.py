@@ -138,7 +138,7 @@ def test_what_a_window_operator_has_fired_is_handed_on_where_it_holds_no_row() -
     assert [state.keyed_state for state in made["old", 0]] == [b"bound", b"bound"]
 
 
-def test_the_elements_of_a_list_are_dealt_out_anew() -> None:
+def test_the_elements_of_a_list_are_dealt_out_again() -> None:
     state = checkpoint((listed("sink", "a", "b", "c"),), (listed("sink", "d"),))
 
     made = assigned(state, vertex("old", "sink", parallelism=4))

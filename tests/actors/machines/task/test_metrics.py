@@ -1,4 +1,4 @@
-"""How an attempt spends its time: busy, back-pressured and idle add up to how long it runs."""
+"""The time of an attempt: busy, back-pressured and idle add up to how long it runs."""
 
 from __future__ import annotations
 

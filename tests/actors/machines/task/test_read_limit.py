@@ -1,4 +1,4 @@
-"""How many of the splits that wait make the next batch, by what finished stages took."""
+"""The number of of the splits that wait make the next batch, by what finished stages took."""
 
 from __future__ import annotations
 

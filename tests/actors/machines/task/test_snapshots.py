@@ -44,7 +44,7 @@ def written(checkpoint_id: int) -> ChannelStateWritten:
 def test_a_durable_snapshot_is_acknowledged_with_the_readers_state_first() -> None:
     taken = snapshots()
 
-    begun = taken.begin(1, Alignment(duration_ms=7, processed_bytes=8), READER, start_delay_ms=9)
+    begun = taken.begin_snapshot(1, Alignment(duration_ms=7, processed_bytes=8), READER, start_delay_ms=9)
 
     assert begun is Begin.TAKEN
     assert taken.durable(durable(1)) == [
@@ -71,7 +71,7 @@ def test_an_unaligned_snapshot_is_acknowledged_with_both_its_parts(
     parts: list[StateSnapshotted | ChannelStateWritten],
 ) -> None:
     taken = snapshots()
-    taken.begin(1, Alignment(), None, is_unaligned=True)
+    taken.begin_snapshot(1, Alignment(), None, is_unaligned=True)
 
     early = taken.durable(parts[0])
     taken.aligned(1, Alignment(duration_ms=9, processed_bytes=5))
@@ -97,12 +97,12 @@ def test_a_checkpoint_aborted_before_its_barrier_is_skipped() -> None:
     taken.abort(2)
 
     assert not taken.has_begun(2)
-    assert taken.begin(2, Alignment(), None) is Begin.SKIPPED
+    assert taken.begin_snapshot(2, Alignment(), None) is Begin.SKIPPED
 
 
 def test_state_that_is_durable_too_late_is_told_all_the_same_to_who_deletes_it() -> None:
     taken = snapshots()
-    taken.begin(1, Alignment(), READER)
+    taken.begin_snapshot(1, Alignment(), READER)
 
     assert taken.abort(1) == []
     assert taken.has_begun(1)
@@ -111,7 +111,7 @@ def test_state_that_is_durable_too_late_is_told_all_the_same_to_who_deletes_it()
 
 def test_the_part_of_an_aborted_snapshot_that_is_durable_is_told_to_who_deletes_it() -> None:
     taken = snapshots()
-    taken.begin(1, Alignment(), None, is_unaligned=True)
+    taken.begin_snapshot(1, Alignment(), None, is_unaligned=True)
     taken.durable(durable(1))
 
     late = taken.abort(1) + taken.durable(written(1))
@@ -124,15 +124,15 @@ def test_the_part_of_an_aborted_snapshot_that_is_durable_is_told_to_who_deletes_
 
 def test_a_barrier_that_is_not_newer_is_stale() -> None:
     taken = snapshots()
-    taken.begin(3, Alignment(), None)
+    taken.begin_snapshot(3, Alignment(), None)
 
-    assert taken.begin(3, Alignment(), None) is Begin.STALE
-    assert taken.begin(2, Alignment(), None) is Begin.STALE
+    assert taken.begin_snapshot(3, Alignment(), None) is Begin.STALE
+    assert taken.begin_snapshot(2, Alignment(), None) is Begin.STALE
 
 
 def test_a_failed_snapshot_is_given_up_once() -> None:
     taken = snapshots()
-    taken.begin(1, Alignment(), None)
+    taken.begin_snapshot(1, Alignment(), None)
 
     assert taken.give_up(1) == []
     assert taken.give_up(1) is None

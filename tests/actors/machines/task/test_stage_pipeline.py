@@ -31,7 +31,7 @@ def test_there_is_room_below_the_limit_only() -> None:
 def test_a_follower_with_nothing_before_it_is_released_at_once() -> None:
     line = pipeline()
 
-    line.follow("watermark")
+    line.emit_after("watermark")
 
     assert line.released() == ["watermark"]
     assert line.released() == []
@@ -41,7 +41,7 @@ def test_a_follower_waits_for_every_stage_before_it_and_for_none_behind_it() -> 
     line = pipeline(limit=3)
     line.start("a")
     line.start("b")
-    line.follow("barrier")
+    line.emit_after("barrier")
     line.start("c")
 
     line.finish(0)

@@ -21,7 +21,7 @@ def cancellation(interval_ms: int | None = None, timeout_ms: int | None = None) 
 def test_the_bridge_is_told_again_at_every_interval_until_the_timeout() -> None:
     watched = cancellation(interval_ms=20, timeout_ms=50)
 
-    began = watched.begin(1_000)
+    began = watched.start_watchdog(1_000)
     told = [watched.on_due(1_020), watched.on_due(1_040)]
     (fatal,) = watched.on_due(1_050)
 
@@ -33,16 +33,16 @@ def test_the_bridge_is_told_again_at_every_interval_until_the_timeout() -> None:
 
 def test_a_timeout_of_nothing_waits_for_ever() -> None:
     watched = cancellation(interval_ms=20, timeout_ms=0)
-    watched.begin(0)
+    watched.start_watchdog(0)
 
     assert watched.on_due(1_000_000) == [AGAIN, StartCancellationTimer(delay_ms=20)]
 
 
 def test_the_first_reason_to_end_starts_the_clock() -> None:
     watched = cancellation(interval_ms=20, timeout_ms=50)
-    watched.begin(0)
+    watched.start_watchdog(0)
 
-    assert watched.begin(40) == []
+    assert watched.start_watchdog(40) == []
     assert isinstance(watched.on_due(50)[0], ReportFatalError)
 
 

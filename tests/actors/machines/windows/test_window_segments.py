@@ -103,7 +103,7 @@ def test_segments_of_one_level_merge_when_there_are_enough() -> None:
 
     few = segments.mergeable(4)
     enough = segments.mergeable(3)
-    segments.replace(enough, replace(enough[0], batch_id=BatchId("merged"), level=1))
+    segments.replace_merged(enough, replace(enough[0], batch_id=BatchId("merged"), level=1))
 
     assert few == ()
     assert [each.batch_id for each in enough] == ["0", "1", "2"]
@@ -114,7 +114,7 @@ def test_segments_of_one_level_merge_when_there_are_enough() -> None:
 def test_segments_of_which_nothing_is_left_merge_into_none() -> None:
     segments = of(*(segment(number, 0, 1) for number in range(3)))
 
-    segments.replace(segments.mergeable(3), None)
+    segments.replace_merged(segments.mergeable(3), None)
 
     assert segments.live == ()
 
@@ -196,7 +196,7 @@ class Storage:
         self.segments.add(self._made(rows, level=0))
         if merging := self.segments.mergeable(3):
             whole = frozenset().union(*(self._read(self.segments.reading(each)) for each in merging))
-            self.segments.replace(merging, self._made(whole, merging[0].level + 1))
+            self.segments.replace_merged(merging, self._made(whole, merging[0].level + 1))
 
     def fire(self, to_ms: int) -> None:
         """Let windows fire."""

@@ -1,4 +1,4 @@
-"""How a stream says in which way its rows reach what reads it."""
+"""The partitioning of a stream: rows reach its readers as it says."""
 
 from __future__ import annotations
 

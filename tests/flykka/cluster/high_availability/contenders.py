@@ -46,7 +46,7 @@ class Contender:
 
     @property
     def has_heard_nothing(self) -> bool:
-        """Whether nothing was told that nobody has waited for."""
+        """True if nothing was told that nobody has waited for."""
         return self._told.empty()
 
     def _wait(self, what: str) -> object:

@@ -1,4 +1,4 @@
-"""One leads, and whoever does not can change nothing."""
+"""One contender leads, and the others can change nothing."""
 
 from __future__ import annotations
 

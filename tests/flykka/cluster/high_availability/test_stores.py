@@ -1,4 +1,4 @@
-"""Which store a user means, where its checkpoints go, and which one the next environment of an application has."""
+"""The store that a user means, its checkpoints, and the store of the next environment of an application."""
 
 from __future__ import annotations
 

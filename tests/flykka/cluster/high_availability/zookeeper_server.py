@@ -21,7 +21,7 @@ _JARS = ("zookeeper-*.jar", "slf4j-api-*.jar", "metrics-core-*.jar", "netty-*.ja
 
 
 class ZooKeeperServer:
-    """One server with its data in `folder`; it may be stopped, resumed, killed and started anew."""
+    """One server with its data in `folder`; it may be stopped, resumed, killed and started again."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -38,7 +38,7 @@ class ZooKeeperServer:
 
     @property
     def hosts(self) -> str:
-        """Where it is reached."""
+        """Its address."""
         return f"127.0.0.1:{self._port}"
 
     def start(self) -> None:

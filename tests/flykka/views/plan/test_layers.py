@@ -1,4 +1,4 @@
-"""Where boxes stand on a page."""
+"""Places of boxes on a page."""
 
 from __future__ import annotations
 

@@ -32,10 +32,10 @@ from flykka.messages.wire.message import Message
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.cluster_builder import ClusterBuilder
 from tests.actors.leading import new_checkpoints
 from tests.actors.machines.checkpoint.coordinating import acknowledgement
 from tests.actors.machines.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS
-from tests.actors.peer import PeerActor, unpacked
 
 JOB = JobId("job")
 SESSION = LeaderSessionId("session")
@@ -67,7 +67,7 @@ class JobMaster(Actor):
             self._coordinator.tell(answer)
 
 
-class World:
+class CoordinatorCluster(ClusterBuilder):
     """A coordinator below a JobMaster, tasks at one TaskManager, a storage in a folder of the test."""
 
     def __init__(
@@ -82,13 +82,12 @@ class World:
         **changed: object,
     ) -> None:
         settings = {"directory": str(folder), "interval_ms": 1_000, **changed}
-        self.system = system
+        super().__init__(system)
         self.folder = folder
         self.storage = storage or CheckpointStorage(str(folder))
         self.checkpoints = checkpoints or new_checkpoints(JOB)
         self.heard: list[Message] = []
-        self._told: list[Message] = []
-        self.task_manager = system.spawn(Props(PeerActor, self._told, SESSION), "task-manager")
+        self._task_manager = self.probe("task-manager", SESSION)
         graph = JobGraph(
             job_id=JOB,
             name="job",
@@ -97,15 +96,12 @@ class World:
             heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
             heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
         )
-        system.spawn(Props(JobMaster, graph, self.storage, self.checkpoints, self.heard, hooks), "job-master")
-        system.run_until_idle()
-        coordinator = system.find("/user/job-master/checkpoint-coordinator")
-        assert coordinator is not None
-        self.coordinator = coordinator
+        self.start(Props(JobMaster, graph, self.storage, self.checkpoints, self.heard, hooks), "job-master")
+        self.coordinator = self.find("job-master/checkpoint-coordinator")
 
-    def tell(self, message: Message) -> None:
-        self.coordinator.tell(message)
-        self.system.run_until_idle()
+    def say(self, message: Message) -> None:
+        """Tell the coordinator."""
+        self.tell(self.coordinator, message)
 
     def deploy(
         self,
@@ -120,17 +116,17 @@ class World:
                 subtask=subtask,
                 parallelism=len(attempts),
                 max_parallelism=128,
-                task_manager=self.task_manager,
+                task_manager=self._task_manager.ref,
                 state=state,
                 is_source=subtask == 0,
             )
             for subtask, attempt in enumerate(attempts)
         )
-        self.tell(CoordinatedTasks(job_id=JOB, tasks=tasks, leader_session_id=leader_session_id))
+        self.say(CoordinatedTasks(job_id=JOB, tasks=tasks, leader_session_id=leader_session_id))
 
     def complete(self, checkpoint_id: int, *attempts: str, shared: str | None = None) -> None:
         for attempt in attempts:
-            self.tell(acknowledgement(attempt, checkpoint_id, None if shared is None else self.state(shared)))
+            self.say(acknowledgement(attempt, checkpoint_id, None if shared is None else self.state(shared)))
 
     def state(self, name: str) -> TaskStateSnapshot:
         path = self.folder / "job" / "shared" / name
@@ -142,9 +138,9 @@ class World:
         )
 
     def told(self) -> list[Message]:
-        """What the tasks were told since the last look."""
-        told = unpacked(self._told)
-        self._told.clear()
+        """The messages to the tasks since the last look."""
+        told = self._task_manager.told(Message)
+        self._task_manager.heard(Message)
         return told
 
     def heard_of(self, kind: type[M]) -> list[M]:

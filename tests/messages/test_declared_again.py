@@ -18,13 +18,13 @@ from flykka.messages.wire.message import Value, value
 class Unit(StrEnum):
     ONE = "ONE"
 
-@value("anew_test.amount")
+@value("declared_again_test.amount")
 class Amount(Value):
     number: int
     unit: Unit = Unit.ONE
 """
 ORDER = """
-@value("anew_test.order")
+@value("declared_again_test.order")
 class Order(Value):
     amounts: tuple[Amount, ...]
     unit: Unit = Unit.ONE
@@ -39,7 +39,7 @@ def test_the_newest_declaration_has_the_tag(run_cell: Run) -> None:
     second = run_cell(AMOUNT).Amount
 
     assert first is not second
-    assert class_of("anew_test.amount") is second
+    assert class_of("declared_again_test.amount") is second
 
 
 def test_an_instance_from_before_goes_over_the_wire_and_comes_out_as_the_newest(run_cell: Run) -> None:
@@ -56,7 +56,7 @@ def test_an_instance_from_before_that_does_not_fit_any_more_is_refused_by_name(r
 
     run_cell(AMOUNT.replace("number: int\n    unit", "number: int\n    currency: str\n    unit"))
 
-    with pytest.raises(DecodeError, match=r"anew_test.amount: currency: required, but absent"):
+    with pytest.raises(DecodeError, match=r"declared_again_test.amount: currency: required, but absent"):
         decode(encode(before))
 
 

@@ -1,0 +1,157 @@
+"""A client of a JobManager that answers as a test has it answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from flykka.actors.execution_graph_info_store.actor import INFO_STORE, ExecutionGraphInfoStoreActor
+from flykka.client.job_client import JobClient
+from flykka.messages.control.job import (
+    CancelJob,
+    CancellationSuccess,
+    CheckpointCompleted,
+    JobNotFound,
+    JobResultSuccess,
+    JobSubmitSuccess,
+    StopJob,
+    StoppingSuccess,
+    SubmitJob,
+    TriggerSavepoint,
+    TriggerSavepointFailure,
+    TriggerSavepointSuccess,
+)
+from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph
+from flykka.messages.monitoring.job_details import RequestJobDetails, TrackJob
+from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.ids import JobId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
+from flykka.runtime.actor import Actor
+from flykka.runtime.props import Props
+from flykka.runtime.ref import ActorRef
+from flykka.runtime.testing.seeded import SeededSystem
+from tests.actors.cluster_builder import ClusterBuilder
+
+JOB = JobId("job")
+GRAPH = JobGraph(
+    job_id=JOB,
+    name="counts",
+    vertices=(),
+    checkpointing=CheckpointingSettings(directory="/checkpoints"),
+    heartbeat_interval_ms=1_000,
+    heartbeat_timeout_ms=10_000,
+)
+BOOM = SerializedThrowable(type_name="ValueError", message="boom", stack_trace="line 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """The answers of a JobManager to requests that concern the job. None: it keeps silent."""
+
+    submission: tuple[Message, ...] = ()
+    cancellation: Message | None = field(default_factory=lambda: CancellationSuccess(job_id=JOB))
+    canceled: Message | None = None
+    """The result of the job that is told behind `cancellation`."""
+    stopping: Message | None = None
+    savepoint_path: str | None = None
+    """The path of every savepoint; with a `refusal` there is none."""
+    refusal: SerializedThrowable | None = None
+
+
+class ScriptedJobManager(Actor):
+    """Notes the requests of clients, and answers them as told; without a `tracker` it knows no details of the job."""
+
+    def __init__(self, asked: list[Message], answers: Answers, tracker: Ref | None = None) -> None:
+        self._asked = asked
+        self._tracker = tracker
+        self._answers = answers
+
+    def handle_message(self, message: Message) -> None:
+        answers = self._answers
+        match message:
+            case RequestJobDetails(job_id=job_id, reply_to=reply_to):
+                if self._tracker is None:
+                    reply_to.tell(JobNotFound(job_id=job_id))
+                else:
+                    self._tracker.tell(message)
+                return
+            case SubmitJob(client=client):
+                for answer in answers.submission:
+                    client.tell(answer)
+        self._asked.append(message)
+        match message:
+            case CancelJob(client=client) if answers.cancellation is not None:
+                client.tell(answers.cancellation)
+                self._tell_result(answers.canceled)
+            case StopJob(job_id=job_id, client=client) if answers.stopping is not None:
+                client.tell(answers.stopping)
+                if isinstance(answers.stopping, StoppingSuccess):
+                    path = answers.stopping.checkpoint_path
+                    self._tell_result(JobResultSuccess(job_id=job_id, checkpoint_path=path))
+            case TriggerSavepoint(job_id=job_id, client=client) if answers.refusal is not None:
+                client.tell(TriggerSavepointFailure(job_id=job_id, client=client, cause=answers.refusal))
+            case TriggerSavepoint(job_id=job_id, client=client) if answers.savepoint_path is not None:
+                path = answers.savepoint_path
+                client.tell(TriggerSavepointSuccess(job_id=job_id, client=client, savepoint_path=path))
+
+    def _tell_result(self, result: Message | None) -> None:
+        submitted = self._asked[0]
+        if result is not None and isinstance(submitted, SubmitJob):
+            if self._tracker is not None:
+                self._tracker.tell(result)
+            submitted.client.tell(result)
+
+
+class ClientCluster(ClusterBuilder):
+    """A client with the JobManager it talks to, on one thread and a virtual clock."""
+
+    def __init__(self, answers: Answers | None = None, job_graph: JobGraph = GRAPH) -> None:
+        super().__init__(SeededSystem())
+        self.asked: list[Message] = []
+        self.answers = answers or Answers()
+        self.job_graph = job_graph
+        self.tracker = self.start(Props(ExecutionGraphInfoStoreActor), INFO_STORE)
+        self.tracker.tell(TrackJob(job_graph=job_graph))
+        self._start_scripted()
+
+    def _start_scripted(self) -> None:
+        props = Props(ScriptedJobManager, self.asked, self.answers, self.tracker)
+        self.job_manager = self.start(props, "job-manager")
+
+    def submit(self, *, attached: bool = True) -> JobClient:
+        client = JobClient(self.system, self.job_manager, self.job_graph, attached=attached)
+        self.system.run_until_idle()
+        return client
+
+    def replace_job_manager(self) -> None:
+        """The JobManager dies, and another one takes its place."""
+        self.kill("job-manager")
+        self._start_scripted()
+        self.system.advance(1_000)
+
+    def say(self, *messages: Message) -> None:
+        """Tell the client as the JobManager does."""
+        for message in messages:
+            self.tracker.tell(message)
+            self.tell(self.client_ref(), message)
+
+    def client_ref(self) -> ActorRef:
+        submitted = self.asked[0]
+        assert isinstance(submitted, SubmitJob)
+        return self.find(submitted.client.path.removeprefix("/user/"))
+
+
+def accepted() -> JobSubmitSuccess:
+    return JobSubmitSuccess(job_id=JOB)
+
+
+def completed(checkpoint_id: int) -> CheckpointCompleted:
+    return CheckpointCompleted(
+        job_id=JOB,
+        checkpoint_id=checkpoint_id,
+        duration_ms=1,
+        size_bytes=1,
+        incremental_bytes=1,
+        path=f"/kept/chk-{checkpoint_id}",
+        timestamp_ms=0,
+    )
