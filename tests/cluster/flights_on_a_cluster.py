@@ -7,6 +7,7 @@ killed whose executor holds most rows. The last line is what the demo says of th
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import threading
 from pathlib import Path
@@ -54,22 +55,20 @@ class WorkerKiller:
 
 def fullest_worker(session: SparkSession) -> int:
     """The process of the worker whose executor holds most rows of batches and state: the job has to miss them."""
-    context = session.sparkContext._jsc.sc()
-    driver_port = int(context.env().blockManager().blockManagerId().port())
+    listening = {
+        connection.laddr.port: connection.pid
+        for connection in psutil.net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN and connection.pid is not None
+    }
     used: dict[int, int] = {}
-    statuses = context.getExecutorMemoryStatus().iterator()
+    statuses = session.sparkContext._jsc.sc().getExecutorMemoryStatus().iterator()
     while statuses.hasNext():
         status = statuses.next()
-        port = int(str(status._1()).rsplit(":", 1)[1])
-        used[port] = int(status._2()._1()) - int(status._2()._2())
-    fullest = max(used.keys() - {driver_port}, key=lambda port: (used[port], port))
-    (executor,) = (
-        connection.pid
-        for connection in psutil.net_connections("tcp")
-        if connection.status == psutil.CONN_LISTEN and connection.laddr.port == fullest
-    )
-    assert executor is not None
-    return psutil.Process(executor).ppid()
+        process = psutil.Process(listening[int(str(status._1()).rsplit(":", 1)[1])])
+        # The driver's own JVM is among them.
+        if process.ppid() != os.getpid():
+            used[process.ppid()] = int(status._2()._1()) - int(status._2()._2())
+    return max(used, key=lambda worker: used[worker])
 
 
 def flights_demo() -> ModuleType:
