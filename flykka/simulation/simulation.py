@@ -121,8 +121,9 @@ class _Simulation:
         self._system.advance(0)
         first = self._system.find("/user/job-manager")
         assert first is not None, "the entrypoint has started no JobManager"
-        stores = (cell.instance for cell in self._system.cells.living())
-        (self._read_models,) = (each.store for each in stores if isinstance(each, ExecutionGraphInfoStoreActor))
+        actors = (cell.instance for cell in self._system.cells.living())
+        (store,) = (each for each in actors if isinstance(each, ExecutionGraphInfoStoreActor))
+        self._read_models, self._read_models_path = store.store, store.context.ref.path
         self._client: ActorRef = self._system.spawn(Props(SimulationClient, self._heard, first), "client")
         self._client.tell(SimulationBegun(scenario=to_json(self._scenario)))
 
@@ -170,6 +171,9 @@ class _Simulation:
                 return False
         # What is on its way when the job ends arrives.
         self._system.advance(1)
+        while self._system.schedule.is_paused(self._read_models_path):
+            # The client has heard of the end; the read model hears of it when its actor gets turns again.
+            self._system.advance(_STEP_MS)
         result = self._heard.results[job_id]
         self._check_read_model(job_id, result)
         match result:

@@ -35,6 +35,10 @@ class PausingDispatcher(SeededDispatcher):
             self._paused[path] = []
             self.clock.schedule(self.clock.now_ms() + ms, lambda: self._resume(path))
 
+    def is_paused(self, path: str) -> bool:
+        """True while the actor at `path` gets no turn."""
+        return path in self._paused
+
     def run_until_idle(self, max_steps: int = _STEPS_AT_ONE_MOMENT) -> int:
         """As of a seeded dispatcher, of which no more is expected at one moment than a job of this size needs."""
         steps = super().run_until_idle(max_steps)

@@ -1,16 +1,20 @@
 """The flights demo on a standalone cluster of Spark, of which one worker dies half-way: run by a test, in a process.
 
-`python flights_on_a_cluster.py MASTER WORKER_PID FOLDER`: when the second checkpoint has completed, the worker and its
-executor are killed. The last line is what the demo says of the output, or what differs.
+`python -m tests.cluster.flights_on_a_cluster MASTER FOLDER`: when the second checkpoint has completed, the worker is
+killed whose executor holds most rows. The last line is what the demo says of the output, or what differs.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import threading
 from pathlib import Path
 from types import ModuleType
+
+import psutil
+from pyspark.sql import SparkSession
 
 from flykka import Console, RestartStrategies, StreamExecutionEnvironment
 from flykka.messages.control.job import CheckpointCompleted, JobRestored
@@ -24,8 +28,8 @@ KILL_AFTER_CHECKPOINTS = 2
 class WorkerKiller:
     """Switches a worker off when two checkpoints have completed, and sees that the job is restored and goes on."""
 
-    def __init__(self, worker: int) -> None:
-        self._worker = worker
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
         self._completed = 0
         self._restored = False
         self.killed: str | None = None
@@ -42,11 +46,29 @@ class WorkerKiller:
                 self._completed += 1
                 if self._completed == KILL_AFTER_CHECKPOINTS:
                     print("--- killing a worker", flush=True)
-                    switch_off(self._worker)
+                    switch_off(fullest_worker(self._session))
                     self.killed = "a worker"
                     self.has_killed.set()
             case _:
                 pass
+
+
+def fullest_worker(session: SparkSession) -> int:
+    """The process of the worker whose executor holds most rows of batches and state: the job has to miss them."""
+    listening = {
+        connection.laddr.port: connection.pid
+        for connection in psutil.net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN and connection.pid is not None
+    }
+    used: dict[int, int] = {}
+    statuses = session.sparkContext._jsc.sc().getExecutorMemoryStatus().iterator()
+    while statuses.hasNext():
+        status = statuses.next()
+        process = psutil.Process(listening[int(str(status._1()).rsplit(":", 1)[1])])
+        # The driver's own JVM is among them.
+        if process.ppid() != os.getpid():
+            used[process.ppid()] = int(status._2()._1()) - int(status._2()._2())
+    return max(used, key=lambda worker: used[worker])
 
 
 def flights_demo() -> ModuleType:
@@ -60,7 +82,7 @@ def flights_demo() -> ModuleType:
     return module
 
 
-def run(master: str, worker: int, folder: Path) -> int:
+def run(master: str, folder: Path) -> int:
     """Run it; the exit code of the demo's own verdict."""
     demo = flights_demo()
     vars(demo).update(FILES=FILES, SECONDS_BETWEEN_FILES=0.1)
@@ -72,7 +94,7 @@ def run(master: str, worker: int, folder: Path) -> int:
         env.enable_checkpointing("500ms").set_checkpoint_dir(folder / "checkpoints")
         env.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts=5, delay="0s"))
         demo.define_job(env, arrivals, output, parallelism=2)
-        console, killer = Console(), WorkerKiller(worker)
+        console, killer = Console(), WorkerKiller(env.spark)
 
         def hear(message: Message) -> None:
             console(message)
@@ -93,4 +115,4 @@ def run(master: str, worker: int, folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])))
+    sys.exit(run(sys.argv[1], Path(sys.argv[2])))

@@ -12,7 +12,7 @@ import pytest
 from tests.cluster.standalone import standalone_cluster
 from tests.layout.sources import ROOT
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
 
 # Processes that live some seconds: they are not to be optimised for hours.
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -41,7 +41,6 @@ def test_the_flights_are_counted_exactly_once_though_a_worker_of_spark_is_killed
                 "-m",
                 "tests.cluster.flights_on_a_cluster",
                 cluster.url,
-                str(cluster.workers[0].pid),
                 str(tmp_path),
             ],
             cwd=ROOT,

@@ -52,8 +52,10 @@ def test_an_actor_that_stands_still_hears_everything_later_and_in_order(system: 
     system.schedule.pause("/user/listener", 300)
     listener.tell(Note(text="first"))
     listener.tell(Note(text="second"))
+    assert system.schedule.is_paused("/user/listener")
     system.advance(500)
 
+    assert not system.schedule.is_paused("/user/listener")
     assert heard == [(310, "first"), (310, "second")]
 
 
