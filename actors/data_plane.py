@@ -114,8 +114,11 @@ class Engine(Protocol):
     def update_state(self, stage: int) -> None:
         """Take what a stage has made of its batch into the state."""
 
-    def advance_watermark(self, stage: int, watermark_ms: int) -> RowsMoved:
+    def advance_watermark(self, stage: int, watermark_ms: int, processing_time_ms: int) -> RowsMoved:
         """Fire what the watermark fires, and take the results through the chain."""
+
+    def advance_processing_time(self, stage: int, processing_time_ms: int, watermark_ms: int) -> RowsMoved:
+        """Fire the timers that processing time has come to, and take the results through the chain."""
 
     def note_state(self, stage: int, checkpoint_id: int, watermark_ms: int | None, is_savepoint: bool) -> None:
         """Note the state as it is; the results of what `watermark_ms` has fired are staged by `prepare_commit`."""

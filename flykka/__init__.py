@@ -45,6 +45,18 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.file.sink import FileSink as FileSink
     from flykka.spark_bridge.connectors.file.source import FileSource as FileSource
     from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink as ForeachBatchSink
+    from flykka.spark_bridge.functions.aggregate_function import AggregateFunction as AggregateFunction
+    from flykka.spark_bridge.functions.aggregate_function import ReduceFunction as ReduceFunction
+    from flykka.spark_bridge.functions.current_key import TimeDomain as TimeDomain
+    from flykka.spark_bridge.functions.process_function import KeyedProcessFunction as KeyedProcessFunction
+    from flykka.spark_bridge.functions.process_function import ProcessFunction as ProcessFunction
+    from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext as FunctionRuntimeContext
+    from flykka.spark_bridge.functions.state_descriptors import AggregatingStateDescriptor as AggregatingStateDescriptor
+    from flykka.spark_bridge.functions.state_descriptors import ListStateDescriptor as ListStateDescriptor
+    from flykka.spark_bridge.functions.state_descriptors import MapStateDescriptor as MapStateDescriptor
+    from flykka.spark_bridge.functions.state_descriptors import ReducingStateDescriptor as ReducingStateDescriptor
+    from flykka.spark_bridge.functions.state_descriptors import ValueStateDescriptor as ValueStateDescriptor
+    from flykka.spark_bridge.functions.state_ttl import StateTtlConfig as StateTtlConfig
     from flykka.spark_bridge.program.accumulators import DoubleCounter as DoubleCounter
     from flykka.spark_bridge.program.accumulators import Histogram as Histogram
     from flykka.spark_bridge.program.accumulators import IntCounter as IntCounter
@@ -54,6 +66,8 @@ if TYPE_CHECKING:
     from flykka.traces.trace import Trace as Trace
 
 _MODULES = {
+    "AggregateFunction": "spark_bridge.functions.aggregate_function",
+    "AggregatingStateDescriptor": "spark_bridge.functions.state_descriptors",
     "CheckpointingMode": "messages.graph.job_graph",
     "Console": "console.event_lines",
     "ConsoleSink": "spark_bridge.connectors.console",
@@ -66,30 +80,40 @@ _MODULES = {
     "FileSink": "spark_bridge.connectors.file.sink",
     "FileSource": "spark_bridge.connectors.file.source",
     "ForeachBatchSink": "spark_bridge.connectors.foreach_batch",
+    "FunctionRuntimeContext": "spark_bridge.functions.runtime_context",
     "Histogram": "spark_bridge.program.accumulators",
     "IntCounter": "spark_bridge.program.accumulators",
     "JobClient": "client.job_client",
     "JobExecutionResult": "client.job_execution_result",
     "JobStatus": "messages.control.job",
+    "KeyedProcessFunction": "spark_bridge.functions.process_function",
     "KeyedStream": "api.streams.data_stream",
+    "ListStateDescriptor": "spark_bridge.functions.state_descriptors",
     "LocalCluster": "cluster.local_cluster",
     "LongCounter": "spark_bridge.program.accumulators",
+    "MapStateDescriptor": "spark_bridge.functions.state_descriptors",
     "MasterTriggerRestoreHook": "actors.checkpoint_coordinator.master_hooks",
     "MonitoringRecorder": "monitors.recorder",
     "MonotonyViolationHandler": "messages.graph.job_graph",
     "OutputTag": "api.streams.output_tag",
+    "ProcessFunction": "spark_bridge.functions.process_function",
+    "ReduceFunction": "spark_bridge.functions.aggregate_function",
+    "ReducingStateDescriptor": "spark_bridge.functions.state_descriptors",
     "Replayer": "replay.replayer",
     "RestartStrategies": "api.restart_strategies",
-    "RuntimeExecutionMode": "api.runtime_mode",
     "RichFunction": "spark_bridge.program.rich_function",
     "RuntimeContext": "spark_bridge.program.rich_function",
+    "RuntimeExecutionMode": "api.runtime_mode",
     "SimulationOutcome": "simulation.outcome",
     "SimulationSettings": "simulation.settings",
     "SlidingEventTimeWindows": "api.streams.windows",
+    "StateTtlConfig": "spark_bridge.functions.state_ttl",
     "StreamExecutionEnvironment": "api.environment",
+    "TimeDomain": "spark_bridge.functions.current_key",
     "Trace": "traces.trace",
     "TraceRecorder": "runtime.trace.record.recorder",
     "TumblingEventTimeWindows": "api.streams.windows",
+    "ValueStateDescriptor": "spark_bridge.functions.state_descriptors",
     "Violation": "monitors.monitor",
     "WatermarkStrategy": "api.streams.watermark_strategy",
     "WindowedStream": "api.streams.data_stream",

@@ -21,6 +21,7 @@ from flykka.actors.machines.task.effects import (
     StartCancellationTimer,
     StartIdleTimer,
     StartLatencyTimer,
+    StartProcessingTimer,
     TaskEffect,
     TellBridge,
     TellJobMaster,
@@ -46,6 +47,7 @@ from flykka.messages.tasks.task import (
     KeepPartitions,
     LatencyMarkerDue,
     MetricsDue,
+    ProcessingTimeDue,
     TaskDeploymentDescriptor,
     UpdateTaskExecutionState,
 )
@@ -147,6 +149,8 @@ class Task(Actor):
                 self.context.timers.start_once("idle", delay_ms, IdleDue())
             case StartLatencyTimer(delay_ms=delay_ms):
                 self.context.timers.start_once("latency-marker", delay_ms, LatencyMarkerDue())
+            case StartProcessingTimer(delay_ms=delay_ms):
+                self.context.timers.start_once("processing-time", delay_ms, ProcessingTimeDue())
             case LogWarning(text=text):
                 _log.warning("%s: %s", self._descriptor.attempt, text)
             case StartCancellationTimer(delay_ms=delay_ms):

@@ -21,6 +21,7 @@ from flykka.actors.machines.bridge.effects import (
     CloseChain,
     Commit,
     DiscardSnapshot,
+    FireTimers,
     HoldBatches,
     InterruptWork,
     NoteState,
@@ -174,8 +175,10 @@ def engine_call(engine: Engine, work: Work) -> Callable[[], Value | None]:
             return partial(engine.process, processing)
         case UpdateState(stage=stage):
             return partial(engine.update_state, stage)
-        case AdvanceTo(stage=stage, watermark_ms=watermark_ms):
-            return partial(engine.advance_watermark, stage, watermark_ms)
+        case AdvanceTo(stage=stage, watermark_ms=watermark_ms, processing_time_ms=now_ms):
+            return partial(engine.advance_watermark, stage, watermark_ms, now_ms)
+        case FireTimers(stage=stage, processing_time_ms=now_ms, watermark_ms=watermark_ms):
+            return partial(engine.advance_processing_time, stage, now_ms, watermark_ms)
         case NoteState():
             return partial(engine.note_state, work.stage, work.checkpoint_id, work.watermark_ms, work.is_savepoint)
         case PrepareCommit(checkpoint_id=checkpoint_id, staged=staged):

@@ -78,8 +78,12 @@ class EmptyEngine:
     def update_state(self, stage: int) -> None:
         """There is none."""
 
-    def advance_watermark(self, stage: int, watermark_ms: int) -> RowsMoved:
+    def advance_watermark(self, stage: int, watermark_ms: int, processing_time_ms: int) -> RowsMoved:
         """Nothing fires."""
+        return RowsMoved()
+
+    def advance_processing_time(self, stage: int, processing_time_ms: int, watermark_ms: int) -> RowsMoved:
+        """There are no timers."""
         return RowsMoved()
 
     def note_state(self, stage: int, checkpoint_id: int, watermark_ms: int | None, is_savepoint: bool) -> None:

@@ -18,6 +18,7 @@ class OperatorKind(StrEnum):
     WINDOW_AGGREGATE = "WINDOW_AGGREGATE"
     LOCAL_GROUP_AGGREGATE = "LOCAL_GROUP_AGGREGATE"
     GROUP_AGGREGATE = "GROUP_AGGREGATE"
+    PROCESS = "PROCESS"
     KEYED_PROCESS = "KEYED_PROCESS"
     SINK = "SINK"
 
@@ -29,7 +30,12 @@ class OperatorKind(StrEnum):
     @property
     def uses_event_time(self) -> bool:
         """True if watermarks make it emit rows."""
-        return self in (OperatorKind.WINDOW_AGGREGATE, OperatorKind.KEYED_PROCESS)
+        return self in (OperatorKind.WINDOW_AGGREGATE, OperatorKind.PROCESS, OperatorKind.KEYED_PROCESS)
+
+    @property
+    def uses_processing_time(self) -> bool:
+        """True if it is told the processing time of its stages, and may have timers that go by it."""
+        return self in (OperatorKind.PROCESS, OperatorKind.KEYED_PROCESS)
 
 
 class ShipStrategy(StrEnum):

@@ -64,7 +64,7 @@ class RowsMoved(Value):
     """The answer to whatever moves rows: what was sent, staged and counted. Event times in ms, of the rows read.
 
     `updates_state`: the rows change state, which is to be done in the order of the stages. `accumulators` are those of
-    the attempt so far.
+    the attempt so far. `next_timer_ms` as of `StageFinished`.
     """
 
     outputs: tuple[StageOutput, ...] = ()
@@ -76,6 +76,7 @@ class RowsMoved(Value):
     late_rows: int = 0
     updates_state: bool = False
     accumulators: tuple[AccumulatorSnapshot, ...] = ()
+    next_timer_ms: int | None = None
 
 
 @value("bridge.commit_prepared")

@@ -65,19 +65,34 @@ class RunStage(Message):
     """Task -> bridge: take this batch of input gate `gate` through the chain.
 
     `watermark_ms` is the task's event time when the batch arrived: rows of windows it has closed are late.
+    `processing_time_ms` is the time at which the stage is begun; 0 where no operator goes by it.
     """
 
     stage: int
     gate: int
     batch: BatchRef
     watermark_ms: int
+    processing_time_ms: int = 0
 
 
 @message("stage.advance_watermark")
 class AdvanceWatermark(Message):
-    """Task -> bridge: fire what the watermark fires. Not sent where firing is deferred to the checkpoint."""
+    """Task -> bridge: fire what the watermark fires. Not sent where firing is deferred to the checkpoint.
+
+    `processing_time_ms` as of `RunStage`.
+    """
 
     stage: int
+    watermark_ms: int
+    processing_time_ms: int = 0
+
+
+@message("stage.advance_processing_time")
+class AdvanceProcessingTime(Message):
+    """Task -> bridge: fire the timers that processing time has come to; `watermark_ms` is the task's event time."""
+
+    stage: int
+    processing_time_ms: int
     watermark_ms: int
 
 
@@ -134,6 +149,7 @@ class StageFinished(Message):
     `late_rows` were dropped because their windows were closed. `event_time_min` is looked for only where the order of
     rows is watched. Where rows mark watermarks, event time is that of the rows that do. `accumulators` are those of the
     attempt so far. The `snapshot` that the stage was to take comes with it where nothing has to be written for it.
+    `next_timer_ms` is the first processing-time timer of the chain, or one that was deleted; None where it has none.
     """
 
     stage: int
@@ -147,6 +163,7 @@ class StageFinished(Message):
     accumulators: tuple[AccumulatorSnapshot, ...] = ()
     snapshot: StateSnapshotted | None = None
     sink_rows: SinkRows | None = None
+    next_timer_ms: int | None = None
 
 
 @message("stage.failed")
@@ -243,6 +260,7 @@ BridgeCommand = (
     | ReadSplits
     | RunStage
     | AdvanceWatermark
+    | AdvanceProcessingTime
     | SnapshotState
     | HoldInFlight
     | WriteChannelState

@@ -204,6 +204,11 @@ class IdleDue(Message):
     """Task's timer -> itself: time to see whether the source has been silent for too long."""
 
 
+@message("task.processing_time_due")
+class ProcessingTimeDue(Message):
+    """Task's timer -> itself: time to fire timers that go by processing time."""
+
+
 @message("task.report_metrics")
 class ReportTaskMetrics(Message):
     """Task -> JobMaster: what the attempt has done so far: at intervals, when a snapshot made rows, and at its end."""

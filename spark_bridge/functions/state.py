@@ -75,10 +75,10 @@ class ValueState(State, Generic[T]):
 
     def value(self) -> T | None:
         """Return the value; the descriptor's default where there is none."""
-        value = self._values[self._current.slot]
+        value: T | None = self._values[self._current.slot]
         if value is None or self._copied is not None:
             value = self._shown(value)
-        return value  # type: ignore[no-any-return]
+        return value
 
     def update(self, value: T | None) -> None:
         """Replace the value; None clears it. Raises `StateValueError` where it is not of the state's type."""
@@ -283,8 +283,8 @@ class ReducingState(AddingState[T, T]):
     def _added(self, kept: Any, value: T) -> Any:
         return value if kept is None else self._reduce(kept, value)
 
-    def _result(self, kept: Any) -> T:
-        return kept  # type: ignore[no-any-return]
+    def _result(self, kept: T) -> T:
+        return kept
 
 
 class AggregatingState(AddingState[IN, OUT]):
@@ -302,4 +302,5 @@ class AggregatingState(AddingState[IN, OUT]):
         return self._function.add(value, accumulator)
 
     def _result(self, kept: Any) -> OUT:
-        return self._function.get_result(kept)  # type: ignore[no-any-return]
+        result: OUT = self._function.get_result(kept)
+        return result

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from pyspark.sql import functions as F
@@ -17,10 +17,9 @@ from pyspark.sql import functions as F
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import StateSchema
 from flykka.spark_bridge.operators.group_aggregate import GroupAggregateOperator
-from flykka.spark_bridge.operators.keyed_process import KeyedProcessOperator
 from flykka.spark_bridge.operators.source import SourceOperator
 from flykka.spark_bridge.operators.spark_windows import all_fired, batch_times, local_state, window_operator
-from flykka.spark_bridge.operators.stateless import LateRowsOperator, LocalAggregateOperator, TransformOperator
+from flykka.spark_bridge.operators.stateless import LocalAggregateOperator, SideOutputOperator, TransformOperator
 from flykka.spark_bridge.operators.window import LATE_DATA
 from flykka.spark_bridge.program.aggregates import TIME
 from flykka.spark_bridge.program.prototype import has_event_time
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.sink import Sink
     from flykka.spark_bridge.connectors.source import Source
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
+    from flykka.spark_bridge.operators.emitted_rows import SideOutput
     from flykka.spark_bridge.operators.operator import Operator
     from flykka.spark_bridge.program.aggregates import AggregatePlan, PartialAggregates
     from flykka.spark_bridge.rows.materialise import Slices
@@ -44,14 +44,20 @@ class OperatorCode(ABC):
     kind: ClassVar[OperatorKind]
     is_head: ClassVar[bool] = False
     """True if it must stand at the head of its chain."""
-    reads_side_output: ClassVar[str | None] = None
-    """The side output of the operator before it that it reads; None reads the main output."""
-    side_outputs: ClassVar[tuple[str, ...]] = ()
-    """The side outputs that it may have."""
     is_computed: ClassVar[bool] = False
     """True if Spark computes expressions or functions of the user's for it."""
     aggregates_slices: ClassVar[bool] = False
     """True if it aggregates rows slice by slice."""
+
+    @property
+    def reads_side_output(self) -> str | None:
+        """The side output of the operator before it that it reads; None reads the main output."""
+        return None
+
+    @property
+    def side_outputs(self) -> tuple[str, ...]:
+        """The side outputs that it may have."""
+        return ()
 
     @property
     def state_schema(self) -> StateSchema | None:
@@ -166,20 +172,23 @@ class AggregateCode(OperatorCode):
 class WindowCode(AggregateCode):
     """Windows over the timestamp column `time_column`.
 
-    `side_outputs_late_data`: rows that come too late are handed to `LateRowsCode`, not dropped. They must then come as
-    they are, with no local part before the exchange.
+    `side_outputs_late_data`: rows that come too late are handed to `SideOutputCode`, not dropped. They must then come
+    as they are, with no local part before the exchange.
     """
 
     kind = OperatorKind.WINDOW_AGGREGATE
     local_kind = OperatorKind.LOCAL_WINDOW_AGGREGATE
-    side_outputs = (LATE_DATA,)
-
     keys: tuple[Column | str, ...]
     windows: EventTimeWindows
     time_column: str
     aggregates: tuple[Column, ...]
     plan: AggregatePlan
     side_outputs_late_data: bool = False
+
+    @property
+    def side_outputs(self) -> tuple[str, ...]:
+        """Late rows."""
+        return (LATE_DATA,)
 
     @property
     def fingerprint(self) -> str:
@@ -227,6 +236,10 @@ class KeyedCode(Protocol):
     def emitted(self) -> tuple[StructField, ...]:
         """The columns that the function emits."""
 
+    @property
+    def side(self) -> tuple[SideOutput, ...]:
+        """The side outputs that are read."""
+
     def keyed(self, rows: DataFrame) -> DataFrame:
         """The columns of rows that the function needs, and those of the keys."""
 
@@ -268,6 +281,11 @@ class GroupAggregateCode(AggregateCode):
         """Keys and parts."""
         return (*self.plan.key_fields, *self.plan.part_fields)
 
+    @property
+    def side(self) -> tuple[SideOutput, ...]:
+        """None."""
+        return ()
+
     def keyed(self, rows: DataFrame) -> DataFrame:
         """Rows of state, as they come over the exchange: all of one time."""
         return rows.drop(TIME)
@@ -299,43 +317,6 @@ class GroupAggregateCode(AggregateCode):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyedProcessCode(OperatorCode):
-    """A function of each row, with keyed state and timers. `keys` are those of the edge before it."""
-
-    kind = OperatorKind.KEYED_PROCESS
-    is_head = True
-    is_computed = True
-
-    pickled: bytes = field(repr=False)
-    keys: tuple[Column | str, ...]
-    key_fields: tuple[StructField, ...]
-    state_fields: tuple[StructField, ...]
-    columns: tuple[str, ...]
-    time_column: str | None
-    emitted: tuple[StructField, ...]
-
-    @property
-    def fingerprint(self) -> str:
-        """The columns of keys and state."""
-        columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in self.state_fields)
-        keys = ", ".join(field.dataType.simpleString() for field in self.key_fields)
-        return f"keyed_process(keys: {keys}; state: {columns})"
-
-    def operator(self, context: OperatorContext) -> Operator[Slices]:
-        """The operator of one attempt."""
-        return KeyedProcessOperator(context, self)
-
-    def keyed(self, rows: DataFrame) -> DataFrame:
-        """The rows with their keys."""
-        named = zip(self.key_fields, self.keys, strict=True)
-        return rows.withColumns({made.name: F.col(key) if isinstance(key, str) else key for made, key in named})
-
-    def results(self, emitted: DataFrame) -> DataFrame:
-        """The rows as they are emitted."""
-        return emitted
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LocalAggregateCode(OperatorCode):
     """The part of aggregates that runs before the exchange: it makes state of rows."""
 
@@ -360,20 +341,26 @@ class LocalAggregateCode(OperatorCode):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LateRowsCode(OperatorCode):
-    """Passes on the rows that came too late for the windows it is chained to."""
+class SideOutputCode(OperatorCode):
+    """Passes on the rows of a side output of the operator that it is chained to."""
 
     kind = OperatorKind.STATELESS
-    reads_side_output = LATE_DATA
+
+    tag: str
+
+    @property
+    def reads_side_output(self) -> str:
+        """The side output."""
+        return self.tag
 
     @property
     def fingerprint(self) -> str:
         """Stateless."""
-        return "late_rows"
+        return "side_output"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         """The operator of one attempt."""
-        return LateRowsOperator(context, self)
+        return SideOutputOperator(context, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

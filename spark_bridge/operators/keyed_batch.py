@@ -7,25 +7,26 @@ what has changed as a segment, and emits rows. The job is that of whatever reads
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 
 from flykka.actors.machines.state.segments import Segment, Segments
+from flykka.spark_bridge.operators.emitted_rows import computed_by_reader, computed_once
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator, KeyedStore
 from flykka.spark_bridge.operators.operator import Element, Output
-from flykka.spark_bridge.rows.materialise import Slices, counted, is_complete, numbers_of
+from flykka.spark_bridge.rows.materialise import Slices
 from flykka.spark_bridge.rows.partitioning import KeyGroups
 from flykka.spark_bridge.state.segment_files import FileStateBackend, StateRows
 from flykka.spark_bridge.worker.process_batch import BatchFunction, ProcessBatch
-from flykka.spark_bridge.worker.segment_file import POSITION
+from flykka.spark_bridge.worker.segment_file import POSITION, CleanUp
 from flykka.spark_bridge.worker.segments import CONTROL
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Observation
+    from pyspark.sql import DataFrame
 
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
     from flykka.spark_bridge.operators.code import KeyedCode
@@ -36,20 +37,19 @@ STATE = "keyed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """Numbers of a segment that was written, and the first timer in the segments before it that is not due."""
+    """A segment that was written, and the first timer in the segments before it that is not due."""
 
-    rows: int
-    version: int
-    first_timer_ms: int | None
+    segment: Segment[StateRows] | None
     next_timer_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """Rows to emit; when they are emitted, `segment` is there, with what was told of it."""
+    """Rows to emit, and those of side outputs; when they are emitted, it can be `told` what was written."""
 
     rows: DataFrame
-    segment: Callable[[], tuple[Segment[StateRows] | None, Told]]
+    side: Mapping[str, Slices]
+    told: Callable[[], Told]
 
 
 class KeyedBatchOperator(KeyedOperator[Slices, StateRows], ABC):
@@ -57,21 +57,33 @@ class KeyedBatchOperator(KeyedOperator[Slices, StateRows], ABC):
 
     def __init__(self, context: OperatorContext, code: KeyedCode) -> None:
         self._code = code
+        self._context = context
         self._backend = FileStateBackend(
-            code.key_fields, code.state_fields, context.descriptor, context.scope, context.services
+            code.key_fields,
+            code.state_fields,
+            context.descriptor,
+            context.scope,
+            context.services,
+            clean_up=self.clean_up,
         )
         self.store: KeyedStore[StateRows] = KeyedStore(self._backend, Segments(), STATE)
         self._groups = KeyGroups(
             keys=tuple(F.col(field.name) for field in code.key_fields),
             max_parallelism=context.descriptor.vertex.max_parallelism,
         )
-        self._emitted_type = StructType([*code.emitted, StructField(CONTROL, ArrayType(LongType()))])
+        self._emitted_type = StructType(
+            [*code.emitted, *(side.field for side in code.side), StructField(CONTROL, ArrayType(LongType()))]
+        )
         self._arrived: dict[int, Segment[StateRows] | None] = {}
         super().__init__(context.operator_id, {STATE: self.store})
 
     @abstractmethod
     def function(self, element: Element[Slices]) -> BatchFunction:
         """The function that a Python worker applies to a batch."""
+
+    def clean_up(self) -> CleanUp | None:
+        """Remove state that nobody needs any more, wherever segments are merged; None where there never is any."""
+        return None
 
     @property
     def is_ordered(self) -> bool:
@@ -86,9 +98,9 @@ class KeyedBatchOperator(KeyedOperator[Slices, StateRows], ABC):
         made = self.made(keyed, ProcessBatch, self.function(element))
 
         def on_emitted() -> None:
-            self._arrived[element.stage], _ = made.segment()
+            self._arrived[element.stage] = made.told().segment
 
-        return Output(rows=(made.rows,), updates_state=True, on_emitted=on_emitted)
+        return Output(rows=(made.rows,), side=made.side, updates_state=True, on_emitted=on_emitted)
 
     def update_state(self, stage: int) -> None:
         """Add to the state what a batch has changed."""
@@ -108,21 +120,18 @@ class KeyedBatchOperator(KeyedOperator[Slices, StateRows], ABC):
             function=function,
         )
         processed = rows.coalesce(1).mapInArrow(process, self._emitted_type)
-        observation, observed = counted(processed, {CONTROL: F.max(CONTROL)})
+        wanted = {CONTROL: F.max(CONTROL)}
+        # With side outputs there are several readers, and what is computed changes state.
+        emitted = (
+            computed_once(self._context, processed, target, wanted)
+            if self._code.side
+            else computed_by_reader(processed, wanted)
+        )
 
-        def segment() -> tuple[Segment[StateRows] | None, Told]:
-            told = _told(observation, observed)
+        def told() -> Told:
+            *numbers, next_timer_ms = emitted.numbers()[CONTROL]
             release()
-            return self._backend.written(target, told.rows, told.version, told.first_timer_ms), told
+            return Told(segment=self._backend.written(target, *numbers), next_timer_ms=next_timer_ms)
 
-        emitted = observed.where(F.col(CONTROL).isNull()).drop(CONTROL)
-        return Made(rows=self._code.results(emitted), segment=segment)
-
-
-def _told(observation: Observation, rows: DataFrame) -> Told:
-    told: Any = numbers_of(observation).get(CONTROL) if is_complete(observation) else None
-    if told is None:
-        # What reads the rows has not wanted them all. The state wants them.
-        ((told,),) = rows.agg(F.max(CONTROL)).collect()
-    number, version, first_timer_ms, next_timer_ms = told
-    return Told(rows=number, version=version, first_timer_ms=first_timer_ms, next_timer_ms=next_timer_ms)
+        main, side = emitted.parted(self._code.side, others=[CONTROL])
+        return Made(rows=self._code.results(main), side=side, told=told)

@@ -107,7 +107,7 @@ class KeyedStore(Generic[Frame]):
         self, chosen: Callable[[], Sequence[Reading[Frame]]]
     ) -> tuple[Sequence[Reading[Frame]], Callable[[], None]]:
         """Hold the segments to be read, and return what releases them: a merge may replace them meanwhile."""
-        self._await_restored()
+        self.await_restored()
         with self._lock:
             readings = chosen()
             self._held += 1
@@ -120,7 +120,7 @@ class KeyedStore(Generic[Frame]):
 
     def snapshot(self, checkpoint_id: int, *, everything: bool) -> None:
         """Note the state as it is, with `everything` where nothing is shared."""
-        self._await_restored()
+        self.await_restored()
         with self._lock:
             noted = _AtBarrier(
                 durable={} if everything else self.segments.durable(),
@@ -172,7 +172,7 @@ class KeyedStore(Generic[Frame]):
     def _holder(self, checkpoint_id: int) -> str:
         return f"{self.backend.attempt} snapshot {checkpoint_id}" + (f" of {self._name}" if self._name else "")
 
-    def _await_restored(self) -> None:
+    def await_restored(self) -> None:
         """Wait until all state is there. Raises what its reading has raised, or that the attempt is over."""
         while self.has_to_read:
             self.backend.check()

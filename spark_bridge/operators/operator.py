@@ -24,7 +24,7 @@ Rows = TypeVar("Rows")
 class Element(Generic[Rows]):
     """A batch that an operator processes, as stage `stage`; `batch` and its gate where it came from another task.
 
-    `watermark_ms` is the task's event time when it came.
+    `watermark_ms` is the task's event time when it came, `processing_time_ms` the time at which the stage was begun.
     """
 
     rows: Rows
@@ -32,6 +32,7 @@ class Element(Generic[Rows]):
     gate: int = 0
     batch: BatchRef | None = None
     watermark_ms: int = WATERMARK_MIN
+    processing_time_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +86,18 @@ class Operator(Generic[Rows]):
     def update_state(self, stage: int) -> None:
         """Add to the state what `process` has made of the batch of a stage."""
 
-    def advance_watermark(self, watermark_ms: int) -> Output[Rows]:
-        """Emit what is complete when no row up to this event time is to come."""
+    def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Rows]:
+        """Emit what is complete when no row up to this event time is to come. Only the head of a chain is asked."""
         return Output()
+
+    def advance_processing_time(self, processing_time_ms: int, watermark_ms: int) -> Output[Rows]:
+        """Fire the timers that processing time has come to. Only the head of a chain is asked."""
+        return Output()
+
+    @property
+    def next_timer_ms(self) -> int | None:
+        """The first processing-time timer that has not fired, or one that was deleted; None where there is none."""
+        return None
 
     def snapshot(self, checkpoint_id: int, *, everything: bool) -> None:
         """Note the state as it is; with `everything` nothing that other checkpoints have written is referred to."""

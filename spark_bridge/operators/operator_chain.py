@@ -111,6 +111,7 @@ class OperatorChain(ABC, Generic[Rows]):
             gate=command.gate,
             batch=batch,
             watermark_ms=command.watermark_ms,
+            processing_time_ms=command.processing_time_ms,
         )
         output = self.head.process(element)
         return self.moved(
@@ -126,16 +127,27 @@ class OperatorChain(ABC, Generic[Rows]):
         for operator in self._stateful:
             operator.update_state(stage)
 
-    def advance_watermark(self, stage: int, watermark_ms: int) -> RowsMoved:
+    def advance_watermark(self, stage: int, watermark_ms: int, processing_time_ms: int) -> RowsMoved:
         """Emit what the watermark completes."""
-        return self.moved(self._emitted(self._completed(watermark_ms), stage))
+        return self.moved(self._emitted(self._completed(watermark_ms, processing_time_ms), stage))
+
+    def advance_processing_time(self, stage: int, processing_time_ms: int, watermark_ms: int) -> RowsMoved:
+        """Emit what processing time completes, at the head: no other operator goes by it."""
+        output = self.head.advance_processing_time(processing_time_ms, watermark_ms)
+        return self.moved(self._emitted([(self.head, output)], stage))
 
     def moved(self, moved: Moved, **seen: Any) -> RowsMoved:
         """Make the answer for rows that were moved; `seen` are the other fields of the answer."""
-        return RowsMoved(outputs=moved.outputs, staged=moved.staged, rows_out=moved.rows, **seen)
+        return RowsMoved(
+            outputs=moved.outputs,
+            staged=moved.staged,
+            rows_out=moved.rows,
+            next_timer_ms=self.head.next_timer_ms,
+            **seen,
+        )
 
-    def _completed(self, watermark_ms: int) -> Emitted[Rows]:
-        return [(operator, operator.advance_watermark(watermark_ms)) for operator in self._stateful]
+    def _completed(self, watermark_ms: int, processing_time_ms: int) -> Emitted[Rows]:
+        return [(self.head, self.head.advance_watermark(watermark_ms, processing_time_ms))]
 
     def _emitted(self, outputs: Emitted[Rows], stage: int) -> Moved:
         moved = Moved()
@@ -149,7 +161,8 @@ class OperatorChain(ABC, Generic[Rows]):
 
     def note_state(self, stage: int, checkpoint_id: int, watermark_ms: int | None, is_savepoint: bool) -> None:
         """Note the state; what fires with the checkpoint has left it, and is emitted in the background."""
-        outputs = () if watermark_ms is None else self._completed(watermark_ms)
+        # Operators that go by processing time do not fire with a checkpoint.
+        outputs = () if watermark_ms is None else self._completed(watermark_ms, 0)
         for operator in self._stateful:
             operator.snapshot(checkpoint_id, everything=is_savepoint)
         self._deferred[checkpoint_id] = stage, outputs

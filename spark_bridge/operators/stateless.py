@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Observation
 
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
-    from flykka.spark_bridge.operators.code import LateRowsCode, LocalAggregateCode, TransformCode
+    from flykka.spark_bridge.operators.code import LocalAggregateCode, SideOutputCode, TransformCode
 
 _HARDLY_FEWER = 0.6
 _UNTIL_NEXT_TRY = 32
@@ -111,10 +111,10 @@ class LocalAggregateOperator(Operator[Slices]):
             self._batches_unaggregated = _UNTIL_NEXT_TRY
 
 
-class LateRowsOperator(Operator[Slices]):
+class SideOutputOperator(Operator[Slices]):
     """Passes on the rows of a side output."""
 
-    def __init__(self, context: OperatorContext, code: LateRowsCode) -> None:
+    def __init__(self, context: OperatorContext, code: SideOutputCode) -> None:
         super().__init__(context.operator_id)
 
     def process(self, element: Element[Slices]) -> Output[Slices]:

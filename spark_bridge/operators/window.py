@@ -85,7 +85,7 @@ class WindowOperator(KeyedOperator[Rows, Frame]):
         """Add the batch of a stage to the state."""
         self._store.add(self._arrived.pop(stage))
 
-    def advance_watermark(self, watermark_ms: int) -> Output[Rows]:
+    def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Rows]:
         """Fire the windows that the watermark closes."""
         if watermark_ms == WATERMARK_MIN:
             return Output()

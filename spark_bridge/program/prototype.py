@@ -12,7 +12,7 @@ from copy import copy
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import StructType, TimestampNTZType, TimestampType, _parse_datatype_string
 
 from flykka.spark_bridge.diagnosis.user_lines import line_of
 from flykka.spark_bridge.errors import NotADataFrameError
@@ -29,6 +29,7 @@ __all__ = [
     "StructType",
     "check_condition",
     "check_event_time",
+    "declared_columns",
     "fitted",
     "has_event_time",
     "running",
@@ -60,6 +61,17 @@ def transformed(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]
     except PySparkException as refused:
         raise PrototypeError(_text(refused)) from None
     return result
+
+
+def declared_columns(columns: str | StructType) -> StructType:
+    """Columns that are written as DDL, or as Spark's type. Raises `PrototypeError` where they cannot be read."""
+    try:
+        read = columns if isinstance(columns, StructType) else _parse_datatype_string(columns)
+    except (PySparkException, TypeError, AttributeError) as refused:
+        raise PrototypeError(f"the declared columns, {columns!r}, cannot be read: {refused}") from None
+    if not isinstance(read, StructType) or not read.fields:
+        raise PrototypeError(f"the declared columns, {columns!r}, are none: write them as 'id bigint, name string'")
+    return read
 
 
 def fitted(

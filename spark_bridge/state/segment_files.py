@@ -7,7 +7,7 @@ parquet files, as with state in Spark's blocks, from which a segment is made aga
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.materialise import estimated_bytes
 from flykka.spark_bridge.rows.partitioning import positions_of
 from flykka.spark_bridge.session.session import has_one_machine
-from flykka.spark_bridge.worker.segment_file import IS_DELETED, POSITION, VERSION
+from flykka.spark_bridge.worker.segment_file import IS_DELETED, POSITION, VERSION, CleanUp
 from flykka.spark_bridge.worker.segment_folder import SegmentFolder
 from flykka.spark_bridge.worker.segments import CONTROL, LoadSegments, MergeSegments, SaveSegments
 
@@ -37,11 +37,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFiles:
-    """Segments by the names of their files, from the oldest to the newest; the first event-time timer of one."""
+    """Segments by the names of their files, from the oldest to the newest.
+
+    The first timers of a single one are those of event time and of processing time.
+    """
 
     names: tuple[str, ...]
     are_oldest: bool = False
-    first_timer_ms: int | None = None
+    first_event_timer_ms: int | None = None
+    first_processing_timer_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +89,9 @@ class FileStateBackend:
         descriptor: TaskDeploymentDescriptor,
         scope: AttemptScope,
         services: Services,
+        clean_up: Callable[[], CleanUp | None] = lambda: None,
     ) -> None:
+        """`clean_up` is asked with each merge."""
         vertex = descriptor.vertex
         self.owned = key_groups_of(descriptor.subtask, vertex.max_parallelism, vertex.parallelism)
         self.attempt: str = descriptor.attempt
@@ -103,6 +109,7 @@ class FileStateBackend:
             name=f"flykka-state/{descriptor.attempt}",
             shared=None if has_one_machine(services.session) else _shared_folder(descriptor),
         )
+        self._clean_up = clean_up
         self._descriptor = descriptor
         self._scope = scope
         self._services = services
@@ -118,7 +125,12 @@ class FileStateBackend:
             return f"{self.attempt}-{self._made}"
 
     def written(
-        self, name: str, rows: int, version: int, first_timer_ms: int | None = None
+        self,
+        name: str,
+        rows: int,
+        version: int,
+        first_event_timer_ms: int | None,
+        first_processing_timer_ms: int | None,
     ) -> Segment[StateRows] | None:
         """The segment that was written under a name; None where it has no rows, and no file."""
         if not rows:
@@ -131,7 +143,11 @@ class FileStateBackend:
         )
         return Segment(
             batch_id=ref.batch_id,
-            frame=SegmentFiles(names=(name,), first_timer_ms=first_timer_ms),
+            frame=SegmentFiles(
+                names=(name,),
+                first_event_timer_ms=first_event_timer_ms,
+                first_processing_timer_ms=first_processing_timer_ms,
+            ),
             rows=rows,
             version=version,
         )
@@ -147,6 +163,7 @@ class FileStateBackend:
                 target=name,
                 schema=self.arrow_schema,
                 drops_deleted=rows.are_oldest,
+                clean_up=self._clean_up(),
             )
         else:
             work = LoadSegments(folder=self.folder, addresses=rows.addresses, target=name, schema=self.arrow_schema)

@@ -1,13 +1,14 @@
 """Processes a batch of keyed rows in a Python worker: state is looked up, the batch processed, state written.
 
 One call of `mapInArrow` sees all rows of the batch. It emits what the processing emits, and a last row that says in
-`CONTROL` what was written, where all other columns are null.
+`CONTROL` what was written, where all other columns are null. So they are in a row of a side output, but for its one
+column, which holds the row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -17,9 +18,9 @@ import pyarrow.compute as pc
 from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.keys import Mask, Rows, key_columns
 from flykka.spark_bridge.worker.look_up import look_up
+from flykka.spark_bridge.worker.outputs import emitted_batches
 from flykka.spark_bridge.worker.segment_file import (
     IS_DELETED,
-    NEXT_TIMER,
     POSITION,
     VERSION,
     Run,
@@ -35,13 +36,15 @@ from flykka.spark_bridge.worker.segments import CONTROL, CONTROL_TYPE, written
 class Processed:
     """The results of a batch: rows to emit, and the state of the keys that have `changed`, by their numbers.
 
-    None means all of them. State of keys that are `deleted` among these is deleted.
+    None means all of them. State of keys that are `deleted` among these is deleted. Rows of side outputs are `side`, as
+    structs by the names of their columns.
     """
 
     rows: pa.Table
     state: pa.Table
     changed: Rows | None = None
     deleted: Mask | None = None
+    side: Mapping[str, pa.StructArray] = field(default_factory=dict)
 
 
 class BatchFunction(Protocol):
@@ -75,15 +78,12 @@ class ProcessBatch:
         batch = KeyedBatch(rows)
         processed = self.function.process(batch, look_up(reversed(segments), batch.keys, state_columns(self.schema)))
         told = pa.array([[*self._written(batch, processed), self._next_timer(segments)]], CONTROL_TYPE)
-        made = processed.rows
-        yield from made.append_column(CONTROL, pa.nulls(made.num_rows, CONTROL_TYPE)).to_batches()
-        nulls = [pa.nulls(1, field.type) for field in made.schema]
-        yield pa.RecordBatch.from_arrays([*nulls, told], names=[*made.column_names, CONTROL])
+        yield from emitted_batches(processed.rows, {**processed.side, CONTROL: told})
 
     def _next_timer(self, segments: list[Segment]) -> int | None:
         return None
 
-    def _written(self, batch: KeyedBatch, processed: Processed) -> tuple[int, int, int | None]:
+    def _written(self, batch: KeyedBatch, processed: Processed) -> tuple[int | None, ...]:
         state, changed = processed.state, processed.changed
         keys = batch.keys if changed is None else batch.keys.take(changed)
         deleted = np.zeros(keys.num_rows, dtype=np.bool_) if processed.deleted is None else processed.deleted
@@ -101,9 +101,11 @@ class ProcessBatch:
 class ProcessDueKeys(ProcessBatch):
     """Processes the keys that may have timers to fire, instead of rows that come.
 
-    Timers up to `after_ms` have fired, but for those that were registered by a version later than `after_version`.
+    The first timer of a key is in the column `timer`. Timers up to `after_ms` have fired, but for those that were
+    registered by a version later than `after_version`.
     """
 
+    timer: str
     due_ms: int
     after_ms: int
     after_version: int
@@ -112,18 +114,19 @@ class ProcessDueKeys(ProcessBatch):
         """Process them, for a single row."""
         for _ in batches:
             segments = self._read()
-            yield from self._processed(
-                pa.concat_tables([self._due(run) for segment in segments for run in segment]), segments
-            )
+            due = [self._due(run) for segment in segments for run in segment]
+            yield from self._processed(pa.concat_tables([self._keys(self.schema.empty_table()), *due]), segments)
+
+    def _keys(self, rows: pa.Table) -> pa.Table:
+        return rows.select([POSITION, *key_columns(rows)])
 
     def _due(self, run: Run) -> pa.Table:
-        timer, version = pc.field(NEXT_TIMER), pc.field(VERSION)
+        timer, version = pc.field(self.timer), pc.field(VERSION)
         is_due = (timer <= self.due_ms) & ((timer > self.after_ms) | (version > self.after_version))
-        keys = run.table.select([POSITION, *key_columns(run.table), NEXT_TIMER, VERSION])
-        return keys.filter(is_due).drop_columns([NEXT_TIMER, VERSION])
+        return self._keys(run.table.select([POSITION, *key_columns(run.table), self.timer, VERSION]).filter(is_due))
 
     def _next_timer(self, segments: list[Segment]) -> int | None:
         """The first timer in these segments that is not due; or one that was deleted since."""
-        timers = (run.table.column(NEXT_TIMER) for segment in segments for run in segment)
+        timers = (run.table.column(self.timer) for segment in segments for run in segment)
         later = (pc.min(each.filter(pc.greater(each, self.due_ms))).as_py() for each in timers)
         return min((timer for timer in later if timer is not None), default=None)

@@ -7,7 +7,7 @@ rows, each sorted and behind the run before it, and is written under another nam
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -28,8 +28,9 @@ VERSION = "__version"
 IS_DELETED = "__deleted"
 """True where the newest row of a key says that it has no state any more."""
 
-NEXT_TIMER = "__next_timer"
-"""The column of the first event-time timer of a key, in ms, where keys have timers."""
+NEXT_EVENT_TIMER = "__next_event_timer"
+NEXT_PROCESSING_TIMER = "__next_processing_timer"
+"""The columns of the first timers of a key, in ms, where keys have timers."""
 
 RUN_ROWS = 1 << 20
 
@@ -113,7 +114,13 @@ def unfinished(path: Path) -> Iterator[Path]:
         made.unlink(missing_ok=True)
 
 
-def merged(segments: Sequence[Segment], *, drops_deleted: bool = False) -> Iterator[pa.Table]:
+CleanUp = Callable[[pa.Table], pa.Table]
+"""Removes from rows, in place of which it returns others, the state that nobody needs any more."""
+
+
+def merged(
+    segments: Sequence[Segment], *, drops_deleted: bool = False, clean_up: CleanUp | None = None
+) -> Iterator[pa.Table]:
     """The newest row of each key, stretch by stretch, of segments from the oldest to the newest.
 
     With `drops_deleted` keys without state are left out, which may be done where no older segment is left.
@@ -125,6 +132,8 @@ def merged(segments: Sequence[Segment], *, drops_deleted: bool = False) -> Itera
         first = before
         if parts:
             table = newest(pa.concat_tables(parts))
+            if clean_up is not None:
+                table = clean_up(table)
             yield table.filter(pc.invert(table.column(IS_DELETED))) if drops_deleted else table
 
 

@@ -12,10 +12,12 @@ import pyarrow.parquet as pq
 from fsspec.core import url_to_fs
 
 from flykka.spark_bridge.worker.segment_file import (
-    NEXT_TIMER,
+    NEXT_EVENT_TIMER,
+    NEXT_PROCESSING_TIMER,
     POSITION,
     RUN_ROWS,
     VERSION,
+    CleanUp,
     merged,
     read_segment,
     write_segment,
@@ -23,7 +25,7 @@ from flykka.spark_bridge.worker.segment_file import (
 from flykka.spark_bridge.worker.segment_folder import SegmentFolder
 
 CONTROL = "__control"
-"""The column of what was written: rows, greatest version and first event-time timer of a new segment."""
+"""The column of what was written: rows, greatest version and first timers of a new segment, by both times."""
 
 CONTROL_TYPE = pa.list_(pa.int64())
 
@@ -37,12 +39,13 @@ class MergeSegments:
     target: str
     schema: pa.Schema
     drops_deleted: bool
+    clean_up: CleanUp | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Merge them, for a single row; what was written."""
         for _ in batches:
             segments = self.folder.read(self.names)
-            tables = merged(segments, drops_deleted=self.drops_deleted)
+            tables = merged(segments, drops_deleted=self.drops_deleted, clean_up=self.clean_up)
             yield _row(*written(self.folder, self.target, tables, self.schema))
 
 
@@ -110,22 +113,24 @@ def _saved(address: str, between: tuple[int, int] | None) -> Iterator[pa.Table]:
 
 def written(
     folder: SegmentFolder, target: str, tables: Iterable[pa.Table], schema: pa.Schema
-) -> tuple[int, int, int | None]:
-    """Write a segment; its rows, greatest version, and first event-time timer where there is one."""
+) -> tuple[int, int, int | None, int | None]:
+    """Write a segment; its rows, greatest version, and first event-time and processing-time timers."""
     versions: list[int] = []
-    timers: list[int] = []
+    timers: dict[str, list[int]] = {NEXT_EVENT_TIMER: [], NEXT_PROCESSING_TIMER: []}
 
     def noted() -> Iterator[pa.Table]:
         for table in tables:
             if table.num_rows:
                 versions.append(pc.max(table.column(VERSION)).as_py())
-                if NEXT_TIMER in table.column_names and (first := pc.min(table.column(NEXT_TIMER)).as_py()) is not None:
-                    timers.append(first)
+                for name in timers.keys() & set(table.column_names):
+                    if (first := pc.min(table.column(name)).as_py()) is not None:
+                        timers[name].append(first)
             yield table
 
     rows = write_segment(folder.path(target), schema, noted())
     folder.share(target)
-    return rows, max(versions, default=0), min(timers, default=None)
+    first_event, first_processing = (min(each, default=None) for each in timers.values())
+    return rows, max(versions, default=0), first_event, first_processing
 
 
 def _row(*numbers: int | None) -> pa.RecordBatch:

@@ -6,8 +6,9 @@ from inspect import currentframe
 
 from flykka.api.streams.transformation import Transformation
 from flykka.messages.graph.job_graph import OperatorKind
-from flykka.spark_bridge.operators.code import KeyByCode, LateRowsCode
+from flykka.spark_bridge.operators.code import KeyByCode, SideOutputCode
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
+from flykka.spark_bridge.operators.window import LATE_DATA
 from flykka.spark_bridge.program.call_site import CallSite, call_site
 
 
@@ -27,7 +28,7 @@ def test_a_call_site_is_the_line_that_runs() -> None:
 
 
 def test_the_package_s_own_frames_are_passed_over() -> None:
-    made = Transformation(kind=OperatorKind.STATELESS, position=1, name="m", code=LateRowsCode())
+    made = Transformation(kind=OperatorKind.STATELESS, position=1, name="m", code=SideOutputCode(tag=LATE_DATA))
 
     assert made.call_site == CallSite(file=__file__, line=line() - 2)
 

@@ -15,13 +15,14 @@ from flykka.spark_bridge.errors import ChainError
 from flykka.spark_bridge.operators.bound_chain import bound_chain
 from flykka.spark_bridge.operators.code import (
     KeyByCode,
-    LateRowsCode,
     OperatorCode,
+    SideOutputCode,
     SinkCode,
     SourceCode,
     TransformCode,
 )
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
+from flykka.spark_bridge.operators.window import LATE_DATA
 
 SOURCE = SourceCode(source=FileSource.parquet("in", event_time="at"))
 TRANSFORM = TransformCode(function=lambda rows: rows)
@@ -133,7 +134,7 @@ def test_nothing_reads_a_sink() -> None:
 @pytest.mark.parametrize("reads", [None, 0])
 def test_late_rows_stand_behind_windows_or_nowhere(reads: int | None) -> None:
     registry = CodeRegistry()
-    late = ("l", LateRowsCode(), reads)
+    late = ("l", SideOutputCode(tag=LATE_DATA), reads)
     operators = [late] if reads is None else [("s", SOURCE, None), late]
 
     with pytest.raises(ChainError, match="side output"):

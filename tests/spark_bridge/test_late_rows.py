@@ -8,7 +8,8 @@ import pytest
 
 from flykka.messages.graph.job_graph import JobVertex
 from flykka.spark_bridge.connectors.file.sink import FileSink
-from flykka.spark_bridge.operators.code import LateRowsCode, SinkCode, WindowCode
+from flykka.spark_bridge.operators.code import SideOutputCode, SinkCode, WindowCode
+from flykka.spark_bridge.operators.window import LATE_DATA
 from tests.spark_bridge.laboratory import END, Laboratory, Told, at, at_ms, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -27,7 +28,7 @@ def files(laboratory: Laboratory) -> Laboratory:
 def windows_with_late_rows(laboratory: Laboratory, windows: WindowCode) -> JobVertex:
     """Windows whose results are written to `output`, and whose late rows to `late`."""
     late = SinkCode(sink=FileSink.parquet(str(laboratory.folder / "late")))
-    made = laboratory.vertex("windows", windows, laboratory.sink(), LateRowsCode(), late)
+    made = laboratory.vertex("windows", windows, laboratory.sink(), SideOutputCode(tag=LATE_DATA), late)
     window, results, late_rows, late_sink = made.operators
     return replace(
         made, operators=(window, results, replace(late_rows, input_operator=0), replace(late_sink, input_operator=2))

@@ -56,6 +56,7 @@ from flykka.messages.tasks.bridge import (
 )
 from flykka.messages.tasks.stage import (
     AbortCheckpoint,
+    AdvanceProcessingTime,
     AdvanceWatermark,
     BridgeClosed,
     BridgeCommand,
@@ -127,7 +128,7 @@ class Attempt:
                 return [Ignore(reason=f"the attempt is {self._life}")]
             case OpenBridge():
                 return [self._open(event, now)]
-            case ReadSplits() | RunStage() | AdvanceWatermark() | SnapshotState():
+            case ReadSplits() | RunStage() | AdvanceWatermark() | AdvanceProcessingTime() | SnapshotState():
                 return self._on_stage(event, now)
             case HoldInFlight(checkpoint_id=checkpoint_id, batch_ids=batch_ids):
                 holder = checkpoint_holder(self._descriptor.attempt, checkpoint_id)
@@ -296,6 +297,7 @@ class Attempt:
             accumulators=moved.accumulators,
             snapshot=written,
             sink_rows=self._snapshots.sink_rows.news(),
+            next_timer_ms=moved.next_timer_ms,
         )
         answered: list[AttemptEffect] = [*released, TellTask(message=finished)]
         if isinstance(command, SnapshotState) and written is None:

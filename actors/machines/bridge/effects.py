@@ -60,6 +60,16 @@ class AdvanceTo:
 
     stage: int
     watermark_ms: int
+    processing_time_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FireTimers:
+    """Fire the timers that processing time has come to, and take the results through the chain."""
+
+    stage: int
+    processing_time_ms: int
+    watermark_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +146,7 @@ Work = (
     | Process
     | UpdateState
     | AdvanceTo
+    | FireTimers
     | NoteState
     | PrepareCommit
     | WriteSnapshot
@@ -172,7 +183,7 @@ def key_of(work: Work) -> str:
             return kind
         case Read(command=command) | Process(command=command):
             return f"{kind} {command.stage}"
-        case UpdateState(stage=stage) | AdvanceTo(stage=stage):
+        case UpdateState(stage=stage) | AdvanceTo(stage=stage) | FireTimers(stage=stage):
             return f"{kind} {stage}"
         case HoldBatches(checkpoint_id=checkpoint_id, batch_ids=batch_ids):
             return f"{kind} {checkpoint_id} {' '.join(batch_ids)}"

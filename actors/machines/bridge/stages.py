@@ -10,11 +10,11 @@ from collections import deque
 from dataclasses import dataclass, field
 from itertools import islice
 
-from flykka.actors.machines.bridge.effects import AdvanceTo, NoteState, Process, Read, UpdateState, Work
+from flykka.actors.machines.bridge.effects import AdvanceTo, FireTimers, NoteState, Process, Read, UpdateState, Work
 from flykka.messages.tasks.bridge import RowsMoved
-from flykka.messages.tasks.stage import AdvanceWatermark, ReadSplits, RunStage, SnapshotState
+from flykka.messages.tasks.stage import AdvanceProcessingTime, AdvanceWatermark, ReadSplits, RunStage, SnapshotState
 
-StageCommand = ReadSplits | RunStage | AdvanceWatermark | SnapshotState
+StageCommand = ReadSplits | RunStage | AdvanceWatermark | AdvanceProcessingTime | SnapshotState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +32,10 @@ class ChainTraits:
                 return deque([Read(command=command)])
             case RunStage():
                 return deque([Process(command=command)])
-            case AdvanceWatermark(stage=stage, watermark_ms=watermark_ms) if self.has_state:
-                return deque([AdvanceTo(stage=stage, watermark_ms=watermark_ms)])
+            case AdvanceWatermark(stage=stage, watermark_ms=watermark_ms, processing_time_ms=now_ms):
+                return deque([AdvanceTo(stage=stage, watermark_ms=watermark_ms, processing_time_ms=now_ms)])
+            case AdvanceProcessingTime(stage=stage, processing_time_ms=now_ms, watermark_ms=watermark_ms):
+                return deque([FireTimers(stage=stage, processing_time_ms=now_ms, watermark_ms=watermark_ms)])
             case SnapshotState() if self.has_state:
                 return deque(self._at_barrier(command))
             case _:
@@ -120,6 +122,4 @@ class StageQueue:
         numbers = [stage.command.stage for stage in self._stages]
         assert numbers == sorted(set(numbers))
         waiting = list(islice(self._stages, 1, None))
-        assert not any(
-            stage.at_work and isinstance(stage.command, AdvanceWatermark | SnapshotState) for stage in waiting
-        )
+        assert not any(stage.at_work and not isinstance(stage.command, ReadSplits | RunStage) for stage in waiting)

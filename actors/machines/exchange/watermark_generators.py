@@ -25,6 +25,13 @@ class MonotonyViolated:
     latest_ms: int
     is_fatal: bool
 
+    def __str__(self) -> str:
+        return (
+            f"event times are to ascend, but a row with event time {self.timestamp_ms} ms came behind one with"
+            f" {self.latest_ms} ms; where rows may come out of order, take"
+            " WatermarkStrategy.for_bounded_out_of_orderness"
+        )
+
 
 class WatermarkGenerator(Protocol):
     """Learns event times; knows how far event time has come by them."""

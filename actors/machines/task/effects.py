@@ -72,6 +72,13 @@ class StartLatencyTimer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StartProcessingTimer:
+    """Come back with `ProcessingTimeDue` after `delay_ms`."""
+
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogWarning:
     """Something is odd in the data of the user, who may want to know."""
 
@@ -113,6 +120,7 @@ TaskEffect = (
     | RetryPartitionRequest
     | StartIdleTimer
     | StartLatencyTimer
+    | StartProcessingTimer
     | StartAlignmentTimer
     | LogWarning
     | StartCancellationTimer

@@ -39,6 +39,7 @@ from flykka.messages.tasks.task import (
     LatencyMarkerDue,
     MetricsDue,
     PartitionProducerState,
+    ProcessingTimeDue,
 )
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ref import Ref
@@ -72,6 +73,7 @@ TaskEvent = (
     | MetricsDue
     | IdleDue
     | LatencyMarkerDue
+    | ProcessingTimeDue
     | BridgeOpened
     | StageFinished
     | StageFailed

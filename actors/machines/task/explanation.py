@@ -9,7 +9,15 @@ from typing import assert_never
 from flykka.actors.machines.exchange.input_channel import InputChannel
 from flykka.actors.machines.exchange.result_partition import ResultPartition
 from flykka.actors.machines.task.attempt_life import AttemptLife
-from flykka.actors.machines.task.in_flight_stages import Fire, InFlightStages, Process, Purpose, Read, Snapshot
+from flykka.actors.machines.task.in_flight_stages import (
+    Fire,
+    FireTimers,
+    InFlightStages,
+    Process,
+    Purpose,
+    Read,
+    Snapshot,
+)
 from flykka.actors.machines.task.source_reading import SourceReading
 from flykka.actors.machines.task.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
 from flykka.actors.machines.task.task_inputs import TaskInputs
@@ -99,6 +107,8 @@ def _words(purpose: Purpose) -> str:
             return "processes a batch"
         case Fire():
             return "emits what event time has completed"
+        case FireTimers():
+            return "fires timers that processing time has come to"
         case Snapshot(barrier=barrier):
             return f"takes its snapshot for checkpoint {barrier.checkpoint_id}"
         case _:

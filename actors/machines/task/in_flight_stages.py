@@ -64,6 +64,11 @@ class Fire:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FireTimers:
+    """A stage that fires the timers which processing time has come to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """A stage that snapshots the chain; the barrier goes down behind what goes before it.
 
@@ -74,7 +79,7 @@ class Snapshot:
     fired_ms: int | None
 
 
-Purpose = Read | Process | Fire | Snapshot
+Purpose = Read | Process | Fire | FireTimers | Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +250,7 @@ class InFlightStages:
             case Read():
                 watermark = None if self._watermarks is None else self._watermarks.emit()
                 return [] if watermark is None else [watermark]
-            case Process():
+            case Process() | FireTimers():
                 return []
             case Fire(watermark_ms=watermark_ms):
                 return [Watermark(timestamp_ms=watermark_ms)]

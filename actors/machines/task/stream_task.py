@@ -19,7 +19,7 @@ from flykka.actors.machines.task.attempt_life import AttemptLife
 from flykka.actors.machines.task.effects import KeepResults, LogWarning, TaskEffect, TellBridge
 from flykka.actors.machines.task.events import BridgeLost, ConnectionLost, StartTask, TaskEvent
 from flykka.actors.machines.task.explanation import explain_source, explain_task
-from flykka.actors.machines.task.in_flight_stages import Fire, InFlightStages, Process, Read, Snapshot
+from flykka.actors.machines.task.in_flight_stages import Fire, FireTimers, InFlightStages, Process, Read, Snapshot
 from flykka.actors.machines.task.input_elements import (
     BatchArrived,
     EndOfDataReached,
@@ -27,6 +27,7 @@ from flykka.actors.machines.task.input_elements import (
     WatermarkAdvanced,
 )
 from flykka.actors.machines.task.partition_producer import ask, consequence
+from flykka.actors.machines.task.processing_timers import ProcessingTimers
 from flykka.actors.machines.task.source_reading import source_reading
 from flykka.actors.machines.task.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
 from flykka.actors.machines.task.task_checkpoints import TaskCheckpoints
@@ -55,6 +56,7 @@ from flykka.messages.tasks.exchange import (
 )
 from flykka.messages.tasks.source import AddSplits, NoMoreSplits
 from flykka.messages.tasks.stage import (
+    AdvanceProcessingTime,
     AdvanceWatermark,
     BridgeClosed,
     BridgeOpened,
@@ -75,6 +77,7 @@ from flykka.messages.tasks.task import (
     LatencyMarkerDue,
     MetricsDue,
     PartitionProducerState,
+    ProcessingTimeDue,
     TaskDeploymentDescriptor,
 )
 from flykka.messages.wire.failure import SerializedThrowable
@@ -94,6 +97,7 @@ class StreamTask:
         "_life",
         "_source",
         "_stages",
+        "_timers",
         "_uses_event_time",
     )
 
@@ -109,6 +113,7 @@ class StreamTask:
         self._source = source_reading(descriptor, self._stages)
         kinds = {operator.kind for operator in vertex.operators}
         self._uses_event_time = any(kind.uses_event_time for kind in kinds)
+        self._timers = ProcessingTimers(uses_processing_time=any(kind.uses_processing_time for kind in kinds))
         self._defers_firing = self._uses_event_time and vertex.firing_mode is FiringMode.ON_CHECKPOINT
         # Of a batch job only sinks have something to commit: the others wait for no checkpoint.
         self._finishes_at_end_of_data = descriptor.job_type is JobType.BATCH and OperatorKind.SINK not in kinds
@@ -226,6 +231,9 @@ class StreamTask:
                 return self._source.on_idle_due(now)
             case LatencyMarkerDue() if self._source is not None:
                 return self._source.on_latency_marker_due(now)
+            case ProcessingTimeDue():
+                self._timers.on_due(now)
+                return []
             case TriggerCheckpoint():
                 return self._barriers.on_trigger(event, now)
             case SnapshotFailed():
@@ -270,6 +278,8 @@ class StreamTask:
             # The one checkpoint that a batch job takes is behind the end of all data.
             ended = self._stages.emit_after(EndOfData()) if self._source is None else self._source.end_data(now)
             return [*running, *ended]
+        if self._descriptor.restore is not None:
+            self._timers.on_restored()
         down = self._stages.recover(opened.recovered_outputs)
         requests = self._inputs.request_partitions(opened.recovered_inputs)
         started = [] if self._source is None else self._source.start(now)
@@ -296,17 +306,26 @@ class StreamTask:
 
     def _read_input(self, now: int, *, has_room: bool) -> list[TaskEffect] | None:
         """The next element; without room only what overtakes the data that waits for it."""
+        if has_room and self._timers.is_due:
+            return [self._fire_timers(now)]
         match self._inputs.next(now, only_priority=not has_room):
             case None:
                 return None
             case BatchArrived() as arrived:
                 stage = self._stages.start(Process(channel=arrived.channel))
                 watermark_ms = self._inputs.watermark_ms
-                run = RunStage(stage=stage, gate=arrived.gate, batch=arrived.batch, watermark_ms=watermark_ms)
+                run = RunStage(
+                    stage=stage,
+                    gate=arrived.gate,
+                    batch=arrived.batch,
+                    watermark_ms=watermark_ms,
+                    processing_time_ms=self._timers.time_of_stage(now),
+                )
                 return [TellBridge(message=run)]
             case WatermarkAdvanced(watermark_ms=watermark_ms):
-                return self._advance_watermark(watermark_ms)
+                return self._advance_watermark(watermark_ms, now)
             case EndOfDataReached(drain=drain):
+                self._timers.end()
                 return self._stages.emit_after(EndOfData(drain=drain))
             case PassedOn(event=event):
                 return self._stages.emit_after(event)
@@ -315,17 +334,25 @@ class StreamTask:
 
     # Stages and what goes down behind them
 
-    def _advance_watermark(self, watermark_ms: int) -> list[TaskEffect]:
+    def _advance_watermark(self, watermark_ms: int, now: int) -> list[TaskEffect]:
         if self._defers_firing:
             return []  # it goes down with the next barrier, behind the rows it fires
         if not self._uses_event_time:
             return self._stages.emit_after(Watermark(timestamp_ms=watermark_ms))
         stage = self._stages.start(Fire(watermark_ms=watermark_ms))
-        return [TellBridge(message=AdvanceWatermark(stage=stage, watermark_ms=watermark_ms))]
+        now_ms = self._timers.time_of_stage(now)
+        advance = AdvanceWatermark(stage=stage, watermark_ms=watermark_ms, processing_time_ms=now_ms)
+        return [TellBridge(message=advance)]
+
+    def _fire_timers(self, now: int) -> TellBridge:
+        self._timers.fire()
+        stage, watermark_ms = self._stages.start(FireTimers()), self._inputs.watermark_ms
+        return TellBridge(message=AdvanceProcessingTime(stage=stage, processing_time_ms=now, watermark_ms=watermark_ms))
 
     def _on_stage_finished(self, finished: StageFinished, now: int) -> list[TaskEffect]:
         stage = self._stages.finish(finished, now)
-        effects = [*stage.effects, *self._on_violation(stage.violated)]
+        timers = self._timers.on_stage_finished(finished.next_timer_ms, now)
+        effects = [*stage.effects, *timers, *self._on_violation(stage.violated)]
         match stage.purpose:
             case Read() as read:
                 assert self._source is not None, "only a source reads splits"
@@ -344,11 +371,7 @@ class StreamTask:
     def _on_violation(self, violated: MonotonyViolated | None) -> list[TaskEffect]:
         if violated is None:
             return []
-        text = (
-            f"{self._descriptor.vertex.name}: event times are to ascend, but a row with event time"
-            f" {violated.timestamp_ms} ms came behind one with {violated.latest_ms} ms; where rows may come out of"
-            " order, take WatermarkStrategy.for_bounded_out_of_orderness"
-        )
+        text = f"{self._descriptor.vertex.name}: {violated}"
         if violated.is_fatal:
             return self._life.fail(SerializedThrowable(type_name="MonotonyViolationError", message=text))
         return [LogWarning(text=text)]

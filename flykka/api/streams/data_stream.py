@@ -8,47 +8,43 @@ own line.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
+from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
 from flykka.api.foreign_names import NamesElsewhere
 from flykka.api.streams.operator_settings import DataStreamSink, OperatorSettings
 from flykka.api.streams.output_tag import OutputTag
 from flykka.api.streams.partitioning import Partitioning
 from flykka.api.streams.preview import preview
+from flykka.api.streams.process_verbs import KeyedProcessVerb, ProcessVerb
 from flykka.api.streams.program import Program, at_least_one, tried
+from flykka.api.streams.python_verbs import PythonVerbs
 from flykka.api.streams.running_aggregates import RunningAggregates
+from flykka.api.streams.side_outputs import FunctionOutputs, LateData, SideOutputs
 from flykka.api.streams.stateless_verbs import StatelessVerbs, listed
+from flykka.api.streams.stream_type import StreamType
 from flykka.api.streams.summary import Displayed, Summary, stream_summary
 from flykka.api.streams.transformation import Input, Transformation, default_uid, partitioned
-from flykka.api.streams.window_aggregation import WindowAggregation, add_aggregates, add_late_rows
+from flykka.api.streams.window_aggregation import WindowAggregation, add_aggregates
 from flykka.api.streams.windows import WindowAssigner
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
 from flykka.spark_bridge.connectors.sink import Sink
-from flykka.spark_bridge.functions.process_function import KeyedProcessFunction
 from flykka.spark_bridge.operators.code import GroupAggregateCode, KeyByCode, SinkCode, TransformCode
 from flykka.spark_bridge.program.functions import where, where_not
-from flykka.spark_bridge.program.keyed_functions import keyed_process_code
-from flykka.spark_bridge.program.prototype import fitted, has_event_time, running, transformed
+from flykka.spark_bridge.program.prototype import fitted, running, transformed
 from flykka.spark_bridge.program.trials import check_union, checked_deterministic
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from flykka.spark_bridge.operators.process_code import ProcessCode
     from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamType:
-    """The type of a stream's rows: a prototype of them, and the column of their event time."""
-
-    prototype: DataFrame
-    event_time: str | None
-
-
-class _Stream(StatelessVerbs, Displayed, NamesElsewhere):
+class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewhere):
     """The rows that come from some inputs, keyed or not."""
 
     _next_step = "preview() shows first rows; where, select, key_by, ... go on; sink_to(...) ends it"
@@ -117,6 +113,23 @@ class _Stream(StatelessVerbs, Displayed, NamesElsewhere):
         self._program.add(made)
         return DataStreamSink(self._program, made)
 
+    @property
+    def _origins(self) -> str:
+        return origins(self._inputs)
+
+    def _processed(self, name: str, code: ProcessCode, prototype: DataFrame) -> DataStream:
+        made = Transformation(
+            kind=code.kind,
+            position=self._program.next_position,
+            name=name,
+            code=code,
+            inputs=self._inputs,
+            # It is told of time, which the head of a chain is alone.
+            chaining=ChainingStrategy.HEAD,
+        )
+        self._program.add(made)
+        return DataStream(self._program, made, self._type.of_rows(prototype), FunctionOutputs(made, self._type))
+
     def _then(
         self,
         name: str,
@@ -135,10 +148,8 @@ class _Stream(StatelessVerbs, Displayed, NamesElsewhere):
             kind=kind, position=position, name=name, code=TransformCode(function=function), inputs=self._inputs
         )
         self._program.add(made)
-        event_time = (renamed or {}).get(self._type.event_time or "", self._type.event_time)
-        if not has_event_time(result, event_time):
-            event_time = None
-        return DataStream(self._program, made, StreamType(prototype=result, event_time=event_time))
+        event_time = (renamed or {}).get(self._type.event_time or "")
+        return DataStream(self._program, made, self._type.of_rows(result, event_time))
 
 
 class DataStream(OperatorSettings, Partitioning, _Stream):
@@ -151,11 +162,11 @@ class DataStream(OperatorSettings, Partitioning, _Stream):
         program: Program,
         origin: Transformation | tuple[Input, ...],
         row_type: StreamType,
-        late_data: tuple[OutputTag, StreamType] | None = None,
+        side_outputs: SideOutputs | None = None,
     ) -> None:
         inputs = origin if isinstance(origin, tuple) else (Input(source=origin),)
         super().__init__(program, inputs, row_type)
-        self._late_data = late_data
+        self._side_outputs = side_outputs
 
     @property
     def _transformation(self) -> Transformation:
@@ -218,21 +229,23 @@ class DataStream(OperatorSettings, Partitioning, _Stream):
         return rest, self._then(name, lambda _: partial(where, condition=condition))
 
     def get_side_output(self, tag: OutputTag) -> SideOutputDataStream:
-        """The rows that this operator gives to the side output `tag`, which was declared by `side_output_late_data`.
+        """The rows that this operator gives to the side output `tag`.
 
-        They come with the columns and the event time of the rows that were cut into windows.
+        Of a function these are the rows that it gives to `ctx.output(tag, row)`, of the columns of the tag; of windows
+        with `side_output_late_data(tag)` those that came too late, as they were cut into windows.
 
         Raises:
-            ProgramError: the operator has no side output of this tag.
+            ProgramError: the operator has no side output of this tag, or the tag does not name its columns.
         """
-        if self._late_data is None or self._late_data[0] != tag:
-            only = "" if self._late_data is None else f", only {self._late_data[0]!r}"
+        if not isinstance(tag, OutputTag):
+            raise ProgramError(f"get_side_output takes an OutputTag, such as OutputTag('late'), not {tag!r}")
+        if self._side_outputs is None:
             raise ProgramError(
-                f"{origins(self._inputs)} has no side output {tag!r}{only}; declare one for late rows with"
+                f"{origins(self._inputs)} has no side outputs: functions have, by process(...), and windows, by"
                 " .window(...).side_output_late_data(tag) before .aggregate(...)"
             )
-        made = add_late_rows(self._program, self._transformation, tag)
-        return SideOutputDataStream(self._program, made, self._late_data[1])
+        made, row_type = self._side_outputs.add_reader(self._program, tag)
+        return SideOutputDataStream(self._program, made, row_type)
 
     def key_by(self, *columns: Column | str) -> KeyedStream:
         """Bring the rows that agree in these columns to the same subtask of the operator that follows.
@@ -269,7 +282,7 @@ class SideOutputDataStream(DataStream):
         return ProgramError(f"the {what} of {self._transformation} is that of {windows}, in whose tasks it runs")
 
 
-class KeyedStream(RunningAggregates, _Stream):
+class KeyedStream(KeyedProcessVerb, _Stream, RunningAggregates):
     """The rows of a stream, brought together by key.
 
     What follows at once, a window or a stateless operator, has all rows of a key in the same subtask.
@@ -312,31 +325,6 @@ class KeyedStream(RunningAggregates, _Stream):
             windows=assigner,
         )
         return WindowedStream(self._program, self._type, aggregation)
-
-    def process(self, function: KeyedProcessFunction, output: StructType | str) -> DataStream:
-        """Call a function for every row, with the state and the timers of its key: rows of the columns `output`.
-
-        A copy of the function is opened here, to learn of its states, and closed. In a job it is pickled, and opened in
-        Spark's Python workers.
-
-        Raises:
-            ProgramError: `function` is no KeyedProcessFunction.
-            StreamTypeError: the output is no columns, or the function cannot be pickled.
-        """
-        if not isinstance(function, KeyedProcessFunction):
-            raise ProgramError(f"process after {self._origins} takes a KeyedProcessFunction, not {function!r}")
-        name = f"process({type(function).__name__})"
-        prototype, event_time = self._type.prototype, self._type.event_time
-        result, code = tried(name, lambda: keyed_process_code(prototype, self._keys, function, output, event_time))
-        made = Transformation(
-            kind=code.kind, position=self._program.next_position, name=name, code=code, inputs=self._inputs
-        )
-        self._program.add(made)
-        return DataStream(self._program, made, StreamType(prototype=result, event_time=None))
-
-    @property
-    def _origins(self) -> str:
-        return origins(self._inputs)
 
     def _running(self, name: str, columns: tuple[Column, ...]) -> DataStream:
         prototype = self._type.prototype
@@ -385,7 +373,7 @@ class WindowedStream(NamesElsewhere):
             raise ProgramError(f"the window aggregation after {origin} needs at least one column")
         made, prototype = self._aggregation.add_to(self._program, columns)
         tag = self._aggregation.late_data_tag
-        late_data = None if tag is None else (tag, self._type)
+        late_data = None if tag is None else LateData(made, tag, self._type)
         return DataStream(self._program, made, StreamType(prototype=prototype, event_time=None), late_data)
 
 

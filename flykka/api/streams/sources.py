@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.data_stream import DataStream, StreamType
+from flykka.api.streams.data_stream import DataStream
+from flykka.api.streams.stream_type import StreamType
 from flykka.api.streams.transformation import Transformation
 from flykka.api.streams.watermark_strategy import WatermarkStrategy
 from flykka.errors import ProgramError, StreamTypeError

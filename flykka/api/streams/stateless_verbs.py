@@ -83,12 +83,6 @@ class StatelessVerbs(ABC):
 
     selectExpr = select_expr
 
-    def where(self, condition: Column | str) -> DataStream:
-        """Keep the rows for which the condition is true."""
-        return self._then(f"where({listed(condition)})", lambda _: partial(functions.where, condition=condition))
-
-    filter = where
-
     def with_column(self, name: str, column: Column) -> DataStream:
         """Add a column, or replace the one of this name, each row for itself."""
         function = partial(functions.with_columns, columns={name: column})

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from flykka.api.streams.program import Program, tried
 from flykka.api.streams.stateless_verbs import listed
 from flykka.api.streams.transformation import Input, Transformation
-from flykka.messages.graph.job_graph import OperatorKind
-from flykka.spark_bridge.operators.code import AggregateCode, KeyByCode, LateRowsCode, LocalAggregateCode, WindowCode
+from flykka.spark_bridge.operators.code import AggregateCode, KeyByCode, LocalAggregateCode, WindowCode
 from flykka.spark_bridge.program.aggregates import analyze
 from flykka.spark_bridge.program.prototype import windowed
 
@@ -59,18 +58,5 @@ def add_aggregates(
         keys = KeyByCode(columns=code.plan.keys, of_state=True)
         made.inputs = tuple(replace(each, key_by=keys) for each in inputs)
         made.local_code = LocalAggregateCode(of=code)
-    program.add(made)
-    return made
-
-
-def add_late_rows(program: Program, windows: Transformation, tag: OutputTag) -> Transformation:
-    """Add the operator that takes the late rows of a window aggregation on; it runs in the same task."""
-    made = Transformation(
-        kind=OperatorKind.STATELESS,
-        position=program.next_position,
-        name=f"get_side_output({tag.id})",
-        code=LateRowsCode(),
-        inputs=(Input(source=windows),),
-    )
     program.add(made)
     return made

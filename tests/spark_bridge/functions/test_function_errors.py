@@ -13,6 +13,7 @@ from flykka.spark_bridge.functions.contexts import FunctionContext, KeyedContext
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, ProcessFunctionRunner
 from flykka.spark_bridge.functions.process_function import KeyedProcessFunction, ProcessFunction
 from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext
+from flykka.spark_bridge.functions.state_columns import StateColumns
 from flykka.spark_bridge.functions.state_descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
@@ -101,10 +102,13 @@ def test_a_side_output_takes_rows_of_its_columns(tag: Any, row: Any, text: str) 
     assert text_of(side(tag, row), FunctionOutputError, side_columns={"odd": ["a"]}) == text
 
 
-def test_a_side_output_that_was_not_declared_is_refused_with_those_that_were() -> None:
-    text = text_of(side(ODD, {"a": 1}), FunctionOutputError, side_columns={"late": ["a"], "even": ["a"]})
+def test_rows_of_a_side_output_that_nothing_reads_are_dropped() -> None:
+    runner = StateTable(side(ODD, {"a": 1}), side_columns={"late": ["a"]}).runner
+    columns = StateColumns.empty(1, ())
 
-    assert text == "there is no side output 'odd': declared are 'late', 'even'"
+    emitted = runner.process([0], ["a"], [{"key": "a"}], None, columns, watermark_ms=0, processing_time_ms=0)
+
+    assert emitted.side == {}
 
 
 def test_the_traceback_of_a_wrong_row_shows_the_line_that_yielded_it() -> None:

@@ -13,6 +13,7 @@ from flykka.actors.machines.bridge.effects import (
     CancelWork,
     CloseChain,
     Commit,
+    FireTimers,
     InterruptWork,
     Open,
     PrepareCommit,
@@ -34,6 +35,7 @@ from flykka.messages.tasks.bridge import (
 )
 from flykka.messages.tasks.stage import (
     AbortCheckpoint,
+    AdvanceProcessingTime,
     AdvanceWatermark,
     BridgeClosed,
     BridgeOpened,
@@ -120,13 +122,24 @@ def test_a_stage_takes_from_when_its_work_begins_until_it_is_answered() -> None:
     assert told(answered) == [StageFinished(stage=0, duration_ms=70)]
 
 
-def test_a_chain_without_state_fires_nothing_and_has_nothing_to_write() -> None:
+def test_timers_are_fired_between_the_stages_before_and_behind_them() -> None:
+    attempt = Harness(WINDOWS)
+    attempt.feed(run(0), AdvanceProcessingTime(stage=1, processing_time_ms=70, watermark_ms=9), run(2))
+    early = attempt.work
+
+    (before,) = told(attempt.answer(Process, RowsMoved(next_timer_ms=60)))
+    fired = attempt.answer(FireTimers, RowsMoved(next_timer_ms=90))
+
+    assert not any(isinstance(work, FireTimers) for work in early)
+    assert before == StageFinished(stage=0, next_timer_ms=60)
+    assert told(fired) == [StageFinished(stage=1, next_timer_ms=90)]
+
+
+def test_a_chain_without_state_has_nothing_to_write() -> None:
     attempt = Harness(STATELESS)
 
-    effects = attempt.feed(AdvanceWatermark(stage=0, watermark_ms=9), snapshot(1, checkpoint_id=4))
+    (finished,) = told(attempt.feed(snapshot(1, checkpoint_id=4)))
 
-    fired, finished = told(effects)
-    assert fired == StageFinished(stage=0)
     assert isinstance(finished, StageFinished)
     assert finished.snapshot is not None
     assert (finished.snapshot.checkpoint_id, finished.snapshot.awaits_commit) == (4, False)
@@ -228,7 +241,7 @@ def answer_for(work: Work) -> Value | None:
     match work:
         case Process(command=command):
             return RowsMoved(updates_state=command.stage % 2 == 0, staged=staged(f"of {command.stage}"))
-        case AdvanceTo():
+        case AdvanceTo() | FireTimers():
             return RowsMoved()
         case PrepareCommit():
             return CommitPrepared()
@@ -243,7 +256,7 @@ def answer_for(work: Work) -> Value | None:
 
 
 @given(
-    kinds=st.lists(st.sampled_from(["run", "watermark", "snapshot", "commit", "abort"]), max_size=12),
+    kinds=st.lists(st.sampled_from(["run", "watermark", "time", "snapshot", "commit", "abort"]), max_size=12),
     order=st.randoms(use_true_random=False),
 )
 def test_whatever_is_done_first_stages_are_answered_in_order_and_nothing_staged_is_lost(
@@ -262,6 +275,7 @@ def test_whatever_is_done_first_stages_are_answered_in_order_and_nothing_staged_
         commands: dict[str, AttemptEvent] = {
             "run": run(stage),
             "watermark": AdvanceWatermark(stage=stage, watermark_ms=stage),
+            "time": AdvanceProcessingTime(stage=stage, processing_time_ms=stage, watermark_ms=stage),
             "snapshot": snapshot(stage, checkpoint_id=stage),
             "commit": CommitCheckpoint(checkpoint_id=stage),
             "abort": AbortCheckpoint(checkpoint_id=stage - 1),
@@ -273,6 +287,6 @@ def test_whatever_is_done_first_stages_are_answered_in_order_and_nothing_staged_
 
     finished = [each.stage for each in answers if isinstance(each, StageFinished)]
     assert finished == sorted(finished)
-    assert len(finished) == len([kind for kind in [*kinds, "snapshot"] if kind in ("run", "watermark", "snapshot")])
+    assert len(finished) == len([kind for kind in [*kinds, "snapshot"] if kind not in ("commit", "abort")])
     assert prepared == [f"of {stage}" for stage, kind in enumerate(kinds) if kind == "run"]
     assert answers[-1] == BridgeClosed()

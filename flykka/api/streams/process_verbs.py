@@ -1,0 +1,77 @@
+"""The verbs that call a user's function with a context: `process`, with keys and without."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from flykka.api.streams.program import tried
+from flykka.errors import ProgramError
+from flykka.spark_bridge.functions.process_function import KeyedProcessFunction, ProcessFunction
+from flykka.spark_bridge.program.process_functions import keyed_process_code, process_code
+
+if TYPE_CHECKING:
+    from flykka.api.streams.data_stream import DataStream
+    from flykka.api.streams.stream_type import StreamType
+    from flykka.spark_bridge.operators.process_code import ProcessCode
+    from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
+
+
+class ProcessVerb(ABC):
+    """The verb of a stream without keys."""
+
+    _type: StreamType
+
+    @property
+    @abstractmethod
+    def _origins(self) -> str:
+        """The origins of the rows, for messages."""
+
+    @abstractmethod
+    def _processed(self, name: str, code: ProcessCode, prototype: DataFrame) -> DataStream:
+        """Add the operator of this name that calls a function."""
+
+    def process(self, function: ProcessFunction, output: StructType | str) -> DataStream:
+        """Call a function for every row: rows of the columns `output`, such as `"id bigint, reason string"`.
+
+        A copy of the function is opened and closed here. In a job it is pickled, and opened in Spark's Python workers.
+        `get_side_output(tag)` gives what it writes to side outputs. The rows have the event time of this stream where
+        they have its column.
+
+        Raises:
+            ProgramError: `function` is no ProcessFunction.
+            StreamTypeError: the output is no columns, or the function cannot be pickled.
+        """
+        if not isinstance(function, ProcessFunction):
+            raise ProgramError(
+                f"process after {self._origins} takes a ProcessFunction, or behind key_by(...) a KeyedProcessFunction,"
+                f" not {function!r}"
+            )
+        name = f"process({type(function).__name__})"
+        row_type = self._type
+        prototype, code = tried(name, lambda: process_code(row_type.prototype, function, output, row_type.event_time))
+        return self._processed(name, code, prototype)
+
+
+class KeyedProcessVerb(ProcessVerb):
+    """The verb of a keyed stream."""
+
+    _keys: tuple[Column | str, ...]
+
+    def process(self, function: KeyedProcessFunction | ProcessFunction, output: StructType | str) -> DataStream:
+        """Call a function for every row, with the state and the timers of its key: rows of the columns `output`.
+
+        As `process` of a stream without keys; and a copy of the function is opened to learn of its states.
+
+        Raises:
+            ProgramError: `function` is none of these functions.
+            StreamTypeError: the output is no columns, or the function cannot be pickled.
+        """
+        if not isinstance(function, KeyedProcessFunction):
+            return super().process(function, output)
+        name = f"process({type(function).__name__})"
+        row_type, keys = self._type, self._keys
+        prototype, code = tried(
+            name, lambda: keyed_process_code(row_type.prototype, keys, function, output, row_type.event_time)
+        )
+        return self._processed(name, code, prototype)

@@ -1,0 +1,105 @@
+"""Side outputs of operators: which there are, and what reads them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from flykka.api.streams.program import Program, tried
+from flykka.api.streams.stream_type import StreamType
+from flykka.api.streams.transformation import Input, Transformation
+from flykka.errors import ProgramError
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.spark_bridge.operators.code import SideOutputCode
+from flykka.spark_bridge.operators.emitted_rows import SideOutput
+from flykka.spark_bridge.operators.process_code import ProcessCode
+from flykka.spark_bridge.operators.window import LATE_DATA
+from flykka.spark_bridge.program.process_functions import declared_rows
+
+if TYPE_CHECKING:
+    from flykka.api.streams.output_tag import OutputTag
+
+
+class SideOutputs(ABC):
+    """The side outputs of an operator."""
+
+    def __init__(self, operator: Transformation) -> None:
+        self.operator = operator
+
+    @abstractmethod
+    def read(self, tag: OutputTag) -> tuple[str, StreamType]:
+        """The name of the side output of a tag in the operator's code, and the type of its rows.
+
+        Raises:
+            ProgramError: the operator has none of this tag.
+        """
+
+    def add_reader(self, program: Program, tag: OutputTag) -> tuple[Transformation, StreamType]:
+        """Add the operator that takes the rows on; it runs in the task of the operator that gives them."""
+        name, row_type = self.read(tag)
+        made = Transformation(
+            kind=OperatorKind.STATELESS,
+            position=program.next_position,
+            name=f"get_side_output({tag.id})",
+            code=SideOutputCode(tag=name),
+            inputs=(Input(source=self.operator),),
+        )
+        program.add(made)
+        return made, row_type
+
+
+class LateData(SideOutputs):
+    """The rows that came too late for their windows."""
+
+    def __init__(self, operator: Transformation, tag: OutputTag, row_type: StreamType) -> None:
+        super().__init__(operator)
+        self._tag = tag
+        self._type = row_type
+
+    def read(self, tag: OutputTag) -> tuple[str, StreamType]:
+        """Late rows are as the rows that were cut into windows."""
+        if tag != self._tag:
+            raise ProgramError(f"{self.operator} has no side output {tag!r}, only {self._tag!r}")
+        return LATE_DATA, self._type
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A side output that something reads already."""
+
+    output: SideOutput
+    row_type: StreamType
+
+
+class FunctionOutputs(SideOutputs):
+    """The side outputs of a function: those that somebody reads. Rows for others are dropped, as in Flink."""
+
+    def __init__(self, operator: Transformation, main: StreamType) -> None:
+        super().__init__(operator)
+        self._main = main
+        self._read: dict[str, _Read] = {}
+
+    def read(self, tag: OutputTag) -> tuple[str, StreamType]:
+        """Rows are of the columns of the tag."""
+        columns = tag.columns
+        if columns is None:
+            raise ProgramError(
+                f"get_side_output after {self.operator} needs to know the columns of {tag!r}: name them, as in"
+                f" OutputTag({tag.id!r}, 'id bigint, reason string')"
+            )
+        what = f"get_side_output({tag.id})"
+        prototype = tried(what, lambda: declared_rows(self._main.prototype.sparkSession, columns))
+        there = self._read.get(tag.id)
+        if there is not None and there.output.columns != prototype.schema:
+            raise ProgramError(
+                f"{self.operator} has two tags of the id {tag.id!r}, with the columns"
+                f" {there.output.columns.simpleString()} and {prototype.schema.simpleString()}"
+            )
+        if there is None:
+            output = SideOutput(tag=tag.id, column=f"__side_{len(self._read)}", columns=prototype.schema)
+            there = self._read[tag.id] = _Read(output, self._main.of_rows(prototype))
+            code = self.operator.code
+            assert isinstance(code, ProcessCode), "only functions write side outputs"
+            self.operator.code = replace(code, side=(*code.side, output))
+        return tag.id, there.row_type

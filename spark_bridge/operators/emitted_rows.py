@@ -1,0 +1,85 @@
+"""Rows that Python workers emit: computed once, however many read them, and parted by output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField
+
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.wire.ids import BatchId
+from flykka.spark_bridge.rows.batches import Batch
+from flykka.spark_bridge.rows.materialise import Slices, counted, is_complete, materialise, numbers_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from flykka.spark_bridge.operators.bound_chain import OperatorContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideOutput:
+    """A side output that is read: the id of its tag, its columns, and the column in which a worker emits its rows."""
+
+    tag: str
+    column: str
+    columns: StructType
+
+    @property
+    def field(self) -> StructField:
+        """The column, in which a row of the side output is a struct."""
+        return StructField(self.column, self.columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmittedRows:
+    """Rows, and when they are emitted, their numbers: aggregates that were wanted of them."""
+
+    rows: DataFrame
+    numbers: Callable[[], Mapping[str, Any]]
+
+    def parted(self, side: Sequence[SideOutput], others: Sequence[str] = ()) -> tuple[DataFrame, Mapping[str, Slices]]:
+        """The rows of the main output, which have null in all columns of others, and those of side outputs by tag."""
+        foreign = [*(each.column for each in side), *others]
+        if not foreign:
+            return self.rows, {}
+        is_main = reduce(Column.__and__, (F.col(name).isNull() for name in foreign))
+        return self.rows.where(is_main).drop(*foreign), {
+            each.tag: (self.rows.where(F.col(each.column).isNotNull()).select(f"{each.column}.*"),) for each in side
+        }
+
+
+def computed_once(context: OperatorContext, rows: DataFrame, name: str, wanted: Mapping[str, Column]) -> EmittedRows:
+    """Compute rows now, for several readers, and keep them until their numbers are asked for."""
+    made = materialise(context.scope, rows, wanted)
+    store, attempt = context.services.store, context.descriptor.attempt
+    ref = BatchRef(batch_id=BatchId(f"{name}/emitted"), rows=made.rows, size_bytes=0)
+    holder = f"{attempt} emitting"
+    store.put(made.blocks, [Batch(ref=ref, frame=made.frame, holder=holder)], producer=attempt)
+
+    def numbers() -> Mapping[str, Any]:
+        store.release((ref.batch_id,), holder)
+        return made.numbers
+
+    return EmittedRows(rows=made.frame, numbers=numbers)
+
+
+def computed_by_reader(rows: DataFrame, wanted: Mapping[str, Column]) -> EmittedRows:
+    """Rows that are computed by the job of their reader, of which there is one."""
+    observation, observed = counted(rows, wanted)
+
+    def numbers() -> Mapping[str, Any]:
+        found = numbers_of(observation) if is_complete(observation) else {}
+        if any(found.get(name) is None for name in wanted):
+            # What reads the rows has not wanted them all. The operator wants them.
+            (row,) = observed.agg(*(column.alias(name) for name, column in wanted.items())).collect()
+            found = row.asDict()
+        return found
+
+    return EmittedRows(rows=observed, numbers=numbers)

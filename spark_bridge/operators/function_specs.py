@@ -1,0 +1,42 @@
+"""Makes of a function's code what is sent to Spark's Python workers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from flykka.spark_bridge.functions.runtime_context import TaskInfo
+from flykka.spark_bridge.worker.function_spec import FunctionSpec, SideColumn
+
+if TYPE_CHECKING:
+    from flykka.spark_bridge.operators.bound_chain import OperatorContext
+    from flykka.spark_bridge.operators.process_code import ProcessCode
+
+
+def function_spec(context: OperatorContext, code: ProcessCode) -> FunctionSpec:
+    """The function of one attempt."""
+    descriptor = context.descriptor
+    vertex = descriptor.vertex
+    return FunctionSpec(
+        pickled=code.pickled,
+        task=TaskInfo(
+            uid=context.link.uid,
+            task_name=vertex.name,
+            index_of_this_subtask=descriptor.subtask,
+            number_of_parallel_subtasks=vertex.parallelism,
+            max_number_of_parallel_subtasks=vertex.max_parallelism,
+            attempt_number=descriptor.attempt_number,
+        ),
+        subtask=f"{descriptor.job_id}/{context.link.uid}/{descriptor.subtask}",
+        attempt=descriptor.attempt,
+        time_column=code.time_column,
+        columns=code.columns,
+        emitted=to_arrow_schema(StructType(list(code.emitted)), timezone="UTC"),
+        side=tuple(
+            SideColumn(tag=side.tag, name=side.column, schema=to_arrow_schema(side.columns, timezone="UTC"))
+            for side in code.side
+        ),
+        sees_watermarks=code.sees_watermarks,
+    )

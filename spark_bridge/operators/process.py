@@ -1,0 +1,57 @@
+"""Functions of each row without keys (Flink's ProcessOperator)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import StructType
+
+from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.spark_bridge.operators.emitted_rows import computed_by_reader, computed_once
+from flykka.spark_bridge.operators.function_specs import function_spec
+from flykka.spark_bridge.operators.operator import Element, Operator, Output
+from flykka.spark_bridge.rows.materialise import Slices, together
+from flykka.spark_bridge.worker.process_rows import ProcessRows, TellWatermark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from flykka.spark_bridge.operators.bound_chain import OperatorContext
+    from flykka.spark_bridge.operators.process_code import ProcessCode
+
+
+class ProcessOperator(Operator[Slices]):
+    """A function without keys, called for the rows of each of Spark's partitions in their order."""
+
+    def __init__(self, context: OperatorContext, code: ProcessCode) -> None:
+        super().__init__(context.operator_id)
+        self._context = context
+        self._side = code.side
+        self._spec = function_spec(context, code)
+        self._emitted_type = StructType([*code.emitted, *(side.field for side in code.side)])
+        self._calls = 0
+
+    def process(self, element: Element[Slices]) -> Output[Slices]:
+        """Call the function for every row of a batch."""
+        work = ProcessRows(
+            spec=self._spec, watermark_ms=element.watermark_ms, processing_time_ms=element.processing_time_ms
+        )
+        rows = together(element.rows).select(*(f"`{name}`" for name in self._spec.columns))
+        return self._emitted(rows, work, f"stage-{element.stage}")
+
+    def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Slices]:
+        """Tell a function of the watermark that wants to know."""
+        if watermark_ms == WATERMARK_MIN or not self._spec.sees_watermarks:
+            return Output()
+        work = TellWatermark(spec=self._spec, watermark_ms=watermark_ms, processing_time_ms=processing_time_ms)
+        return self._emitted(self._context.services.session.range(1), work, f"watermark-{watermark_ms}")
+
+    def _emitted(self, rows: DataFrame, work: ProcessRows | TellWatermark, name: str) -> Output[Slices]:
+        processed = rows.mapInArrow(work, self._emitted_type)
+        emitted = (
+            computed_once(self._context, processed, f"{self._context.descriptor.attempt}/{name}", {})
+            if self._side
+            else computed_by_reader(processed, {})
+        )
+        main, side = emitted.parted(self._side)
+        return Output(rows=(main,), side=side, on_emitted=emitted.numbers)

@@ -1,0 +1,90 @@
+"""The code of functions that users write row by row: with keys and without."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.spark_bridge.operators.code import OperatorCode
+from flykka.spark_bridge.operators.keyed_process import KeyedProcessOperator
+from flykka.spark_bridge.operators.process import ProcessOperator
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField
+
+    from flykka.spark_bridge.operators.bound_chain import OperatorContext
+    from flykka.spark_bridge.operators.emitted_rows import SideOutput
+    from flykka.spark_bridge.operators.operator import Operator
+    from flykka.spark_bridge.rows.materialise import Slices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessCode(OperatorCode):
+    """A function of each row, which reads `columns` and emits rows of `emitted`, and of the side outputs that are read.
+
+    The function `sees_watermarks` where it has a `process_watermark` that is not the base's.
+    """
+
+    kind = OperatorKind.PROCESS
+    is_head = True
+    is_computed = True
+
+    pickled: bytes = field(repr=False)
+    columns: tuple[str, ...]
+    time_column: str | None
+    emitted: tuple[StructField, ...]
+    side: tuple[SideOutput, ...] = ()
+    sees_watermarks: bool = False
+
+    @property
+    def side_outputs(self) -> tuple[str, ...]:
+        """The ids of the tags that are read."""
+        return tuple(side.tag for side in self.side)
+
+    @property
+    def fingerprint(self) -> str:
+        """Stateless."""
+        return "process"
+
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return ProcessOperator(context, self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedProcessCode(ProcessCode):
+    """A function with keyed state and timers. `keys` are those of the edge before it.
+
+    `expiring_states` are the pickled descriptors of states with time-to-live, None where there are none.
+    """
+
+    kind = OperatorKind.KEYED_PROCESS
+
+    keys: tuple[Column | str, ...]
+    key_fields: tuple[StructField, ...]
+    state_fields: tuple[StructField, ...]
+    expiring_states: bytes | None = field(default=None, repr=False)
+
+    @property
+    def fingerprint(self) -> str:
+        """The columns of keys and state."""
+        columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in self.state_fields)
+        keys = ", ".join(field.dataType.simpleString() for field in self.key_fields)
+        return f"keyed_process(keys: {keys}; state: {columns})"
+
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return KeyedProcessOperator(context, self)
+
+    def keyed(self, rows: DataFrame) -> DataFrame:
+        """The rows with their keys."""
+        named = zip(self.key_fields, self.keys, strict=True)
+        return rows.withColumns({made.name: F.col(key) if isinstance(key, str) else key for made, key in named})
+
+    def results(self, emitted: DataFrame) -> DataFrame:
+        """The rows as they are emitted."""
+        return emitted

@@ -1,0 +1,111 @@
+"""Functions that are called row by row, as a program gives them: opened once where they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark import cloudpickle
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, LongType, StructField, _parse_datatype_string
+
+from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, ProcessFunctionRunner
+from flykka.spark_bridge.functions.process_function import KeyedProcessFunction, ProcessFunction
+from flykka.spark_bridge.operators.process_code import KeyedProcessCode, ProcessCode
+from flykka.spark_bridge.program.prototype import PrototypeError, declared_columns, transformed
+from flykka.spark_bridge.worker.keys import KEY_PREFIX
+from flykka.spark_bridge.worker.listed_state import EVENT_TIMERS, PROCESSING_TIMERS, TOUCHED
+from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER, NEXT_PROCESSING_TIMER
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from flykka.spark_bridge.functions.state_descriptors import StateDescriptor
+
+
+def process_code(
+    prototype: DataFrame, function: ProcessFunction, output: str | StructType, event_time: str | None
+) -> tuple[DataFrame, ProcessCode]:
+    """The prototype of what a function emits, rows of `output`, and its code.
+
+    A copy of the function is opened and closed. What it raises is passed on.
+
+    Raises:
+        PrototypeError: the columns of the output cannot be read, or the function cannot be pickled.
+    """
+    emitted, pickled = declared_rows(prototype.sparkSession, output), _pickled(function)
+    tried = ProcessFunctionRunner(cloudpickle.loads(pickled))
+    try:
+        tried.open()
+    finally:
+        tried.close()
+    return emitted, ProcessCode(
+        pickled=pickled,
+        columns=tuple(prototype.columns),
+        time_column=event_time,
+        emitted=tuple(emitted.schema),
+        sees_watermarks=type(function).process_watermark is not ProcessFunction.process_watermark,
+    )
+
+
+def keyed_process_code(
+    prototype: DataFrame,
+    keys: Sequence[Column | str],
+    function: KeyedProcessFunction,
+    output: str | StructType,
+    event_time: str | None,
+) -> tuple[DataFrame, KeyedProcessCode]:
+    """The prototype of what a function emits, rows of `output`, and its code.
+
+    A copy of the function is opened, which registers its states, and closed. What it raises is passed on.
+
+    Raises:
+        PrototypeError: the columns of the output cannot be read, or the function cannot be pickled.
+    """
+    emitted, pickled = declared_rows(prototype.sparkSession, output), _pickled(function)
+    tried = KeyedFunctionRunner(cloudpickle.loads(pickled))
+    try:
+        tried.open()
+    finally:
+        tried.close()
+    keyed = transformed(prototype, lambda rows: rows.select(*keys)).schema
+    expiring = [each for each in tried.descriptors if each.ttl is not None]
+    return emitted, KeyedProcessCode(
+        pickled=pickled,
+        keys=tuple(keys),
+        key_fields=tuple(StructField(f"{KEY_PREFIX}{place}", key.dataType) for place, key in enumerate(keyed)),
+        state_fields=_state_fields(tried.descriptors),
+        columns=tuple(prototype.columns),
+        time_column=event_time,
+        emitted=tuple(emitted.schema),
+        expiring_states=_pickled(expiring) if expiring else None,
+        sees_watermarks=type(function).process_watermark is not KeyedProcessFunction.process_watermark,
+    )
+
+
+def declared_rows(session: SparkSession, columns: str | StructType) -> DataFrame:
+    """An empty DataFrame of declared columns. Raises `PrototypeError` where they cannot be read."""
+    read = declared_columns(columns)
+    made = session.createDataFrame([], read)
+    return transformed(made, lambda rows: rows.select(*(F.col(f"`{name}`") for name in read.names)))
+
+
+def _pickled(function: object) -> bytes:
+    try:
+        pickled: bytes = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+    except Exception as refused:  # noqa: BLE001 - whatever the user's objects raise
+        raise PrototypeError(f"the function cannot be sent to Spark's workers: {refused}") from None
+    return pickled
+
+
+def _state_fields(descriptors: Sequence[StateDescriptor]) -> tuple[StructField, ...]:
+    values = [(each.name, each.column_type) for each in descriptors]
+    touched = [(f"{TOUCHED}{each.name}", each.touched_type) for each in descriptors if each.touched_type is not None]
+    return (
+        *(StructField(name, _parse_datatype_string(ddl)) for name, ddl in (*values, *touched)),
+        StructField(EVENT_TIMERS, ArrayType(LongType())),
+        StructField(PROCESSING_TIMERS, ArrayType(LongType())),
+        StructField(NEXT_EVENT_TIMER, LongType()),
+        StructField(NEXT_PROCESSING_TIMER, LongType()),
+    )

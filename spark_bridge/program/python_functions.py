@@ -1,0 +1,35 @@
+"""The verbs of a stream that call a plain Python function for every row, as functions of the rows of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from flykka.spark_bridge.functions.emission import Row
+from flykka.spark_bridge.program.prototype import declared_columns
+from flykka.spark_bridge.worker.row_functions import FilterRows, FlatMapRows, MapRows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+
+def map_rows(rows: DataFrame, function: Callable[[Row], Row], output: StructType | str) -> DataFrame:
+    """Make one row of each by a Python function. Raises `PrototypeError` where `output` is no columns."""
+    schema = declared_columns(output)
+    return rows.mapInArrow(MapRows(function=function, emitted=to_arrow_schema(schema, timezone="UTC")), schema)
+
+
+def flat_map_rows(
+    rows: DataFrame, function: Callable[[Row], Iterable[Row] | None], output: StructType | str
+) -> DataFrame:
+    """Make rows of each by a Python function. Raises `PrototypeError` where `output` is no columns."""
+    schema = declared_columns(output)
+    return rows.mapInArrow(FlatMapRows(function=function, emitted=to_arrow_schema(schema, timezone="UTC")), schema)
+
+
+def filter_rows(rows: DataFrame, function: Callable[[Row], object]) -> DataFrame:
+    """The rows for which a Python function is true."""
+    return rows.mapInArrow(FilterRows(function=function), rows.schema)

@@ -1,0 +1,91 @@
+"""A user's function as it is sent to Python workers, and rows between Arrow's columns and Python's dicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import cloudpickle
+
+from flykka.spark_bridge.functions.emission import Emitted, Row
+from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, ProcessFunctionRunner
+from flykka.spark_bridge.functions.runtime_context import TaskInfo
+from flykka.spark_bridge.worker.rows import dicts, table_of
+
+R = TypeVar("R", KeyedFunctionRunner, ProcessFunctionRunner)
+
+_opened: dict[str, tuple[str, Any]] = {}
+"""The functions that this process has opened, by subtask, with the attempts that they are of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideColumn:
+    """A side output: the id of its tag, the columns of its rows, and the column of the main rows that has them."""
+
+    tag: str
+    name: str
+    schema: pa.Schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionSpec:
+    """A function, pickled, with the columns that it reads and those that it emits."""
+
+    pickled: bytes = field(repr=False)
+    task: TaskInfo
+    subtask: str
+    attempt: str
+    time_column: str | None
+    columns: tuple[str, ...]
+    emitted: pa.Schema
+    side: tuple[SideColumn, ...]
+    sees_watermarks: bool
+
+    def runner(self, kind: type[R]) -> R:
+        """The function, opened by the first batch of an attempt that comes to this process."""
+        attempt, runner = _opened.get(self.subtask, (None, None))
+        if runner is None or attempt != self.attempt:
+            if runner is not None:
+                del _opened[self.subtask]
+                runner.close()
+            runner = kind(
+                cloudpickle.loads(self.pickled),
+                self.task,
+                columns=self.emitted.names,
+                side_columns={side.tag: side.schema.names for side in self.side},
+            )
+            runner.open()
+            _opened[self.subtask] = self.attempt, runner
+        opened: R = runner
+        return opened
+
+    def rows(self, table: pa.Table) -> list[Row]:
+        """The rows of a batch as dicts."""
+        return dicts(table, self.columns)
+
+    def timestamps(self, table: pa.Table) -> list[int | None] | None:
+        """The event times of the rows of a batch, in ms; None where they have none."""
+        if self.time_column is None:
+            return None
+        in_ms = pc.cast(table.column(self.time_column), pa.timestamp("ms", "UTC"), safe=False)
+        listed: list[int | None] = in_ms.cast(pa.int64()).to_pylist()
+        return listed
+
+    def table(self, parts: Sequence[Emitted]) -> pa.Table:
+        """The rows of the main output. Raises `FunctionOutputError`."""
+        return table_of((row for part in parts for row in part.rows), self.emitted)
+
+    def side_rows(self, parts: Sequence[Emitted]) -> Mapping[str, pa.StructArray]:
+        """The rows of side outputs, by the columns that have them. Raises `FunctionOutputError`."""
+        return {
+            side.name: _structs(table_of((row for part in parts for row in part.side.get(side.tag, ())), side.schema))
+            for side in self.side
+        }
+
+
+def _structs(table: pa.Table) -> pa.StructArray:
+    arrays = [column.combine_chunks() for column in table.columns]
+    return pa.StructArray.from_arrays(arrays, fields=list(table.schema))

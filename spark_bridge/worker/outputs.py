@@ -1,0 +1,24 @@
+"""Rows of several outputs as one stream of batches: in a row all columns but those of its output are null."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+
+def emitted_batches(main: pa.Table, others: Mapping[str, pa.Array]) -> list[pa.RecordBatch]:
+    """The rows of the main output, then those of others, each of which has a column by its name."""
+    schema = pa.schema([*main.schema, *((name, rows.type) for name, rows in others.items())])
+    outputs = [
+        dict(zip(main.column_names, main.columns, strict=True)),
+        *({name: rows} for name, rows in others.items()),
+    ]
+    return [batch for columns in outputs for batch in _only(schema, columns)]
+
+
+def _only(schema: pa.Schema, columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> list[pa.RecordBatch]:
+    rows = len(next(iter(columns.values())))
+    arrays = [columns[each.name] if each.name in columns else pa.nulls(rows, each.type) for each in schema]
+    batches: list[pa.RecordBatch] = pa.Table.from_arrays(arrays, schema=schema).to_batches()
+    return batches

@@ -1,0 +1,55 @@
+"""Runs a ProcessFunction, which has no keys, in a Python worker. For `mapInArrow`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from flykka.spark_bridge.functions.emission import Emitted
+from flykka.spark_bridge.functions.function_runner import ProcessFunctionRunner
+from flykka.spark_bridge.worker.function_spec import FunctionSpec
+from flykka.spark_bridge.worker.outputs import emitted_batches
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessRows:
+    """Calls the function for every row."""
+
+    spec: FunctionSpec
+    watermark_ms: int
+    processing_time_ms: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Process the rows of a partition; those that are emitted."""
+        for batch in batches:
+            table = pa.Table.from_batches([batch])
+            emitted = self.spec.runner(ProcessFunctionRunner).process(
+                self.spec.rows(table),
+                self.spec.timestamps(table),
+                watermark_ms=self.watermark_ms,
+                processing_time_ms=self.processing_time_ms,
+            )
+            yield from _batches(self.spec, emitted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellWatermark:
+    """Tells the function of a watermark."""
+
+    spec: FunctionSpec
+    watermark_ms: int
+    processing_time_ms: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Tell it, for a single row; the rows that are emitted."""
+        for _ in batches:
+            emitted = self.spec.runner(ProcessFunctionRunner).process_watermark(
+                watermark_ms=self.watermark_ms, processing_time_ms=self.processing_time_ms
+            )
+            yield from _batches(self.spec, emitted)
+
+
+def _batches(spec: FunctionSpec, emitted: Emitted) -> list[pa.RecordBatch]:
+    return emitted_batches(spec.table([emitted]), spec.side_rows([emitted]))

@@ -1,0 +1,64 @@
+"""Plain Python functions of rows, which are dicts by the names of their columns. For `mapInArrow`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from flykka.spark_bridge.functions.emission import Collector, Row
+from flykka.spark_bridge.functions.shown import note, shown
+from flykka.spark_bridge.worker.rows import dicts, table_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapRows:
+    """Makes one row of each."""
+
+    function: Callable[[Row], Row]
+    emitted: pa.Schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Map the rows of a partition. Raises `FunctionOutputError` for what is no row of the output."""
+        collector = Collector(self.emitted.names, None)
+        for rows in map(dicts, batches):
+            collector.collect([_called(self.function, row) for row in rows])
+            yield from table_of(collector.take().rows, self.emitted).to_batches()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlatMapRows:
+    """Makes any number of rows of each."""
+
+    function: Callable[[Row], Iterable[Row] | None]
+    emitted: pa.Schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Map the rows of a partition. Raises `FunctionOutputError` for what is no row of the output."""
+        collector = Collector(self.emitted.names, None)
+        for rows in map(dicts, batches):
+            for row in rows:
+                _called(lambda row: collector.collect(self.function(row) or ()), row)
+            yield from table_of(collector.take().rows, self.emitted).to_batches()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterRows:
+    """Keeps the rows for which the function is true."""
+
+    function: Callable[[Row], object]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Filter the rows of a partition."""
+        for batch in batches:
+            yield batch.filter(pa.array([bool(_called(self.function, row)) for row in dicts(batch)], pa.bool_()))
+
+
+def _called(function: Callable[[Row], Any], row: Row) -> Any:
+    try:
+        return function(row)
+    except Exception as raised:
+        note(raised, f"at row {shown(row)}")
+        raise
