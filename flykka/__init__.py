@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink as ForeachBatchSink
     from flykka.spark_bridge.functions.aggregate_function import AggregateFunction as AggregateFunction
     from flykka.spark_bridge.functions.aggregate_function import ReduceFunction as ReduceFunction
+    from flykka.spark_bridge.functions.contexts import FunctionContext as FunctionContext
+    from flykka.spark_bridge.functions.contexts import KeyedContext as KeyedContext
+    from flykka.spark_bridge.functions.contexts import TimerContext as TimerContext
     from flykka.spark_bridge.functions.current_key import TimeDomain as TimeDomain
     from flykka.spark_bridge.functions.process_function import KeyedProcessFunction as KeyedProcessFunction
     from flykka.spark_bridge.functions.process_function import ProcessFunction as ProcessFunction
@@ -80,12 +83,14 @@ _MODULES = {
     "FileSink": "spark_bridge.connectors.file.sink",
     "FileSource": "spark_bridge.connectors.file.source",
     "ForeachBatchSink": "spark_bridge.connectors.foreach_batch",
+    "FunctionContext": "spark_bridge.functions.contexts",
     "FunctionRuntimeContext": "spark_bridge.functions.runtime_context",
     "Histogram": "spark_bridge.program.accumulators",
     "IntCounter": "spark_bridge.program.accumulators",
     "JobClient": "client.job_client",
     "JobExecutionResult": "client.job_execution_result",
     "JobStatus": "messages.control.job",
+    "KeyedContext": "spark_bridge.functions.contexts",
     "KeyedProcessFunction": "spark_bridge.functions.process_function",
     "KeyedStream": "api.streams.data_stream",
     "ListStateDescriptor": "spark_bridge.functions.state_descriptors",
@@ -110,6 +115,7 @@ _MODULES = {
     "StateTtlConfig": "spark_bridge.functions.state_ttl",
     "StreamExecutionEnvironment": "api.environment",
     "TimeDomain": "spark_bridge.functions.current_key",
+    "TimerContext": "spark_bridge.functions.contexts",
     "Trace": "traces.trace",
     "TraceRecorder": "runtime.trace.record.recorder",
     "TumblingEventTimeWindows": "api.streams.windows",

@@ -36,8 +36,6 @@ class _Function:
 class ProcessFunction(_Function, ABC):
     """Makes rows of each row, without keys."""
 
-    Context = FunctionContext
-
     @abstractmethod
     def process_element(self, row: Row, ctx: FunctionContext) -> Rows:
         """Emit rows for a row."""
@@ -45,9 +43,6 @@ class ProcessFunction(_Function, ABC):
 
 class KeyedProcessFunction(_Function, ABC):
     """Makes rows of each row and of each timer, with the state of its key."""
-
-    Context = KeyedContext
-    OnTimerContext = TimerContext
 
     @abstractmethod
     def process_element(self, row: Row, ctx: KeyedContext) -> Rows:

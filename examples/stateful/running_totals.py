@@ -1,0 +1,38 @@
+"""The total of each user so far, at once and for ever: running aggregates.
+
+    python examples/stateful/running_totals.py PAYMENTS TOTALS
+
+reads parquet files of payments (`user bigint, amount bigint, at timestamp`) and writes, with every batch, the totals of
+the users that it has (`user bigint, payments bigint, total bigint, largest bigint`). The newest row of a user holds.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.sql import functions as F
+
+from flykka import DataStream, FileSink, FileSource, StreamExecutionEnvironment, WatermarkStrategy
+
+
+def totals(payments: DataStream) -> DataStream:
+    """The running totals of a stream of payments."""
+    return (
+        payments.key_by("user")
+        .aggregate(F.count("*").alias("payments"), F.sum("amount").alias("total"), F.max("amount").alias("largest"))
+        .uid("totals")
+    )
+
+
+def main(payments: str, output: str) -> None:
+    """Run the job over a folder of payments."""
+    with StreamExecutionEnvironment.get_execution_environment() as env:
+        env.enable_checkpointing("10s").set_checkpoint_dir(f"{output}.checkpoints")
+        source = FileSource.parquet(payments)
+        rows = env.from_source(source, WatermarkStrategy.no_watermarks(), "payments", uid="payments")
+        totals(rows).sink_to(FileSink.parquet(output)).uid("output")
+        env.execute("running totals")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

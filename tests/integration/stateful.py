@@ -1,0 +1,127 @@
+"""The examples of functions with memory: their input, and what one plain Spark batch makes of it."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from flykka import DataStream, FileSink
+from tests.layout.sources import ROOT
+
+FILES = 6
+ROWS_PER_FILE = 400
+STEP_MS = 7_000
+DISORDER_MS = 50_000
+
+Define = Callable[[ModuleType, DataStream, Path], None]
+Truth = Callable[[ModuleType, DataFrame], DataFrame]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatefulExample:
+    """An example: its module, how its job is written down, and the truth, of the newest rows by `newest_by`."""
+
+    name: str
+    define: Define
+    truth: Truth
+    newest: Callable[[DataFrame], DataFrame] = lambda rows: rows
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def module(self) -> ModuleType:
+        """The example."""
+        spec = importlib.util.spec_from_file_location(self.name, ROOT / "examples" / "stateful" / f"{self.name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        made = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(made)
+        return made
+
+
+def write(folder: Path) -> Path:
+    """Files of seeded events, of one schema for all examples; in each event time is out of order."""
+    folder.mkdir()
+    chance = np.random.default_rng(11)
+    for number in range(FILES):
+        places = np.arange(number * ROWS_PER_FILE, (number + 1) * ROWS_PER_FILE)
+        times = places * STEP_MS + chance.integers(0, DISORDER_MS, ROWS_PER_FILE)
+        rows = pd.DataFrame(
+            {
+                "sensor": chance.zipf(1.6, ROWS_PER_FILE).clip(max=60).astype("int64"),
+                "user": chance.integers(0, 40, ROWS_PER_FILE).astype("int64"),
+                "order_id": chance.integers(0, 300, ROWS_PER_FILE).astype("int64"),
+                "event": chance.choice(["pay", "ship", "deliver", "cancel"], ROWS_PER_FILE),
+                "amount": chance.integers(1, 1_000, ROWS_PER_FILE).astype("int64"),
+                "at": pd.to_datetime(times, unit="ms", utc=True),
+            }
+        )
+        rows.to_parquet(folder / f"events-{number:02}.parquet", coerce_timestamps="us")
+    return folder
+
+
+def _alarms(example: ModuleType, events: DataStream, output: Path) -> None:
+    example.alarms(events).sink_to(FileSink.parquet(str(output))).uid("output")
+
+
+def _true_alarms(_: ModuleType, events: DataFrame) -> DataFrame:
+    following = F.lead("at").over(Window.partitionBy("sensor").orderBy("at"))
+    silent = events.withColumn("following", following).where("following IS NULL OR following > at + INTERVAL 5 MINUTES")
+    return silent.selectExpr("sensor", "at AS silent_since", "at + INTERVAL 5 MINUTES AS alarm_at")
+
+
+def _totals(example: ModuleType, events: DataStream, output: Path) -> None:
+    example.totals(events).sink_to(FileSink.parquet(str(output))).uid("output")
+
+
+def _newest_totals(rows: DataFrame) -> DataFrame:
+    newest = F.max_by(F.struct(*rows.columns), "payments").alias("row")
+    return rows.groupBy("user").agg(newest).select("row.*")
+
+
+def _true_totals(_: ModuleType, events: DataFrame) -> DataFrame:
+    return events.groupBy("user").agg(
+        F.count("*").alias("payments"), F.sum("amount").alias("total"), F.max("amount").alias("largest")
+    )
+
+
+def _states(example: ModuleType, events: DataStream, output: Path) -> None:
+    changes = example.states(events)
+    rejected = changes.get_side_output(example.REJECTED).select("order_id", "state", "event", "at")
+    changes.with_column("event", F.lit(None).cast("string")).select("order_id", "state", "event", "at").union(
+        rejected
+    ).sink_to(FileSink.parquet(str(output))).uid("output")
+
+
+def _true_states(example: ModuleType, events: DataFrame) -> DataFrame:
+    def applied(rows: pd.DataFrame) -> pd.DataFrame:
+        state, made = "new", []
+        for row in rows.sort_values(["at", "event"]).itertuples():
+            following = example.NEXT.get((state, row.event))
+            state = following or state
+            made.append((row.order_id, state, None if following else row.event, row.at))
+        return pd.DataFrame(made, columns=["order_id", "state", "event", "at"])
+
+    columns = "order_id long, state string, event string, at timestamp"
+    return events.groupBy("order_id").applyInPandas(applied, columns)
+
+
+EXAMPLES = (
+    StatefulExample(name="silent_sensors", define=_alarms, truth=_true_alarms),
+    StatefulExample(name="running_totals", define=_totals, truth=_true_totals, newest=_newest_totals),
+    StatefulExample(name="order_states", define=_states, truth=_true_states),
+)
+
+
+def truth(spark: SparkSession, example: StatefulExample, events: Path) -> DataFrame:
+    """The output of the example as one plain batch."""
+    return example.truth(example.module, spark.read.parquet(str(events)))

@@ -1,0 +1,100 @@
+"""Functions with memory: whatever happens to the job, its output is that of one plain Spark batch."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.testing import assertDataFrameEqual
+
+from flykka import FileSource, JobClient, RestartStrategies, StreamExecutionEnvironment, WatermarkStrategy
+from flykka.messages.tasks.stage import CommitCheckpoint, StateSnapshotted
+from tests.integration import arrivals, stateful
+from tests.integration.stateful import EXAMPLES, StatefulExample, truth
+from tests.integration.test_continuing import wait_checkpoint
+from tests.integration.test_kill import Moment, kill_at
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+MOMENTS = (
+    Moment(
+        name="between barrier and acknowledgement", matches=lambda said: isinstance(said, StateSnapshotted), count=3
+    ),
+    Moment(name="between staging and publishing", matches=lambda said: isinstance(said, CommitCheckpoint), count=3),
+)
+
+
+@pytest.fixture(scope="session")
+def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stateful.write(tmp_path_factory.mktemp("input") / "events")
+
+
+def start(env: StreamExecutionEnvironment, example: StatefulExample, events: Path, output: Path) -> JobClient:
+    """Submit the job over a folder that grows: a file a batch, a checkpoint every 100 ms, restarts at once."""
+    env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
+    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
+    source = FileSource.parquet(str(events)).files_per_batch(1).monitor_continuously("50ms", until=arrivals.END)
+    watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1min").with_timestamp_column("at")
+    example.define(example.module, env.from_source(source, watermarks, "events", uid="events"), output)
+    return env.execute_async(example.name)
+
+
+def assert_true(spark: SparkSession, example: StatefulExample, events: Path, output: Path) -> None:
+    assertDataFrameEqual(example.newest(spark.read.parquet(str(output))), truth(spark, example, events))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=str)
+@pytest.mark.parametrize(
+    ("parallelism", "moment"),
+    [
+        (4, MOMENTS[0]),
+        pytest.param(1, None, marks=pytest.mark.long),
+        pytest.param(1, MOMENTS[1], marks=pytest.mark.long),
+        pytest.param(4, None, marks=pytest.mark.long),
+    ],
+    ids=lambda each: str(getattr(each, "name", each)),
+)
+def test_at_any_parallelism_and_with_a_kill_the_output_is_that_of_a_batch(
+    spark: SparkSession,
+    environment: Callable[..., StreamExecutionEnvironment],
+    events: Path,
+    tmp_path: Path,
+    example: StatefulExample,
+    parallelism: int,
+    moment: Moment | None,
+) -> None:
+    arrivals.begin(events, tmp_path / "arrivals", files=3)
+    env = environment().set_parallelism(parallelism)
+    kill = None if moment is None else kill_at(env, moment)
+
+    client = start(env, example, tmp_path / "arrivals", tmp_path / "output")
+    assert kill is None or kill.wait(timeout=60)
+    arrivals.arrive(events, tmp_path / "arrivals")
+    client.wait(timeout=120)
+
+    assert_true(spark, example, events, tmp_path / "output")
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=str)
+def test_a_savepoint_of_four_subtasks_goes_on_with_two(
+    spark: SparkSession,
+    environment: Callable[..., StreamExecutionEnvironment],
+    events: Path,
+    tmp_path: Path,
+    example: StatefulExample,
+) -> None:
+    folder, output = tmp_path / "arrivals", tmp_path / "output"
+    arrivals.begin(events, folder, files=3)
+    client = start(environment().set_parallelism(4), example, folder, output)
+    wait_checkpoint(client)
+    savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
+    shutil.rmtree(tmp_path / "checkpoints")
+
+    client = start(environment().set_parallelism(2).from_checkpoint(savepoint), example, folder, output)
+    arrivals.arrive(events, folder)
+    client.wait(timeout=120)
+
+    assert_true(spark, example, events, output)
