@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import StateSchema
-from flykka.spark_bridge.operators.group_aggregate import GroupAggregateOperator
 from flykka.spark_bridge.operators.source import SourceOperator
+from flykka.spark_bridge.operators.spark_keyed_batches import group_aggregate_operator
 from flykka.spark_bridge.operators.spark_windows import all_fired, batch_times, local_state, window_operator
 from flykka.spark_bridge.operators.stateless import LocalAggregateOperator, SideOutputOperator, TransformOperator
 from flykka.spark_bridge.operators.window import LATE_DATA
@@ -264,7 +264,7 @@ class GroupAggregateCode(AggregateCode):
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         """The operator of one attempt."""
-        return GroupAggregateOperator(context, self)
+        return group_aggregate_operator(context, self)
 
     @property
     def key_fields(self) -> tuple[StructField, ...]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flykka.actors.machines.state.segments import Segment
+from flykka.actors.machines.state.segments import Frame, Segment
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.spark_bridge.functions.current_key import TimeDomain
-from flykka.spark_bridge.state.segment_files import SegmentFiles, StateRows
 
 
 class DueTimers:
@@ -19,16 +18,12 @@ class DueTimers:
         self.fired_version = 0
         self._next_ms: int | None = None
 
-    def first_ms(self, segments: Iterable[Segment[StateRows]]) -> int | None:
+    def first_ms(self, segments: Iterable[Segment[Frame]]) -> int | None:
         """The first timer in these segments that has not fired, or one that was deleted; None where there is none."""
         timers = [] if self._next_ms is None else [self._next_ms]
         for segment in segments:
-            assert isinstance(segment.frame, SegmentFiles), "segments lie in files"
-            first = (
-                segment.frame.first_event_timer_ms
-                if self.domain is TimeDomain.EVENT_TIME
-                else segment.frame.first_processing_timer_ms
-            )
+            event_ms, processing_ms = segment.first_timers_ms
+            first = event_ms if self.domain is TimeDomain.EVENT_TIME else processing_ms
             if segment.version > self.fired_version and first is not None:
                 timers.append(first)
         return min(timers, default=None)

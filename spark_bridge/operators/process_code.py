@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.operators.code import OperatorCode
-from flykka.spark_bridge.operators.keyed_process import KeyedProcessOperator
 from flykka.spark_bridge.operators.process import ProcessOperator
+from flykka.spark_bridge.operators.spark_keyed_batches import keyed_process_operator
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -78,7 +78,7 @@ class KeyedProcessCode(ProcessCode):
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         """The operator of one attempt."""
-        return KeyedProcessOperator(context, self)
+        return keyed_process_operator(context, self)
 
     def keyed(self, rows: DataFrame) -> DataFrame:
         """The rows with their keys."""

@@ -37,15 +37,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFiles:
-    """Segments by the names of their files, from the oldest to the newest.
-
-    The first timers of a single one are those of event time and of processing time.
-    """
+    """Segments by the names of their files, from the oldest to the newest."""
 
     names: tuple[str, ...]
     are_oldest: bool = False
-    first_event_timer_ms: int | None = None
-    first_processing_timer_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,13 +138,10 @@ class FileStateBackend:
         )
         return Segment(
             batch_id=ref.batch_id,
-            frame=SegmentFiles(
-                names=(name,),
-                first_event_timer_ms=first_event_timer_ms,
-                first_processing_timer_ms=first_processing_timer_ms,
-            ),
+            frame=SegmentFiles(names=(name,)),
             rows=rows,
             version=version,
+            first_timers_ms=(first_event_timer_ms, first_processing_timer_ms),
         )
 
     def keep(self, rows: StateRows) -> Segment[StateRows] | None:

@@ -35,13 +35,15 @@ class Segment(Generic[Frame]):
     Where state is cut by event time, its rows are of times from `first_ms` to `last_ms`, and are for results later than
     `closed_to_ms` only: None where no result that they belong to was closed, fired or not, when they came.
 
-    Where newer rows of a key take the place of older ones, `version` is that of the newest in the segment.
+    Where newer rows of a key take the place of older ones, `version` is that of the newest in the segment. Where keys
+    have timers, `first_timers_ms` are the first by event time and by processing time.
     """
 
     batch_id: BatchId
     frame: Frame
     rows: int
     version: int = 0
+    first_timers_ms: tuple[int | None, int | None] = (None, None)
     first_ms: int = 0
     last_ms: int = 0
     level: int = 0

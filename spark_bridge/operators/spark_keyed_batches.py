@@ -1,0 +1,185 @@
+"""Keyed batches on Spark: one job for each, that of whatever reads the rows that it emits.
+
+A Python worker looks up the state of the batch's keys in segments, processes the batch, writes what has changed as a
+segment, and emits rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, LongType, StructField, StructType
+
+from flykka.actors.machines.state.segments import Reading
+from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.spark_bridge.functions.current_key import TimeDomain
+from flykka.spark_bridge.operators.emitted_rows import computed_by_reader, computed_once
+from flykka.spark_bridge.operators.function_specs import function_spec
+from flykka.spark_bridge.operators.keyed_batch import KeyedBatchOperator, Made, Told
+from flykka.spark_bridge.operators.keyed_process import Firing, KeyedProcessOperator
+from flykka.spark_bridge.operators.operator import Element
+from flykka.spark_bridge.rows.materialise import Slices
+from flykka.spark_bridge.rows.partitioning import KeyGroups
+from flykka.spark_bridge.state.segment_files import FileStateBackend, StateRows
+from flykka.spark_bridge.worker.keyed_function import FireTimers, ProcessKeyedRows
+from flykka.spark_bridge.worker.listed_state import RemoveExpired
+from flykka.spark_bridge.worker.parts import MergeParts
+from flykka.spark_bridge.worker.process_batch import BatchFunction, ProcessBatch, ProcessDueKeys
+from flykka.spark_bridge.worker.segment_file import (
+    NEXT_EVENT_TIMER,
+    NEXT_PROCESSING_TIMER,
+    POSITION,
+    CleanUp,
+)
+from flykka.spark_bridge.worker.segments import CONTROL
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from flykka.spark_bridge.operators.bound_chain import OperatorContext
+    from flykka.spark_bridge.operators.code import GroupAggregateCode, KeyedCode
+    from flykka.spark_bridge.operators.process_code import KeyedProcessCode
+
+Readings = Sequence[Reading[StateRows]]
+_TIMERS = {TimeDomain.EVENT_TIME: NEXT_EVENT_TIMER, TimeDomain.PROCESSING_TIME: NEXT_PROCESSING_TIMER}
+
+
+def group_aggregate_operator(
+    context: OperatorContext, code: GroupAggregateCode
+) -> KeyedBatchOperator[Slices, StateRows]:
+    """Running aggregates of each key (Flink SQL's GroupAggFunction): the partial aggregates of a key are its state.
+
+    Each batch emits, for every key that it has, the aggregates of all rows so far.
+    """
+    merge = MergeParts(functions=code.plan.merging)
+    batches = SparkKeyedBatches(context, code, lambda _: merge)
+    return KeyedBatchOperator(context.operator_id, batches, batches.backend)
+
+
+def keyed_process_operator(context: OperatorContext, code: KeyedProcessCode) -> KeyedProcessOperator[Slices, StateRows]:
+    """A user's function of each row."""
+    function = SparkKeyedFunction(context, code)
+    return KeyedProcessOperator(context.operator_id, function, function.backend)
+
+
+class SparkKeyedBatches:
+    """Implements `KeyedBatches`."""
+
+    def __init__(
+        self, context: OperatorContext, code: KeyedCode, function: Callable[[Element[Slices]], BatchFunction]
+    ) -> None:
+        """`function` makes what a worker applies to a batch."""
+        self.backend = FileStateBackend(
+            code.key_fields,
+            code.state_fields,
+            context.descriptor,
+            context.scope,
+            context.services,
+            clean_up=self.clean_up,
+        )
+        self._context = context
+        self._code = code
+        self._function = function
+        self._groups = KeyGroups(
+            keys=tuple(F.col(field.name) for field in code.key_fields),
+            max_parallelism=context.descriptor.vertex.max_parallelism,
+        )
+        self._emitted_type = StructType(
+            [*code.emitted, *(side.field for side in code.side), StructField(CONTROL, ArrayType(LongType()))]
+        )
+
+    def clean_up(self) -> CleanUp | None:
+        """Remove state that nobody needs any more, wherever segments are merged; None where there never is any."""
+        return None
+
+    def processed(self, element: Element[Slices], readings: Readings, version: int) -> Made[Slices, StateRows]:
+        """Let a worker process a batch."""
+        assert element.batch is not None, "keyed state is read over the input gates"
+        (rows,) = element.rows
+        keyed = self._code.keyed(rows).withColumn(POSITION, self._groups.position())
+        return self._worked(keyed, ProcessBatch, self._function(element), readings, version)
+
+    def _worked(
+        self,
+        rows: DataFrame,
+        work: Callable[..., ProcessBatch],
+        function: BatchFunction,
+        readings: Readings,
+        version: int,
+    ) -> Made[Slices, StateRows]:
+        target = self.backend.new_name()
+        process = work(
+            folder=self.backend.folder,
+            segments=self.backend.read(readings).names,
+            target=target,
+            version=version,
+            schema=self.backend.arrow_schema,
+            function=function,
+        )
+        processed = rows.coalesce(1).mapInArrow(process, self._emitted_type)
+        wanted = {CONTROL: F.max(CONTROL)}
+        # With side outputs there are several readers, and what is computed changes state.
+        emitted = (
+            computed_once(self._context, processed, target, wanted)
+            if self._code.side
+            else computed_by_reader(processed, wanted)
+        )
+
+        def told() -> Told[StateRows]:
+            *numbers, next_timer_ms = emitted.numbers()[CONTROL]
+            return Told(segment=self.backend.written(target, *numbers), next_timer_ms=next_timer_ms)
+
+        main, side = emitted.parted(self._code.side, others=[CONTROL])
+        return Made(rows=(self._code.results(main),), side=side, told=told)
+
+
+class SparkKeyedFunction(SparkKeyedBatches):
+    """Implements `KeyedFunction`."""
+
+    def __init__(self, context: OperatorContext, code: KeyedProcessCode) -> None:
+        super().__init__(context, code, self._processing)
+        self._session = context.services.session
+        self._spec = function_spec(context, code)
+        self._expiring = code.expiring_states
+        self._times = (WATERMARK_MIN, 0)
+
+    @property
+    def sees_watermarks(self) -> bool:
+        """True if the function is called for each watermark."""
+        return self._spec.sees_watermarks
+
+    def clean_up(self) -> CleanUp | None:
+        """Remove values that have expired by the time of the stage before."""
+        if self._expiring is None:
+            return None
+        watermark_ms, processing_time_ms = self._times
+        return RemoveExpired(
+            descriptors=self._expiring, watermark_ms=watermark_ms, processing_time_ms=processing_time_ms
+        )
+
+    def fired(self, firing: Firing, readings: Readings, version: int) -> Made[Slices, StateRows]:
+        """Let a worker fire timers."""
+        self._times = firing.watermark_ms, firing.processing_time_ms
+        due = partial(
+            ProcessDueKeys,
+            timer=_TIMERS[firing.domain],
+            due_ms=firing.due_ms,
+            after_ms=firing.after_ms,
+            after_version=firing.after_version,
+        )
+        fire = FireTimers(
+            spec=self._spec,
+            domain=firing.domain,
+            watermark_ms=firing.watermark_ms,
+            processing_time_ms=firing.processing_time_ms,
+        )
+        return self._worked(self._session.range(1), due, fire, readings, version)
+
+    def _processing(self, element: Element[Slices]) -> ProcessKeyedRows:
+        self._times = element.watermark_ms, element.processing_time_ms
+        return ProcessKeyedRows(
+            spec=self._spec, watermark_ms=element.watermark_ms, processing_time_ms=element.processing_time_ms
+        )
