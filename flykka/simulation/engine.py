@@ -27,12 +27,14 @@ from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import BatchId, OperatorId
 from flykka.simulation.flow import Flow
+from flykka.simulation.held_rows import SimulatedKeyedFunction
 from flykka.simulation.lanes import Lanes, OnLane
-from flykka.simulation.operators import Behaviour, Filter, Map, Sink, Source, Window
+from flykka.simulation.operators import Behaviour, Filter, Map, Process, Sink, Source, Window
 from flykka.simulation.rows import Rows, event_times, size_of, within
 from flykka.simulation.sinks import SimulatedSinkWriter
-from flykka.simulation.state import SimulatedPanes, SimulatedStateBackend
+from flykka.simulation.state import SimulatedPanes, SimulatedWindowState
 from flykka.simulation.world import World
+from flykka.spark_bridge.operators.keyed_process import KeyedProcessOperator
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator
 from flykka.spark_bridge.operators.operator import Element, Operator, Output
 from flykka.spark_bridge.operators.operator_chain import Moved, OperatorChain
@@ -64,9 +66,11 @@ def _operator(behaviour: Behaviour, operator_id: OperatorId, engine: SimulatedEn
         case Map() | Filter():
             return _Transform(operator_id, behaviour)
         case Window(windows=windows):
-            backend = SimulatedStateBackend(behaviour, descriptor, world)
-            panes = SimulatedPanes(behaviour, backend, world, descriptor.vertex.max_parallelism)
-            return WindowOperator(operator_id, windows, panes, backend)
+            backend = SimulatedWindowState(behaviour, descriptor, world)
+            return WindowOperator(operator_id, windows, SimulatedPanes(behaviour, backend, world), backend)
+        case Process():
+            function = SimulatedKeyedFunction(behaviour, descriptor, world)
+            return KeyedProcessOperator(operator_id, function, function.backend)
         case Sink():
             writer = SimulatedSinkWriter(behaviour, descriptor, world)
             return SinkOperator(operator_id, writer, writer.stage, world, descriptor.attempt)

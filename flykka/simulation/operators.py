@@ -91,13 +91,29 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """Holds rows in keyed state, by key, until a timer fires that lets them go: as a row of each source row in them.
+
+    An event-time timer does so `delay_ms` behind the time of a row, which is the time of what is emitted. With
+    `in_processing_time` another one may do it before, as long behind the row's arrival.
+    """
+
+    delay_ms: int
+    in_processing_time: bool
+
+    def released(self, rows: Iterable[Row]) -> Rows:
+        """The rows that are emitted in the end."""
+        return tuple(Row(row.key, row.time_ms + self.delay_ms, (part,)) for row in rows for part in row.parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sink:
     """Publishes rows in two phases."""
 
     name: str
 
 
-Behaviour = Source | Map | Filter | Window | Sink
+Behaviour = Source | Map | Filter | Window | Process | Sink
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from flykka.actors.machines.state.key_groups import groups_in, key_group_of, owner
 from flykka.messages.state.handles import KeyGroupRange
@@ -22,6 +23,30 @@ class Row:
 
 Rows = tuple[Row, ...]
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyState:
+    """The keyed state of a function: source rows that it holds, as (time, number, value), and timers.
+
+    Of two of one key that with the greater version holds.
+    """
+
+    key: int
+    version: int
+    parts: tuple[tuple[int, int, int], ...]
+    event_timers: tuple[int, ...]
+    processing_timers: tuple[int, ...]
+
+    @property
+    def is_deleted(self) -> bool:
+        """True if the key has no state any more."""
+        return not (self.parts or self.event_timers or self.processing_timers)
+
+
+KeyStates = tuple[KeyState, ...]
+Stored = TypeVar("Stored", Row, KeyState)
+"""Rows as they are stored in files."""
+
 ROW_BYTES = 16
 
 
@@ -36,17 +61,17 @@ def mixed(*numbers: int) -> int:
     return state
 
 
-def size_of(rows: Iterable[Row]) -> int:
+def size_of(rows: Iterable[Row | KeyState]) -> int:
     """The size of rows in a file, in bytes."""
     return ROW_BYTES * sum(len(row.parts) for row in rows)
 
 
-def key_group(row: Row, max_parallelism: int) -> int:
+def key_group(row: Row | KeyState, max_parallelism: int) -> int:
     """The key group of a row."""
     return key_group_of(mixed(row.key), max_parallelism)
 
 
-def within(rows: Iterable[Row], key_groups: KeyGroupRange, max_parallelism: int) -> Rows:
+def within(rows: Iterable[Stored], key_groups: KeyGroupRange, max_parallelism: int) -> tuple[Stored, ...]:
     """The rows of these key groups."""
     wanted = groups_in(key_groups)
     return tuple(row for row in rows if key_group(row, max_parallelism) in wanted)

@@ -11,7 +11,7 @@ from flykka.simulation.fault_times import COMPLETED, MOMENTS, WRITTEN
 from flykka.simulation.job import draw_checkpointing, draw_restart_strategy
 from flykka.simulation.scenario import QUICK_MS, SLOW_MS, Fault, JobPlan, Scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
-from flykka.simulation.topology import draw_topology
+from flykka.simulation.topology import draw_topology, with_functions
 
 SLOTS = 4
 """All TaskManagers together have at least so many: as many as the widest vertex may need."""
@@ -45,7 +45,7 @@ def draw_scenario(seed: int, settings: SimulationSettings) -> Scenario:
     is_full = Random(f"failover {seed}").random() < _FULL_SHARE
     return Scenario(
         seed=seed,
-        topology=draw_topology(Random(f"topology {seed}")),
+        topology=with_functions(draw_topology(Random(f"topology {seed}")), Random(f"functions {seed}")),
         task_managers=chance.randint(1, 3),
         stage_ms=stage_ms,
         restart_strategy=draw_restart_strategy(chance),

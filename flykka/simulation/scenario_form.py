@@ -32,6 +32,7 @@ _CLASSES: dict[str, type[Any]] = {
         operators.Map,
         operators.Filter,
         operators.Window,
+        operators.Process,
         operators.Sink,
         EventTimeWindows,
         FaultKind,

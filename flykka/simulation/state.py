@@ -5,8 +5,10 @@ A row that comes late is a result of its own, at once: so no row is ever lost, a
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import count
+from typing import Generic
 
 from flykka.actors.machines.state.key_groups import key_groups_of
 from flykka.actors.machines.state.keyed_state import Handle, StatePart
@@ -15,61 +17,47 @@ from flykka.messages.state.handles import SharedStateHandle
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import BatchId
 from flykka.simulation.operators import Window
-from flykka.simulation.rows import Row, Rows, size_of, within
+from flykka.simulation.rows import Row, Rows, Stored, size_of, within
 from flykka.simulation.world import World
 from flykka.spark_bridge.operators.operator import Element
 from flykka.spark_bridge.operators.window import Arrived
 
 
-class SimulatedStateBackend:
+class SimulatedStateBackend(ABC, Generic[Stored]):
     """Implements `StateBackend`: a segment is rows, and what is written a file."""
 
     merge_at = 4
 
-    def __init__(self, behaviour: Window, descriptor: TaskDeploymentDescriptor, world: World) -> None:
+    def __init__(self, descriptor: TaskDeploymentDescriptor, world: World) -> None:
         vertex = descriptor.vertex
         self.owned = key_groups_of(descriptor.subtask, vertex.max_parallelism, vertex.parallelism)
         self.attempt: str = descriptor.attempt
-        self._behaviour = behaviour
         self._shared = f"{descriptor.checkpoint_directory}/{descriptor.job_id}/shared"
-        self._max_parallelism = vertex.max_parallelism
+        self.max_parallelism = vertex.max_parallelism
         self._world = world
         self._numbers = count()
 
-    def keep(self, rows: Rows) -> Segment[Rows] | None:
-        """A segment of these rows."""
-        starts = [self._start(row) for row in rows]
-        if not starts:
-            return None
-        batch_id = BatchId(f"{self.attempt}/segment-{next(self._numbers)}")
-        return Segment(batch_id=batch_id, frame=rows, rows=len(rows), first_ms=min(starts), last_ms=max(starts))
+    def new_id(self) -> BatchId:
+        """The id of a segment."""
+        return BatchId(f"{self.attempt}/segment-{next(self._numbers)}")
 
-    def read(self, readings: Sequence[Reading[Rows]]) -> Rows:
+    @abstractmethod
+    def read(self, readings: Sequence[Reading[tuple[Stored, ...]]]) -> tuple[Stored, ...]:
         """The rows of segments within their bounds."""
-        return tuple(row for reading in readings for row in reading.segment.frame if self._is_read(row, reading))
 
-    def _is_read(self, row: Row, reading: Reading[Rows]) -> bool:
-        start_ms = self._start(row)
-        return (
-            (reading.from_ms is None or start_ms >= reading.from_ms)
-            and (reading.until_ms is None or start_ms < reading.until_ms)
-            and (reading.closed_to_ms is None or start_ms > reading.closed_to_ms)
-        )
-
-    def merge(self, rows: Rows, *, are_oldest: bool) -> Rows:
+    def merge(self, rows: tuple[Stored, ...], *, are_oldest: bool) -> tuple[Stored, ...]:
         """Rows do not merge."""
         return rows
 
-    def load(self, part: StatePart) -> Rows:
+    def load(self, part: StatePart) -> tuple[Stored, ...]:
         """The rows of files. Raises `FileNotFoundError`."""
-        loaded: list[Row] = []
+        loaded: list[Stored] = []
         for handle, key_groups in part.handles:
-            rows = self._world.storage.read_rows(self._world.path(handle.path))
-            loaded += rows if key_groups is None else within(rows, key_groups, self._max_parallelism)
-        closed_to = part.closed_to_ms
-        return tuple(row for row in loaded if closed_to is None or self._start(row) > closed_to)
+            rows: tuple[Stored, ...] = self._world.storage.read(self._world.path(handle.path))
+            loaded += rows if key_groups is None else within(rows, key_groups, self.max_parallelism)
+        return tuple(loaded)
 
-    def write(self, part: Unwritten[Rows], state_id: str, savepoint: str | None) -> SharedStateHandle:
+    def write(self, part: Unwritten[tuple[Stored, ...]], state_id: str, savepoint: str | None) -> SharedStateHandle:
         """Write a file. Raises `OSError`."""
         rows, path = self.read(part.readings), f"{savepoint or self._shared}/{state_id}"
         self._world.storage.write(self._world.path(path), rows)
@@ -90,6 +78,38 @@ class SimulatedStateBackend:
     def check(self) -> None:
         """Nothing waits here."""
 
+
+class SimulatedWindowState(SimulatedStateBackend[Row]):
+    """The rows that windows keep."""
+
+    def __init__(self, behaviour: Window, descriptor: TaskDeploymentDescriptor, world: World) -> None:
+        super().__init__(descriptor, world)
+        self._behaviour = behaviour
+
+    def keep(self, rows: Rows) -> Segment[Rows] | None:
+        """A segment of these rows."""
+        starts = [self._start(row) for row in rows]
+        if not starts:
+            return None
+        return Segment(batch_id=self.new_id(), frame=rows, rows=len(rows), first_ms=min(starts), last_ms=max(starts))
+
+    def read(self, readings: Sequence[Reading[Rows]]) -> Rows:
+        """The rows of segments within their bounds."""
+        return tuple(row for reading in readings for row in reading.segment.frame if self._is_read(row, reading))
+
+    def load(self, part: StatePart) -> Rows:
+        """The rows of files, of windows that have not closed. Raises `FileNotFoundError`."""
+        closed_to = part.closed_to_ms
+        return tuple(row for row in super().load(part) if closed_to is None or self._start(row) > closed_to)
+
+    def _is_read(self, row: Row, reading: Reading[Rows]) -> bool:
+        start_ms = self._start(row)
+        return (
+            (reading.from_ms is None or start_ms >= reading.from_ms)
+            and (reading.until_ms is None or start_ms < reading.until_ms)
+            and (reading.closed_to_ms is None or start_ms > reading.closed_to_ms)
+        )
+
     def _start(self, row: Row) -> int:
         return self._behaviour.start_of(row.time_ms)
 
@@ -97,16 +117,17 @@ class SimulatedStateBackend:
 class SimulatedPanes:
     """Implements `Panes`."""
 
-    def __init__(self, behaviour: Window, backend: SimulatedStateBackend, world: World, max_parallelism: int) -> None:
+    def __init__(self, behaviour: Window, backend: SimulatedWindowState, world: World) -> None:
         self._behaviour = behaviour
         self._backend = backend
         self._world = world
-        self._max_parallelism = max_parallelism
 
     def arrived(self, element: Element[Rows], closed_to_ms: int | None) -> Arrived[Rows, Rows]:
         """The rows to keep for their windows, and the results of those that come too late for theirs."""
         rows, behaviour = element.rows, self._behaviour
-        assert rows == within(rows, self._backend.owned, self._max_parallelism), "rows have come to the wrong subtask"
+        assert rows == within(rows, self._backend.owned, self._backend.max_parallelism), (
+            "rows have come to the wrong subtask"
+        )
         late = tuple(
             row for row in rows if closed_to_ms is not None and behaviour.start_of(row.time_ms) <= closed_to_ms
         )

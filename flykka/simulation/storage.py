@@ -15,11 +15,11 @@ from typing import Any
 import fsspec
 from fsspec import AbstractFileSystem
 
-from flykka.simulation.rows import Rows, size_of
+from flykka.simulation.rows import KeyStates, Rows, size_of
 
 PROTOCOL = "simulated"
 
-File = bytes | Rows
+File = bytes | Rows | KeyStates
 
 
 class Operation(StrEnum):
@@ -54,12 +54,16 @@ class Storage:
         """See what there is. Raises `OSError`."""
         self._may_fail(Operation.LOOK, path)
 
-    def read_rows(self, path: str) -> Rows:
-        """The rows of a file. Raises `FileNotFoundError`."""
+    def read(self, path: str) -> tuple[Any, ...]:
+        """The rows of a file, or the states of keys. Raises `FileNotFoundError`."""
         content = self.files.get(path)
         if not isinstance(content, tuple):
             raise FileNotFoundError(path)
         return content
+
+    def read_rows(self, path: str) -> Rows:
+        """The rows of a file. Raises `FileNotFoundError`."""
+        return self.read(path)
 
     def rename(self, path: str, target: str) -> None:
         """Give a file another name. Raises `OSError`."""

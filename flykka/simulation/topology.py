@@ -23,7 +23,7 @@ from flykka.messages.graph.job_graph import (
     ShipStrategy,
 )
 from flykka.messages.wire.ids import JobVertexId, OperatorId
-from flykka.simulation.operators import Behaviour, Filter, Map, Program, Sink, Source, Window
+from flykka.simulation.operators import Behaviour, Filter, Map, Process, Program, Sink, Source, Window
 from flykka.simulation.rows import Row, Rows
 
 _UNKEYED = (
@@ -39,9 +39,11 @@ _KINDS = {
     Map: OperatorKind.STATELESS,
     Filter: OperatorKind.STATELESS,
     Window: OperatorKind.WINDOW_AGGREGATE,
+    Process: OperatorKind.KEYED_PROCESS,
     Sink: OperatorKind.SINK,
 }
 MAX_SINKS = 3
+_FUNCTION_SHARE = 0.4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +130,8 @@ def _result(behaviour: Behaviour, rows: Rows) -> Rows:
             return behaviour.apply(rows)
         case Window():
             return behaviour.fired(rows)
+        case Process():
+            return behaviour.released(rows)
         case Sink():
             return ()
 
@@ -135,6 +139,25 @@ def _result(behaviour: Behaviour, rows: Rows) -> Rows:
 def draw_topology(chance: Random, *, max_parallelism: int = 4) -> Topology:
     """A job. Its sources have few rows: a run is to be short, and there are many."""
     return _Drawing(chance, max_parallelism).draw()
+
+
+def with_functions(topology: Topology, chance: Random) -> Topology:
+    """The same job, where functions with timers are in the place of some windows."""
+    behaviours = dict(topology.program.behaviours)
+    vertices: list[JobVertex] = []
+    for vertex in topology.vertices:
+        head = vertex.operators[0]
+        if head.kind is OperatorKind.WINDOW_AGGREGATE and chance.random() < _FUNCTION_SHARE:
+            behaviours[head.ref.uid] = Process(
+                delay_ms=chance.choice((0, 5, 40, 300)), in_processing_time=chance.random() < 0.5
+            )
+            name = vertex.name.replace("window", "process")
+            head = replace(head, kind=OperatorKind.KEYED_PROCESS)
+            vertex = replace(vertex, name=name, operators=(head, *vertex.operators[1:]))
+        vertices.append(vertex)
+    if not any(vertex.operators[0].kind is OperatorKind.WINDOW_AGGREGATE for vertex in vertices):
+        vertices = [replace(vertex, firing_mode=FiringMode.ON_WATERMARK) for vertex in vertices]
+    return Topology(vertices=tuple(vertices), program=Program(behaviours=behaviours))
 
 
 class _Drawing:

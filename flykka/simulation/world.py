@@ -123,7 +123,7 @@ class World:
 
     def copy(self, source: str, target: str) -> None:
         """Copy a file. Raises `OSError`."""
-        self.storage.write(self.path(target), self.storage.read_rows(self.path(source)))
+        self.storage.write(self.path(target), self.storage.read(self.path(source)))
 
     def delete(self, path: str) -> None:
         """Delete what is there. Raises `OSError`."""

@@ -52,6 +52,7 @@ class KeyedBatchOperator(KeyedOperator[Rows, Frame]):
         self._batches = batches
         self.store: KeyedStore[Frame] = KeyedStore(backend, Segments(), STATE)
         self._arrived: dict[int, Segment[Frame] | None] = {}
+        self._version = 0
         super().__init__(operator_id, {STATE: self.store})
 
     @property
@@ -76,7 +77,9 @@ class KeyedBatchOperator(KeyedOperator[Rows, Frame]):
         """Make rows of all of the state, which is held until they are emitted, as the next version."""
         segments = self.store.segments
         readings, release = self.store.held(lambda: [segments.reading(each) for each in segments.live])
-        made = make(readings, 1 + max((each.segment.version for each in readings), default=0))
+        # No version comes again, also where the segments of the last ones are gone.
+        self._version = 1 + max([self._version, *(each.segment.version for each in readings)])
+        made = make(readings, self._version)
 
         def told() -> Told[Frame]:
             try:

@@ -42,6 +42,7 @@ from flykka.runtime.leader_session import Sessions
 from flykka.simulation.scenario import Scenario
 from flykka.simulation.scenario_drawing import draw_scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
+from flykka.spark_bridge.operators.due_timers import DueTimers
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -268,7 +269,18 @@ def rows_are_published_with_every_commit_again(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(SinkRowCounter, "commit", commit)
 
 
+def timers_of_what_comes_while_others_fire_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """All timers up to the next version are taken for fired."""
+    noted = DueTimers.on_fired
+
+    def one_too_far(timers: DueTimers, to_ms: int, version: int, next_ms: int | None) -> None:
+        noted(timers, to_ms, version + 2, next_ms)
+
+    patch.setattr(DueTimers, "on_fired", one_too_far)
+
+
 PLANTED_BUGS = (
+    PlantedBug(plant=timers_of_what_comes_while_others_fire_are_forgotten, monitor="output", says=" lacks "),
     PlantedBug(plant=rows_are_published_with_every_commit_again, monitor="output", says="rows were told as published"),
     PlantedBug(
         plant=an_acknowledgement_counts_twice,

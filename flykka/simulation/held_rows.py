@@ -1,0 +1,198 @@
+"""The function with keyed state and timers of a simulated job, run by the product's runner and operator.
+
+It holds rows until a timer fires, and no row twice, so the truth stays known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from flykka.actors.machines.state.segments import Reading, Segment
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.simulation.operators import Process
+from flykka.simulation.rows import KeyState, KeyStates, Row, Rows, within
+from flykka.simulation.state import SimulatedStateBackend
+from flykka.simulation.world import World
+from flykka.spark_bridge.functions.contexts import KeyedContext, TimerContext
+from flykka.spark_bridge.functions.current_key import TimeDomain
+from flykka.spark_bridge.functions.emission import Emitted
+from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner
+from flykka.spark_bridge.functions.process_function import KeyedProcessFunction
+from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext
+from flykka.spark_bridge.functions.state_columns import StateColumns
+from flykka.spark_bridge.functions.state_descriptors import ListStateDescriptor
+from flykka.spark_bridge.operators.keyed_batch import Made, Told
+from flykka.spark_bridge.operators.keyed_process import Firing
+from flykka.spark_bridge.operators.operator import Element
+
+_HELD = "held"
+
+
+class HoldRows(KeyedProcessFunction):
+    """Does what a `Process` says."""
+
+    def __init__(self, behaviour: Process) -> None:
+        self._behaviour = behaviour
+
+    def open(self, runtime_context: FunctionRuntimeContext) -> None:
+        """Register the rows that are held."""
+        element = "struct<time: bigint, number: bigint, value: bigint>"
+        self._held = runtime_context.get_list_state(ListStateDescriptor(_HELD, element))
+
+    def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
+        """Hold a row. One that comes late is let go at once: maybe no watermark is to come that fires its timer."""
+        timers, delay_ms = ctx.timer_service(), self._behaviour.delay_ms
+        if row["time"] + delay_ms <= ctx.current_watermark():
+            yield {**row, "key": ctx.get_current_key()}
+            return
+        self._held.add(row)
+        timers.register_event_time_timer(row["time"] + delay_ms)
+        if self._behaviour.in_processing_time:
+            timers.register_processing_time_timer(timers.current_processing_time() + delay_ms)
+
+    def on_timer(self, timestamp: int, ctx: TimerContext) -> Iterator[dict[str, Any]]:
+        """Let rows go: those whose time has come, or all."""
+        held = self._held.get()
+        to_ms = timestamp - self._behaviour.delay_ms
+        is_event_time = ctx.time_domain() is TimeDomain.EVENT_TIME
+        self._held.update([each for each in held if is_event_time and each["time"] > to_ms])
+        for each in held:
+            if not is_event_time or each["time"] <= to_ms:
+                yield {**each, "key": ctx.get_current_key()}
+
+
+class SimulatedKeyedState(SimulatedStateBackend[KeyState]):
+    """The newest state of each key."""
+
+    def keep(self, rows: KeyStates) -> Segment[KeyStates] | None:
+        """A segment of these states."""
+        if not rows:
+            return None
+        event_timers = (each.event_timers[0] for each in rows if each.event_timers)
+        processing_timers = (each.processing_timers[0] for each in rows if each.processing_timers)
+        return Segment(
+            batch_id=self.new_id(),
+            frame=rows,
+            rows=len(rows),
+            version=max(each.version for each in rows),
+            first_timers_ms=(min(event_timers, default=None), min(processing_timers, default=None)),
+        )
+
+    def read(self, readings: Sequence[Reading[KeyStates]]) -> KeyStates:
+        """The newest state of each key."""
+        return _newest(each for reading in readings for each in reading.segment.frame)
+
+    def merge(self, rows: KeyStates, *, are_oldest: bool) -> KeyStates:
+        """The newest state of each key; of the oldest segments, none of a key that has no state any more."""
+        return tuple(each for each in _newest(rows) if not (are_oldest and each.is_deleted))
+
+
+class SimulatedKeyedFunction:
+    """Implements `KeyedFunction`."""
+
+    sees_watermarks = False
+
+    def __init__(self, behaviour: Process, descriptor: TaskDeploymentDescriptor, world: World) -> None:
+        self.backend = SimulatedKeyedState(descriptor, world)
+        self._behaviour = behaviour
+        self._runner = KeyedFunctionRunner(HoldRows(behaviour), columns=("key", "time", "number", "value"))
+        self._runner.open()
+
+    def processed(
+        self, element: Element[Rows], readings: Sequence[Reading[KeyStates]], version: int
+    ) -> Made[Rows, KeyStates]:
+        """Process a batch."""
+        owned, max_parallelism = self.backend.owned, self.backend.max_parallelism
+        assert element.rows == within(element.rows, owned, max_parallelism), "rows have come to the wrong subtask"
+        rows = [
+            (row.key, {"time": row.time_ms, "number": number, "value": value})
+            for row in element.rows
+            for number, value in row.parts
+        ]
+        keys = sorted({key for key, _ in rows})
+        columns = self._columns(keys, readings)
+        emitted = self._runner.process(
+            [keys.index(key) for key, _ in rows],
+            keys,
+            [row for _, row in rows],
+            [row["time"] for _, row in rows],
+            columns,
+            watermark_ms=element.watermark_ms,
+            processing_time_ms=element.processing_time_ms,
+        )
+        return self._made(keys, columns, emitted, version)
+
+    def fired(self, firing: Firing, readings: Sequence[Reading[KeyStates]], version: int) -> Made[Rows, KeyStates]:
+        """Fire timers, of the keys in whose segments are some that are due."""
+        seen = [(each, _timers(each, firing.domain)) for reading in readings for each in reading.segment.frame]
+        due = {
+            each.key
+            for each, timers in seen
+            if timers
+            and timers[0] <= firing.due_ms
+            and (timers[0] > firing.after_ms or each.version > firing.after_version)
+        }
+        keys = sorted(due)
+        columns = self._columns(keys, readings)
+        emitted = self._runner.fire(
+            firing.domain,
+            keys,
+            columns,
+            watermark_ms=firing.watermark_ms,
+            processing_time_ms=firing.processing_time_ms,
+        )
+        later = (timers[0] for _, timers in seen if timers and timers[0] > firing.due_ms)
+        return self._made(keys, columns, emitted, version, min(later, default=None))
+
+    def _columns(self, keys: Sequence[int], readings: Sequence[Reading[KeyStates]]) -> StateColumns:
+        known = {each.key: each for each in self.backend.read(readings)}
+        states = [known.get(key) for key in keys]
+        return StateColumns(
+            values={_HELD: [None if each is None else _as_values(each.parts) for each in states]},
+            touched_ms={},
+            event_timers=[None if each is None else list(each.event_timers) for each in states],
+            processing_timers=[None if each is None else list(each.processing_timers) for each in states],
+        )
+
+    def _made(
+        self,
+        keys: Sequence[int],
+        columns: StateColumns,
+        emitted: Emitted,
+        version: int,
+        next_timer_ms: int | None = None,
+    ) -> Made[Rows, KeyStates]:
+        changed = tuple(
+            KeyState(
+                key=keys[slot],
+                version=version,
+                parts=tuple(
+                    (each["time"], each["number"], each["value"]) for each in columns.values[_HELD][slot] or ()
+                ),
+                event_timers=tuple(columns.event_timers[slot] or ()),
+                processing_timers=tuple(columns.processing_timers[slot] or ()),
+            )
+            for slot in sorted(columns.changed)
+        )
+        rows = self._behaviour.released(
+            Row(row["key"], row["time"], ((row["number"], row["value"]),)) for row in emitted.rows
+        )
+        told = Told(segment=self.backend.keep(changed), next_timer_ms=next_timer_ms)
+        return Made(rows=rows, told=lambda: told)
+
+
+def _newest(states: Iterable[KeyState]) -> KeyStates:
+    newest: dict[int, KeyState] = {}
+    for each in states:
+        if each.key not in newest or newest[each.key].version < each.version:
+            newest[each.key] = each
+    return tuple(newest[key] for key in sorted(newest))
+
+
+def _timers(state: KeyState, domain: TimeDomain) -> tuple[int, ...]:
+    return state.event_timers if domain is TimeDomain.EVENT_TIME else state.processing_timers
+
+
+def _as_values(parts: Iterable[tuple[int, int, int]]) -> list[dict[str, int]]:
+    return [{"time": time_ms, "number": number, "value": value} for time_ms, number, value in parts]
