@@ -13,6 +13,7 @@ from flykka.actors.errors import RestoreError
 from flykka.actors.machines.job_graph.operator_ids import given_uid
 from flykka.actors.machines.state.assignment import assign
 from flykka.actors.machines.state.handles import state_sizes
+from flykka.actors.machines.state.schema_evolution import changes, has_changed, is_evolvable, misfits
 from flykka.actors.machines.state.user_defined_ids import current_ids
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
@@ -37,7 +38,8 @@ class OperatorCompatibility:
     """An operator. `uid` is None where nobody gave it one, and where the checkpoint does not tell.
 
     `former_uid` is that of the operator whose state it seems to be, where it was renamed. `state_bytes` is the size of
-    its state in the checkpoint; None where it has none there.
+    its state in the checkpoint; None where it has none there. `changes` says what becomes of stored values where the
+    schema of the state has changed.
     """
 
     match: OperatorMatch
@@ -47,6 +49,7 @@ class OperatorCompatibility:
     state_bytes: int | None = None
     former_uid: str | None = None
     problem: str | None = None
+    changes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +120,7 @@ def _compared(
         problem = _cannot_be_assigned(checkpoint, [replace(vertex, operators=(operator,))])
     if problem is not None:
         return replace(compared, match=OperatorMatch.INCOMPATIBLE, problem=problem)
-    return compared
+    return replace(compared, changes=_changes(was, operator) if size is not None else ())
 
 
 def _misfit(operator: Operator, was: OperatorMetadata, *, has_state: bool) -> str | None:
@@ -130,16 +133,21 @@ def _misfit(operator: Operator, was: OperatorMetadata, *, has_state: bool) -> st
         )
     if not has_state or was.ref.fingerprint == operator.ref.fingerprint:
         return None
-    what = _schema_change(was.state_schema, operator.state_schema)
-    if not what:
-        what = f"it was {was.ref.fingerprint} and is {operator.ref.fingerprint} now"
+    before, now = was.state_schema, operator.state_schema
+    if before is not None and now is not None and before != now and is_evolvable(before, now):
+        what = ", ".join(misfits(before, now))
+        if not what:
+            return None
+    else:
+        what = _difference(before, now) or f"it was {was.ref.fingerprint} and is {operator.ref.fingerprint} now"
     return (
         f"the state of {(uid or operator.name)!r} ({operator.name}) does not fit it any more: {what}; leave these as"
         f" they were, or give the operator another uid with uid(...) and let its state go with {LET_GO}"
     )
 
 
-def _schema_change(was: StateSchema | None, now: StateSchema | None) -> str:
+def _difference(was: StateSchema | None, now: StateSchema | None) -> str:
+    """Name what differs, where state of one form cannot become one of the other."""
     if was is None or now is None:
         return ""
     pairs = (
@@ -148,6 +156,13 @@ def _schema_change(was: StateSchema | None, now: StateSchema | None) -> str:
         ("windows", was.windows, now.windows),
     )
     return ", ".join(f"{what}: was `{old}`, is `{new}`" for what, old, new in pairs if old != new)
+
+
+def _changes(was: OperatorMetadata | None, operator: Operator) -> tuple[str, ...]:
+    before, now = None if was is None else was.state_schema, operator.state_schema
+    if before is None or now is None or not has_changed(before, now):
+        return ()
+    return tuple(changes(before, now))
 
 
 def _cannot_be_assigned(checkpoint: CompletedCheckpoint, vertices: Sequence[JobVertex]) -> str | None:

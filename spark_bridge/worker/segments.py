@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -75,11 +75,45 @@ class SaveSegments:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SavedRows:
+    """Rows at an address in a checkpoint, of the positions in a range (None: all).
+
+    `moved` says of columns of today where they lie in rows of an older schema; None: they are new.
+    """
+
+    address: str
+    between: tuple[int, int] | None = None
+    moved: Mapping[str, str | None] = field(default_factory=dict)
+
+    def read(self, schema: pa.Schema) -> Iterator[pa.Table]:
+        """The rows with the columns of `schema`: null in those that were not saved."""
+        filesystem, path = url_to_fs(self.address)
+        for name in sorted(filesystem.glob(f"{path}/*.parquet")):
+            with filesystem.open(name, "rb") as file:
+                for batch in pq.ParquetFile(file).iter_batches(batch_size=RUN_ROWS):
+                    table = pa.Table.from_batches([batch])
+                    if self.between is not None:
+                        position = pc.field(POSITION)
+                        table = table.filter((position >= self.between[0]) & (position <= self.between[1]))
+                    yield self._in_schema(table, schema)
+
+    def _in_schema(self, table: pa.Table, schema: pa.Schema) -> pa.Table:
+        columns: list[pa.ChunkedArray] = []
+        for wanted in schema:
+            column = self.moved.get(wanted.name, wanted.name)
+            is_there = column in table.column_names
+            columns.append(
+                table.column(column).cast(wanted.type) if is_there else pa.nulls(table.num_rows, wanted.type)
+            )
+        return pa.Table.from_arrays(columns, schema=schema)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSegments:
-    """Makes one segment of what was saved at addresses, of the positions in a range where one is given."""
+    """Makes one segment of saved rows."""
 
     folder: SegmentFolder
-    addresses: tuple[tuple[str, tuple[int, int] | None], ...]
+    saved: tuple[SavedRows, ...]
     target: str
     schema: pa.Schema
 
@@ -88,27 +122,15 @@ class LoadSegments:
         for _ in batches:
             loaded: list[Path] = []
             try:
-                for number, (address, between) in enumerate(self.addresses):
+                for number, saved in enumerate(self.saved):
                     path = self.folder.path(f"{self.target}.{number}")
-                    if write_segment(path, self.schema, _saved(address, between)):
+                    if write_segment(path, self.schema, saved.read(self.schema)):
                         loaded.append(path)
                 segments = [read_segment(path) for path in loaded]
                 yield _row(*written(self.folder, self.target, merged(segments), self.schema))
             finally:
                 for path in loaded:
                     path.unlink()
-
-
-def _saved(address: str, between: tuple[int, int] | None) -> Iterator[pa.Table]:
-    filesystem, path = url_to_fs(address)
-    for name in sorted(filesystem.glob(f"{path}/*.parquet")):
-        with filesystem.open(name, "rb") as file:
-            for batch in pq.ParquetFile(file).iter_batches(batch_size=RUN_ROWS):
-                table = pa.Table.from_batches([batch])
-                if between is not None:
-                    position = pc.field(POSITION)
-                    table = table.filter((position >= between[0]) & (position <= between[1]))
-                yield table
 
 
 def written(
