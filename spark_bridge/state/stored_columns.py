@@ -32,6 +32,6 @@ def stored_values(schema: StateSchema) -> dict[str, str]:
 
 
 def moved_values(was: StateSchema, now: StateSchema) -> dict[str, str | None]:
-    """Where the values of today lie in files of another schema, column by column; None where they do not."""
+    """Map the columns of today to those in files of another schema; None where these have no such value."""
     before = stored_values(was)
     return {column: before.get(name) for name, column in stored_values(now).items()}

@@ -56,7 +56,7 @@ def is_evolvable(was: StateSchema, now: StateSchema) -> bool:
 
 
 def misfits(was: StateSchema, now: StateSchema) -> list[str]:
-    """What keeps stored state from being read with the schema of today: a phrase each, with both types."""
+    """List the changes that keep stored state from being read with the schema of today: a phrase each, with types."""
     found = [
         f"{what}: was `{old}`, is `{new}`"
         for what, old, new in (("keys", *_comparable_keys(was, now)), ("windows", was.windows, now.windows))
@@ -73,7 +73,7 @@ def misfits(was: StateSchema, now: StateSchema) -> list[str]:
 
 
 def changes(was: StateSchema, now: StateSchema) -> list[str]:
-    """What becomes of stored values that fit: those that are new, dropped and widened, a phrase each."""
+    """List the values that are new, widened and dropped, where the state fits: a phrase each."""
     before, after = columns_of(was.columns), columns_of(now.columns)
     new = [f"{name} is new: null for the keys that are there" for name in after if name not in before]
     widened = [
