@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from pyspark.sql import functions as F
 
@@ -221,6 +221,7 @@ class WindowCode(AggregateCode):
         return all_fired(self, rows)
 
 
+@runtime_checkable
 class KeyedCode(Protocol):
     """The columns of a `KeyedBatchOperator`: of its keys, its state, and the rows that it reads and emits."""
 

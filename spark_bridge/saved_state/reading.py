@@ -25,7 +25,7 @@ from flykka.spark_bridge.rows.files import read_parquet
 from flykka.spark_bridge.rows.materialise import together
 from flykka.spark_bridge.rows.partitioning import KeyGroups
 from flykka.spark_bridge.state.stored_columns import stored_keys, stored_values
-from flykka.spark_bridge.worker.keyed_function import EVENT_TIMERS, PROCESSING_TIMERS
+from flykka.spark_bridge.worker.listed_state import EVENT_TIMERS, PROCESSING_TIMERS
 from flykka.spark_bridge.worker.segment_file import IS_DELETED, POSITION, VERSION
 
 if TYPE_CHECKING:

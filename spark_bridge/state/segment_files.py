@@ -93,15 +93,7 @@ class FileStateBackend:
         self._state_schema = state_schema
         self.owned = key_groups_of(descriptor.subtask, vertex.max_parallelism, vertex.parallelism)
         self.attempt: str = descriptor.attempt
-        self.schema = StructType(
-            [
-                StructField(POSITION, LongType()),
-                *keys,
-                *values,
-                StructField(VERSION, LongType()),
-                StructField(IS_DELETED, BooleanType()),
-            ]
-        )
+        self.schema = state_columns_of(keys, values)
         self.arrow_schema = to_arrow_schema(self.schema, timezone="UTC")
         self.folder = SegmentFolder(
             name=f"flykka-state/{descriptor.attempt}",
@@ -237,6 +229,19 @@ class FileStateBackend:
     def check(self) -> None:
         """Raise `AttemptCancelledError` where the attempt is over."""
         self._scope.check()
+
+
+def state_columns_of(keys: tuple[StructField, ...], values: tuple[StructField, ...]) -> StructType:
+    """The columns of a row of state."""
+    return StructType(
+        [
+            StructField(POSITION, LongType()),
+            *keys,
+            *values,
+            StructField(VERSION, LongType()),
+            StructField(IS_DELETED, BooleanType()),
+        ]
+    )
 
 
 def _shared_folder(descriptor: TaskDeploymentDescriptor) -> str:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -72,6 +75,45 @@ class SaveSegments:
                     rows += table.num_rows
                     writer.write_table(table)
             yield _row(rows, filesystem.size(path))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaveRows:
+    """Writes rows of state, sorted by position, below an address: into a folder for each subtask that owns some.
+
+    All rows of a subtask, whose number is in `subtask_column`, lie in one Spark partition.
+    """
+
+    address: str
+    schema: pa.Schema
+    subtask_column: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write them; the subtask and the numbers of rows and bytes of each folder."""
+        filesystem, root = url_to_fs(self.address)
+        of_subtask = groupby(_by_subtask(batches, self.subtask_column), key=itemgetter(0))
+        for subtask, tables in of_subtask:
+            filesystem.makedirs(f"{root}/{subtask}", exist_ok=True)
+            path, rows = f"{root}/{subtask}/rows.parquet", 0
+            with (
+                filesystem.open(path, "wb") as file,
+                pq.ParquetWriter(file, self.schema, use_dictionary=False) as writer,
+            ):
+                for _, table in tables:
+                    rows += table.num_rows
+                    writer.write_table(table.select(self.schema.names).cast(self.schema))
+            yield _row(subtask, rows, filesystem.size(path))
+
+
+def _by_subtask(batches: Iterator[pa.RecordBatch], column: str) -> Iterator[tuple[int, pa.Table]]:
+    """Cut batches where another subtask begins."""
+    for batch in batches:
+        table = pa.Table.from_batches([batch])
+        subtasks = table.column(column).to_numpy()
+        starts = [0, *(np.flatnonzero(subtasks[1:] != subtasks[:-1]) + 1), table.num_rows]
+        for start, end in pairwise(starts):
+            if start < end:
+                yield int(subtasks[start]), table.slice(start, end - start)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

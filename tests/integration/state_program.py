@@ -108,12 +108,19 @@ def define(env: StreamExecutionEnvironment, folder: Path, version: int = 1) -> N
     silent.uid("silence").sink_to(FileSink.parquet(str(output / "silence"))).uid("silence output")
 
 
-def start(env: StreamExecutionEnvironment, folder: Path, version: int = 1, parallelism: int = 2) -> JobClient:
-    """Submit the program, with a checkpoint every 100 ms."""
+def written_down(
+    env: StreamExecutionEnvironment, folder: Path, version: int = 1, parallelism: int = 2
+) -> StreamExecutionEnvironment:
+    """The environment with the program, with a checkpoint every 100 ms."""
     env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
     env.set_default_savepoint_directory(str(folder / "savepoints")).set_parallelism(parallelism)
     define(env, folder, version)
-    return env.execute_async("orders")
+    return env
+
+
+def start(env: StreamExecutionEnvironment, folder: Path, version: int = 1, parallelism: int = 2) -> JobClient:
+    """Submit the program."""
+    return written_down(env, folder, version, parallelism).execute_async("orders")
 
 
 def listed(rows: Any) -> list[tuple[Any, ...]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import flykka.state
 from flykka import JobClient, StreamExecutionEnvironment
@@ -87,3 +89,106 @@ def test_a_savepoint_is_read_and_a_program_of_another_schema_goes_on_from_it(
         ("b", 1, -1.0),
         ("c", 1, 20.0),
     ]
+
+
+def test_a_job_goes_on_from_a_savepoint_with_changed_state(
+    spark: SparkSession, environment: Environment, tmp_path: Path
+) -> None:
+    path = savepoint_of_first_orders(environment(), tmp_path)
+    totals, recent, silence = (flykka.state.read(path, uid) for uid in ("totals", "recent", "silence"))
+    env = state_program.written_down(environment(), tmp_path, parallelism=1)
+
+    added = spark.createDataFrame([("c", 7, [9])], silence.table().schema)
+    timer = spark.createDataFrame([("c", at(1000), "event-time")], silence.timers().schema)
+    changed = flykka.state.write(
+        tmp_path / "changed",
+        env,
+        {
+            "totals": totals.table().withColumn("sum(amount)", F.col("sum(amount)") + 100),
+            "recent": recent.panes().withColumn("sum(amount)", F.col("sum(amount)") * 10),
+            "silence": silence.table().withColumn("orders", F.col("orders") + F.lit(10)).unionByName(added),
+        },
+        timers={"silence": silence.timers().unionByName(timer)},
+        existing=path,
+    )
+    shutil.rmtree(path)
+    finish(env.from_savepoint(changed).execute_async("orders"), tmp_path)
+
+    output = tmp_path / "output-1"
+    both = spark.read.parquet(str(output / "totals")).where("n > 2 or user = 'c'")
+    assert listed(both) == [("a", 3, 114, 10), ("c", 1, 20, 20)]
+    assert listed(spark.read.parquet(str(output / "silence")).select("user", "orders").distinct()) == [
+        ("a", 13),
+        ("b", 11),
+        ("c", 8),
+    ]
+    windows = spark.read.parquet(str(output / "recent")).where(F.col("window_start") >= at(0))
+    assert listed(windows.selectExpr("user", "unix_seconds(window_start)", "total")) == [
+        ("a", at(0).timestamp(), 40),
+        ("a", at(60).timestamp(), 40),
+        ("a", at(120).timestamp(), 10),
+        ("b", at(0).timestamp(), 20),
+        ("c", at(60).timestamp(), 20),
+        ("c", at(120).timestamp(), 20),
+    ]
+
+
+def test_a_job_begins_with_state_that_no_job_has_kept(
+    spark: SparkSession, environment: Environment, tmp_path: Path
+) -> None:
+    state_program.arrive(tmp_path / "orders", "then", state_program.THEN)
+    env = state_program.written_down(environment(), tmp_path, parallelism=2)
+    rows = spark.createDataFrame(
+        [("a", 1000, 500, 2), ("z", 1, 1, 1)], "user string, `sum(amount)` int, `max(amount)` int, rows int"
+    )
+    silence = spark.createDataFrame([("b", 40)], "user string, orders int")
+
+    made = flykka.state.write(tmp_path / "bootstrap", env, {"totals": rows, "silence": silence})
+    finish(env.from_savepoint(made).execute_async("orders"), tmp_path)
+
+    assert listed(flykka.state.read(made, "totals").table()) == [("a", 1000, 500, 2), ("z", 1, 1, 1)]
+    assert listed(flykka.state.read(made, "silence").table()) == [("b", 40, None)]
+    totals = spark.read.parquet(str(tmp_path / "output-1" / "totals"))
+    assert listed(totals) == [("a", 3, 1010, 500), ("c", 1, 20, 20)]
+
+
+@pytest.mark.parametrize(
+    ("uid", "columns", "rows", "says"),
+    [
+        ("total", "user string", [], "the program has no operator 'total'; it has 'orders'"),
+        ("orders", "user string", [], r"'orders' \(orders\) keeps no keyed state; 'silence', 'totals', 'recent' does"),
+        ("silence", "user string, order int", [], "'silence' has no state 'order'; it has: user, orders, amounts"),
+        ("silence", "orders int", [], "the rows for 'silence' miss the key 'user': they have orders"),
+        (
+            "silence",
+            "user string, orders string",
+            [],
+            "'orders' of 'silence' is of the type int, and the rows have string",
+        ),
+        ("silence", "user string, orders int", [("a", 1), ("a", 2)], "have the key user='a' 2 times"),
+        ("recent", "user string, window_start timestamp", [], "the windows of 'recent' overlap"),
+        (
+            "recent",
+            "user string, pane_start timestamp",
+            [("a", at(1))],
+            "has a pane that begins at 2024-01-01 00:00:01",
+        ),
+    ],
+)
+def test_rows_that_are_no_state_of_the_program_are_refused_and_nothing_is_left(
+    spark: SparkSession,
+    environment: Environment,
+    tmp_path: Path,
+    uid: str,
+    columns: str,
+    rows: list[tuple[object, ...]],
+    says: str,
+) -> None:
+    env = environment()
+    state_program.arrive(tmp_path / "orders", "first", state_program.FIRST)
+    state_program.define(env, tmp_path)
+
+    with pytest.raises(SavedStateError, match=says):
+        flykka.state.write(tmp_path / "refused", env, {uid: spark.createDataFrame(rows, columns)})
+
+    assert not (tmp_path / "refused").exists()
