@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from flykka.actors.machines.state.keyed_state import restored_keyed_state
@@ -171,7 +172,10 @@ class SavedState:
         types = list(columns_of(self.schema.keys).values())
         stored = list(stored_keys(self.schema).values())
         schema = columns_ddl([("asked", "int"), *zip(stored, types, strict=True)])
-        asked = self._session.createDataFrame([(place, *key) for place, key in enumerate(keys)], schema)
+        try:
+            asked = self._session.createDataFrame([(place, *key) for place, key in enumerate(keys)], schema)
+        except (PySparkException, TypeError, ValueError) as wrong:
+            raise SavedStateError(f"the keys of {self.uid!r} are ({self.schema.keys}): {wrong}") from None
         groups = KeyGroups(keys=tuple(stored), max_parallelism=self.max_parallelism)
         positions = [row[0] for row in asked.select(groups.position()).collect()]
         there = self._all_rows().where(F.col(POSITION).isin(positions))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +13,14 @@ from pyspark.sql import functions as F
 
 import flykka.state
 from flykka import JobClient, StreamExecutionEnvironment
+from flykka.cli.main import main
 from flykka.errors import CheckpointNotFoundError
+from flykka.messages.control.job import CheckpointCompleted
 from flykka.spark_bridge.errors import SavedStateError
 from tests.integration import state_program
 from tests.integration.arrivals import END
 from tests.integration.state_program import at, listed
-from tests.integration.test_savepoints import wait_read
+from tests.integration.test_savepoints import wait_for, wait_read
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
@@ -192,3 +195,28 @@ def test_rows_that_are_no_state_of_the_program_are_refused_and_nothing_is_left(
         flykka.state.write(tmp_path / "refused", env, {uid: spark.createDataFrame(rows, columns)})
 
     assert not (tmp_path / "refused").exists()
+
+
+def test_a_running_job_answers_from_its_last_checkpoint(
+    environment: Environment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state_program.arrive(tmp_path / "orders", "first", state_program.FIRST)
+    client = state_program.start(environment(), tmp_path)
+    wait_read(client, rows=len(state_program.FIRST))
+    # The one in progress may have begun before.
+    begun = max((each.checkpoint_id for each in client.details.checkpoints), default=0)
+    wait_for(client, lambda said: isinstance(said, CheckpointCompleted) and said.checkpoint_id > begun + 1)
+
+    sums = client.query_state("totals", "sum(amount)", ["a", "b", "nobody"])
+    amounts = client.query_state("silence", "amounts", ["a"])
+    with pytest.raises(SavedStateError, match="'totals' has no state 'sum'; it has: sum\\(amount\\), max"):
+        client.query_state("totals", "sum", ["a"])
+    path = client.stop()
+    code = main(["savepoint", "inspect", path, "--rows", "1", "--json"])
+
+    assert sums == {"a": 4, "b": 2}
+    assert amounts == {"a": [1, 3]}
+    assert code == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {uid: len(some) for uid, some in rows.items()} == {"silence": 1, "totals": 1, "recent": 1}
+    assert list(rows["recent"][0]) == ["user", "window_start", "window_end", "sum(amount)", "rows"]
