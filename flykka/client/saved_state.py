@@ -38,8 +38,10 @@ def state_in(checkpoint: CompletedCheckpoint, uid: str) -> SavedState:
     states = list(_states_of(checkpoint, found))
     if not states:
         with_state = [each.ref.uid for each in _operators(checkpoint) if any(_states_of(checkpoint, each))]
-        there = ", ".join(map(repr, with_state)) or "no operator"
-        raise SavedStateError(f"{uid!r} ({found.name}) keeps no keyed state in {checkpoint.path}; {there} does")
+        there = ", ".join(map(repr, with_state)) or "none"
+        raise SavedStateError(
+            f"{uid!r} ({found.name}) keeps no keyed state in {checkpoint.path}; operators with keyed state: {there}"
+        )
     if found.state_schema is None:
         raise SavedStateError(f"{checkpoint.path} does not tell the schema of the state of {uid!r} ({found.name})")
     from flykka.spark_bridge.saved_state.reading import SavedState

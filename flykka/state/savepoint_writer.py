@@ -20,7 +20,7 @@ from flykka.client.checkpoints import find_checkpoint, operators_of
 from flykka.client.saved_state import max_parallelism_of
 from flykka.errors import SavepointError
 from flykka.messages.checkpointing.checkpoint import SnapshotType
-from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata, TaskStateEntry
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState, StateSchema, TaskStateSnapshot
 from flykka.messages.wire.ids import OperatorId
@@ -91,8 +91,8 @@ class SavepointWriter:
         (vertex, operator), code = self._places[uid], self.codes[uid]
         if not isinstance(code, WindowCode | KeyedCode) or code.state_schema is None:
             keyed = [each for each, (_, other) in self._places.items() if other.state_schema is not None]
-            there = ", ".join(map(repr, keyed)) or "no operator"
-            raise SavedStateError(f"{uid!r} ({operator.name}) keeps no keyed state; {there} does")
+            there = ", ".join(map(repr, keyed)) or "none"
+            raise SavedStateError(f"{uid!r} ({operator.name}) keeps no keyed state; operators that do: {there}")
         return _Place(vertex=vertex, operator=operator, code=code, schema=code.state_schema)
 
     def _existing(self, path: str) -> CompletedCheckpoint:
@@ -157,15 +157,14 @@ class SavepointWriter:
                 operators=now,
             )
         replaced = {place.operator.operator_id for place in places.values()}
+        written = {each.operator_id: each for each in now if each.operator_id in replaced}
         ids = current_ids(self.job_graph.vertices)
-        operators: list[OperatorMetadata] = [
-            each for each in before.operators if ids.get(each.operator_id, each.operator_id) not in replaced
-        ]
+        operators = [written.pop(ids.get(each.operator_id, each.operator_id), each) for each in before.operators]
         return replace(
             before,
             timestamp_ms=time.time_ns() // 1_000_000,
             task_states=(*before.task_states, *entries),
-            operators=(*operators, *(each for each in now if each.operator_id in replaced)),
+            operators=(*operators, *written.values()),
         )
 
 
