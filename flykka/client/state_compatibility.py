@@ -5,7 +5,7 @@ Used before a job starts: at its submission, and without one by `flykka savepoin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -13,11 +13,12 @@ from flykka.actors.errors import RestoreError
 from flykka.actors.machines.job_graph.operator_ids import given_uid
 from flykka.actors.machines.state.assignment import assign
 from flykka.actors.machines.state.handles import state_sizes
+from flykka.actors.machines.state.in_flight import is_in_flight
 from flykka.actors.machines.state.schema_evolution import changes, has_changed, is_evolvable, misfits
 from flykka.actors.machines.state.user_defined_ids import current_ids
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
-from flykka.messages.state.handles import StateSchema
+from flykka.messages.state.handles import OperatorSubtaskState, StateSchema
 from flykka.messages.wire.ids import OperatorId
 
 LET_GO = "allow_non_restored_state=True (in `flykka run` --allow-non-restored-state)"
@@ -90,6 +91,12 @@ def state_compatibility(
     ]
     operators = _with_renamed(compared, gone, job_graph, former)
     problems = [operator.problem for operator in operators if operator.problem is not None]
+    changed = [operator for operator in operators if operator.changes]
+    if changed and any(is_in_flight(state) for state in _states(checkpoint)):
+        problems.append(
+            f"it is unaligned, and holds rows in flight as the state of {', '.join(map(_called, changed))} was before:"
+            " change the program with a savepoint or an aligned checkpoint"
+        )
     if not allow_non_restored_state:
         problems += _lost(checkpoint, gone, operators)
     if not problems and (misfit := _cannot_be_assigned(checkpoint, job_graph.vertices)) is not None:
@@ -171,6 +178,15 @@ def _cannot_be_assigned(checkpoint: CompletedCheckpoint, vertices: Sequence[JobV
     except RestoreError as misfit:
         return str(misfit)
     return None
+
+
+def _states(checkpoint: CompletedCheckpoint) -> Iterator[OperatorSubtaskState]:
+    for entry in checkpoint.task_states:
+        yield from entry.state.operators if entry.state is not None else ()
+
+
+def _called(operator: OperatorCompatibility) -> str:
+    return repr(operator.uid or operator.name)
 
 
 def _gone(

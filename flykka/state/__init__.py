@@ -41,10 +41,11 @@ def write(
     """Write a savepoint at `path`, which is not there yet, from which the program of an environment can start.
 
     `states` are the rows of operators by their uids, as `read(...)` gives them: those of `table()`, of windows those of
-    `panes()`; a state without a column is null. `timers` are those of functions, as `timers()` gives them. Of all other
-    operators, sources and sinks among them, the state comes from the savepoint `existing`, which stays as it is;
-    without one they have none, and sources begin with their input. The program is written down in the environment, and
-    may be executed afterwards. Returns the address, for `from_savepoint`.
+    `panes()`; a state without a column is null. `timers` are those of functions, as `timers()` gives them; where they
+    are not given, those of `existing` stay. Of all other operators, sources and sinks among them, the state comes from
+    the savepoint `existing`, which stays as it is; without one they have none, and sources begin with their input. The
+    program is written down in the environment, and may be executed afterwards. Returns the address, for
+    `from_savepoint`.
 
     Raises:
         SavedStateError: the program has no such operator, or one without keyed state; or the rows do not have its

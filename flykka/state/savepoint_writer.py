@@ -17,7 +17,7 @@ from flykka.actors.machines.state.key_groups import key_groups_of
 from flykka.actors.machines.state.keyed_state import keyed_state, restored_keyed_state
 from flykka.actors.machines.state.user_defined_ids import current_ids, under_current_ids
 from flykka.client.checkpoints import find_checkpoint, operators_of
-from flykka.client.saved_state import max_parallelism_of
+from flykka.client.saved_state import WITH_TIMERS, keyed_operators, max_parallelism_of, state_in
 from flykka.errors import SavepointError
 from flykka.messages.checkpointing.checkpoint import SnapshotType
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
@@ -124,7 +124,7 @@ class SavepointWriter:
                 place.code,
                 place.schema,
                 state.rows,
-                state.timers,
+                state.timers if state.timers is not None else _timers_before(place, before),
                 folder,
                 max_parallelism=max_parallelism,
                 parallelism=vertex.parallelism,
@@ -210,6 +210,14 @@ def _max_parallelism(vertex: JobVertex, before: CompletedCheckpoint | None) -> i
             if each.operator_id in ids:
                 return max_parallelism_of(before, each)
     return vertex.max_parallelism
+
+
+def _timers_before(place: _Place, before: CompletedCheckpoint | None) -> DataFrame | None:
+    """The timers that the savepoint before has of an operator; None where it has none."""
+    kept = [] if before is None else [each.operator_id for each in keyed_operators(before) if each.kind in WITH_TIMERS]
+    if before is None or place.operator.operator_id not in kept:
+        return None
+    return state_in(before, place.operator.ref.uid).timers()
 
 
 def _emitted_to(place: _Place, before: CompletedCheckpoint | None) -> int | None:

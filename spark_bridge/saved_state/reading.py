@@ -169,13 +169,8 @@ class SavedState:
         self._refuse_windows(f"the state {name!r} by key")
         if name not in self.state_names:
             raise SavedStateError(f"{self.uid!r} has no state {name!r}; it has: {', '.join(self.state_names)}")
-        types = list(columns_of(self.schema.keys).values())
         stored = list(stored_keys(self.schema).values())
-        schema = columns_ddl([("asked", "int"), *zip(stored, types, strict=True)])
-        try:
-            asked = self._session.createDataFrame([(place, *key) for place, key in enumerate(keys)], schema)
-        except (PySparkException, TypeError, ValueError) as wrong:
-            raise SavedStateError(f"the keys of {self.uid!r} are ({self.schema.keys}): {wrong}") from None
+        asked = self._asked(keys, stored)
         groups = KeyGroups(keys=tuple(stored), max_parallelism=self.max_parallelism)
         positions = [row[0] for row in asked.select(groups.position()).collect()]
         there = self._all_rows().where(F.col(POSITION).isin(positions))
@@ -184,6 +179,21 @@ class SavedState:
         value = _column(stored_values(self.schema)[name])
         found = kept.select("asked", value).where(value.isNotNull()).collect()
         return {keys[row[0]]: row[1] for row in found}
+
+    def _asked(self, keys: Sequence[tuple[Any, ...]], stored: list[str]) -> DataFrame:
+        """A row for each key, with its place."""
+        types = list(columns_of(self.schema.keys).values())
+        try:
+            for key in keys:
+                # Of anything else Spark would make a text.
+                if any(
+                    kind == "string" and not isinstance(part, str | None) for part, kind in zip(key, types, strict=True)
+                ):
+                    raise TypeError(f"not {key!r}")
+            schema = columns_ddl([("asked", "int"), *zip(stored, types, strict=True)])
+            return self._session.createDataFrame([(place, *key) for place, key in enumerate(keys)], schema)
+        except (PySparkException, TypeError, ValueError) as wrong:
+            raise SavedStateError(f"the keys of {self.uid!r} are ({self.schema.keys}): {wrong}") from None
 
     def _refuse_windows(self, what: str) -> None:
         if self.has_windows:

@@ -152,10 +152,7 @@ def _with_names(
         raise SavedStateError(f"{uid!r} has no state {unknown[0]!r}; it has: {', '.join(known)}")
     if missing := [name for name in keys if name not in rows.columns]:
         raise SavedStateError(f"the rows for {uid!r} miss the key {missing[0]!r}: they have {', '.join(rows.columns)}")
-    for name in rows.columns:
-        given = rows.schema[name].dataType.simpleString()
-        if name not in also and not is_same_or_wider(given, types[name]):
-            raise SavedStateError(f"{name!r} of {uid!r} is of the type {types[name]}, and the rows have {given}")
+    _check_types(uid, rows.drop(*also), types)
     exact = {field.name: field.dataType for field in fields}
     return rows.select(
         *also,
@@ -166,6 +163,13 @@ def _with_names(
             if name in rows.columns
         ),
     )
+
+
+def _check_types(uid: str, rows: DataFrame, types: dict[str, str]) -> None:
+    for column in rows.schema:
+        given, wanted = column.dataType.simpleString(), types[column.name]
+        if not is_same_or_wider(given, wanted):
+            raise SavedStateError(f"{column.name!r} of {uid!r} is of the type {wanted}, and the rows have {given}")
 
 
 def _refuse_two_of_one_key(uid: str, rows: DataFrame, keys: list[str], schema: StateSchema) -> None:
@@ -183,6 +187,7 @@ def _timers_by_key(uid: str, timers: DataFrame, schema: StateSchema) -> DataFram
         raise SavedStateError(
             f"the timers of {uid!r} have the columns {', '.join(timers.columns)}, not {', '.join(wanted)}"
         )
+    _check_types(uid, timers.select(*map(quoted, keys)), types)
     domains = [domain.value for domain in _TIMERS.values()]
     wrong = timers.where(F.col("time").isNull() | F.col("domain").isNull() | ~F.col("domain").isin(domains)).first()
     if wrong is not None:

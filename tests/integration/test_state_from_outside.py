@@ -118,6 +118,11 @@ def test_a_job_goes_on_from_a_savepoint_with_changed_state(
         existing=path,
     )
     shutil.rmtree(path)
+    again = flykka.state.write(tmp_path / "again", env, {"silence": added}, existing=changed)
+    assert listed(flykka.state.read(again, "silence").timers()) == listed(
+        flykka.state.read(changed, "silence").timers()
+    )
+    assert listed(flykka.state.read(again, "totals").values("rows")) == [("a", 2), ("b", 1)]
     finish(env.from_savepoint(changed).execute_async("orders"), tmp_path)
 
     output = tmp_path / "output-1"

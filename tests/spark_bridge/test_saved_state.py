@@ -51,6 +51,8 @@ def test_values_are_looked_up_by_key_in_the_newest_rows(spark: SparkSession, tmp
         state.lookup("order", [("a",)])
     with pytest.raises(SavedStateError, match=r"the keys of 'uid' are \(user string\)"):
         state.lookup("orders", [("a", "b")])
+    with pytest.raises(SavedStateError, match=r"the keys of 'uid' are \(user string\): not \(1,\)"):
+        state.lookup("orders", [(1,)])
 
 
 def test_state_of_an_operator_that_has_seen_nothing_is_empty(spark: SparkSession) -> None:

@@ -11,7 +11,14 @@ from flykka.actors.machines.state.operator_state import list_state
 from flykka.client.state_compatibility import OperatorMatch, StateCompatibility, state_compatibility
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, OperatorKind, OperatorRef
-from flykka.messages.state.handles import KeyGroupRange, OperatorSubtaskState, StateSchema, TaskStateSnapshot
+from flykka.messages.state.handles import (
+    InFlightRows,
+    InputChannelStateHandle,
+    KeyGroupRange,
+    OperatorSubtaskState,
+    StateSchema,
+    TaskStateSnapshot,
+)
 from flykka.messages.state.operator_state import StagingFolder
 from flykka.messages.wire.ids import JobId, JobVertexId
 from tests.actors.machines.graph.graphs import graph_of, vertex, with_uids
@@ -169,11 +176,11 @@ def test_an_operator_of_another_kind_does_not_get_the_state() -> None:
     )
 
 
-def held_with(was: StateSchema, now: StateSchema) -> StateCompatibility:
+def held_with(was: StateSchema, now: StateSchema, *entries: TaskStateEntry) -> StateCompatibility:
     """State of one schema, held against an operator that has another."""
     before = changed(GRAPH, "sums", state_schema=was, ref=OperatorRef(uid="sums", fingerprint="window(a)"))
     after = changed(GRAPH, "sums", state_schema=now, ref=OperatorRef(uid="sums", fingerprint="window(b)"))
-    return compared(after, checkpoint(of=before), allow_non_restored_state=True)
+    return compared(after, checkpoint(*entries, of=before), allow_non_restored_state=True)
 
 
 def test_other_keys_and_types_are_named_as_they_were_and_as_they_are() -> None:
@@ -195,6 +202,21 @@ def test_what_becomes_of_stored_values_that_are_new_or_gone_is_told() -> None:
     [sums] = [operator for operator in found.operators if operator.uid == "sums"]
     assert sums.match is OperatorMatch.MATCHED
     assert sums.changes == ("most is new: null for the keys that are there", "sum is dropped")
+
+
+def test_rows_in_flight_are_not_those_of_another_schema() -> None:
+    now = StateSchema(keys=SUMS.keys, columns="sum bigint, most double", windows=SUMS.windows)
+    rows = InFlightRows(path="in-flight", rows=1, size_bytes=1)
+    flying = OperatorSubtaskState(
+        operator_id=operator_id("sums"), input_channels=(InputChannelStateHandle(gate=0, in_flight=rows),)
+    )
+    kept = entry("sums")
+    assert kept.state is not None
+    unaligned = replace(kept, state=replace(kept.state, operators=(*kept.state.operators, flying)))
+
+    [problem] = held_with(SUMS, now, unaligned).problems
+
+    assert "it is unaligned, and holds rows in flight as the state of 'sums' was before" in problem
 
 
 def test_partial_aggregates_without_names_must_not_have_changed() -> None:
