@@ -75,7 +75,9 @@ class LaterSilence(KeyedProcessFunction):
 
     def process_element(self, row: Row, ctx: KeyedContext) -> None:
         self.orders.update((self.orders.value() or 0) + 1)
-        self.most.update(max(self.most.value(), float(row["amount"])))
+        most = self.most.value()
+        assert most is not None
+        self.most.update(max(most, float(row["amount"])))
         watch(ctx)
 
     def on_timer(self, timestamp: int, ctx: TimerContext) -> Iterator[Row]:
