@@ -55,11 +55,12 @@ def write(
         ProgramError: nothing is written down in the environment, or it cannot be connected as written.
     """
     from flykka.client.directories import absolute_directory
+    from flykka.spark_bridge.errors import SavedStateError
     from flykka.state.savepoint_writer import SavepointWriter, StateRows
 
     given = timers or {}
     if unknown := sorted(set(given) - set(states)):
-        raise ValueError(f"timers are given of {unknown[0]!r}, and no states: give both, for they are written together")
+        raise SavedStateError(f"timers are given of {unknown[0]!r}, and no states: the two are written together")
     rows = {uid: StateRows(rows=each, timers=given.get(uid)) for uid, each in states.items()}
     codes = {made.uid: made.code for made in environment.program.transformations}
     writer = SavepointWriter(environment.get_job_graph(), codes)

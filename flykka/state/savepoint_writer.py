@@ -70,10 +70,8 @@ class SavepointWriter:
         before = None if existing is None else self._existing(existing)
         folder = _made_folder(path)
         try:
-            kept = (
-                None if before is None else _without(before, {place.operator.operator_id for place in places.values()})
-            )
-            copied = None if kept is None else _copied(kept, folder)
+            replaced = {place.operator.operator_id for place in places.values()}
+            copied = None if before is None else _copied(_without(before, replaced), folder)
             entries = [
                 entry
                 for number, (uid, place) in enumerate(places.items())
@@ -102,8 +100,12 @@ class SavepointWriter:
                 f"{path!r} is a checkpoint, whose files its job may delete: give a savepoint, as trigger_savepoint()"
                 " takes it"
             )
-        noted = replace(found, operators=tuple(operators_of(found).values()))
-        return under_current_ids(noted, self.job_graph.vertices)
+        ids = current_ids(self.job_graph.vertices)
+        operators = (
+            replace(each, operator_id=ids.get(each.operator_id, each.operator_id))
+            for each in operators_of(found).values()
+        )
+        return replace(under_current_ids(found, self.job_graph.vertices), operators=tuple(operators))
 
     def _written(
         self, place: _Place, state: StateRows, before: CompletedCheckpoint | None, folder: str
@@ -158,8 +160,7 @@ class SavepointWriter:
             )
         replaced = {place.operator.operator_id for place in places.values()}
         written = {each.operator_id: each for each in now if each.operator_id in replaced}
-        ids = current_ids(self.job_graph.vertices)
-        operators = [written.pop(ids.get(each.operator_id, each.operator_id), each) for each in before.operators]
+        operators = [written.pop(each.operator_id, each) for each in before.operators]
         return replace(
             before,
             timestamp_ms=time.time_ns() // 1_000_000,

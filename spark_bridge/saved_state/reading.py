@@ -26,6 +26,7 @@ from flykka.spark_bridge.rows.files import read_parquet
 from flykka.spark_bridge.rows.materialise import together
 from flykka.spark_bridge.rows.partitioning import KeyGroups
 from flykka.spark_bridge.state.stored_columns import stored_keys, stored_values
+from flykka.spark_bridge.worker.keys import KEY_PREFIX
 from flykka.spark_bridge.worker.listed_state import EVENT_TIMERS, PROCESSING_TIMERS
 from flykka.spark_bridge.worker.segment_file import IS_DELETED, POSITION, VERSION
 
@@ -40,6 +41,7 @@ _WINDOWS = re.compile(r"size=(\d+)ms, slide=(\d+)ms, offset=(-?\d+)ms")
 _MERGING = {"sum": F.sum, "min": F.min, "max": F.max}
 _LONG_MAX = 2**63 - 1
 _NEWEST = "__newest"
+_ASKED = "__asked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +71,10 @@ class SavedState:
         self.max_parallelism = max_parallelism
         self._session = session
         self._has_timers = has_timers
-        self._files = tuple(_files(states))
+        kept = list(states)
+        # A file has the newest row of each of its keys, and no two subtasks have one key.
+        self._has_one_row_of_each = all(len(state.shared) + len(state.exclusive) <= 1 for state in kept)
+        self._files = tuple(_files(kept))
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -175,9 +180,9 @@ class SavedState:
         positions = [row[0] for row in asked.select(groups.position()).collect()]
         there = self._all_rows().where(F.col(POSITION).isin(positions))
         alike = reduce(lambda left, right: left & right, (asked[key].eqNullSafe(there[key]) for key in stored))
-        kept = _newest(there.join(F.broadcast(asked.select("asked", *stored)), alike).select("asked", there["*"]))
+        kept = self._live(there.join(F.broadcast(asked.select(_ASKED, *stored)), alike).select(_ASKED, there["*"]))
         value = _column(stored_values(self.schema)[name])
-        found = kept.select("asked", value).where(value.isNotNull()).collect()
+        found = kept.select(_ASKED, value).where(value.isNotNull()).collect()
         return {keys[row[0]]: row[1] for row in found}
 
     def _asked(self, keys: Sequence[tuple[Any, ...]], stored: list[str]) -> DataFrame:
@@ -190,7 +195,7 @@ class SavedState:
                     kind == "string" and not isinstance(part, str | None) for part, kind in zip(key, types, strict=True)
                 ):
                     raise TypeError(f"not {key!r}")
-            schema = columns_ddl([("asked", "int"), *zip(stored, types, strict=True)])
+            schema = columns_ddl([(_ASKED, "int"), *zip(stored, types, strict=True)])
             return self._session.createDataFrame([(place, *key) for place, key in enumerate(keys)], schema)
         except (PySparkException, TypeError, ValueError) as wrong:
             raise SavedStateError(f"the keys of {self.uid!r} are ({self.schema.keys}): {wrong}") from None
@@ -212,7 +217,16 @@ class SavedState:
         return [_column(stored).alias(name) for name, stored in stored_values(self.schema).items()]
 
     def _newest(self) -> DataFrame:
-        return _newest(self._all_rows())
+        return self._live(self._all_rows())
+
+    def _live(self, rows: DataFrame) -> DataFrame:
+        """The newest row of each key that has state; `asked` goes with the keys."""
+        if self._has_one_row_of_each:
+            return rows.where(~F.col(IS_DELETED))
+        keys = [name for name in rows.columns if name.startswith(KEY_PREFIX) or name == _ASKED]
+        others = [_column(name) for name in rows.columns if name not in keys]
+        newest = rows.groupBy(*keys).agg(F.max_by(F.struct(*others), VERSION).alias(_NEWEST))
+        return newest.select(*keys, f"{_NEWEST}.*").where(~F.col(IS_DELETED))
 
     def _all_rows(self) -> DataFrame:
         paths = [path for files in self._files for path in files.paths]
@@ -259,14 +273,6 @@ def _files(states: Iterable[OperatorSubtaskState]) -> Iterable[_Files]:
             for handle, _ in part.handles:
                 paths.setdefault(part.closed_to_ms, {}).setdefault(handle.path)
     return (_Files(paths=tuple(some), closed_to_ms=closed_to) for closed_to, some in paths.items())
-
-
-def _newest(rows: DataFrame) -> DataFrame:
-    """The newest row of each key that has state; `asked` goes with the keys."""
-    keys = [name for name in rows.columns if name.startswith("__key_") or name == "asked"]
-    others = [_column(name) for name in rows.columns if name not in keys]
-    newest = rows.groupBy(*keys).agg(F.max_by(F.struct(*others), VERSION).alias(_NEWEST))
-    return newest.select(*keys, f"{_NEWEST}.*").where(~F.col(IS_DELETED))
 
 
 def _column(name: str) -> Column:

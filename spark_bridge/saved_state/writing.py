@@ -65,7 +65,7 @@ def write_keyed_rows(
     max_parallelism: int,
     parallelism: int,
 ) -> list[WrittenState]:
-    """Write a row for each key, with its timers; the state of each of so many subtasks. Two Spark jobs.
+    """Write a row for each key, with its timers; the state of each of so many subtasks.
 
     Raises:
         SavedStateError: columns are missing or not known, or of a type that does not fit; a key is there twice; or a
@@ -78,12 +78,15 @@ def write_keyed_rows(
         if not any(field.name == EVENT_TIMERS for field in code.state_fields):
             raise SavedStateError(f"{uid!r} keeps no timers")
         keyed = _with_timers(keyed, _timers_by_key(uid, timers, schema), keys)
+    kept = [F.col(quoted(field.name)).isNotNull() for field in code.state_fields if field.name in keyed.columns]
+    if not kept:
+        raise SavedStateError(
+            f"the rows for {uid!r} have keys and no state; it has: {', '.join(stored_values(schema))}"
+        )
     groups = KeyGroups(keys=tuple(keys), max_parallelism=max_parallelism)
     columns = state_columns_of(code.key_fields, code.state_fields)
     noted = {POSITION: groups.position(), VERSION: F.lit(1).cast("bigint"), IS_DELETED: F.lit(False)}
-    there = set(keyed.columns)
-    made = {field.name: F.lit(None).cast(field.dataType) for field in columns if field.name not in there}
-    kept = [F.col(quoted(field.name)).isNotNull() for field in code.state_fields if field.name in there]
+    made = {field.name: F.lit(None).cast(field.dataType) for field in columns if field.name not in keyed.columns}
     placed = (
         keyed.where(reduce(lambda one, other: one | other, kept))
         .withColumns({**made, **noted, _SUBTASK: groups.owner(parallelism)})
@@ -106,7 +109,7 @@ def write_keyed_rows(
 
 
 def write_panes(uid: str, code: WindowCode, schema: StateSchema, rows: DataFrame, folder: str) -> None:
-    """Write rows by pane as one folder. Two Spark jobs.
+    """Write rows by pane as one folder.
 
     Raises:
         SavedStateError: columns are missing or not known, or of a type that does not fit; or a pane begins where no
@@ -143,10 +146,8 @@ def _with_names(
     """Rows with the columns of files, in their types."""
     has_keys = bool(schema.merged_by) or not schema.windows
     keys = stored_keys(schema) if has_keys else {}
-    values, types = (
-        stored_values(schema),
-        {**columns_of(schema.columns), **(columns_of(schema.keys) if has_keys else {})},
-    )
+    values = stored_values(schema)
+    types = {**columns_of(schema.columns), **(columns_of(schema.keys) if has_keys else {})}
     known = [*keys, *values]
     if unknown := [name for name in rows.columns if name not in known and name not in also]:
         raise SavedStateError(f"{uid!r} has no state {unknown[0]!r}; it has: {', '.join(known)}")

@@ -34,8 +34,10 @@ def test_the_newest_row_of_a_key_holds_and_a_deleted_key_is_gone(spark: SparkSes
 
 
 def test_a_timer_is_a_row_with_its_time_and_its_domain(spark: SparkSession, tmp_path: Path) -> None:
-    state = of_function(spark, tmp_path, {"a": {"__event_timers": [1000, 5000], "__processing_timers": [7]}, "b": {}})
+    timers = {"__event_timers": [1000, 5000], "__processing_timers": [7]}
+    state = of_function(spark, tmp_path, {"a": timers, "b": {"orders": 1}, "gone": None})
 
+    assert listed(state.keys()) == [("a",), ("b",)]
     assert [(row.user, row.time.timestamp(), row.domain) for row in state.timers().sort("time").collect()] == [
         ("a", 0.007, "processing-time"),
         ("a", 1, "event-time"),

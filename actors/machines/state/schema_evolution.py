@@ -62,13 +62,12 @@ def misfits(was: StateSchema, now: StateSchema) -> list[str]:
         for what, old, new in (("keys", *_comparable_keys(was, now)), ("windows", was.windows, now.windows))
         if old != new
     ]
-    before, merged = columns_of(was.columns), dict(zip(columns_of(was.columns), was.merged_by, strict=False))
-    merges = dict(zip(columns_of(now.columns), now.merged_by, strict=False))
-    for name, kind in columns_of(now.columns).items():
-        if name in before and not is_same_or_wider(before[name], kind):
-            found.append(f"{name}: was `{before[name]}`, is `{kind}`, which is not wider")
-        elif name in before and merged.get(name) != merges.get(name):
-            found.append(f"{name}: was merged by {merged.get(name)}, is by {merges.get(name)}")
+    before = columns_of(was.columns)
+    found += [
+        f"{name}: was `{before[name]}`, is `{kind}`, which is not wider"
+        for name, kind in columns_of(now.columns).items()
+        if name in before and not is_same_or_wider(before[name], kind)
+    ]
     return found
 
 
@@ -100,17 +99,16 @@ def is_same_or_wider(was: str, now: str) -> bool:
     old, new = _NESTED.fullmatch(was), _NESTED.fullmatch(now)
     if old is None or new is None or old[1] != new[1]:
         return False
-    pairs = list(zip(before := list(_parts(old[2])), after := list(_parts(new[2])), strict=False))
+    before, after = list(_parts(old[2])), list(_parts(new[2]))
     if len(before) != len(after):
         return False
     match old[1]:
         case "array":
-            return all(is_same_or_wider(*pair) for pair in pairs)
+            return is_same_or_wider(before[0], after[0])
         case "map":
-            (key, new_key), (value, new_value) = pairs
-            return key.strip() == new_key.strip() and is_same_or_wider(value, new_value)
+            return before[0].strip() == after[0].strip() and is_same_or_wider(before[1], after[1])
         case _:
-            return all(_is_wider_field(*pair) for pair in pairs)
+            return all(map(_is_wider_field, before, after))
 
 
 def _comparable_keys(was: StateSchema, now: StateSchema) -> tuple[str, str]:

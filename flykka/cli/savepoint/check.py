@@ -40,7 +40,8 @@ against the savepoint, operator by operator, and not started. An operator is
 matched, added, removed, renamed (another uid than that of state which looks like
 its own) or incompatible (another kind, other windows or keys, a state or aggregate
 of another type, another maximum parallelism). States and aggregates may be new,
-gone, or of a wider type: what becomes of stored ones is told. The same is looked at by `flykka run --from-savepoint`.
+gone, or of a wider type: what becomes of stored ones is told. The same is looked
+at by `flykka run --from-savepoint`.
 
 An app that `flykka plan` or this command has seen before is not run again as long
 as nothing has changed that it is known to read (see `flykka plan --help`); stderr

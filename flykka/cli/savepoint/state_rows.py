@@ -10,13 +10,17 @@ from rich.text import Text
 
 from flykka.client.saved_state import keyed_operators, state_in
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
+from flykka.spark_bridge.errors import SavedStateError
 from flykka.views.text.formats import NOTHING
 
 Rows = list[dict[str, Any]]
 
 
-def rows_by_operator(checkpoint: CompletedCheckpoint, limit: int) -> dict[str, Rows]:
-    """At most so many rows of each operator with keyed state, by its uid. Starts a Spark session, and stops it."""
+def rows_by_operator(checkpoint: CompletedCheckpoint, limit: int) -> dict[str, Rows | str]:
+    """At most so many rows of each operator with keyed state, by its uid, or the reason why they cannot be read.
+
+    Starts a Spark session, and stops it.
+    """
     operators = keyed_operators(checkpoint)
     if not operators:
         return {}
@@ -25,18 +29,26 @@ def rows_by_operator(checkpoint: CompletedCheckpoint, limit: int) -> dict[str, R
     adopted = session_is_there()
     session = spark_session("local[1]", short_lived=True)
     try:
-        return {each.ref.uid: state_in(checkpoint, each.ref.uid).rows(limit) for each in operators}
+        return {each.ref.uid: _rows(checkpoint, each.ref.uid, limit) for each in operators}
     finally:
         if not adopted:
             stop_session(session)
 
 
-def show_rows(output: RichConsole, rows: dict[str, Rows]) -> None:
+def _rows(checkpoint: CompletedCheckpoint, uid: str, limit: int) -> Rows | str:
+    try:
+        return state_in(checkpoint, uid).rows(limit)
+    except SavedStateError as unreadable:
+        return str(unreadable)
+
+
+def show_rows(output: RichConsole, rows: dict[str, Rows | str]) -> None:
     """Print a table for each operator."""
     for uid, some in rows.items():
         output.print()
-        output.print(Text(f"{uid}: {'the first rows' if some else 'no rows'} of its state"), soft_wrap=True)
-        if not some:
+        told = some if isinstance(some, str) else f"{'the first rows' if some else 'no rows'} of its state"
+        output.print(Text(f"{uid}: {told}"), soft_wrap=True)
+        if isinstance(some, str) or not some:
             continue
         table = Table(box=None, pad_edge=False, header_style="bold")
         for name in some[0]:
