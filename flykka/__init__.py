@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import flykka.state as state  # noqa: F401 - a namespace of its own, not one of the names
     from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook as MasterTriggerRestoreHook
     from flykka.api.environment import StreamExecutionEnvironment as StreamExecutionEnvironment
     from flykka.api.restart_strategies import RestartStrategies as RestartStrategies
@@ -128,6 +129,9 @@ _MODULES = {
     "simulate": "simulation.simulation",
 }
 
+_NAMESPACES = ("state",)
+"""Modules whose functions are called by their full names, as `flykka.state.read`."""
+
 __all__ = sorted(_MODULES)
 
 
@@ -135,6 +139,8 @@ __all__ = sorted(_MODULES)
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
+        if name in _NAMESPACES:
+            return import_module(f"{__name__}.{name}")
         if name not in _MODULES:
             raise _no_such_name(name)
         value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -18,6 +18,7 @@ SparkBridgeError
 │   ├── EmptySourceError        nothing to read, or nothing to take a schema from
 │   ├── UnreadableFileError     a file is broken, or not of the format it was taken for
 │   └── FileSchemaError         a file does not have the columns that were declared
+├── SavedStateError         keyed state that cannot be read, asked for or written from outside
 ├── SinkError               a sink cannot write where it is to, or not publish what it has staged
 ├── AttemptCancelledError   the attempt is over: nothing more of it may run
 ├── AttemptReplacedError    an attempt was ended by another one, or with its job
@@ -89,6 +90,10 @@ class TimerError(FunctionError):
 
 class FunctionOutputError(FunctionError, TypeError):
     """A function has emitted something else than rows with the columns of its output."""
+
+
+class SavedStateError(SparkBridgeError, LookupError):
+    """Keyed state cannot be read, asked for or written from outside of a job; the text names the operator."""
 
 
 class SourceError(SparkBridgeError):

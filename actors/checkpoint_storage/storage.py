@@ -157,6 +157,10 @@ class CheckpointStorage:
         """True if there is a file or a folder at `path`."""
         return bool(self._fs.exists(self._path(path)))
 
+    def size_of(self, path: str) -> int:
+        """The total size of a file, or of the files in a folder, in bytes."""
+        return int(self._fs.du(self._path(path)))
+
     def drop_checkpoint(self, path: str) -> None:
         """Delete a checkpoint: from the first step on it does not exist any more."""
         fs, folder = _located(path)

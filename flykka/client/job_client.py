@@ -18,6 +18,7 @@ from flykka.client.job_execution_result import AccumulatorValue, JobExecutionRes
 from flykka.client.job_manager_gateway import JobManagerGateway
 from flykka.client.job_requests import JobRequests
 from flykka.client.job_view import JobView
+from flykka.client.state_queries import StateQueries
 from flykka.diagnosis.collection import TIME_LIMIT, collect_reports
 from flykka.diagnosis.exception_history import JobExceptionHistory
 from flykka.diagnosis.job_diagnosis import JobDiagnosis, diagnose
@@ -65,7 +66,7 @@ _NUMBERS = count(1)
 """Of the clients that come back to a job."""
 
 
-class JobClient:
+class JobClient(StateQueries):
     """Made by `execute_async`. Every method may be called from any thread.
 
     `await client` is `wait` for coroutines: the same result, the same errors, and the listeners have heard of the end.

@@ -5,7 +5,7 @@ Used before a job starts: at its submission, and without one by `flykka savepoin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -13,10 +13,12 @@ from flykka.actors.errors import RestoreError
 from flykka.actors.machines.job_graph.operator_ids import given_uid
 from flykka.actors.machines.state.assignment import assign
 from flykka.actors.machines.state.handles import state_sizes
+from flykka.actors.machines.state.in_flight import is_in_flight
+from flykka.actors.machines.state.schema_evolution import changes, has_changed, is_evolvable, misfits
 from flykka.actors.machines.state.user_defined_ids import current_ids
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
-from flykka.messages.state.handles import StateSchema
+from flykka.messages.state.handles import OperatorSubtaskState, StateSchema
 from flykka.messages.wire.ids import OperatorId
 
 LET_GO = "allow_non_restored_state=True (in `flykka run` --allow-non-restored-state)"
@@ -37,7 +39,8 @@ class OperatorCompatibility:
     """An operator. `uid` is None where nobody gave it one, and where the checkpoint does not tell.
 
     `former_uid` is that of the operator whose state it seems to be, where it was renamed. `state_bytes` is the size of
-    its state in the checkpoint; None where it has none there.
+    its state in the checkpoint; None where it has none there. `changes` says what becomes of stored values where the
+    schema of the state has changed.
     """
 
     match: OperatorMatch
@@ -47,6 +50,7 @@ class OperatorCompatibility:
     state_bytes: int | None = None
     former_uid: str | None = None
     problem: str | None = None
+    changes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +91,12 @@ def state_compatibility(
     ]
     operators = _with_renamed(compared, gone, job_graph, former)
     problems = [operator.problem for operator in operators if operator.problem is not None]
+    changed = [operator for operator in operators if operator.changes]
+    if changed and any(is_in_flight(state) for state in _states(checkpoint)):
+        problems.append(
+            f"it is unaligned, and holds rows in flight as the state of {', '.join(map(_called, changed))} was before:"
+            " change the program with a savepoint or an aligned checkpoint"
+        )
     if not allow_non_restored_state:
         problems += _lost(checkpoint, gone, operators)
     if not problems and (misfit := _cannot_be_assigned(checkpoint, job_graph.vertices)) is not None:
@@ -117,7 +127,7 @@ def _compared(
         problem = _cannot_be_assigned(checkpoint, [replace(vertex, operators=(operator,))])
     if problem is not None:
         return replace(compared, match=OperatorMatch.INCOMPATIBLE, problem=problem)
-    return compared
+    return replace(compared, changes=_changes(was, operator) if size is not None else ())
 
 
 def _misfit(operator: Operator, was: OperatorMetadata, *, has_state: bool) -> str | None:
@@ -130,16 +140,21 @@ def _misfit(operator: Operator, was: OperatorMetadata, *, has_state: bool) -> st
         )
     if not has_state or was.ref.fingerprint == operator.ref.fingerprint:
         return None
-    what = _schema_change(was.state_schema, operator.state_schema)
-    if not what:
-        what = f"it was {was.ref.fingerprint} and is {operator.ref.fingerprint} now"
+    before, now = was.state_schema, operator.state_schema
+    if before is not None and now is not None and before != now and is_evolvable(before, now):
+        what = ", ".join(misfits(before, now))
+        if not what:
+            return None
+    else:
+        what = _difference(before, now) or f"it was {was.ref.fingerprint} and is {operator.ref.fingerprint} now"
     return (
         f"the state of {(uid or operator.name)!r} ({operator.name}) does not fit it any more: {what}; leave these as"
         f" they were, or give the operator another uid with uid(...) and let its state go with {LET_GO}"
     )
 
 
-def _schema_change(was: StateSchema | None, now: StateSchema | None) -> str:
+def _difference(was: StateSchema | None, now: StateSchema | None) -> str:
+    """Name what differs, where state of one form cannot become one of the other."""
     if was is None or now is None:
         return ""
     pairs = (
@@ -150,12 +165,28 @@ def _schema_change(was: StateSchema | None, now: StateSchema | None) -> str:
     return ", ".join(f"{what}: was `{old}`, is `{new}`" for what, old, new in pairs if old != new)
 
 
+def _changes(was: OperatorMetadata | None, operator: Operator) -> tuple[str, ...]:
+    before, now = None if was is None else was.state_schema, operator.state_schema
+    if before is None or now is None or not has_changed(before, now):
+        return ()
+    return tuple(changes(before, now))
+
+
 def _cannot_be_assigned(checkpoint: CompletedCheckpoint, vertices: Sequence[JobVertex]) -> str | None:
     try:
         assign(checkpoint, vertices, allow_non_restored_state=True)
     except RestoreError as misfit:
         return str(misfit)
     return None
+
+
+def _states(checkpoint: CompletedCheckpoint) -> Iterator[OperatorSubtaskState]:
+    for entry in checkpoint.task_states:
+        yield from entry.state.operators if entry.state is not None else ()
+
+
+def _called(operator: OperatorCompatibility) -> str:
+    return repr(operator.uid or operator.name)
 
 
 def _gone(

@@ -58,11 +58,15 @@ class ExclusiveStateHandle(Value):
 
 @value("state.schema")
 class StateSchema(Value):
-    """The schema of keyed state, as Spark's DDL: the keys, the values kept for each, and the windows it is cut into."""
+    """The schema of keyed state, as Spark's DDL: the keys, the values kept for each, and the windows it is cut into.
+
+    Where the values are partial aggregates, `merged_by` has the function that merges two of each: sum, min or max.
+    """
 
     keys: str
     columns: str
     windows: str = ""
+    merged_by: tuple[str, ...] = ()
 
 
 @value("state.in_flight")
@@ -116,7 +120,8 @@ class OperatorSubtaskState(Value):
 
     `operator_state` are its lists (unread splits, pending commits); where the parallelism has changed there may be
     several of one name. `shared` are the batches of keyed state it refers to, of which the key groups `key_groups` are
-    its own, and `keyed_state` the operator's own msgpack on how they are to be read. `exclusive` is what no other
+    its own, and `keyed_state` the operator's own msgpack on how they are to be read. `written_as` is the schema of
+    these batches where the operator that is to read them has another. `exclusive` is what no other
     checkpoint may refer to. Of an unaligned checkpoint the head of the chain has a state more, with the
     batches that were in flight into the subtask and out of it; their folders are `exclusive` too.
     """
@@ -129,6 +134,7 @@ class OperatorSubtaskState(Value):
     input_channels: tuple[InputChannelStateHandle, ...] = ()
     result_subpartitions: tuple[ResultSubpartitionStateHandle, ...] = ()
     keyed_state: bytes = b""
+    written_as: StateSchema | None = None
 
 
 @value("state.task_snapshot")

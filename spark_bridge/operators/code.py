@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from pyspark.sql import functions as F
 
@@ -206,7 +206,7 @@ class WindowCode(AggregateCode):
         """Keys, what is kept of each window, and the windows."""
         windows = self.windows
         cut = f"size={windows.size_ms}ms, slide={windows.slide_ms}ms, offset={windows.offset_ms}ms"
-        return StateSchema(keys=self.plan.key_columns_ddl, columns=self.plan.kept_columns_ddl, windows=cut)
+        return replace(self.plan.state_schema, windows=cut)
 
     def local_state(self, rows: DataFrame) -> DataFrame:
         """State made of rows, by pane."""
@@ -221,6 +221,7 @@ class WindowCode(AggregateCode):
         return all_fired(self, rows)
 
 
+@runtime_checkable
 class KeyedCode(Protocol):
     """The columns of a `KeyedBatchOperator`: of its keys, its state, and the rows that it reads and emits."""
 
@@ -231,6 +232,10 @@ class KeyedCode(Protocol):
     @property
     def state_fields(self) -> tuple[StructField, ...]:
         """The columns of state."""
+
+    @property
+    def state_schema(self) -> StateSchema | None:
+        """The schema of state by the names that users know."""
 
     @property
     def emitted(self) -> tuple[StructField, ...]:
@@ -295,9 +300,9 @@ class GroupAggregateCode(AggregateCode):
         return self.plan.evaluated(emitted)
 
     @property
-    def state_schema(self) -> StateSchema | None:
+    def state_schema(self) -> StateSchema:
         """Keys, and what is kept of each."""
-        return StateSchema(keys=self.plan.key_columns_ddl, columns=self.plan.kept_columns_ddl)
+        return self.plan.state_schema
 
     def local_state(self, rows: DataFrame) -> DataFrame:
         """State made of rows, all of one time."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructField
 
+    from flykka.messages.state.handles import StateSchema
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
     from flykka.spark_bridge.operators.emitted_rows import SideOutput
     from flykka.spark_bridge.operators.operator import Operator
@@ -67,14 +68,14 @@ class KeyedProcessCode(ProcessCode):
     keys: tuple[Column | str, ...]
     key_fields: tuple[StructField, ...]
     state_fields: tuple[StructField, ...]
+    state_schema: StateSchema
     expiring_states: bytes | None = field(default=None, repr=False)
 
     @property
     def fingerprint(self) -> str:
-        """The columns of keys and state."""
-        columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in self.state_fields)
+        """The types of keys, and the states."""
         keys = ", ".join(field.dataType.simpleString() for field in self.key_fields)
-        return f"keyed_process(keys: {keys}; state: {columns})"
+        return f"keyed_process(keys: {keys}; state: {self.state_schema.columns})"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         """The operator of one attempt."""

@@ -79,6 +79,7 @@ class SparkKeyedBatches:
             context.scope,
             context.services,
             clean_up=self.clean_up,
+            state_schema=code.state_schema,
         )
         self._context = context
         self._code = code

@@ -10,10 +10,10 @@ from pyspark.sql import functions as F
 
 from flykka.spark_bridge.errors import OperatorFailedError
 from flykka.spark_bridge.operators.operator import Element, Operator, Output
-from flykka.spark_bridge.program.aggregates import ROWS
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
 from flykka.spark_bridge.rows.materialise import Slices, counted, is_complete, numbers_of
+from flykka.spark_bridge.state.stored_columns import ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import Observation

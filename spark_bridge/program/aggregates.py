@@ -19,7 +19,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField
 
+from flykka.actors.machines.state.schema_evolution import columns_ddl, quoted
+from flykka.messages.state.handles import StateSchema
 from flykka.spark_bridge.program.expressions import Aggregation, Part
+from flykka.spark_bridge.state.stored_columns import ROWS
+from flykka.spark_bridge.worker.keys import KEY_PREFIX
 from flykka.spark_bridge.worker.parts import PartFunction
 
 if TYPE_CHECKING:
@@ -32,8 +36,8 @@ TIME = "__window"
 The name is that of files in checkpoints, and was chosen when nothing but windows had state.
 """
 
-ROWS = "__rows"
-"""The number of input rows behind a row of state."""
+_ROWS_COLUMN = ("rows", "bigint")
+"""The number of input rows behind a row of state, as readers of a checkpoint know it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +67,12 @@ class PartialAggregates:
     def part_fields(self) -> tuple[StructField, ...]:
         """The columns of state that are parts, and the number of rows."""
         return (*(StructField(part.name, part.data_type) for part in self.parts), StructField(ROWS, LongType()))
+
+    @property
+    def state_schema(self) -> StateSchema:
+        """The schema of state, as readers of a checkpoint know it."""
+        merged_by = tuple(function.value for function in self.merging.values())
+        return StateSchema(keys=self.key_columns_ddl, columns=self.kept_columns_ddl, merged_by=merged_by)
 
     @property
     def merging(self) -> dict[str, PartFunction]:
@@ -127,6 +137,11 @@ class RowsKept:
         """The user's own expressions: the columns they need are kept."""
         return tuple(_column(key) for key in self.key_columns)
 
+    @property
+    def state_schema(self) -> StateSchema:
+        """The schema of state, as readers of a checkpoint know it."""
+        return StateSchema(keys=self.key_columns_ddl, columns=self.kept_columns_ddl)
+
     def local(self, rows: DataFrame, time: Column) -> DataFrame:
         """Keep the columns that keys and aggregates need."""
         return rows.select(time.alias(TIME), *(F.col(quoted(name)) for name in self.needed))
@@ -157,7 +172,8 @@ def analyze(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequ
         AnalysisException: a key or an aggregate does not fit the columns of the prototype.
     """
     aggregation = Aggregation.analyze(prototype, keys, aggregates)
-    key_columns = ", ".join(_ddl(*key) for key in zip(aggregation.key_names, aggregation.key_types, strict=True))
+    named = zip(aggregation.key_names, aggregation.key_types, strict=True)
+    key_columns = columns_ddl((name, data_type.simpleString()) for name, data_type in named)
     taken = aggregation.take_apart(key_name=_key, row_count=ROWS)
     if taken is None:
         needed = aggregation.needed_columns()
@@ -168,7 +184,7 @@ def analyze(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequ
             needed=needed,
             structure=f"rows: {kept}",
             key_columns_ddl=key_columns,
-            kept_columns_ddl=", ".join(_ddl(name, prototype.schema[name].dataType) for name in needed),
+            kept_columns_ddl=columns_ddl((name, prototype.schema[name].dataType.simpleString()) for name in needed),
         )
     parts = taken.parts
     key_types = ", ".join(data_type.simpleString() for data_type in aggregation.key_types)
@@ -181,21 +197,12 @@ def analyze(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequ
         results=taken.results,
         structure=f"keys: {key_types}; parts: {part_types}",
         key_columns_ddl=key_columns,
-        kept_columns_ddl=", ".join([*(_ddl(part.function, part.data_type) for part in parts), "rows bigint"]),
+        kept_columns_ddl=columns_ddl([*((part.label, part.data_type.simpleString()) for part in parts), _ROWS_COLUMN]),
     )
 
 
-def _ddl(name: str, data_type: DataType) -> str:
-    return f"{name if name.isidentifier() else quoted(name)} {data_type.simpleString()}"
-
-
-def quoted(name: str) -> str:
-    """A column name as an expression that means this very column, whatever is in the name."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _key(place: int) -> str:
-    return f"__key_{place}"
+    return f"{KEY_PREFIX}{place}"
 
 
 def _column(key: Column | str) -> Column:

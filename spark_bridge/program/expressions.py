@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import DataType, DecimalType, DoubleType, LongType, _parse_datatype_json_string
 
+from flykka.spark_bridge.state.stored_columns import PART_PREFIX
 from flykka.spark_bridge.worker.parts import PartFunction
 
 if TYPE_CHECKING:
@@ -31,9 +32,13 @@ _MERGING = {PartFunction.SUM: F.sum, PartFunction.MIN: F.min, PartFunction.MAX: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A column of state: its value for one row, the aggregate of rows that it is, and how two of them become one."""
+    """A column of state: its value for one row, the aggregate of rows that it is, and how two of them become one.
+
+    `label` tells what it is, such as `sum(amount)`, in every run of a program; by it stored parts are found again.
+    """
 
     name: str
+    label: str
     of_row: Column
     of_rows: Column
     function: PartFunction
@@ -160,10 +165,10 @@ class Aggregation:
         if not isinstance(sum_type, DoubleType | DecimalType):
             raise _Whole
         values = self._column(self._over_rows(average.child()))
-        name = average.child().canonicalized().toString()
-        summed = F.sum(values.cast(_summand(sum_type)))
-        total = self._part(f"{sum_type} sum of {name}", values, summed, PartFunction.SUM, sum_type)
-        count = self._part(f"Count({name})", _counted([values]), F.count(values), PartFunction.SUM, LongType())
+        text, summand = str(average.child().sql()), _summand(sum_type)
+        as_summand = f"sum(CAST({text} AS {summand.simpleString().upper()}))"
+        total = self._part(as_summand, values, F.sum(values.cast(summand)), PartFunction.SUM, sum_type)
+        count = self._part(f"count({text})", _counted([values]), F.count(values), PartFunction.SUM, LongType())
         places = {int(sum_buffer.exprId().id()): total, int(count_buffer.exprId().id()): count}
 
         def replace(expression: Any) -> Any | None:
@@ -177,23 +182,25 @@ class Aggregation:
         """Return the value of an aggregate that is its only part itself."""
         of_rows = self._column(self._over_rows(function).toAggregateExpression())
         children = list(elements(function.children()))
-        arguments = ", ".join(str(child.canonicalized().toString()) for child in children)
+        arguments = ", ".join(str(child.sql()) for child in children)
         values = [self._column(self._over_rows(child)) for child in children]
         of_row = _counted(values) if _kind(function) == "Count" else values[0]
-        return F.col(self._part(f"{_kind(function)}({arguments})", of_row, of_rows, merge, _type(function)))
+        label = f"{_kind(function).lower()}({arguments})"
+        return F.col(self._part(label, of_row, of_rows, merge, _type(function)))
 
-    def _part(self, identity: str, of_row: Column, of_rows: Column, merge: PartFunction, data_type: DataType) -> str:
+    def _part(self, label: str, of_row: Column, of_rows: Column, merge: PartFunction, data_type: DataType) -> str:
         """Return the name of a part, adding it unless it is there already."""
-        if identity not in self._parts:
-            name = f"__part_{len(self._parts)}"
-            self._parts[identity] = Part(
+        if label not in self._parts:
+            name = f"{PART_PREFIX}{len(self._parts)}"
+            self._parts[label] = Part(
                 name=name,
+                label=label,
                 of_row=of_row.cast(data_type).alias(name),
                 of_rows=of_rows.alias(name),
                 function=merge,
                 data_type=data_type,
             )
-        return self._parts[identity].name
+        return self._parts[label].name
 
     def _over_rows(self, expression: Any) -> Any:
         def replace(found: Any) -> Any | None:

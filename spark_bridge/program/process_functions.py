@@ -9,6 +9,8 @@ from pyspark import cloudpickle
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StructField, _parse_datatype_string
 
+from flykka.actors.machines.state.schema_evolution import columns_ddl
+from flykka.messages.state.handles import StateSchema
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, ProcessFunctionRunner
 from flykka.spark_bridge.functions.process_function import KeyedProcessFunction, ProcessFunction
 from flykka.spark_bridge.operators.process_code import KeyedProcessCode, ProcessCode
@@ -76,6 +78,10 @@ def keyed_process_code(
         keys=tuple(keys),
         key_fields=tuple(StructField(f"{KEY_PREFIX}{place}", key.dataType) for place, key in enumerate(keyed)),
         state_fields=_state_fields(tried.descriptors),
+        state_schema=StateSchema(
+            keys=columns_ddl((key.name, key.dataType.simpleString()) for key in keyed),
+            columns=columns_ddl((each.name, each.column_type) for each in tried.descriptors),
+        ),
         columns=tuple(prototype.columns),
         time_column=event_time,
         emitted=tuple(emitted.schema),

@@ -17,16 +17,17 @@ from pyspark.sql.types import ArrayType, BooleanType, LongType, StructField, Str
 
 from flykka.actors.machines.state.key_groups import key_groups_of
 from flykka.actors.machines.state.segments import Reading, Segment, Unwritten
-from flykka.messages.state.handles import SharedStateHandle
+from flykka.messages.state.handles import SharedStateHandle, StateSchema
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.wire.ids import BatchId
 from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.materialise import estimated_bytes
 from flykka.spark_bridge.rows.partitioning import positions_of
 from flykka.spark_bridge.session.session import has_one_machine
+from flykka.spark_bridge.state.stored_columns import moved_values
 from flykka.spark_bridge.worker.segment_file import IS_DELETED, POSITION, VERSION, CleanUp
 from flykka.spark_bridge.worker.segment_folder import SegmentFolder
-from flykka.spark_bridge.worker.segments import CONTROL, LoadSegments, MergeSegments, SaveSegments
+from flykka.spark_bridge.worker.segments import CONTROL, LoadSegments, MergeSegments, SavedRows, SaveSegments
 
 if TYPE_CHECKING:
     from flykka.actors.machines.state.keyed_state import Handle, StatePart
@@ -45,9 +46,9 @@ class SegmentFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedSegments:
-    """Addresses in a checkpoint, each with the first and the last position to be read (None: all are)."""
+    """Rows in a checkpoint."""
 
-    addresses: tuple[tuple[str, tuple[int, int] | None], ...]
+    saved: tuple[SavedRows, ...]
 
 
 StateRows = SegmentFiles | SavedSegments
@@ -85,20 +86,14 @@ class FileStateBackend:
         scope: AttemptScope,
         services: Services,
         clean_up: Callable[[], CleanUp | None] = lambda: None,
+        state_schema: StateSchema | None = None,
     ) -> None:
         """`clean_up` is asked with each merge."""
         vertex = descriptor.vertex
+        self._state_schema = state_schema
         self.owned = key_groups_of(descriptor.subtask, vertex.max_parallelism, vertex.parallelism)
         self.attempt: str = descriptor.attempt
-        self.schema = StructType(
-            [
-                StructField(POSITION, LongType()),
-                *keys,
-                *values,
-                StructField(VERSION, LongType()),
-                StructField(IS_DELETED, BooleanType()),
-            ]
-        )
+        self.schema = state_columns_of(keys, values)
         self.arrow_schema = to_arrow_schema(self.schema, timezone="UTC")
         self.folder = SegmentFolder(
             name=f"flykka-state/{descriptor.attempt}",
@@ -158,7 +153,7 @@ class FileStateBackend:
                 clean_up=self._clean_up(),
             )
         else:
-            work = LoadSegments(folder=self.folder, addresses=rows.addresses, target=name, schema=self.arrow_schema)
+            work = LoadSegments(folder=self.folder, saved=rows.saved, target=name, schema=self.arrow_schema)
         return self.written(name, *self._done(work))
 
     def _done(self, work: SegmentWork) -> list[Any]:
@@ -184,11 +179,20 @@ class FileStateBackend:
     def load(self, part: StatePart) -> SavedSegments:
         """The rows behind the handles of a checkpoint, of the key groups that they are read for."""
         return SavedSegments(
-            addresses=tuple(
-                (_address(handle.path), None if key_groups is None else positions_of(key_groups))
+            saved=tuple(
+                SavedRows(
+                    address=_address(handle.path),
+                    between=None if key_groups is None else positions_of(key_groups),
+                    moved=self._moved(part.written_as),
+                )
                 for handle, key_groups in part.handles
             )
         )
+
+    def _moved(self, written_as: StateSchema | None) -> dict[str, str | None]:
+        if written_as is None or self._state_schema is None:
+            return {}
+        return moved_values(written_as, self._state_schema)
 
     def write(self, part: Unwritten[StateRows], state_id: str, savepoint: str | None) -> SharedStateHandle:
         """Write segments into a folder. One Spark job."""
@@ -225,6 +229,19 @@ class FileStateBackend:
     def check(self) -> None:
         """Raise `AttemptCancelledError` where the attempt is over."""
         self._scope.check()
+
+
+def state_columns_of(keys: tuple[StructField, ...], values: tuple[StructField, ...]) -> StructType:
+    """The columns of a row of state."""
+    return StructType(
+        [
+            StructField(POSITION, LongType()),
+            *keys,
+            *values,
+            StructField(VERSION, LongType()),
+            StructField(IS_DELETED, BooleanType()),
+        ]
+    )
 
 
 def _shared_folder(descriptor: TaskDeploymentDescriptor) -> str:

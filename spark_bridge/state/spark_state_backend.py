@@ -11,7 +11,10 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as F
+
 from flykka.actors.machines.state.key_groups import key_groups_of
+from flykka.actors.machines.state.schema_evolution import columns_of, quoted
 from flykka.actors.machines.state.segments import Reading, Segment, Unwritten
 from flykka.messages.state.handles import SharedStateHandle
 from flykka.messages.tasks.batch import BatchRef
@@ -20,13 +23,14 @@ from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.files import read_parquet, write_files
 from flykka.spark_bridge.rows.materialise import estimated_bytes, materialise, together
 from flykka.spark_bridge.rows.partitioning import KeyGroups
+from flykka.spark_bridge.state.stored_columns import moved_values, stored_values
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
     from flykka.actors.machines.state.keyed_state import Handle, StatePart
-    from flykka.messages.state.handles import KeyGroupRange
+    from flykka.messages.state.handles import KeyGroupRange, StateSchema
     from flykka.messages.tasks.task import TaskDeploymentDescriptor
     from flykka.spark_bridge.attempt.scope import AttemptScope
     from flykka.spark_bridge.attempt.services import Services
@@ -78,7 +82,7 @@ class SparkStateBackend:
         self._lock = Lock()
         self._kept = 0
         # Spark finds out the columns by a job of its own, which takes longer than small state: it is done once.
-        self._schema: StructType | None = None
+        self._schemas: dict[StateSchema | None, StructType] = {}
 
     def keep(self, rows: DataFrame) -> Segment[DataFrame] | None:
         """Compute rows of state into a batch, by one Spark job; None where there are none."""
@@ -118,12 +122,14 @@ class SparkStateBackend:
         wanted: dict[KeyGroupRange | None, list[str]] = {}
         for handle, key_groups in part.handles:
             wanted.setdefault(key_groups, []).append(handle.path)
-        rows = together([self._loaded(paths, key_groups) for key_groups, paths in wanted.items()])
+        rows = together([self._loaded(paths, key_groups, part.written_as) for key_groups, paths in wanted.items()])
         return self._layout.later(rows, part.closed_to_ms)
 
-    def _loaded(self, paths: list[str], key_groups: KeyGroupRange | None) -> DataFrame:
-        rows = read_parquet(self._services.session, paths, self._schema)
-        self._schema = rows.schema
+    def _loaded(self, paths: list[str], key_groups: KeyGroupRange | None, written_as: StateSchema | None) -> DataFrame:
+        rows = read_parquet(self._services.session, paths, self._schemas.get(written_as))
+        self._schemas[written_as] = rows.schema
+        if written_as is not None:
+            rows = evolved(rows, written_as, self._layout.plan.state_schema)
         return rows if key_groups is None else self._groups.within(rows, key_groups)
 
     def write(self, part: Unwritten[DataFrame], state_id: str, savepoint: str | None) -> SharedStateHandle:
@@ -157,6 +163,17 @@ class SparkStateBackend:
     def check(self) -> None:
         """Raise `AttemptCancelledError` where the attempt is over."""
         self._scope.check()
+
+
+def evolved(rows: DataFrame, was: StateSchema, now: StateSchema) -> DataFrame:
+    """Rows of state that were written with one schema, with the values of another."""
+    moved, before = moved_values(was, now), set(stored_values(was).values())
+    types = dict(zip(moved, columns_of(now.columns).values(), strict=True))
+    values = (
+        (F.lit(None) if column is None else F.col(quoted(column))).cast(types[name]).alias(name)
+        for name, column in moved.items()
+    )
+    return rows.select(*(F.col(quoted(name)) for name in rows.columns if name not in before), *values)
 
 
 def gathered(rows: DataFrame, readings: Sequence[Reading[DataFrame]]) -> DataFrame:

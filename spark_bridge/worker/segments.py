@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -75,11 +78,84 @@ class SaveSegments:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SaveRows:
+    """Writes rows of state, sorted by position, below an address: into a folder for each subtask that owns some.
+
+    All rows of a subtask, whose number is in `subtask_column`, lie in one Spark partition.
+    """
+
+    address: str
+    schema: pa.Schema
+    subtask_column: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write them; the subtask and the numbers of rows and bytes of each folder."""
+        filesystem, root = url_to_fs(self.address)
+        of_subtask = groupby(_by_subtask(batches, self.subtask_column), key=itemgetter(0))
+        for subtask, tables in of_subtask:
+            filesystem.makedirs(f"{root}/{subtask}", exist_ok=True)
+            path, rows = f"{root}/{subtask}/rows.parquet", 0
+            with (
+                filesystem.open(path, "wb") as file,
+                pq.ParquetWriter(file, self.schema, use_dictionary=False) as writer,
+            ):
+                for _, table in tables:
+                    rows += table.num_rows
+                    writer.write_table(table.select(self.schema.names).cast(self.schema))
+            yield _row(subtask, rows, filesystem.size(path))
+
+
+def _by_subtask(batches: Iterator[pa.RecordBatch], column: str) -> Iterator[tuple[int, pa.Table]]:
+    """Cut batches where another subtask begins."""
+    for batch in batches:
+        table = pa.Table.from_batches([batch])
+        subtasks = table.column(column).to_numpy()
+        starts = [0, *(np.flatnonzero(subtasks[1:] != subtasks[:-1]) + 1), table.num_rows]
+        for start, end in pairwise(starts):
+            if start < end:
+                yield int(subtasks[start]), table.slice(start, end - start)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedRows:
+    """Rows at an address in a checkpoint, of the positions in a range (None: all).
+
+    `moved` says of columns of today where they lie in rows of an older schema; None: they are new.
+    """
+
+    address: str
+    between: tuple[int, int] | None = None
+    moved: Mapping[str, str | None] = field(default_factory=dict)
+
+    def read(self, schema: pa.Schema) -> Iterator[pa.Table]:
+        """The rows with the columns of `schema`: null in those that were not saved."""
+        filesystem, path = url_to_fs(self.address)
+        for name in sorted(filesystem.glob(f"{path}/*.parquet")):
+            with filesystem.open(name, "rb") as file:
+                for batch in pq.ParquetFile(file).iter_batches(batch_size=RUN_ROWS):
+                    table = pa.Table.from_batches([batch])
+                    if self.between is not None:
+                        position = pc.field(POSITION)
+                        table = table.filter((position >= self.between[0]) & (position <= self.between[1]))
+                    yield self._in_schema(table, schema)
+
+    def _in_schema(self, table: pa.Table, schema: pa.Schema) -> pa.Table:
+        columns: list[pa.ChunkedArray] = []
+        for wanted in schema:
+            column = self.moved.get(wanted.name, wanted.name)
+            is_there = column in table.column_names
+            columns.append(
+                table.column(column).cast(wanted.type) if is_there else pa.nulls(table.num_rows, wanted.type)
+            )
+        return pa.Table.from_arrays(columns, schema=schema)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSegments:
-    """Makes one segment of what was saved at addresses, of the positions in a range where one is given."""
+    """Makes one segment of saved rows."""
 
     folder: SegmentFolder
-    addresses: tuple[tuple[str, tuple[int, int] | None], ...]
+    saved: tuple[SavedRows, ...]
     target: str
     schema: pa.Schema
 
@@ -88,27 +164,15 @@ class LoadSegments:
         for _ in batches:
             loaded: list[Path] = []
             try:
-                for number, (address, between) in enumerate(self.addresses):
+                for number, saved in enumerate(self.saved):
                     path = self.folder.path(f"{self.target}.{number}")
-                    if write_segment(path, self.schema, _saved(address, between)):
+                    if write_segment(path, self.schema, saved.read(self.schema)):
                         loaded.append(path)
                 segments = [read_segment(path) for path in loaded]
                 yield _row(*written(self.folder, self.target, merged(segments), self.schema))
             finally:
                 for path in loaded:
                     path.unlink()
-
-
-def _saved(address: str, between: tuple[int, int] | None) -> Iterator[pa.Table]:
-    filesystem, path = url_to_fs(address)
-    for name in sorted(filesystem.glob(f"{path}/*.parquet")):
-        with filesystem.open(name, "rb") as file:
-            for batch in pq.ParquetFile(file).iter_batches(batch_size=RUN_ROWS):
-                table = pa.Table.from_batches([batch])
-                if between is not None:
-                    position = pc.field(POSITION)
-                    table = table.filter((position >= between[0]) & (position <= between[1]))
-                yield table
 
 
 def written(

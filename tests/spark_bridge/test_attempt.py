@@ -11,7 +11,8 @@ from flykka.messages.graph.job_graph import FiringMode, ShipStrategy
 from flykka.messages.tasks.stage import AdvanceWatermark, SinkRows, StageFailed, StageFinished
 from flykka.spark_bridge.operators.code import LocalAggregateCode
 from flykka.spark_bridge.operators.spark_windows import local_state
-from flykka.spark_bridge.program.aggregates import ROWS, TIME
+from flykka.spark_bridge.program.aggregates import TIME
+from flykka.spark_bridge.state.stored_columns import ROWS
 from tests.spark_bridge.laboratory import END, Laboratory, Told, at, at_ms, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

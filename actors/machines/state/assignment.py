@@ -15,11 +15,12 @@ from flykka.actors.errors import RescaleNotSupportedError, StateWithoutOperatorE
 from flykka.actors.machines.state.in_flight import InFlightState, assign_in_flight, is_in_flight
 from flykka.actors.machines.state.key_groups import intersection, key_groups_of, owner
 from flykka.actors.machines.state.operator_state import repartition
-from flykka.actors.machines.state.user_defined_ids import under_current_ids
+from flykka.actors.machines.state.schema_evolution import has_changed
+from flykka.actors.machines.state.user_defined_ids import current_ids, under_current_ids
 from flykka.messages.checkpointing.checkpoint import OperatorCoordinatorState
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.graph.job_graph import JobVertex, Operator
-from flykka.messages.state.handles import OperatorListState, OperatorSubtaskState, TaskStateSnapshot
+from flykka.messages.state.handles import OperatorListState, OperatorSubtaskState, StateSchema, TaskStateSnapshot
 from flykka.messages.wire.ids import JobVertexId, OperatorId
 
 
@@ -53,6 +54,7 @@ def assign(
     left_over = _left_over(checkpoint, states, vertices)
     if left_over and not allow_non_restored_state:
         raise StateWithoutOperatorError(checkpoint.checkpoint_id, left_over)
+    schemas = _schemas(checkpoint, vertices)
     assigned: dict[tuple[JobVertexId, int], tuple[OperatorSubtaskState, ...]] = {}
     taken_over: dict[JobVertexId, int] = {}
     for vertex in vertices:
@@ -62,7 +64,10 @@ def assign(
         max_parallelism = _max_parallelism(vertex, own)
         if max_parallelism != vertex.max_parallelism:
             taken_over[vertex.vertex_id] = max_parallelism
-        to_assign = [_Redistribution(operator, state, vertex.parallelism, max_parallelism) for operator, state in own]
+        to_assign = [
+            _Redistribution(operator, state, vertex.parallelism, max_parallelism, schemas.get(operator.operator_id))
+            for operator, state in own
+        ]
         for subtask in range(vertex.parallelism) if to_assign else ():
             operators = tuple(piece for each in to_assign for piece in each.of_subtask(subtask))
             if operators:
@@ -131,6 +136,12 @@ def _left_over(
     return tuple(sorted(held - there))
 
 
+def _schemas(checkpoint: CompletedCheckpoint, vertices: Iterable[JobVertex]) -> dict[OperatorId, StateSchema | None]:
+    """The schemas of keyed state that the checkpoint notes, under the ids of today."""
+    ids = current_ids(vertices)
+    return {ids.get(each.operator_id, each.operator_id): each.state_schema for each in checkpoint.operators}
+
+
 def _max_parallelism(vertex: JobVertex, own: Iterable[tuple[Operator, _OperatorState]]) -> int:
     """The number of key groups that the vertex has from now on: with keyed state it is that of the checkpoint."""
     max_parallelism = vertex.max_parallelism
@@ -157,8 +168,17 @@ class _Redistribution:
     Where the parallelism changes, `exclusive` files go with keyed state only: others are named by elements of lists.
     """
 
-    def __init__(self, operator: Operator, old: _OperatorState, parallelism: int, max_parallelism: int) -> None:
+    def __init__(
+        self,
+        operator: Operator,
+        old: _OperatorState,
+        parallelism: int,
+        max_parallelism: int,
+        was: StateSchema | None,
+    ) -> None:
         self._operator = operator
+        now = operator.state_schema
+        self._written_as = None if was is None or now is None or not has_changed(was, now) else was
         self._old = old
         self._parallelism = parallelism
         self._max_parallelism = max_parallelism
@@ -169,7 +189,8 @@ class _Redistribution:
             yield OperatorSubtaskState(operator_id=self._operator.operator_id, operator_state=tuple(lists))
         for state in self._keyed(subtask):
             if _holds_state(state):
-                yield state
+                is_written = state.key_groups is not None and self._written_as is not None
+                yield replace(state, written_as=self._written_as) if is_written else state
 
     @cached_property
     def _lists(self) -> list[list[OperatorListState]]:

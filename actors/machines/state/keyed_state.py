@@ -13,7 +13,13 @@ from dataclasses import dataclass, field
 from flykka.actors.errors import UnreadableStateError
 from flykka.actors.machines.state.key_groups import covers
 from flykka.actors.machines.state.segments import Written
-from flykka.messages.state.handles import ExclusiveStateHandle, KeyGroupRange, OperatorSubtaskState, SharedStateHandle
+from flykka.messages.state.handles import (
+    ExclusiveStateHandle,
+    KeyGroupRange,
+    OperatorSubtaskState,
+    SharedStateHandle,
+    StateSchema,
+)
 from flykka.messages.state.operator_state import ClosedTo, EventTimeBounds
 from flykka.messages.wire.codec import decode, encode
 from flykka.messages.wire.errors import DecodeError
@@ -27,10 +33,11 @@ class StatePart:
     """Rows of one state, for results later than `closed_to_ms` (None: for all).
 
     Each handle is read for some key groups, or (None) as a whole. `written` is where all of these rows lie, and no
-    others do; None where others do, and they are to be written again.
+    others do; None where others do, or the rows are `written_as` another schema: they are to be written again.
     """
 
     closed_to_ms: int | None
+    written_as: StateSchema | None = None
     handles: list[tuple[Handle, KeyGroupRange | None]] = field(default_factory=list)
     written: Written | None = None
 
@@ -50,7 +57,7 @@ def restored_keyed_state(states: Iterable[OperatorSubtaskState]) -> RestoredKeye
         UnreadableStateError: what is noted of a piece cannot be decoded.
     """
     bounds: list[int | None] = []
-    parts: dict[tuple[str, int | None, bool], StatePart] = {}
+    parts: dict[tuple[str, int | None, bool, StateSchema | None], StatePart] = {}
     for state in states:
         if state.key_groups is None:
             continue
@@ -61,11 +68,16 @@ def restored_keyed_state(states: Iterable[OperatorSubtaskState]) -> RestoredKeye
         handles: tuple[Handle, ...] = (*state.shared, *state.exclusive)
         for handle in handles:
             closed_to = closed.get(_state_id(handle), noted.emitted_to_ms)
-            is_own = isinstance(handle, SharedStateHandle) and _is_own(handle, state.key_groups)
-            part = parts.setdefault((handle.state_name, closed_to, is_own), StatePart(closed_to_ms=closed_to))
+            is_own = (
+                isinstance(handle, SharedStateHandle) and state.written_as is None and _is_own(handle, state.key_groups)
+            )
+            part = parts.setdefault(
+                (handle.state_name, closed_to, is_own, state.written_as),
+                StatePart(closed_to_ms=closed_to, written_as=state.written_as),
+            )
             part.handles.append((handle, None if is_own else state.key_groups))
     by_name: dict[str, list[StatePart]] = {}
-    for (name, _, is_own), part in parts.items():
+    for (name, _, is_own, _), part in parts.items():
         if is_own:
             own = tuple(handle for handle, _ in part.handles if isinstance(handle, SharedStateHandle))
             part.written = Written(handles=own, checkpoint_id=None)

@@ -38,8 +38,10 @@ _DESCRIPTION = """\
 A dry run: the app is run until it wants to execute its first job, which is held
 against the savepoint, operator by operator, and not started. An operator is
 matched, added, removed, renamed (another uid than that of state which looks like
-its own) or incompatible (another kind, other windows, keys or aggregates, another
-maximum parallelism). The same is looked at by `flykka run --from-savepoint`.
+its own) or incompatible (another kind, other windows or keys, a state or aggregate
+of another type, another maximum parallelism). States and aggregates may be new,
+gone, or of a wider type: what becomes of stored ones is told. The same is looked
+at by `flykka run --from-savepoint`.
 
 An app that `flykka plan` or this command has seen before is not run again as long
 as nothing has changed that it is known to read (see `flykka plan --help`); stderr
@@ -118,7 +120,8 @@ def _table(compared: StateCompatibility) -> Table:
     table.add_column("state", justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
     for operator in compared.operators:
-        remark = f"looks like {operator.former_uid}: uid({operator.former_uid!r})" if operator.former_uid else ""
+        looks = f"looks like {operator.former_uid}: uid({operator.former_uid!r})" if operator.former_uid else ""
+        remark = "; ".join([*([looks] if looks else []), *operator.changes])
         table.add_row(
             Text(operator.match, style=_STYLES[operator.match]),
             Text(operator.uid or (NOTHING if operator.name else f"id {operator.operator_id}")),

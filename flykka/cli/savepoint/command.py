@@ -26,6 +26,7 @@ from it with `flykka run APP.py --from-savepoint PATH`.
 _EXAMPLES = """\
 examples:
   flykka savepoint inspect savepoints/savepoint-ab12cd-1f03a9c2-1
+  flykka savepoint inspect savepoints/savepoint-ab12cd-1f03a9c2-1 --rows 20
   flykka savepoint check savepoints/savepoint-ab12cd-1f03a9c2-1 delays.py
   flykka savepoint check checkpoints/<job id>/chk-7 delays.py --parallelism 4
   flykka savepoint inspect --json checkpoints/<job id>/chk-7 | jq .operators

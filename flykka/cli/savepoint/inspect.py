@@ -14,9 +14,10 @@ from rich.console import Console as RichConsole
 from rich.table import Table
 from rich.text import Text
 
-from flykka.cli.arguments import describe
+from flykka.cli.arguments import at_least_one, describe
 from flykka.cli.exit_codes import FAILED, OK
 from flykka.cli.savepoint.command import EPILOG
+from flykka.cli.savepoint.state_rows import rows_by_operator, show_rows
 from flykka.client.checkpoints import missing_state, read_checkpoint
 from flykka.client.savepoint_summary import OperatorSummary, operator_summaries
 from flykka.console.output import lasting_output
@@ -27,14 +28,27 @@ from flykka.views.text.formats import NOTHING, format_bytes, format_count
 
 _DESCRIPTION = """\
 Which job it is of, and when it was taken; per operator its uid and name, how
-parallel it ran, what state it has, of which schema and size. Nothing is started.
+parallel it ran, what state it has, of which schema and size. Nothing is started, but
+for Spark where rows are to be shown: of keys, or of keys and windows, with what is
+kept of each. flykka.state.read(PATH, UID) gives all of them as DataFrames.
 """
+
+ROWS = 10
+"""The number of rows that are shown where none is given."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Describe `flykka savepoint inspect`."""
     describe(parser, _DESCRIPTION, EPILOG)
     parser.add_argument("path", metavar="PATH", help="the savepoint")
+    parser.add_argument(
+        "--rows",
+        metavar="N",
+        nargs="?",
+        const=ROWS,
+        type=at_least_one,
+        help=f"with at most N rows of the keyed state of each operator ({ROWS} where N is left out)",
+    )
     parser.add_argument("--json", action="store_true", help="everything, as one JSON object")
     parser.set_defaults(run=_inspect)
 
@@ -46,11 +60,16 @@ def _inspect(arguments: argparse.Namespace) -> int:
         print(f"flykka savepoint: {unreadable}", file=sys.stderr)
         return FAILED
     operators, missing = operator_summaries(checkpoint), missing_state(checkpoint)
+    rows = rows_by_operator(checkpoint, arguments.rows) if arguments.rows and missing is None else {}
     if arguments.json:
-        print(json.dumps(_as_json(checkpoint, operators, missing), indent=2))
+        # Of a value that JSON has no form for, as a timestamp, there is the text.
+        told = _as_json(checkpoint, operators, missing) | ({"rows": rows} if arguments.rows else {})
+        print(json.dumps(told, indent=2, default=str))
     else:
         with lasting_output():
-            _show(RichConsole(force_jupyter=False), checkpoint, operators)
+            console = RichConsole(force_jupyter=False)
+            _show(console, checkpoint, operators)
+            show_rows(console, rows)
     if missing is not None:
         print(f"flykka savepoint: {missing}", file=sys.stderr)
         return FAILED

@@ -119,7 +119,12 @@ def test_as_json_it_is_all_there(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert (told["type"], told["job_name"], told["checkpoint_id"], told["missing"]) == ("SAVEPOINT", "orders", 7, None)
     [operator] = told["operators"]
     assert (operator["uid"], operator["key_groups"], operator["state_bytes"]) == ("totals", 128, 6)
-    assert operator["schema"] == {"keys": "shop string", "columns": "sum bigint", "windows": "size=60000ms"}
+    assert operator["schema"] == {
+        "keys": "shop string",
+        "columns": "sum bigint",
+        "windows": "size=60000ms",
+        "merged_by": [],
+    }
 
 
 def test_an_operator_of_which_only_the_id_is_known_is_called_by_that(

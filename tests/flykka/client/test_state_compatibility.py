@@ -11,7 +11,14 @@ from flykka.actors.machines.state.operator_state import list_state
 from flykka.client.state_compatibility import OperatorMatch, StateCompatibility, state_compatibility
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
 from flykka.messages.graph.job_graph import JobGraph, JobVertex, OperatorKind, OperatorRef
-from flykka.messages.state.handles import KeyGroupRange, OperatorSubtaskState, StateSchema, TaskStateSnapshot
+from flykka.messages.state.handles import (
+    InFlightRows,
+    InputChannelStateHandle,
+    KeyGroupRange,
+    OperatorSubtaskState,
+    StateSchema,
+    TaskStateSnapshot,
+)
 from flykka.messages.state.operator_state import StagingFolder
 from flykka.messages.wire.ids import JobId, JobVertexId
 from tests.actors.machines.graph.graphs import graph_of, vertex, with_uids
@@ -169,17 +176,61 @@ def test_an_operator_of_another_kind_does_not_get_the_state() -> None:
     )
 
 
-def test_other_keys_and_aggregates_are_named_as_they_were_and_as_they_are() -> None:
-    before = changed(GRAPH, "sums", state_schema=SUMS, ref=OperatorRef(uid="sums", fingerprint="window(a)"))
-    now = StateSchema(keys="shop string, day date", columns="max double", windows=SUMS.windows)
+def held_with(was: StateSchema, now: StateSchema, *entries: TaskStateEntry) -> StateCompatibility:
+    """State of one schema, held against an operator that has another."""
+    before = changed(GRAPH, "sums", state_schema=was, ref=OperatorRef(uid="sums", fingerprint="window(a)"))
     after = changed(GRAPH, "sums", state_schema=now, ref=OperatorRef(uid="sums", fingerprint="window(b)"))
+    return compared(after, checkpoint(*entries, of=before), allow_non_restored_state=True)
 
-    found = compared(after, checkpoint(of=before), allow_non_restored_state=True)
 
-    [problem] = found.problems
+def test_other_keys_and_types_are_named_as_they_were_and_as_they_are() -> None:
+    now = StateSchema(keys="shop string, day date", columns="sum string", windows=SUMS.windows)
+
+    [problem] = held_with(SUMS, now).problems
+
     assert "keys: was `shop string`, is `shop string, day date`" in problem
-    assert "what is kept of each key: was `sum bigint`, is `max double`" in problem
+    assert "sum: was `bigint`, is `string`, which is not wider" in problem
     assert "size=60000ms" not in problem
+
+
+def test_what_becomes_of_stored_values_that_are_new_or_gone_is_told() -> None:
+    now = StateSchema(keys=SUMS.keys, columns="most double", windows=SUMS.windows)
+
+    found = held_with(SUMS, now)
+
+    assert found.problems == ()
+    [sums] = [operator for operator in found.operators if operator.uid == "sums"]
+    assert sums.match is OperatorMatch.MATCHED
+    assert sums.changes == ("most is new: null for the keys that are there", "sum is dropped")
+
+
+def test_rows_in_flight_are_not_those_of_another_schema() -> None:
+    now = StateSchema(keys=SUMS.keys, columns="sum bigint, most double", windows=SUMS.windows)
+    rows = InFlightRows(path="in-flight", rows=1, size_bytes=1)
+    flying = OperatorSubtaskState(
+        operator_id=operator_id("sums"), input_channels=(InputChannelStateHandle(gate=0, in_flight=rows),)
+    )
+    kept = entry("sums")
+    assert kept.state is not None
+    unaligned = replace(kept, state=replace(kept.state, operators=(*kept.state.operators, flying)))
+
+    [problem] = held_with(SUMS, now, unaligned).problems
+
+    assert "it is unaligned, and holds rows in flight as the state of 'sums' was before" in problem
+
+
+def test_partial_aggregates_without_names_must_not_have_changed() -> None:
+    named = StateSchema(keys=SUMS.keys, columns="`max(a)` double", windows=SUMS.windows, merged_by=("max",))
+
+    [problem] = held_with(SUMS, named).problems
+
+    assert "what is kept of each key: was `sum bigint`, is ``max(a)` double`" in problem
+
+
+def test_what_differs_beside_the_schema_is_no_change_of_it() -> None:
+    [problem] = held_with(SUMS, SUMS).problems
+
+    assert "it was window(a) and is window(b) now" in problem
 
 
 def test_names_of_keys_may_change_where_the_state_is_of_the_same_form() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from flykka.spark_bridge.worker import segment_file
 from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.look_up import look_up
 from flykka.spark_bridge.worker.segment_file import IS_DELETED, POSITION, VERSION, merged, newest
+from flykka.spark_bridge.worker.segments import SavedRows
 from tests.spark_bridge.worker.tables import SCHEMA, STATE, Key, key_of, rows, segment, state
 
 KEYS: st.SearchStrategy[Key] = st.tuples(st.none() | st.integers(0, 7), st.sampled_from("ab"))
@@ -117,3 +119,14 @@ def test_what_could_not_be_written_whole_is_not_there(tmp_path: Path) -> None:
         segment(tmp_path / "half", [wrong])
 
     assert not list(tmp_path.iterdir())
+
+
+def test_saved_rows_are_read_with_the_columns_of_another_schema(tmp_path: Path) -> None:
+    saved = pa.table({POSITION: [1, 5], "kept": pa.array([7, None], pa.int32()), "dropped": ["a", "b"]})
+    pq.write_table(saved, tmp_path / "rows.parquet")
+    wanted = pa.schema([(POSITION, pa.int64()), ("first", pa.string()), ("second", pa.int64()), ("own", pa.int64())])
+    moved = {"first": None, "second": "kept"}
+
+    [read] = SavedRows(address=str(tmp_path), between=(0, 4), moved=moved).read(wanted)
+
+    assert read.to_pylist() == [{POSITION: 1, "first": None, "second": 7, "own": None}]

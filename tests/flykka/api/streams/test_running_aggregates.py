@@ -35,7 +35,9 @@ def test_a_count_is_aggregated_before_the_exchange_and_kept_behind_it(spark: Spa
         ("counts-local", OperatorKind.LOCAL_GROUP_AGGREGATE),
         ("counts", OperatorKind.GROUP_AGGREGATE),
     ]
-    assert graph.node("counts").state_schema == StateSchema(keys="auction bigint", columns="rows bigint")
+    assert graph.node("counts").state_schema == StateSchema(
+        keys="auction bigint", columns="rows bigint", merged_by=("sum",)
+    )
 
 
 @pytest.mark.parametrize("name", ["auction", "Auction"])

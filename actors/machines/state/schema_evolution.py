@@ -1,0 +1,143 @@
+"""Changes of the schema of keyed state between two versions of a program.
+
+Values are found again by their names. One that is new begins with null for the keys that are there, one that is gone is
+dropped, and one of a wider type is widened. Nothing else may change: keys decide by their types where a row lies, and
+windows which rows belong together. Types are texts of Spark's DDL.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from flykka.messages.state.handles import StateSchema
+
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_WIDER: Mapping[str, tuple[str, ...]] = {
+    **{name: _INTEGERS[place + 1 :] for place, name in enumerate(_INTEGERS)},
+    "float": ("double",),
+}
+_TO_DOUBLE = ("tinyint", "smallint", "int")
+"""The integers that a double holds exactly."""
+
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+_NESTED = re.compile(r"(array|map|struct)<(.*)>", re.DOTALL)
+_COLUMN = re.compile(r"\s*(?:`(?P<quoted>(?:[^`]|``)*)`|(?P<plain>[^\s`]+))\s+(?P<type>.*\S)\s*", re.DOTALL)
+_FIELD = re.compile(r"(`(?:[^`]|``)*`|[^`:]*):(.*)", re.DOTALL)
+
+
+def columns_ddl(columns: Iterable[tuple[str, str]]) -> str:
+    """The DDL of columns, each a name and a type."""
+    return ", ".join(f"{name if name.isidentifier() else quoted(name)} {kind}" for name, kind in columns)
+
+
+def quoted(name: str) -> str:
+    """A name in backticks, as Spark's DDL has names that are no plain words."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def columns_of(ddl: str) -> dict[str, str]:
+    """The columns of a DDL text as `columns_ddl` makes it: types by name."""
+    columns: dict[str, str] = {}
+    for column in _parts(ddl):
+        found = _COLUMN.fullmatch(column)
+        assert found is not None, f"{column!r} is no column"
+        columns[found["plain"] or found["quoted"].replace("``", "`")] = found["type"]
+    return columns
+
+
+def is_evolvable(was: StateSchema, now: StateSchema) -> bool:
+    """True if both schemas name their values, so that these are found again by name.
+
+    Partial aggregates of an older version have no names: their schema must not have changed at all. Rows are no partial
+    aggregates.
+    """
+    return bool(was.merged_by) == bool(now.merged_by)
+
+
+def misfits(was: StateSchema, now: StateSchema) -> list[str]:
+    """List the changes that keep stored state from being read with the schema of today: a phrase each, with types."""
+    found = [
+        f"{what}: was `{old}`, is `{new}`"
+        for what, old, new in (("keys", *_comparable_keys(was, now)), ("windows", was.windows, now.windows))
+        if old != new
+    ]
+    before = columns_of(was.columns)
+    found += [
+        f"{name}: was `{before[name]}`, is `{kind}`, which is not wider"
+        for name, kind in columns_of(now.columns).items()
+        if name in before and not is_same_or_wider(before[name], kind)
+    ]
+    return found
+
+
+def changes(was: StateSchema, now: StateSchema) -> list[str]:
+    """List the values that are new, widened and dropped, where the state fits: a phrase each."""
+    before, after = columns_of(was.columns), columns_of(now.columns)
+    new = [f"{name} is new: null for the keys that are there" for name in after if name not in before]
+    widened = [
+        f"{name} is widened from {before[name]} to {kind}"
+        for name, kind in after.items()
+        if before.get(name, kind) != kind
+    ]
+    return [*new, *widened, *(f"{name} is dropped" for name in before if name not in after)]
+
+
+def has_changed(was: StateSchema, now: StateSchema) -> bool:
+    """True if stored values have other names, places or types than those of today."""
+    return is_evolvable(was, now) and [*columns_of(was.columns).items()] != [*columns_of(now.columns).items()]
+
+
+def is_same_or_wider(was: str, now: str) -> bool:
+    """True if every value of one type is one of the other."""
+    was, now = was.strip(), now.strip()
+    if was == now or now in _WIDER.get(was, ()) or (was in _TO_DOUBLE and now == "double"):
+        return True
+    if (old := _DECIMAL.fullmatch(was)) and (new := _DECIMAL.fullmatch(now)):
+        (digits, scale), (new_digits, new_scale) = map(int, old.groups()), map(int, new.groups())
+        return new_scale >= scale and new_digits - new_scale >= digits - scale
+    old, new = _NESTED.fullmatch(was), _NESTED.fullmatch(now)
+    if old is None or new is None or old[1] != new[1]:
+        return False
+    before, after = list(_parts(old[2])), list(_parts(new[2]))
+    if len(before) != len(after):
+        return False
+    match old[1]:
+        case "array":
+            return is_same_or_wider(before[0], after[0])
+        case "map":
+            return before[0].strip() == after[0].strip() and is_same_or_wider(before[1], after[1])
+        case _:
+            return all(map(_is_wider_field, before, after))
+
+
+def _comparable_keys(was: StateSchema, now: StateSchema) -> tuple[str, str]:
+    """The keys as far as they matter: by name where the rows themselves are kept, in which keys are columns."""
+    types = tuple(", ".join(columns_of(each.keys).values()) for each in (was, now))
+    if types[0] == types[1] and (was.merged_by or not was.windows):
+        return "", ""
+    return was.keys, now.keys
+
+
+def _is_wider_field(was: str, now: str) -> bool:
+    old, new = _FIELD.fullmatch(was.strip()), _FIELD.fullmatch(now.strip())
+    return old is not None and new is not None and old[1] == new[1] and is_same_or_wider(old[2], new[2])
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Parts of a text between its commas, but for those in brackets and in quotes."""
+    depth, start, is_quoted = 0, 0, False
+    for place, sign in enumerate(text):
+        if sign == "`":
+            is_quoted = not is_quoted
+        elif is_quoted:
+            continue
+        elif sign in "<(":
+            depth += 1
+        elif sign in ">)":
+            depth -= 1
+        elif sign == "," and depth == 0:
+            yield text[start:place]
+            start = place + 1
+    if text[start:].strip():
+        yield text[start:]

@@ -1,0 +1,244 @@
+"""Writes a savepoint for a program: state of some operators from DataFrames, that of others from another savepoint.
+
+As Flink's SavepointWriter, with the program in place of descriptions of its operators: it knows their keys and states.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage, discard_savepoint, initialize_savepoint
+from flykka.actors.errors import CheckpointDirectoryError
+from flykka.actors.machines.state.handles import operator_metadata, with_operators, with_paths
+from flykka.actors.machines.state.key_groups import key_groups_of
+from flykka.actors.machines.state.keyed_state import keyed_state, restored_keyed_state
+from flykka.actors.machines.state.user_defined_ids import current_ids, under_current_ids
+from flykka.client.checkpoints import find_checkpoint, operators_of
+from flykka.client.saved_state import WITH_TIMERS, keyed_operators, max_parallelism_of, state_in
+from flykka.errors import SavepointError
+from flykka.messages.checkpointing.checkpoint import SnapshotType
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint, TaskStateEntry
+from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
+from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState, StateSchema, TaskStateSnapshot
+from flykka.messages.wire.ids import OperatorId
+from flykka.spark_bridge.errors import SavedStateError
+from flykka.spark_bridge.operators.code import KeyedCode, OperatorCode, WindowCode
+from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.saved_state.writing import WrittenState, write_keyed_rows, write_panes
+
+if TYPE_CHECKING:
+    from flykka.spark_bridge.program.prototype import DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateRows:
+    """The rows of an operator's state, and its timers."""
+
+    rows: DataFrame
+    timers: DataFrame | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """An operator of the program, with its vertex and its code."""
+
+    vertex: JobVertex
+    operator: Operator
+    code: OperatorCode
+    schema: StateSchema
+
+
+@dataclass(slots=True)
+class SavepointWriter:
+    """Writes savepoints for one program: its job graph, and the code of its operators by uid."""
+
+    job_graph: JobGraph
+    codes: Mapping[str, OperatorCode]
+    _places: dict[str, tuple[JobVertex, Operator]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._places = {
+            operator.ref.uid: (vertex, operator) for vertex in self.job_graph.vertices for operator in vertex.operators
+        }
+
+    def write(self, path: str, states: Mapping[str, StateRows], existing: str | None) -> str:
+        """Write the savepoint, or nothing; its address. Raises as `flykka.state.write`."""
+        places = {uid: self._place(uid) for uid in states}
+        before = None if existing is None else self._existing(existing)
+        folder = _made_folder(path)
+        try:
+            replaced = {place.operator.operator_id for place in places.values()}
+            copied = None if before is None else _copied(_without(before, replaced), folder)
+            entries = [
+                entry
+                for number, (uid, place) in enumerate(places.items())
+                for entry in self._written(place, states[uid], before, f"{folder}/state-{number}")
+            ]
+            savepoint = self._assembled(copied, places, entries)
+            return CheckpointStorage(folder).write_metadata(savepoint, folder)
+        except BaseException:
+            discard_savepoint(folder)
+            raise
+
+    def _place(self, uid: str) -> _Place:
+        if uid not in self._places:
+            raise SavedStateError(f"the program has no operator {uid!r}; it has {', '.join(map(repr, self._places))}")
+        (vertex, operator), code = self._places[uid], self.codes[uid]
+        if not isinstance(code, WindowCode | KeyedCode) or code.state_schema is None:
+            keyed = [each for each, (_, other) in self._places.items() if other.state_schema is not None]
+            there = ", ".join(map(repr, keyed)) or "none"
+            raise SavedStateError(f"{uid!r} ({operator.name}) keeps no keyed state; operators that do: {there}")
+        return _Place(vertex=vertex, operator=operator, code=code, schema=code.state_schema)
+
+    def _existing(self, path: str) -> CompletedCheckpoint:
+        found = find_checkpoint(path, "")
+        if found.snapshot_type is not SnapshotType.SAVEPOINT:
+            raise SavepointError(
+                f"{path!r} is a checkpoint, whose files its job may delete: give a savepoint, as trigger_savepoint()"
+                " takes it"
+            )
+        ids = current_ids(self.job_graph.vertices)
+        operators = (
+            replace(each, operator_id=ids.get(each.operator_id, each.operator_id))
+            for each in operators_of(found).values()
+        )
+        return replace(under_current_ids(found, self.job_graph.vertices), operators=tuple(operators))
+
+    def _written(
+        self, place: _Place, state: StateRows, before: CompletedCheckpoint | None, folder: str
+    ) -> Iterator[TaskStateEntry]:
+        uid, vertex = place.operator.ref.uid, place.vertex
+        max_parallelism = _max_parallelism(vertex, before)
+        if isinstance(place.code, WindowCode):
+            if state.timers is not None:
+                raise SavedStateError(f"{uid!r} keeps no timers")
+            write_panes(uid, place.code, place.schema, state.rows, folder)
+            size = CheckpointStorage(folder).size_of(folder)
+            handle = ExclusiveStateHandle(path=folder, size_bytes=size)
+            written = [WrittenState(key_groups=key_groups_of(0, max_parallelism, 1), handle=handle)]
+        else:
+            assert isinstance(place.code, KeyedCode), "as was looked at before"
+            written = write_keyed_rows(
+                uid,
+                place.code,
+                place.schema,
+                state.rows,
+                state.timers if state.timers is not None else _timers_before(place, before),
+                folder,
+                max_parallelism=max_parallelism,
+                parallelism=vertex.parallelism,
+            )
+        emitted_to_ms = _emitted_to(place, before)
+        for subtask, each in enumerate(written):
+            empty = keyed_state(place.operator.operator_id, each.key_groups, {}, emitted_to_ms=emitted_to_ms)
+            kept = replace(empty, exclusive=() if each.handle is None else (each.handle,))
+            yield TaskStateEntry(
+                vertex_id=vertex.vertex_id,
+                subtask=subtask,
+                parallelism=len(written),
+                max_parallelism=max_parallelism,
+                state=TaskStateSnapshot(operators=(kept,)),
+            )
+
+    def _assembled(
+        self, before: CompletedCheckpoint | None, places: Mapping[str, _Place], entries: list[TaskStateEntry]
+    ) -> CompletedCheckpoint:
+        now = operator_metadata(self.job_graph)
+        if before is None:
+            return CompletedCheckpoint(
+                job_id=self.job_graph.job_id,
+                job_name=self.job_graph.name,
+                checkpoint_id=1,
+                timestamp_ms=time.time_ns() // 1_000_000,
+                duration_ms=0,
+                snapshot_type=SnapshotType.SAVEPOINT,
+                task_states=tuple(entries),
+                operators=now,
+            )
+        replaced = {place.operator.operator_id for place in places.values()}
+        written = {each.operator_id: each for each in now if each.operator_id in replaced}
+        operators = [written.pop(each.operator_id, each) for each in before.operators]
+        return replace(
+            before,
+            timestamp_ms=time.time_ns() // 1_000_000,
+            task_states=(*before.task_states, *entries),
+            operators=(*operators, *written.values()),
+        )
+
+
+def _made_folder(path: str) -> str:
+    directory, _, name = path.rstrip("/").rpartition("/")
+    try:
+        return initialize_savepoint(directory, name)
+    except CheckpointDirectoryError as refusal:
+        raise SavepointError(str(refusal)) from None
+
+
+def _without(savepoint: CompletedCheckpoint, replaced: set[OperatorId]) -> CompletedCheckpoint:
+    """The savepoint without the keyed state of operators; lists of operator state stay."""
+
+    def kept(state: OperatorSubtaskState) -> OperatorSubtaskState:
+        if state.operator_id not in replaced or state.key_groups is None:
+            return state
+        return OperatorSubtaskState(operator_id=state.operator_id, operator_state=state.operator_state)
+
+    return with_operators(savepoint, kept)
+
+
+def _copied(savepoint: CompletedCheckpoint, folder: str) -> CompletedCheckpoint:
+    """The savepoint with its files in another folder."""
+    from flykka.spark_bridge.session.session import spark_session
+
+    filesystem, copies = FileSystem(spark_session()), dict[str, str]()
+
+    def copy(path: str) -> str:
+        if path not in copies:
+            copies[path] = f"{folder}/kept-{len(copies)}/{path.rsplit('/', 1)[-1]}"
+            filesystem.copy(path, copies[path])
+        return copies[path]
+
+    return with_paths(savepoint, copy)
+
+
+def _max_parallelism(vertex: JobVertex, before: CompletedCheckpoint | None) -> int:
+    """The number of key groups: that of the savepoint, where an operator of the vertex had state in it."""
+    if before is not None:
+        ids = {operator.operator_id for operator in vertex.operators}
+        for each in before.operators:
+            if each.operator_id in ids:
+                return max_parallelism_of(before, each)
+    return vertex.max_parallelism
+
+
+def _timers_before(place: _Place, before: CompletedCheckpoint | None) -> DataFrame | None:
+    """The timers that the savepoint before has of an operator; None where it has none."""
+    kept = [] if before is None else [each.operator_id for each in keyed_operators(before) if each.kind in WITH_TIMERS]
+    if before is None or place.operator.operator_id not in kept:
+        return None
+    return state_in(before, place.operator.ref.uid).timers()
+
+
+def _emitted_to(place: _Place, before: CompletedCheckpoint | None) -> int | None:
+    """The start of the last window that has fired, by the savepoint before.
+
+    Raises:
+        SavedStateError: subtasks have fired different windows, which overlap: their panes are of use for some windows
+            of one and not of the other.
+    """
+    states = [
+        state
+        for entry in (before.task_states if before is not None else ())
+        for state in (entry.state.operators if entry.state is not None else ())
+        if state.operator_id == place.operator.operator_id and state.key_groups is not None
+    ]
+    restored = restored_keyed_state(states)
+    bounds = {part.closed_to_ms for parts in restored.parts.values() for part in parts}
+    if len(bounds) > 1 and isinstance(place.code, WindowCode) and place.code.windows.overlap:
+        raise SavedStateError(
+            f"the subtasks of {place.operator.ref.uid!r} had fired different windows, which overlap: take another"
+            " savepoint, or one at parallelism 1"
+        )
+    return restored.emitted_to_ms

@@ -1,0 +1,1 @@
+"""Keyed state in checkpoints and savepoints, read and written as DataFrames outside of any job."""

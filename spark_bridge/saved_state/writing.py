@@ -1,0 +1,218 @@
+"""The keyed state of one operator, made from a DataFrame (Flink's StateBootstrapTransformation).
+
+The columns are those that `SavedState` reads: the keys and the states by their names. A state that has no column is
+null for every key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, LongType, StructField, StructType
+
+from flykka.actors.machines.state.key_groups import key_groups_of
+from flykka.actors.machines.state.schema_evolution import columns_of, is_same_or_wider, quoted
+from flykka.messages.state.handles import ExclusiveStateHandle, KeyGroupRange
+from flykka.spark_bridge.errors import SavedStateError
+from flykka.spark_bridge.functions.current_key import TimeDomain
+from flykka.spark_bridge.operators.keyed_batch import STATE
+from flykka.spark_bridge.program.aggregates import TIME
+from flykka.spark_bridge.rows.partitioning import KeyGroups
+from flykka.spark_bridge.saved_state.reading import PANE_START, TIMER_COLUMNS, WINDOW_END, WINDOW_START
+from flykka.spark_bridge.state.segment_files import state_columns_of
+from flykka.spark_bridge.state.stored_columns import stored_keys, stored_values
+from flykka.spark_bridge.worker.listed_state import EVENT_TIMERS, PROCESSING_TIMERS
+from flykka.spark_bridge.worker.segment_file import (
+    IS_DELETED,
+    NEXT_EVENT_TIMER,
+    NEXT_PROCESSING_TIMER,
+    POSITION,
+    VERSION,
+)
+from flykka.spark_bridge.worker.segments import CONTROL, SaveRows
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from flykka.messages.state.handles import StateSchema
+    from flykka.spark_bridge.operators.code import KeyedCode, WindowCode
+
+_SUBTASK = "__subtask"
+_TIMERS = {EVENT_TIMERS: TimeDomain.EVENT_TIME, PROCESSING_TIMERS: TimeDomain.PROCESSING_TIME}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenState:
+    """The state of a subtask: its key groups, and where its rows lie (None: it has none)."""
+
+    key_groups: KeyGroupRange
+    handle: ExclusiveStateHandle | None
+
+
+def write_keyed_rows(
+    uid: str,
+    code: KeyedCode,
+    schema: StateSchema,
+    rows: DataFrame,
+    timers: DataFrame | None,
+    folder: str,
+    *,
+    max_parallelism: int,
+    parallelism: int,
+) -> list[WrittenState]:
+    """Write a row for each key, with its timers; the state of each of so many subtasks.
+
+    Raises:
+        SavedStateError: columns are missing or not known, or of a type that does not fit; a key is there twice; or a
+            timer has no time, or one of no domain. The text names the operator.
+    """
+    keyed = _with_names(uid, rows, schema, code.state_fields)
+    keys = [field.name for field in code.key_fields]
+    _refuse_two_of_one_key(uid, keyed, keys, schema)
+    if timers is not None:
+        if not any(field.name == EVENT_TIMERS for field in code.state_fields):
+            raise SavedStateError(f"{uid!r} keeps no timers")
+        keyed = _with_timers(keyed, _timers_by_key(uid, timers, schema), keys)
+    kept = [F.col(quoted(field.name)).isNotNull() for field in code.state_fields if field.name in keyed.columns]
+    if not kept:
+        raise SavedStateError(
+            f"the rows for {uid!r} have keys and no state; it has: {', '.join(stored_values(schema))}"
+        )
+    groups = KeyGroups(keys=tuple(keys), max_parallelism=max_parallelism)
+    columns = state_columns_of(code.key_fields, code.state_fields)
+    noted = {POSITION: groups.position(), VERSION: F.lit(1).cast("bigint"), IS_DELETED: F.lit(False)}
+    made = {field.name: F.lit(None).cast(field.dataType) for field in columns if field.name not in keyed.columns}
+    placed = (
+        keyed.where(reduce(lambda one, other: one | other, kept))
+        .withColumns({**made, **noted, _SUBTASK: groups.owner(parallelism)})
+        .select(_SUBTASK, *columns.names)
+        .repartitionById(parallelism, F.col(_SUBTASK))
+        .sortWithinPartitions(_SUBTASK, POSITION)
+    )
+    work = SaveRows(address=folder, schema=to_arrow_schema(columns, timezone="UTC"), subtask_column=_SUBTASK)
+    told = placed.mapInArrow(work, StructType([StructField(CONTROL, ArrayType(LongType()))])).collect()
+    sizes = {subtask: size for ((subtask, _, size),) in told}
+    return [
+        WrittenState(
+            key_groups=key_groups_of(subtask, max_parallelism, parallelism),
+            handle=ExclusiveStateHandle(path=f"{folder}/{subtask}", size_bytes=sizes[subtask], state_name=STATE)
+            if subtask in sizes
+            else None,
+        )
+        for subtask in range(parallelism)
+    ]
+
+
+def write_panes(uid: str, code: WindowCode, schema: StateSchema, rows: DataFrame, folder: str) -> None:
+    """Write rows by pane as one folder.
+
+    Raises:
+        SavedStateError: columns are missing or not known, or of a type that does not fit; or a pane begins where no
+            window begins or ends.
+    """
+    windows, start = code.windows, PANE_START
+    if PANE_START not in rows.columns and WINDOW_START in rows.columns:
+        if windows.overlap:
+            raise SavedStateError(
+                f"the windows of {uid!r} overlap, and share the state of panes: give rows as panes() reads them, with"
+                f" the column {PANE_START!r}"
+            )
+        start = WINDOW_START
+        rows = rows.drop(WINDOW_END)
+    if start not in rows.columns:
+        raise SavedStateError(f"the rows for {uid!r} need the column {PANE_START!r}, when each pane begins")
+    micros = F.unix_micros(F.col(start).cast("timestamp"))
+    since = F.pmod(micros - F.lit(windows.offset_ms * 1000), F.lit(windows.slide_ms * 1000))
+    begins = [0] + ([windows.size_ms % windows.slide_ms * 1000] if windows.overlap else [])
+    wrong = rows.where(micros.isNull() | ~since.isin(begins)).select(start).first()
+    if wrong is not None:
+        raise SavedStateError(f"no window of {uid!r}, {schema.windows}, has a pane that begins at {wrong[0]}")
+    panes = _with_names(uid, rows.withColumn(TIME, micros).drop(start), schema, (), also=(TIME,))
+    panes.coalesce(1).write.mode("error").parquet(folder)
+
+
+def _with_names(
+    uid: str,
+    rows: DataFrame,
+    schema: StateSchema,
+    fields: Sequence[StructField],
+    also: tuple[str, ...] = (),
+) -> DataFrame:
+    """Rows with the columns of files, in their types."""
+    has_keys = bool(schema.merged_by) or not schema.windows
+    keys = stored_keys(schema) if has_keys else {}
+    values = stored_values(schema)
+    types = {**columns_of(schema.columns), **(columns_of(schema.keys) if has_keys else {})}
+    known = [*keys, *values]
+    if unknown := [name for name in rows.columns if name not in known and name not in also]:
+        raise SavedStateError(f"{uid!r} has no state {unknown[0]!r}; it has: {', '.join(known)}")
+    if missing := [name for name in keys if name not in rows.columns]:
+        raise SavedStateError(f"the rows for {uid!r} miss the key {missing[0]!r}: they have {', '.join(rows.columns)}")
+    _check_types(uid, rows.drop(*also), types)
+    exact = {field.name: field.dataType for field in fields}
+    return rows.select(
+        *also,
+        *(F.col(quoted(name)).cast(types[name]).alias(column) for name, column in keys.items()),
+        *(
+            F.col(quoted(name)).cast(exact.get(column, types[name])).alias(column)
+            for name, column in values.items()
+            if name in rows.columns
+        ),
+    )
+
+
+def _check_types(uid: str, rows: DataFrame, types: dict[str, str]) -> None:
+    for column in rows.schema:
+        given, wanted = column.dataType.simpleString(), types[column.name]
+        if not is_same_or_wider(given, wanted):
+            raise SavedStateError(f"{column.name!r} of {uid!r} is of the type {wanted}, and the rows have {given}")
+
+
+def _refuse_two_of_one_key(uid: str, rows: DataFrame, keys: list[str], schema: StateSchema) -> None:
+    twice = rows.groupBy(*keys).count().where("count > 1").first()
+    if twice is not None:
+        key = ", ".join(f"{name}={twice[place]!r}" for place, name in enumerate(stored_keys(schema)))
+        raise SavedStateError(f"the rows for {uid!r} have the key {key} {twice['count']} times: one row each is state")
+
+
+def _timers_by_key(uid: str, timers: DataFrame, schema: StateSchema) -> DataFrame:
+    """A row for each key, with its timers as functions keep them."""
+    keys, types = stored_keys(schema), columns_of(schema.keys)
+    wanted = [*keys, *(name for name, _ in TIMER_COLUMNS)]
+    if set(timers.columns) != set(wanted):
+        raise SavedStateError(
+            f"the timers of {uid!r} have the columns {', '.join(timers.columns)}, not {', '.join(wanted)}"
+        )
+    _check_types(uid, timers.select(*map(quoted, keys)), types)
+    domains = [domain.value for domain in _TIMERS.values()]
+    wrong = timers.where(F.col("time").isNull() | F.col("domain").isNull() | ~F.col("domain").isin(domains)).first()
+    if wrong is not None:
+        raise SavedStateError(
+            f"a timer of {uid!r} is at {wrong['time']} in the domain {wrong['domain']!r}: a time is needed, and"
+            f" {' or '.join(map(repr, domains))}"
+        )
+    in_ms = F.unix_millis(F.col("time").cast("timestamp"))
+    return timers.groupBy(*(F.col(quoted(name)).cast(types[name]).alias(column) for name, column in keys.items())).agg(
+        *(
+            F.sort_array(F.collect_set(F.when(F.col("domain") == domain.value, in_ms))).alias(column)
+            for column, domain in _TIMERS.items()
+        )
+    )
+
+
+def _with_timers(rows: DataFrame, timers: DataFrame, keys: list[str]) -> DataFrame:
+    alike = reduce(lambda one, other: one & other, (rows[key].eqNullSafe(timers[key]) for key in keys))
+    values = [name for name in rows.columns if name not in keys]
+    of_timers: Iterable[Column] = (F.when(F.size(timers[name]) > 0, timers[name]).alias(name) for name in _TIMERS)
+    joined = rows.join(timers, alike, "full_outer").select(
+        *(F.coalesce(rows[key], timers[key]).alias(key) for key in keys),
+        *(rows[quoted(name)] for name in values),
+        *of_timers,
+    )
+    first = {NEXT_EVENT_TIMER: EVENT_TIMERS, NEXT_PROCESSING_TIMER: PROCESSING_TIMERS}
+    return joined.withColumns({column: F.array_min(timers) for column, timers in first.items()})

@@ -1,0 +1,145 @@
+"""A state may gain and lose values and widen them between two versions of a program; nothing else may change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flykka.actors.machines.state.assignment import assign
+from flykka.actors.machines.state.keyed_state import StatePart, restored_keyed_state
+from flykka.actors.machines.state.schema_evolution import (
+    changes,
+    columns_ddl,
+    columns_of,
+    has_changed,
+    is_evolvable,
+    is_same_or_wider,
+    misfits,
+)
+from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata
+from flykka.messages.graph.job_graph import JobVertex, OperatorKind
+from flykka.messages.state.handles import StateSchema, TaskStateSnapshot
+from flykka.messages.wire.ids import JobVertexId
+from tests.actors.machines.state.test_assignment import checkpoint, keyed, vertex
+
+TOTALS = StateSchema(keys="user string", columns="`sum(amount)` int, rows bigint", merged_by=("sum", "sum"))
+
+
+def test_columns_are_read_from_the_text_that_they_were_written_to() -> None:
+    columns = [("plain", "bigint"), ("sum(a, `b`)", "decimal(20,2)"), ("a``b", "map<string,struct<`x,y`:int,z:date>>")]
+
+    assert list(columns_of(columns_ddl(columns)).items()) == columns
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ("int", "int"),
+        ("tinyint", "bigint"),
+        ("int", "double"),
+        ("float", "double"),
+        ("decimal(10,2)", "decimal(12,4)"),
+        ("array<int>", "array<bigint>"),
+        ("map<string,float>", "map<string,double>"),
+        ("struct<a:int,b:array<float>>", "struct<a:bigint,b:array<double>>"),
+    ],
+)
+def test_a_type_that_holds_every_value_of_another_is_the_same_or_wider(was: str, now: str) -> None:
+    assert is_same_or_wider(was, now)
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ("bigint", "int"),
+        ("bigint", "double"),
+        ("int", "string"),
+        ("double", "float"),
+        ("decimal(10,2)", "decimal(10,4)"),
+        ("array<int>", "map<int,int>"),
+        ("map<int,string>", "map<bigint,string>"),
+        ("struct<a:int>", "struct<b:int>"),
+        ("struct<a:int>", "struct<a:int,b:int>"),
+    ],
+)
+def test_a_type_that_cannot_hold_every_value_is_not(was: str, now: str) -> None:
+    assert not is_same_or_wider(was, now)
+
+
+def test_new_widened_and_dropped_values_fit_and_are_told() -> None:
+    now = replace(TOTALS, columns="`max(amount)` int, `sum(amount)` bigint", merged_by=("max", "sum"))
+
+    assert misfits(TOTALS, now) == []
+    assert changes(TOTALS, now) == [
+        "max(amount) is new: null for the keys that are there",
+        "sum(amount) is widened from int to bigint",
+        "rows is dropped",
+    ]
+
+
+def test_another_type_is_named_with_both_and_so_are_other_keys() -> None:
+    now = StateSchema(keys="user bigint", columns="`sum(amount)` string, rows bigint", merged_by=("sum", "sum"))
+
+    assert misfits(TOTALS, now) == [
+        "keys: was `user string`, is `user bigint`",
+        "sum(amount): was `int`, is `string`, which is not wider",
+    ]
+
+
+def test_keys_may_have_other_names_but_where_rows_are_kept() -> None:
+    renamed = replace(TOTALS, keys="customer string")
+    kept = StateSchema(keys="user string", columns="user string, amount int", windows="size=60000ms")
+
+    assert misfits(TOTALS, renamed) == []
+    assert misfits(kept, replace(kept, keys="city string")) == ["keys: was `user string`, is `city string`"]
+
+
+def test_values_without_names_are_not_found_again_by_them() -> None:
+    unnamed = StateSchema(keys="user string", columns="sum int, rows bigint")
+
+    assert not is_evolvable(unnamed, TOTALS)
+    assert not has_changed(unnamed, TOTALS)
+
+
+def counts(schema: StateSchema) -> JobVertex:
+    plain = vertex("v", "counts")
+    return replace(plain, operators=(replace(plain.operators[0], state_schema=schema),))
+
+
+def stored(schema: StateSchema) -> CompletedCheckpoint:
+    (operator,) = vertex("v", "counts").operators
+    noted = OperatorMetadata(
+        operator_id=operator.operator_id,
+        ref=operator.ref,
+        name="counts",
+        kind=OperatorKind.GROUP_AGGREGATE,
+        parallelism=1,
+        max_parallelism=128,
+        state_schema=schema,
+    )
+    return replace(checkpoint((keyed("counts", "s1"),), (keyed("counts", "s2", subtask=1),)), operators=(noted,))
+
+
+def part_of(snapshot: TaskStateSnapshot) -> StatePart:
+    """The only part of the only state."""
+    states = [
+        replace(
+            state, keyed_state=b"", shared=tuple(replace(each, key_groups=state.key_groups) for each in state.shared)
+        )
+        for state in snapshot.operators
+    ]
+    [(part,)] = restored_keyed_state(states).parts.values()
+    return part
+
+
+def test_state_of_another_schema_is_assigned_with_it_and_written_again() -> None:
+    wider = replace(TOTALS, columns="`sum(amount)` bigint, rows bigint")
+
+    same = assign(stored(TOTALS), [counts(TOTALS)]).states[JobVertexId("v"), 0]
+    changed = assign(stored(TOTALS), [counts(wider)]).states[JobVertexId("v"), 0]
+
+    as_it_was, to_be_read = part_of(same), part_of(changed)
+    assert (as_it_was.written_as, to_be_read.written_as) == (None, TOTALS)
+    assert as_it_was.written is not None
+    assert to_be_read.written is None

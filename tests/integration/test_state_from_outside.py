@@ -1,0 +1,235 @@
+"""The state of a job as DataFrames, and a job that goes on with state of another schema, or that was changed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import flykka.state
+from flykka import JobClient, StreamExecutionEnvironment
+from flykka.cli.main import main
+from flykka.errors import CheckpointNotFoundError
+from flykka.messages.control.job import CheckpointCompleted
+from flykka.spark_bridge.errors import SavedStateError
+from tests.integration import state_program
+from tests.integration.arrivals import END
+from tests.integration.state_program import at, listed
+from tests.integration.test_savepoints import wait_for, wait_read
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+Environment = Callable[..., StreamExecutionEnvironment]
+
+
+def savepoint_of_first_orders(env: StreamExecutionEnvironment, folder: Path) -> Path:
+    """A savepoint of the first version, when it has read the first orders."""
+    state_program.arrive(folder / "orders", "first", state_program.FIRST)
+    client = state_program.start(env, folder)
+    wait_read(client, rows=len(state_program.FIRST))
+    return Path(client.stop_with_savepoint())
+
+
+def finish(client: JobClient, folder: Path) -> None:
+    """The other orders arrive, and none after them."""
+    state_program.arrive(folder / "orders", "then", state_program.THEN)
+    (folder / "orders" / END).touch()
+    client.wait(timeout=120)
+
+
+def test_a_savepoint_is_read_and_a_program_of_another_schema_goes_on_from_it(
+    spark: SparkSession, environment: Environment, tmp_path: Path
+) -> None:
+    path = savepoint_of_first_orders(environment(), tmp_path)
+
+    totals, recent, silence = (flykka.state.read(path, uid) for uid in ("totals", "recent", "silence"))
+    assert totals.table().columns == ["user", "sum(amount)", "max(amount)", "rows"]
+    assert listed(totals.table()) == [("a", 4, 3, 2), ("b", 2, 2, 1)]
+    assert listed(totals.values("max(amount)")) == [("a", 3), ("b", 2)]
+    assert listed(silence.keys()) == [("a",), ("b",)]
+    assert listed(silence.table()) == [("a", 2, [1, 3]), ("b", 1, [2])]
+    assert listed(silence.timers().selectExpr("user", "unix_seconds(time)", "domain")) == [
+        ("a", at(300).timestamp(), "event-time"),
+        ("a", at(370).timestamp(), "event-time"),
+        ("b", at(330).timestamp(), "event-time"),
+    ]
+    assert recent.windows().columns == ["user", "window_start", "window_end", "sum(amount)", "rows"]
+    assert listed(recent.windows().selectExpr("user", "unix_seconds(window_start)", "`sum(amount)`")) == [
+        ("a", at(0).timestamp(), 4),
+        ("a", at(60).timestamp(), 3),
+        ("b", at(0).timestamp(), 2),
+    ]
+    with pytest.raises(SavedStateError, match="has no operator 'total'; it has 'orders', 'silence', "):
+        flykka.state.read(path, "total")
+    with pytest.raises(
+        SavedStateError,
+        match=r"'orders' \(orders\) keeps no keyed state in .*; operators with keyed state: 'silence', ",
+    ):
+        flykka.state.read(path, "orders")
+    with pytest.raises(SavedStateError, match="'totals' is no function with timers"):
+        totals.timers()
+    with pytest.raises(CheckpointNotFoundError, match="is no checkpoint or savepoint"):
+        flykka.state.read(tmp_path / "nowhere", "totals")
+
+    client = state_program.start(environment().from_savepoint(str(path)), tmp_path, version=2, parallelism=1)
+    finish(client, tmp_path)
+
+    output = tmp_path / "output-2"
+    assert listed(spark.read.parquet(str(output / "totals"))) == [("a", 10, 10, 3), ("c", 20, 20, 1)]
+    windows = spark.read.parquet(str(output / "recent"))
+    assert listed(windows.selectExpr("user", "unix_seconds(window_start)", "total", "counted")) == [
+        ("a", at(0).timestamp(), 4, None),
+        ("a", at(60).timestamp(), 13, 1),
+        ("a", at(120).timestamp(), 10, 1),
+        ("b", at(0).timestamp(), 2, None),
+        ("c", at(60).timestamp(), 20, 1),
+        ("c", at(120).timestamp(), 20, 1),
+    ]
+    assert listed(spark.read.parquet(str(output / "silence")).distinct()) == [
+        ("a", 3, 10.0),
+        ("b", 1, -1.0),
+        ("c", 1, 20.0),
+    ]
+
+
+def test_a_job_goes_on_from_a_savepoint_with_changed_state(
+    spark: SparkSession, environment: Environment, tmp_path: Path
+) -> None:
+    path = savepoint_of_first_orders(environment(), tmp_path)
+    totals, recent, silence = (flykka.state.read(path, uid) for uid in ("totals", "recent", "silence"))
+    env = state_program.written_down(environment(), tmp_path, parallelism=1)
+
+    added = spark.createDataFrame([("c", 7, [9])], silence.table().schema)
+    timer = spark.createDataFrame([("c", at(1000), "event-time")], silence.timers().schema)
+    changed = flykka.state.write(
+        tmp_path / "changed",
+        env,
+        {
+            "totals": totals.table().withColumn("sum(amount)", F.col("sum(amount)") + 100),
+            "recent": recent.panes().withColumn("sum(amount)", F.col("sum(amount)") * 10),
+            "silence": silence.table().withColumn("orders", F.col("orders") + F.lit(10)).unionByName(added),
+        },
+        timers={"silence": silence.timers().unionByName(timer)},
+        existing=path,
+    )
+    shutil.rmtree(path)
+    again = flykka.state.write(tmp_path / "again", env, {"silence": added}, existing=changed)
+    assert listed(flykka.state.read(again, "silence").timers()) == listed(
+        flykka.state.read(changed, "silence").timers()
+    )
+    assert listed(flykka.state.read(again, "totals").values("rows")) == [("a", 2), ("b", 1)]
+    finish(env.from_savepoint(changed).execute_async("orders"), tmp_path)
+
+    output = tmp_path / "output-1"
+    both = spark.read.parquet(str(output / "totals")).where("n > 2 or user = 'c'")
+    assert listed(both) == [("a", 3, 114, 10), ("c", 1, 20, 20)]
+    assert listed(spark.read.parquet(str(output / "silence")).select("user", "orders").distinct()) == [
+        ("a", 13),
+        ("b", 11),
+        ("c", 8),
+    ]
+    windows = spark.read.parquet(str(output / "recent")).where(F.col("window_start") >= at(0))
+    assert listed(windows.selectExpr("user", "unix_seconds(window_start)", "total")) == [
+        ("a", at(0).timestamp(), 40),
+        ("a", at(60).timestamp(), 40),
+        ("a", at(120).timestamp(), 10),
+        ("b", at(0).timestamp(), 20),
+        ("c", at(60).timestamp(), 20),
+        ("c", at(120).timestamp(), 20),
+    ]
+
+
+def test_a_job_begins_with_state_that_no_job_has_kept(
+    spark: SparkSession, environment: Environment, tmp_path: Path
+) -> None:
+    state_program.arrive(tmp_path / "orders", "then", state_program.THEN)
+    env = state_program.written_down(environment(), tmp_path, parallelism=2)
+    rows = spark.createDataFrame(
+        [("a", 1000, 500, 2), ("z", 1, 1, 1)], "user string, `sum(amount)` int, `max(amount)` int, rows int"
+    )
+    silence = spark.createDataFrame([("b", 40)], "user string, orders int")
+
+    made = flykka.state.write(tmp_path / "bootstrap", env, {"totals": rows, "silence": silence})
+    finish(env.from_savepoint(made).execute_async("orders"), tmp_path)
+
+    assert listed(flykka.state.read(made, "totals").table()) == [("a", 1000, 500, 2), ("z", 1, 1, 1)]
+    assert listed(flykka.state.read(made, "silence").table()) == [("b", 40, None)]
+    totals = spark.read.parquet(str(tmp_path / "output-1" / "totals"))
+    assert listed(totals) == [("a", 3, 1010, 500), ("c", 1, 20, 20)]
+
+
+@pytest.mark.parametrize(
+    ("uid", "columns", "rows", "says"),
+    [
+        ("total", "user string", [], "the program has no operator 'total'; it has 'orders'"),
+        (
+            "orders",
+            "user string",
+            [],
+            r"'orders' \(orders\) keeps no keyed state; operators that do: 'silence', 'totals', 'recent'",
+        ),
+        ("silence", "user string, order int", [], "'silence' has no state 'order'; it has: user, orders, amounts"),
+        ("silence", "orders int", [], "the rows for 'silence' miss the key 'user': they have orders"),
+        (
+            "silence",
+            "user string, orders string",
+            [],
+            "'orders' of 'silence' is of the type int, and the rows have string",
+        ),
+        ("silence", "user string, orders int", [("a", 1), ("a", 2)], "have the key user='a' 2 times"),
+        ("recent", "user string, window_start timestamp", [], "the windows of 'recent' overlap"),
+        (
+            "recent",
+            "user string, pane_start timestamp",
+            [("a", at(1))],
+            "has a pane that begins at 2024-01-01 00:00:01",
+        ),
+    ],
+)
+def test_rows_that_are_no_state_of_the_program_are_refused_and_nothing_is_left(
+    spark: SparkSession,
+    environment: Environment,
+    tmp_path: Path,
+    uid: str,
+    columns: str,
+    rows: list[tuple[object, ...]],
+    says: str,
+) -> None:
+    env = environment()
+    state_program.arrive(tmp_path / "orders", "first", state_program.FIRST)
+    state_program.define(env, tmp_path)
+
+    with pytest.raises(SavedStateError, match=says):
+        flykka.state.write(tmp_path / "refused", env, {uid: spark.createDataFrame(rows, columns)})
+
+    assert not (tmp_path / "refused").exists()
+
+
+def test_a_running_job_answers_from_its_last_checkpoint(
+    environment: Environment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state_program.arrive(tmp_path / "orders", "first", state_program.FIRST)
+    client = state_program.start(environment(), tmp_path)
+    wait_read(client, rows=len(state_program.FIRST))
+    # The one in progress may have begun before.
+    begun = max((each.checkpoint_id for each in client.details.checkpoints), default=0)
+    wait_for(client, lambda said: isinstance(said, CheckpointCompleted) and said.checkpoint_id > begun + 1)
+
+    sums = client.query_state("totals", "sum(amount)", ["a", "b", "nobody"])
+    amounts = client.query_state("silence", "amounts", ["a"])
+    with pytest.raises(SavedStateError, match="'totals' has no state 'sum'; it has: sum\\(amount\\), max"):
+        client.query_state("totals", "sum", ["a"])
+    path = client.stop()
+    code = main(["savepoint", "inspect", path, "--rows", "1", "--json"])
+
+    assert sums == {"a": 4, "b": 2}
+    assert amounts == {"a": [1, 3]}
+    assert code == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {uid: len(some) for uid, some in rows.items()} == {"silence": 1, "totals": 1, "recent": 1}
+    assert list(rows["recent"][0]) == ["user", "window_start", "window_end", "sum(amount)", "rows"]
