@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from flykka.api.streams.program import tried
 from flykka.errors import ProgramError
 from flykka.spark_bridge.functions.process_function import KeyedProcessFunction, ProcessFunction
-from flykka.spark_bridge.program.process_functions import keyed_process_code, process_code
+from flykka.spark_bridge.operators.process_functions import keyed_process_code, process_code
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream

@@ -14,8 +14,8 @@ from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.operators.code import SideOutputCode
 from flykka.spark_bridge.operators.emitted_rows import SideOutput
 from flykka.spark_bridge.operators.process_code import ProcessCode
+from flykka.spark_bridge.operators.process_functions import declared_rows
 from flykka.spark_bridge.operators.window import LATE_DATA
-from flykka.spark_bridge.program.process_functions import declared_rows
 
 if TYPE_CHECKING:
     from flykka.api.streams.output_tag import OutputTag
