@@ -22,7 +22,7 @@ def accumulator_value(snapshot: AccumulatorSnapshot) -> AccumulatorValue:
     match snapshot.type:
         case AccumulatorType.INT_COUNTER | AccumulatorType.LONG_COUNTER:
             return snapshot.count
-        case AccumulatorType.DOUBLE_COUNTER:
+        case AccumulatorType.DOUBLE_COUNTER | AccumulatorType.GAUGE:
             return snapshot.total
         case AccumulatorType.HISTOGRAM:
             return {each.number: each.count for each in snapshot.counts}

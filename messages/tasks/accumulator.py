@@ -14,6 +14,7 @@ class AccumulatorType(StrEnum):
     LONG_COUNTER = "LongCounter"
     DOUBLE_COUNTER = "DoubleCounter"
     HISTOGRAM = "Histogram"
+    GAUGE = "Gauge"
 
 
 @value("accumulator.histogram_count")
@@ -26,7 +27,7 @@ class HistogramCount(Value):
 
 @value("accumulator.snapshot")
 class AccumulatorSnapshot(Value):
-    """An accumulator at one moment. A counter of ints has a `count`, one of floats a `total`, a histogram `counts`."""
+    """An accumulator at one moment. A counter of ints has a `count`, one of floats and a gauge a `total`, a histogram `counts`."""
 
     name: str
     type: AccumulatorType

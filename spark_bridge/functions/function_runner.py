@@ -14,7 +14,7 @@ from flykka.spark_bridge.functions.contexts import FunctionContext, KeyedContext
 from flykka.spark_bridge.functions.current_key import CurrentKey, TimeDomain
 from flykka.spark_bridge.functions.emission import Collector, Emitted, Row
 from flykka.spark_bridge.functions.keyed_states import KeyedStates
-from flykka.spark_bridge.functions.metric_group import MetricGroup, MetricSample
+from flykka.spark_bridge.functions.metric_group import MetricGroup, MetricKind, MetricSample
 from flykka.spark_bridge.functions.process_function import KeyedProcessFunction, ProcessFunction
 from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext, TaskInfo
 from flykka.spark_bridge.functions.shown import note, shown
@@ -61,6 +61,11 @@ class _FunctionRunner(Generic[F]):
             if emitted is not None:
                 self._collector.collect(emitted)
         return self._collector.take()
+
+    @property
+    def metrics(self) -> tuple[tuple[str, MetricKind], ...]:
+        """The names of the function's metrics, with their kinds."""
+        return self._metrics.names()
 
     def take_metrics(self) -> tuple[MetricSample, ...]:
         """Return a report of each of the function's metrics on the time since its last one."""

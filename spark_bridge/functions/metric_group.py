@@ -113,6 +113,12 @@ class Gauge:
 
 Metric = Counter | Gauge | Meter | Histogram
 M = TypeVar("M", Counter, Gauge, Meter, Histogram)
+_KINDS: dict[type[Metric], MetricKind] = {
+    Counter: MetricKind.COUNTER,
+    Gauge: MetricKind.GAUGE,
+    Meter: MetricKind.METER,
+    Histogram: MetricKind.HISTOGRAM,
+}
 
 
 class MetricGroup:
@@ -144,6 +150,10 @@ class MetricGroup:
     def histogram(self, name: str) -> Histogram:
         """Return the histogram of this name."""
         return self._registered(name, Histogram())
+
+    def names(self) -> tuple[tuple[str, MetricKind], ...]:
+        """Return the names of all metrics, with their kinds; for runners."""
+        return tuple((name, _KINDS[type(metric)]) for name, metric in self._metrics.items())
 
     def samples(self) -> tuple[MetricSample, ...]:
         """Return a report of each metric on the time since its last one; for runners."""

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from flykka.spark_bridge.functions.metric_group import MetricKind
 from flykka.spark_bridge.functions.runtime_context import TaskInfo
+from flykka.spark_bridge.program.accumulators import Accumulator, GaugeValue, Histogram, LongCounter
 from flykka.spark_bridge.worker.function_spec import FunctionSpec, SideColumn
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
     from flykka.spark_bridge.operators.process_code import ProcessCode
+
+_ACCUMULATORS: dict[MetricKind, type[Accumulator[Any]]] = {
+    MetricKind.COUNTER: LongCounter,
+    MetricKind.METER: LongCounter,
+    MetricKind.HISTOGRAM: Histogram,
+    MetricKind.GAUGE: GaugeValue,
+}
+"""What becomes of the metrics of functions: they are accumulators, named `operator.metric`."""
 
 
 def function_spec(context: OperatorContext, code: ProcessCode) -> FunctionSpec:
@@ -39,4 +49,10 @@ def function_spec(context: OperatorContext, code: ProcessCode) -> FunctionSpec:
             for side in code.side
         ),
         sees_watermarks=code.sees_watermarks,
+        metrics={
+            name: context.accumulators.get_or_add(
+                f"{context.link.name}.{name}", _ACCUMULATORS[kind], context.services.session.sparkContext
+            )
+            for name, kind in code.metrics
+        },
     )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
     from flykka.messages.state.handles import StateSchema
+    from flykka.spark_bridge.functions.metric_group import MetricKind
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
     from flykka.spark_bridge.operators.emitted_rows import SideOutput
     from flykka.spark_bridge.operators.operator import Operator
@@ -40,6 +41,7 @@ class ProcessCode(OperatorCode):
     emitted: tuple[StructField, ...]
     side: tuple[SideOutput, ...] = ()
     sees_watermarks: bool = False
+    metrics: tuple[tuple[str, MetricKind], ...] = ()
 
     @property
     def side_outputs(self) -> tuple[str, ...]:

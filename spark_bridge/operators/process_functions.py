@@ -48,6 +48,7 @@ def process_code(
         time_column=event_time,
         emitted=tuple(emitted.schema),
         sees_watermarks=type(function).process_watermark is not ProcessFunction.process_watermark,
+        metrics=tried.metrics,
     )
 
 
@@ -87,6 +88,7 @@ def keyed_process_code(
         emitted=tuple(emitted.schema),
         expiring_states=_pickled(expiring) if expiring else None,
         sees_watermarks=type(function).process_watermark is not KeyedProcessFunction.process_watermark,
+        metrics=tried.metrics,
     )
 
 

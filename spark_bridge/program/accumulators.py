@@ -112,6 +112,30 @@ class Histogram(Accumulator[int]):
         return AccumulatorSnapshot(name=name, type=self.type, counts=tuple(counts))
 
 
+class GaugeValue(Accumulator[float]):
+    """Last value that was added; over several subtasks their sum."""
+
+    type = AccumulatorType.GAUGE
+
+    def _register(self, context: SparkContext) -> None:
+        self._spark = context.accumulator(None, cast("AccumulatorParam[float | None]", LastParam()))
+
+    def _snapshot(self, name: str) -> AccumulatorSnapshot:
+        value = None if self._spark is None else self._spark.value
+        return AccumulatorSnapshot(name=name, type=self.type, total=0.0 if value is None else float(value))
+
+
+class LastParam:
+    """Keeps the last value for Spark, as an `AccumulatorParam`."""
+
+    def zero(self, value: float | None) -> None:
+        """Return no value."""
+
+    def addInPlace(self, value1: float | None, value2: float | None) -> float | None:
+        """Return the second, where it is one."""
+        return value1 if value2 is None else value2
+
+
 class CountsParam:
     """Adds up counts for Spark, as an `AccumulatorParam`: rich functions are written without PySpark."""
 

@@ -10,9 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import cloudpickle
 
+from flykka.spark_bridge.errors import FunctionError
 from flykka.spark_bridge.functions.emission import Emitted, Row
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, ProcessFunctionRunner
 from flykka.spark_bridge.functions.runtime_context import TaskInfo
+from flykka.spark_bridge.program.accumulators import Accumulator
 from flykka.spark_bridge.worker.rows import dicts, table_of
 
 R = TypeVar("R", KeyedFunctionRunner, ProcessFunctionRunner)
@@ -43,6 +45,7 @@ class FunctionSpec:
     emitted: pa.Schema
     side: tuple[SideColumn, ...]
     sees_watermarks: bool
+    metrics: Mapping[str, Accumulator[Any]]
 
     def runner(self, kind: type[R]) -> R:
         """The function, opened by the first batch of an attempt that comes to this process."""
@@ -61,6 +64,15 @@ class FunctionSpec:
             _opened[self.subtask] = self.attempt, runner
         opened: R = runner
         return opened
+
+    def report(self, runner: KeyedFunctionRunner | ProcessFunctionRunner) -> None:
+        """Add what the function's metrics have counted. Raises `FunctionError` for a metric that came too late."""
+        for sample in runner.take_metrics():
+            accumulator = self.metrics.get(sample.name)
+            if accumulator is None:
+                raise FunctionError(f"metric {sample.name!r} is registered too late: do it in open(runtime_context)")
+            for value in sample.values or (sample.count,):
+                accumulator.add(value)
 
     def rows(self, table: pa.Table) -> list[Row]:
         """The rows of a batch as dicts."""

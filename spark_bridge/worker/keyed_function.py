@@ -30,8 +30,8 @@ class ProcessKeyedRows:
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
         """Process a batch."""
-        columns = as_lists(state)
-        emitted = self.spec.runner(KeyedFunctionRunner).process(
+        columns, runner = as_lists(state), self.spec.runner(KeyedFunctionRunner)
+        emitted = runner.process(
             batch.key_of_row().tolist(),
             _keys(batch.keys),
             self.spec.rows(batch.rows),
@@ -40,6 +40,7 @@ class ProcessKeyedRows:
             watermark_ms=self.watermark_ms,
             processing_time_ms=self.processing_time_ms,
         )
+        self.spec.report(runner)
         return _processed(self.spec, [emitted], columns, state.schema)
 
 
@@ -59,6 +60,7 @@ class FireTimers:
         emitted = [runner.fire(self.domain, _keys(batch.keys), columns, **times)]
         if self.spec.sees_watermarks and self.domain is TimeDomain.EVENT_TIME:
             emitted.append(runner.process_watermark(**times))
+        self.spec.report(runner)
         return _processed(self.spec, emitted, columns, state.schema)
 
 

@@ -24,13 +24,14 @@ class ProcessRows:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Process the rows of a partition; those that are emitted."""
         for batch in batches:
-            table = pa.Table.from_batches([batch])
-            emitted = self.spec.runner(ProcessFunctionRunner).process(
+            table, runner = pa.Table.from_batches([batch]), self.spec.runner(ProcessFunctionRunner)
+            emitted = runner.process(
                 self.spec.rows(table),
                 self.spec.timestamps(table),
                 watermark_ms=self.watermark_ms,
                 processing_time_ms=self.processing_time_ms,
             )
+            self.spec.report(runner)
             yield from _batches(self.spec, emitted)
 
 
@@ -45,9 +46,11 @@ class TellWatermark:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Tell it, for a single row; the rows that are emitted."""
         for _ in batches:
-            emitted = self.spec.runner(ProcessFunctionRunner).process_watermark(
+            runner = self.spec.runner(ProcessFunctionRunner)
+            emitted = runner.process_watermark(
                 watermark_ms=self.watermark_ms, processing_time_ms=self.processing_time_ms
             )
+            self.spec.report(runner)
             yield from _batches(self.spec, emitted)
 
 

@@ -45,7 +45,7 @@ class ProcessVerb(ABC):
         if not isinstance(function, ProcessFunction):
             raise ProgramError(
                 f"process after {self._origins} takes a ProcessFunction, or behind key_by(...) a KeyedProcessFunction,"
-                f" not {function!r}"
+                f" not {type(function).__name__}"
             )
         name = f"process({type(function).__name__})"
         row_type = self._type
