@@ -61,6 +61,7 @@ from flykka.spark_bridge.attempt.engine import SparkEngine
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.data_plane import SparkDataPlane
+from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.code import (
     KeyByCode,
     LocalAggregateCode,
@@ -246,8 +247,7 @@ class Laboratory:
         return WindowCode(
             keys=("key",),
             windows=EventTimeWindows(size_ms=size_ms, slide_ms=slide_ms or size_ms, offset_ms=offset_ms),
-            time_column="at",
-            aggregates=made,
+            event_time=EventTime(column="at"),
             plan=analyze(prototype, ("key",), made),
         )
 
