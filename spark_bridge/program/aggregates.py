@@ -169,10 +169,14 @@ class RowsApplied(KeptRows):
 
     function: Callable[[DataFrame], DataFrame]
 
-    def results_of(self, state: DataFrame, **of_time: Column) -> DataFrame:
-        """The rows that the function makes of those that are kept: columns made `of_time`, then their own others."""
+    def given(self, state: DataFrame, **of_time: Column) -> DataFrame:
+        """The rows for the function: columns made `of_time`, then their own others."""
         own = (F.col(quoted(name)) for name in self.needed if name not in of_time)
-        return applied(self.function, state.select(*_named(of_time), *own))
+        return state.select(*_named(of_time), *own)
+
+    def results_of(self, state: DataFrame, **of_time: Column) -> DataFrame:
+        """The rows that the function makes."""
+        return applied(self.function, self.given(state, **of_time))
 
 
 AggregatePlan = PartialAggregates | RowsKept | RowsApplied

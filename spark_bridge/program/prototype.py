@@ -12,13 +12,14 @@ from copy import copy
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StructType, TimestampNTZType, TimestampType, _parse_datatype_string
+from pyspark.sql.types import StructType, TimestampNTZType, TimestampType, _parse_datatype_string
 
 from flykka.spark_bridge.diagnosis.user_lines import line_of
 from flykka.spark_bridge.errors import NotADataFrameError
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.program.across_rows import SORTS, across_rows
-from flykka.spark_bridge.program.aggregates import TIME, PartialAggregates, RowsApplied, analyze, kept_whole
+from flykka.spark_bridge.program.across_windows import across_windows, key_columns
+from flykka.spark_bridge.program.aggregates import PartialAggregates, RowsApplied, analyze, kept_whole
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
 
@@ -143,7 +144,8 @@ def window_function(
     """The prototype of what a function makes of rows with their windows' bounds, and how the rows are kept.
 
     Raises:
-        PrototypeError: the function does not fit the rows, is none, or keeps something from one call to the next.
+        PrototypeError: the function does not fit the rows, keeps something from one call to the next, or computes
+            something of rows of several windows or keys together.
     """
     if isinstance(function, RichFunction):
         raise PrototypeError(
@@ -151,9 +153,14 @@ def window_function(
             " fire: give a function of DataFrames"
         )
     plan = kept_whole(prototype, keys, function)
-    with_time = prototype.withColumn(TIME, F.lit(None).cast(LongType()))
     bounds = {name: F.lit(None).cast(TimestampType()) for name in (WINDOW_START, WINDOW_END)}
-    return transformed(with_time, lambda rows: plan.results_of(rows, **bounds)), plan
+    # As a plan of its own: of null Spark would not know which column it is.
+    given = prototype.sparkSession.createDataFrame([], plan.given(prototype, **bounds).schema)
+    made = transformed(given, function)
+    keyed = prototype.select(*keys, *prototype.columns)
+    if found := across_windows(given, made, key_columns(keyed, len(keys))):
+        raise PrototypeError(f"this {found}: which these are depends on how the rows came in")
+    return made, plan
 
 
 def running(

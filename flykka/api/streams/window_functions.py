@@ -44,12 +44,14 @@ class WindowFunctions(ABC):
 
         How many windows fire together depends on how the rows came in, and of a keyed stream a subtask has the rows of
         its keys alone. So the function must group or partition by `window_start` or `window_end`, and behind `key_by`
-        by the keys too. Columns of the rows that are called like the bounds of windows give way to them: to keep them,
-        rename them first. The result has the event time of its windows while `window_end` is in it. All columns of all
-        rows are kept until their windows fire: what the function does not need is best dropped before.
+        by the keys too; one that Spark's plan shows to do otherwise is refused. Columns of the rows that are called
+        like the bounds of windows give way to them: to keep them, rename them first. The result has the event time of
+        its windows while `window_end` is in it. All columns of all rows are kept until their windows fire: what the
+        function does not need is best dropped before.
 
         Raises:
-            StreamTypeError: the function does not fit the rows, returns no DataFrame, or is none of DataFrames.
+            StreamTypeError: the function does not fit the rows, returns no DataFrame, is none of DataFrames, or computes
+                something of several windows or keys together.
         """
         return self._results(*self._aggregation.add_function(self._program, function))
 

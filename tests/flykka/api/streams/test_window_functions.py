@@ -86,6 +86,65 @@ def test_a_function_that_does_not_fit_is_refused_at_once(
     assert text in str(refused.value)
 
 
+def by_window(rows: DataFrame) -> DataFrame:
+    """The best of the auctions of each window."""
+    sold = rows.withColumnRenamed("window_start", "w").groupBy("auction", "w").agg(F.max("price").alias("price"))
+    return sold.join(sold.groupBy("w").agg(F.max("price").alias("price")), ["w", "price"])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(best, id="a window function"),
+        pytest.param(by_window, id="two aggregates and a join, under another name"),
+        pytest.param(lambda rows: rows.dropDuplicates(["auction", "window_end"]), id="duplicates of columns"),
+        pytest.param(lambda rows: rows.select("window_end", "auction").distinct(), id="duplicates"),
+        pytest.param(lambda rows: rows.orderBy("price").where("price > 1"), id="what sees each row by itself"),
+        pytest.param(
+            lambda rows: rows.groupBy("window_end").applyInPandas(lambda group: group[:1], rows.schema), id="groups"
+        ),
+    ],
+)
+def test_what_is_grouped_by_the_window_may_be_computed(
+    spark: SparkSession, function: Callable[[DataFrame], DataFrame]
+) -> None:
+    assert isinstance(bids(spark).window_all(HOURS).apply(function), DataStream)
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        pytest.param(lambda rows: rows.groupBy("auction").count(), "this aggregates rows", id="an aggregate"),
+        pytest.param(
+            lambda rows: rows.groupBy(F.to_date("window_start")).count(), "this aggregates rows", id="several windows"
+        ),
+        pytest.param(lambda rows: rows.select("auction").distinct(), "this removes duplicates", id="duplicates"),
+        pytest.param(lambda rows: rows.orderBy("price").limit(3), "this limits rows", id="a limit"),
+        pytest.param(
+            lambda rows: rows.withColumn("n", F.row_number().over(Window.orderBy("price"))),
+            "this uses a window function of all windows that fire together; group or partition by window_start",
+            id="a window function",
+        ),
+    ],
+)
+def test_what_is_computed_of_several_windows_together_is_refused(
+    spark: SparkSession, function: Callable[[DataFrame], DataFrame], text: str
+) -> None:
+    with pytest.raises(StreamTypeError) as refused:
+        bids(spark).window_all(HOURS).apply(function)
+
+    assert text in str(refused.value)
+    assert str(refused.value).endswith(": which these are depends on how the rows came in")
+
+
+def test_behind_keys_a_function_groups_by_them_too(spark: SparkSession) -> None:
+    keyed = bids(spark).key_by("auction", "channel", F.col("price") % 2).window(HOURS)
+
+    with pytest.raises(StreamTypeError, match="of all keys that a subtask has; group or partition by channel too"):
+        keyed.apply(lambda rows: rows.groupBy("window_end", "auction").count())
+    assert keyed.apply(lambda rows: rows.groupBy("window_end", "auction", "channel").count()).columns[-1] == "count"
+
+
 def test_windows_over_all_rows_are_aggregated_where_these_come_from_and_put_together_in_one_subtask(
     spark: SparkSession,
 ) -> None:
