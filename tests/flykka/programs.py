@@ -26,9 +26,8 @@ def bids(spark: SparkSession, program: Program | None = None, *, event_time: str
     source = Transformation(kind=OperatorKind.SOURCE, position=program.next_position, name="bids", code=code)
     program.add(source)
     prototype = spark.createDataFrame([], BIDS)
-    return DataStream(
-        program, source, StreamType(prototype=prototype, event_time=event_time and EventTime(column=event_time))
-    )
+    declared = None if event_time is None else EventTime(column=event_time)
+    return DataStream(program, source, StreamType(prototype=prototype, event_time=declared))
 
 
 def counting(spark: SparkSession, *, parallelism: int | None = None) -> Program:

@@ -65,8 +65,9 @@ def test_the_last_window_fires_when_the_source_has_fallen_silent(
     fired = threading.Event()
 
     def listen(said: Message) -> None:
-        watermark_ms = said.metrics.watermark_ms if isinstance(said, MetricsReported) else None
-        if watermark_ms is not None and "Sink" in said.task_name and watermark_ms > times[0].timestamp() * 1000 + 999:
+        if not isinstance(said, MetricsReported) or "Sink" not in said.task_name:
+            return
+        if (said.metrics.watermark_ms or 0) > times[0].timestamp() * 1000 + 999:
             fired.set()
 
     client = env.execute_async("sales")

@@ -218,6 +218,11 @@ class Told:
             pass
 
 
+def count_and_most() -> tuple[Column, ...]:
+    """The number of rows, and the largest amount."""
+    return F.count("*").alias("n"), F.max("amount").alias("most")
+
+
 class Laboratory:
     """One job on one data plane: a source vertex, and a vertex of windows that reads it and writes files."""
 
@@ -242,7 +247,7 @@ class Laboratory:
         self, *aggregates: Column, size_ms: int = 1000, slide_ms: int | None = None, offset_ms: int = 0
     ) -> WindowCode:
         """Windows over `at`, keyed by `key`; by default they count and take the maximum of the amounts."""
-        made = aggregates or (F.count("*").alias("n"), F.max("amount").alias("most"))
+        made = aggregates or count_and_most()
         prototype = self.plane.session.createDataFrame([], "key long, amount long, at timestamp")
         return WindowCode(
             keys=("key",),

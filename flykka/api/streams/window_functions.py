@@ -50,8 +50,8 @@ class WindowFunctions(ABC):
         function does not need is best dropped before.
 
         Raises:
-            StreamTypeError: the function does not fit the rows, returns no DataFrame, is none of DataFrames, or computes
-                something of several windows or keys together.
+            StreamTypeError: the function does not fit the rows, returns no DataFrame, is none of DataFrames, or
+                computes something of several windows or keys together.
         """
         return self._results(*self._aggregation.add_function(self._program, function))
 
