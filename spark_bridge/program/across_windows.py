@@ -25,6 +25,7 @@ _GROUPS = {
     "FlatMapGroupsInPandas": ("gives groups of rows to a function (applyInPandas)", "groupingAttributes"),
     "Window": ("uses a window function", "partitionSpec"),
 }
+_OF_WINDOWS = "of all windows that fire together, and which these are depends on how the rows came in"
 _CUTS = frozenset({"GlobalLimit", "Offset", "Tail"})
 
 Columns = Mapping[int, str]
@@ -75,20 +76,20 @@ class _Walk:
         kind = _kind(plan)
         if kind in _CUTS:
             return (
-                "limits rows (limit, offset) of all windows that fire together; a row_number() over a window"
-                " partitioned by window_start and window_end says which are the first of each"
+                f"limits rows (limit, offset) {_OF_WINDOWS}; row_number() over Window.partitionBy('window_start',"
+                " 'window_end') finds the first of each"
             )
         if kind not in _GROUPS:
             return None
         does, groups = _GROUPS[kind]
         grouped = {known.get(_column(each)) for each in elements(getattr(plan, groups)())}
         if not grouped & {WINDOW_START, WINDOW_END}:
-            return f"{does} of all windows that fire together; group or partition by window_start or window_end too"
+            return f"{does} {_OF_WINDOWS}; group or partition by window_start or window_end too"
         missing = [key for key in self._keys if key not in grouped]
         if missing:
             return (
-                f"{does} of all keys that a subtask has; group or partition by {', '.join(missing)} too, or cut all"
-                " rows into windows with window_all(...)"
+                f"{does} of all keys that a subtask has, and which these are depends on the parallelism; group or"
+                f" partition by {', '.join(missing)} too, or cut all rows into windows with window_all(...)"
             )
         return None
 

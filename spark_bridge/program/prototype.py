@@ -159,7 +159,7 @@ def window_function(
     made = transformed(given, function)
     keyed = prototype.select(*keys, *prototype.columns)
     if found := across_windows(given, made, key_columns(keyed, len(keys))):
-        raise PrototypeError(f"this {found}: which these are depends on how the rows came in")
+        raise PrototypeError(f"this {found}")
     return made, plan
 
 

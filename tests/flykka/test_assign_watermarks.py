@@ -51,6 +51,15 @@ def test_a_computed_column_becomes_the_event_time(spark: SparkSession) -> None:
     assert (node.watermark_delay_ms, node.quiet_period_ms) == (0, 60_000)
 
 
+def test_a_stream_tells_of_the_watermarks_that_were_assigned(spark: SparkSession) -> None:
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness("5s").with_quiet_period("1min")
+
+    shown = repr(bids(spark).assign_timestamps_and_watermarks(strategy))
+
+    told = "watermark 5.0 s behind the latest row, by the clock after 1 min 0 s without rows"
+    assert f"watermarks  assign_timestamps_and_watermarks(at), {told}" in shown
+
+
 def test_without_a_column_the_event_time_stays_what_it_is(spark: SparkSession) -> None:
     counted = bids(spark).key_by("auction").window(HOURS).aggregate(F.count("*"))
 

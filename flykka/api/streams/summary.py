@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.program.prototype import StructType
 
 SHOWN_OPERATORS = 8
+_LABELS = {OperatorKind.SOURCE: "source", OperatorKind.TIMESTAMPS_AND_WATERMARKS: "watermarks"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +60,9 @@ def stream_summary(
 ) -> Summary:
     """A stream: `kind` is its class, `origin` the operator that it comes from."""
     before = _leading_to(inputs)
-    sources = [made for made in before if made.kind is OperatorKind.SOURCE]
     facts = [
         ("event time", str(event_time or "none: windows need a source with a timestamp column and watermarks")),
-        *(("source", f"{made}, {watermarks(made)}") for made in sources),
+        *((_LABELS[made.kind], f"{made}, {watermarks(made)}") for made in before if made.kind in _LABELS),
         ("operators", _told(before)),
         ("next", next_step),
     ]
@@ -85,7 +85,7 @@ def program_facts(program: Program) -> Iterator[tuple[str, str]]:
 
 
 def watermarks(source: Transformation) -> str:
-    """Tell how far the watermarks of a source stay behind."""
+    """Tell how far the watermarks stay behind that an operator makes."""
     if source.watermark_delay_ms is None:
         return "no watermarks"
     if source.punctuated_watermarks:

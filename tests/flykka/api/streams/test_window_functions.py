@@ -122,7 +122,7 @@ def test_what_is_grouped_by_the_window_may_be_computed(
         pytest.param(lambda rows: rows.orderBy("price").limit(3), "this limits rows", id="a limit"),
         pytest.param(
             lambda rows: rows.withColumn("n", F.row_number().over(Window.orderBy("price"))),
-            "this uses a window function of all windows that fire together; group or partition by window_start",
+            "this uses a window function of all windows that fire together, and which these are depends",
             id="a window function",
         ),
     ],
@@ -134,13 +134,13 @@ def test_what_is_computed_of_several_windows_together_is_refused(
         bids(spark).window_all(HOURS).apply(function)
 
     assert text in str(refused.value)
-    assert str(refused.value).endswith(": which these are depends on how the rows came in")
+    assert "window_end" in str(refused.value)
 
 
 def test_behind_keys_a_function_groups_by_them_too(spark: SparkSession) -> None:
     keyed = bids(spark).key_by("auction", "channel", F.col("price") % 2).window(HOURS)
 
-    with pytest.raises(StreamTypeError, match="of all keys that a subtask has; group or partition by channel too"):
+    with pytest.raises(StreamTypeError, match=r"of all keys that a subtask has, .* group or partition by channel too"):
         keyed.apply(lambda rows: rows.groupBy("window_end", "auction").count())
     assert keyed.apply(lambda rows: rows.groupBy("window_end", "auction", "channel").count()).columns[-1] == "count"
 
