@@ -50,7 +50,7 @@ class WatermarksWithIdleness:
         return awake
 
     def on_due(self, now: int, *, has_unread: bool) -> list[TaskEffect]:
-        """The timer went off. It is not silent while rows are on their way, or are `unread` and wait for a consumer."""
+        """The timer went off. It is not silent while rows are on their way, or wait for a consumer."""
         assert self._timeout_ms is not None, "a timer is started for a timeout alone"
         if self._is_ended:
             return []
