@@ -20,12 +20,18 @@ class OperatorKind(StrEnum):
     GROUP_AGGREGATE = "GROUP_AGGREGATE"
     PROCESS = "PROCESS"
     KEYED_PROCESS = "KEYED_PROCESS"
+    TIMESTAMPS_AND_WATERMARKS = "TIMESTAMPS_AND_WATERMARKS"
     SINK = "SINK"
 
     @property
     def is_local(self) -> bool:
         """True if it is the part of another operator that runs before the exchange, which no user knows."""
         return self in (OperatorKind.LOCAL_WINDOW_AGGREGATE, OperatorKind.LOCAL_GROUP_AGGREGATE)
+
+    @property
+    def makes_watermarks(self) -> bool:
+        """True if it makes watermarks of the rows that it reads, and lets none pass but the end of event time."""
+        return self in (OperatorKind.SOURCE, OperatorKind.TIMESTAMPS_AND_WATERMARKS)
 
     @property
     def uses_event_time(self) -> bool:
@@ -161,10 +167,11 @@ class JobVertex(Value):
 
     `max_parallelism` is the number of key groups; one that was not configured is replaced by that of the checkpoint
     that the job starts from. `outputs` names, by output number, the operator of the chain whose rows the output
-    carries. A source that has read nothing for `idle_timeout_ms` is idle and holds no watermark back (None: it is
-    never idle). `watermark_delay_ms` is how far its watermark stays behind the latest row (None: there is none);
-    with `punctuated_watermarks` it is the event time of the latest row that marks one. Subtasks of one number of
-    the vertices of a `co_location_group` run in one slot. `resources` is the sum over the chain.
+    carries. Of a vertex that makes watermarks, `watermark_delay_ms` is how far they stay behind the latest row (None:
+    there are none); with `punctuated_watermarks` they are the event time of the latest row that marks one. When it has
+    read nothing for `idle_timeout_ms` it is idle and holds no watermark back (None: it is never idle). When it has read
+    nothing for `quiet_period_ms` its watermark goes on by the clock until it does (None: it waits). Subtasks of one
+    number of the vertices of a `co_location_group` run in one slot. `resources` is the sum over the chain.
     """
 
     vertex_id: JobVertexId
@@ -183,6 +190,7 @@ class JobVertex(Value):
     co_location_group: str | None = None
     resources: ResourceSpec = ResourceSpec()
     is_max_parallelism_configured: bool = False
+    quiet_period_ms: int | None = None
 
 
 @value("job_graph.no_restart")

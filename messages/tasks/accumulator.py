@@ -27,7 +27,10 @@ class HistogramCount(Value):
 
 @value("accumulator.snapshot")
 class AccumulatorSnapshot(Value):
-    """An accumulator at one moment. A counter of ints has a `count`, one of floats and a gauge a `total`, a histogram `counts`."""
+    """An accumulator at one moment.
+
+    A counter of ints has a `count`, one of floats and a gauge a `total`, a histogram `counts`.
+    """
 
     name: str
     type: AccumulatorType

@@ -7,6 +7,7 @@ operator that has some stands behind a keyed edge: at the head of its chain or n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from flykka.messages.graph.job_graph import Operator, OperatorKind
 from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
 from flykka.messages.wire.ids import OperatorId
-from flykka.spark_bridge.errors import ChainError
+from flykka.spark_bridge.errors import ChainError, OperatorFailedError
 from flykka.spark_bridge.operators.code import KeyByCode, OperatorCode, SourceCode, TransformCode
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from flykka.spark_bridge.program.accumulators import AccumulatorRegistry
@@ -91,6 +92,19 @@ class OperatorContext:
     def operator_id(self) -> OperatorId:
         """The id of the operator."""
         return self.link.operator_id
+
+    @contextmanager
+    def naming_failures(self, what: str = "operator") -> Iterator[None]:
+        """Raise as `OperatorFailedError`, which names the operator behind `what`, what a function of the user's raises.
+
+        Raises:
+            OperatorFailedError: anything was raised.
+        """
+        try:
+            yield
+        except (Exception, SystemExit) as raised:
+            registry, uid = self.services.registry, self.link.uid
+            raise OperatorFailedError(f"{what} {registry.describe(uid)}", registry.written(uid)) from raised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

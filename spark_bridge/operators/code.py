@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
     from flykka.spark_bridge.connectors.sink import Sink
     from flykka.spark_bridge.connectors.source import Source
+    from flykka.spark_bridge.functions.event_time import EventTime
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
     from flykka.spark_bridge.operators.emitted_rows import SideOutput
     from flykka.spark_bridge.operators.operator import Operator
@@ -170,7 +171,7 @@ class AggregateCode(OperatorCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowCode(AggregateCode):
-    """Windows over the timestamp column `time_column`.
+    """Windows over the event time of rows.
 
     `side_outputs_late_data`: rows that come too late are handed to `SideOutputCode`, not dropped. They must then come
     as they are, with no local part before the exchange.
@@ -180,8 +181,7 @@ class WindowCode(AggregateCode):
     local_kind = OperatorKind.LOCAL_WINDOW_AGGREGATE
     keys: tuple[Column | str, ...]
     windows: EventTimeWindows
-    time_column: str
-    aggregates: tuple[Column, ...]
+    event_time: EventTime
     plan: AggregatePlan
     side_outputs_late_data: bool = False
 

@@ -41,7 +41,7 @@ def function_spec(context: OperatorContext, code: ProcessCode) -> FunctionSpec:
         ),
         subtask=f"{descriptor.job_id}/{context.link.uid}/{descriptor.subtask}",
         attempt=descriptor.attempt,
-        time_column=code.time_column,
+        event_time=code.event_time,
         columns=code.columns,
         emitted=to_arrow_schema(StructType(list(code.emitted)), timezone="UTC"),
         side=tuple(

@@ -41,6 +41,8 @@ class Output(Generic[Rows]):
 
     A sink names what it has `staged`, of `staged_rows` rows. `late_rows` input rows were dropped. With `updates_state`
     the operator is to `update_state` in the order of the stages. `on_emitted` is called when all rows were computed.
+    What makes watermarks tells then, by `event_times`, the earliest and the latest event time of its rows in ms; None
+    where no row has one, or it is not looked for.
     """
 
     rows: Rows | None = None
@@ -50,6 +52,7 @@ class Output(Generic[Rows]):
     late_rows: int = 0
     updates_state: bool = False
     on_emitted: Callable[[], object] | None = None
+    event_times: Callable[[], tuple[int | None, int | None]] | None = None
 
 
 class Operator(Generic[Rows]):

@@ -114,10 +114,13 @@ class OperatorChain(ABC, Generic[Rows]):
             processing_time_ms=command.processing_time_ms,
         )
         output = self.head.process(element)
+        moved = self._emitted([(self.head, output)], command.stage)
+        earliest_ms, latest_ms = (None, batch.event_time_max) if output.event_times is None else output.event_times()
         return self.moved(
-            self._emitted([(self.head, output)], command.stage),
+            moved,
             rows_in=batch.rows,
-            event_time_max=batch.event_time_max,
+            event_time_max=latest_ms,
+            event_time_min=earliest_ms,
             late_rows=output.late_rows,
             updates_state=output.updates_state,
         )

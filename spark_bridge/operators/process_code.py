@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
     from flykka.messages.state.handles import StateSchema
+    from flykka.spark_bridge.functions.event_time import EventTime
     from flykka.spark_bridge.functions.metric_group import MetricKind
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
     from flykka.spark_bridge.operators.emitted_rows import SideOutput
@@ -37,7 +38,7 @@ class ProcessCode(OperatorCode):
 
     pickled: bytes = field(repr=False)
     columns: tuple[str, ...]
-    time_column: str | None
+    event_time: EventTime | None
     emitted: tuple[StructField, ...]
     side: tuple[SideOutput, ...] = ()
     sees_watermarks: bool = False

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from flykka.spark_bridge.functions.event_time import EventTime
     from flykka.spark_bridge.functions.state_descriptors import StateDescriptor
 
 
 def process_code(
-    prototype: DataFrame, function: ProcessFunction, output: str | StructType, event_time: str | None
+    prototype: DataFrame, function: ProcessFunction, output: str | StructType, event_time: EventTime | None
 ) -> tuple[DataFrame, ProcessCode]:
     """The prototype of what a function emits, rows of `output`, and its code.
 
@@ -45,7 +46,7 @@ def process_code(
     return emitted, ProcessCode(
         pickled=pickled,
         columns=tuple(prototype.columns),
-        time_column=event_time,
+        event_time=event_time,
         emitted=tuple(emitted.schema),
         sees_watermarks=type(function).process_watermark is not ProcessFunction.process_watermark,
         metrics=tried.metrics,
@@ -57,7 +58,7 @@ def keyed_process_code(
     keys: Sequence[Column | str],
     function: KeyedProcessFunction,
     output: str | StructType,
-    event_time: str | None,
+    event_time: EventTime | None,
 ) -> tuple[DataFrame, KeyedProcessCode]:
     """The prototype of what a function emits, rows of `output`, and its code.
 
@@ -84,7 +85,7 @@ def keyed_process_code(
             columns=columns_ddl((each.name, each.column_type) for each in tried.descriptors),
         ),
         columns=tuple(prototype.columns),
-        time_column=event_time,
+        event_time=event_time,
         emitted=tuple(emitted.schema),
         expiring_states=_pickled(expiring) if expiring else None,
         sees_watermarks=type(function).process_watermark is not KeyedProcessFunction.process_watermark,

@@ -15,7 +15,9 @@ from pyspark.sql import functions as F
 
 from flykka.messages.tasks.source import FileBatchSplit
 from flykka.messages.wire.ids import SplitId
+from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.operator import Operator
+from flykka.spark_bridge.program.event_time import EARLIEST, LATEST, times_of_watermarks
 from flykka.spark_bridge.program.row_wise import works_row_by_row
 from flykka.spark_bridge.rows.materialise import Slices, is_complete, numbers_of
 
@@ -67,8 +69,8 @@ class SourceRows:
         if rows is None:
             rows = sum(int(each.get(_ROWS) or 0) for each in found)
         if latest is None:
-            latest = max(_millis(found, _LATEST), default=None)
-        earliest = min(_millis(found, _EARLIEST), default=None)
+            latest = max(_millis(found, LATEST), default=None)
+        earliest = min(_millis(found, EARLIEST), default=None)
         return SourceNumbers(rows=rows, event_time_max=latest, event_time_min=earliest)
 
     def _aggregated(self, rows: DataFrame) -> Mapping[str, Any]:
@@ -101,8 +103,7 @@ class SourceReader:
         wanted = self._to_count(known)
         if not wanted or not slices:
             return SourceRows(slices=slices, known=known, observations=(), wanted={})
-        observations, observed = zip(*(_observed(rows, wanted) for rows in slices), strict=True)
-        return SourceRows(slices=observed, known=known, observations=observations, wanted=wanted)
+        return observed_rows(slices, wanted, known)
 
     def _to_count(self, known: SourceNumbers) -> Mapping[str, Column]:
         wanted: dict[str, Column] = {}
@@ -110,14 +111,10 @@ class SourceReader:
             wanted[_ROWS] = F.count(F.lit(1))
         if self._source.event_time is None:
             return wanted
-        time = F.col(self._source.event_time)
-        if self._code.punctuation is not None:
-            condition = self._code.punctuation
-            time = F.when(F.expr(condition) if isinstance(condition, str) else condition, time)
-        if known.event_time_max is None:
-            wanted[_LATEST] = F.unix_micros(F.max(time).cast("timestamp"))
-        if self._code.watches_order:
-            wanted[_EARLIEST] = F.unix_micros(F.min(time).cast("timestamp"))
+        event_time = EventTime(column=self._source.event_time)
+        wanted |= times_of_watermarks(event_time, self._code.punctuation, watches_order=self._code.watches_order)
+        if known.event_time_max is not None:
+            del wanted[LATEST]
         return wanted
 
 
@@ -168,6 +165,12 @@ def _known(read: list[SplitRows]) -> SourceNumbers:
     )
 
 
+def observed_rows(slices: Slices, wanted: Mapping[str, Column], known: SourceNumbers) -> SourceRows:
+    """The rows of slices, of which some numbers are `known` and others are counted."""
+    observations, observed = zip(*(_observed(rows, wanted) for rows in slices), strict=True)
+    return SourceRows(slices=observed, known=known, observations=observations, wanted=wanted)
+
+
 def _observed(rows: DataFrame, wanted: Mapping[str, Column]) -> tuple[Observation, DataFrame]:
     observation = Observation()
     return observation, rows.observe(observation, *(column.alias(name) for name, column in wanted.items()))
@@ -177,7 +180,7 @@ def _millis(found: Iterable[Mapping[str, Any]], name: str) -> list[int]:
     return [micros // 1000 for each in found if (micros := each.get(name)) is not None]
 
 
-_ROWS, _LATEST, _EARLIEST = "rows", "latest", "earliest"
+_ROWS = "rows"
 
 
 def read_as_one(splits: tuple[SourceSplit, ...]) -> tuple[SourceSplit, ...]:

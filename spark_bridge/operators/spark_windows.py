@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from flykka.actors.machines.state.schema_evolution import quoted
+from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.operators.window import Arrived, WindowOperator
-from flykka.spark_bridge.program.aggregates import TIME
+from flykka.spark_bridge.program.aggregates import TIME, RowsApplied
+from flykka.spark_bridge.program.event_time import MICROS_PER_MS, event_time_micros
 from flykka.spark_bridge.rows.materialise import counted, numbers_of, together
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend, StateLayout, gathered
 
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.operators.operator import Element
     from flykka.spark_bridge.rows.materialise import Slices
 
-MICROS_PER_MS = 1000
 _LONG_MAX = 2**63 - 1
 
 
@@ -82,7 +84,7 @@ class SparkPanes:
         code, rows = self._code, _in_windows(self._code, rows)
         if closed_to_ms is None:
             return Arrived(segment=self._backend.keep(local_state(code, rows)))
-        late = _before(_event_time(code), code.windows.next_start(closed_to_ms))
+        late = _before(event_time_micros(code.event_time), code.windows.next_start(closed_to_ms))
         observation, observed = counted(rows, {"late": F.count_if(late)})
         segment = self._backend.keep(local_state(code, observed.where(~late)))
         late_rows = int(numbers_of(observation).get("late") or 0)
@@ -102,28 +104,39 @@ class SparkPanes:
         return (fired(self._code, gathered(together(rows), readings)),)
 
 
+class AppliedPanes(SparkPanes):
+    """Panes whose windows are given to a function of the user's."""
+
+    def __init__(self, code: WindowCode, backend: SparkStateBackend, context: OperatorContext) -> None:
+        super().__init__(code, backend)
+        self._context = context
+
+    def fired(self, readings: Sequence[Reading[DataFrame]], to_ms: int) -> Slices:
+        """The rows that the function makes. Raises `OperatorFailedError`."""
+        with self._context.naming_failures():
+            return super().fired(readings, to_ms)
+
+
 def window_operator(context: OperatorContext, code: WindowCode) -> WindowOperator[Slices, DataFrame]:
     """The windows of one attempt."""
     backend = SparkStateBackend(WindowLayout(code), context.descriptor, context.scope, context.services)
-    return WindowOperator(context.operator_id, code.windows, SparkPanes(code, backend), backend)
+    calls_function = isinstance(code.plan, RowsApplied)
+    panes = AppliedPanes(code, backend, context) if calls_function else SparkPanes(code, backend)
+    return WindowOperator(context.operator_id, code.windows, panes, backend)
 
 
 def local_state(code: WindowCode, rows: DataFrame) -> DataFrame:
     """State made of rows, by pane; rows that belong to no window are left out."""
-    return code.plan.local(_in_windows(code, rows), _pane(code.windows, _event_time(code)))
+    return code.plan.local(_in_windows(code, rows), _pane(code.windows, event_time_micros(code.event_time)))
 
 
 def _in_windows(code: WindowCode, rows: DataFrame) -> DataFrame:
     """The rows that belong to a window: those with an event time, and not in a gap between windows."""
-    rows = rows.where(F.col(code.time_column).isNotNull())
+    rows = rows.where(F.col(quoted(code.event_time.column)).isNotNull())
     if not code.windows.have_gaps:
         return rows
-    return rows.where(_since_start(code.windows, _event_time(code)) < F.lit(code.windows.size_ms * MICROS_PER_MS))
-
-
-def _event_time(code: WindowCode) -> Column:
-    """The event time of a row, in microseconds."""
-    return F.unix_micros(F.col(code.time_column).cast("timestamp"))
+    since_start = _since_start(code.windows, event_time_micros(code.event_time))
+    return rows.where(since_start < F.lit(code.windows.size_ms * MICROS_PER_MS))
 
 
 def by_window(windows: EventTimeWindows, state: DataFrame, after_ms: int | None, to_ms: int) -> DataFrame:
@@ -145,13 +158,9 @@ def by_window(windows: EventTimeWindows, state: DataFrame, after_ms: int | None,
 
 def fired(code: WindowCode, state: DataFrame) -> DataFrame:
     """The results of the windows in `state`, with their bounds as timestamps."""
-    results = code.plan.finish(state)
-    bounds = (
-        F.timestamp_micros(TIME).alias("window_start"),
-        F.timestamp_micros(F.col(TIME) + F.lit(code.windows.size_ms * MICROS_PER_MS)).alias("window_end"),
-    )
-    # By place: a key or an aggregate may have any name.
-    return results.select(*bounds, *(results[place] for place in range(1, len(results.columns))))
+    end = F.col(TIME) + F.lit(code.windows.size_ms * MICROS_PER_MS)
+    bounds = {WINDOW_START: F.timestamp_micros(TIME), WINDOW_END: F.timestamp_micros(end)}
+    return code.plan.results_of(state, **bounds)
 
 
 def all_fired(code: WindowCode, rows: DataFrame) -> DataFrame:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from flykka.spark_bridge.errors import OperatorFailedError
 from flykka.spark_bridge.operators.operator import Element, Operator, Output
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
@@ -41,27 +38,19 @@ class TransformOperator(Operator[Slices]):
     def open(self) -> None:
         """Open a rich function. Raises `OperatorFailedError`."""
         if isinstance(self._function, RichFunction):
-            with self._named("opening operator"):
+            with self._context.naming_failures("opening operator"):
                 self._function.open(self._runtime_context())
 
     def process(self, element: Element[Slices]) -> Output[Slices]:
         """Apply the function to the rows. Raises `OperatorFailedError`."""
-        with self._named("operator"):
+        with self._context.naming_failures():
             return Output(rows=tuple(applied(self._function, rows) for rows in element.rows))
 
     def close(self) -> None:
         """Close a rich function. Raises `OperatorFailedError`."""
         if isinstance(self._function, RichFunction):
-            with self._named("closing operator"):
+            with self._context.naming_failures("closing operator"):
                 self._function.close()
-
-    @contextmanager
-    def _named(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except (Exception, SystemExit) as raised:
-            registry, uid = self._context.services.registry, self._context.link.uid
-            raise OperatorFailedError(f"{what} {registry.describe(uid)}", registry.written(uid)) from raised
 
     def _runtime_context(self) -> RuntimeContext:
         descriptor = self._context.descriptor

@@ -11,7 +11,7 @@ agrees in its time: in the stretch of event time that it is of, or in the one va
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from pyspark.sql.types import LongType, StructField
 
 from flykka.actors.machines.state.schema_evolution import columns_ddl, quoted
 from flykka.messages.state.handles import StateSchema
+from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.expressions import Aggregation, Part
 from flykka.spark_bridge.state.stored_columns import ROWS
 from flykka.spark_bridge.worker.keys import KEY_PREFIX
@@ -94,10 +95,6 @@ class PartialAggregates:
         count = F.sum(ROWS).alias(ROWS)
         return state.groupBy(TIME, *self.keys).agg(*(part.merged() for part in self.parts), count)
 
-    def finish(self, state: DataFrame) -> DataFrame:
-        """Merge, and turn parts into results."""
-        return self.merge(state).select(TIME, *self._named_keys, *self.results)
-
     def evaluated(self, merged: DataFrame) -> DataFrame:
         """The results of parts that are merged: the keys, the aggregates."""
         return merged.select(*self._named_keys, *self.results)
@@ -110,11 +107,9 @@ class PartialAggregates:
     def _named_keys(self) -> tuple[Column, ...]:
         return tuple(key.alias(name) for key, name in zip(self.keys, self.key_names, strict=True))
 
-    def results_of(self, state: DataFrame) -> DataFrame:
-        """The results of state that is of one time: the keys, the aggregates."""
-        results = self.finish(state)
-        # By place: a key or an aggregate may have any name.
-        return results.select(*(results[place] for place in range(1, len(results.columns))))
+    def results_of(self, state: DataFrame, **of_time: Column) -> DataFrame:
+        """Merge, and turn parts into results: columns made `of_time`, the keys, the aggregates."""
+        return self.merge(state).select(*_named(of_time), *self._named_keys, *self.results)
 
     def rows_behind(self, counted: Column) -> Column:
         """Every row of parts knows."""
@@ -122,11 +117,10 @@ class PartialAggregates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowsKept:
-    """State is rows."""
+class KeptRows:
+    """State is rows, cut down to the columns that are needed."""
 
     key_columns: tuple[Column | str, ...]
-    aggregates: tuple[Column, ...]
     needed: tuple[str, ...]
     structure: str
     key_columns_ddl: str
@@ -143,7 +137,7 @@ class RowsKept:
         return StateSchema(keys=self.key_columns_ddl, columns=self.kept_columns_ddl)
 
     def local(self, rows: DataFrame, time: Column) -> DataFrame:
-        """Keep the columns that keys and aggregates need."""
+        """Keep the columns that are needed."""
         return rows.select(time.alias(TIME), *(F.col(quoted(name)) for name in self.needed))
 
     row_by_row = local
@@ -152,17 +146,56 @@ class RowsKept:
         """Rows do not merge."""
         return state
 
-    def finish(self, state: DataFrame) -> DataFrame:
-        """Aggregate the rows as Spark does."""
-        return state.groupBy(TIME, *self.keys).agg(*self.aggregates)
-
     def rows_behind(self, counted: Column) -> Column:
         """A row of state is a row of input."""
         return F.count_if(counted)
 
 
-AggregatePlan = PartialAggregates | RowsKept
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsKept(KeptRows):
+    """Aggregates of rows that are kept as they are."""
+
+    aggregates: tuple[Column, ...]
+
+    def results_of(self, state: DataFrame, **of_time: Column) -> DataFrame:
+        """Aggregate the rows as Spark does: columns made `of_time`, the keys, the aggregates."""
+        results = state.groupBy(TIME, *self.keys).agg(*self.aggregates)
+        return results.select(*_named(of_time), *(F.col(quoted(name)) for name in results.columns[1:]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsApplied(KeptRows):
+    """A function of rows that are kept as they are, of all keys and times together."""
+
+    function: Callable[[DataFrame], DataFrame]
+
+    def given(self, state: DataFrame, **of_time: Column) -> DataFrame:
+        """The rows for the function: columns made `of_time`, then their own others."""
+        own = (F.col(quoted(name)) for name in self.needed if name not in of_time)
+        return state.select(*_named(of_time), *own)
+
+    def results_of(self, state: DataFrame, **of_time: Column) -> DataFrame:
+        """The rows that the function makes."""
+        return applied(self.function, self.given(state, **of_time))
+
+
+AggregatePlan = PartialAggregates | RowsKept | RowsApplied
 """The aggregates of one operator: how its state is made, merged and finished."""
+
+
+def kept_whole(
+    prototype: DataFrame, keys: Sequence[Column | str], function: Callable[[DataFrame], DataFrame]
+) -> RowsApplied:
+    """Plan the state of rows like `prototype`, keyed by `keys`, for a function of all their columns."""
+    keyed = prototype.select(*keys).schema
+    return RowsApplied(
+        key_columns=tuple(keys),
+        needed=tuple(prototype.columns),
+        structure=_rows_structure(prototype, prototype.columns),
+        key_columns_ddl=columns_ddl((key.name, key.dataType.simpleString()) for key in keyed),
+        kept_columns_ddl=columns_ddl((each.name, each.dataType.simpleString()) for each in prototype.schema),
+        function=function,
+    )
 
 
 def analyze(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]) -> AggregatePlan:
@@ -177,12 +210,11 @@ def analyze(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequ
     taken = aggregation.take_apart(key_name=_key, row_count=ROWS)
     if taken is None:
         needed = aggregation.needed_columns()
-        kept = ", ".join(f"{name} {prototype.schema[name].dataType.simpleString()}" for name in needed)
         return RowsKept(
             key_columns=tuple(keys),
             aggregates=tuple(aggregates),
             needed=needed,
-            structure=f"rows: {kept}",
+            structure=_rows_structure(prototype, needed),
             key_columns_ddl=key_columns,
             kept_columns_ddl=columns_ddl((name, prototype.schema[name].dataType.simpleString()) for name in needed),
         )
@@ -199,6 +231,15 @@ def analyze(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequ
         key_columns_ddl=key_columns,
         kept_columns_ddl=columns_ddl([*((part.label, part.data_type.simpleString()) for part in parts), _ROWS_COLUMN]),
     )
+
+
+def _rows_structure(prototype: DataFrame, columns: Iterable[str]) -> str:
+    kept = ", ".join(f"{name} {prototype.schema[name].dataType.simpleString()}" for name in columns)
+    return f"rows: {kept}"
+
+
+def _named(columns: Mapping[str, Column]) -> Iterator[Column]:
+    return (column.alias(name) for name, column in columns.items())
 
 
 def _key(place: int) -> str:

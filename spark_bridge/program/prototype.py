@@ -16,8 +16,10 @@ from pyspark.sql.types import StructType, TimestampNTZType, TimestampType, _pars
 
 from flykka.spark_bridge.diagnosis.user_lines import line_of
 from flykka.spark_bridge.errors import NotADataFrameError
+from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.program.across_rows import SORTS, across_rows
-from flykka.spark_bridge.program.aggregates import PartialAggregates, analyze
+from flykka.spark_bridge.program.across_windows import across_windows, key_columns
+from flykka.spark_bridge.program.aggregates import PartialAggregates, RowsApplied, analyze, kept_whole
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
 
@@ -34,6 +36,7 @@ __all__ = [
     "has_event_time",
     "running",
     "transformed",
+    "window_function",
     "windowed",
 ]
 
@@ -131,8 +134,33 @@ def windowed(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Seq
     Raises:
         PrototypeError: a key or an aggregate does not fit, is no aggregate, or two columns have one name.
     """
-    bounds = (F.lit(None).cast(TimestampType()).alias(name) for name in ("window_start", "window_end"))
+    bounds = (F.lit(None).cast(TimestampType()).alias(name) for name in (WINDOW_START, WINDOW_END))
     return transformed(prototype, lambda rows: rows.groupBy(*bounds, *keys).agg(*aggregates))
+
+
+def window_function(
+    prototype: DataFrame, keys: Sequence[Column | str], function: Callable[[DataFrame], DataFrame]
+) -> tuple[DataFrame, RowsApplied]:
+    """The prototype of what a function makes of rows with their windows' bounds, and how the rows are kept.
+
+    Raises:
+        PrototypeError: the function does not fit the rows, keeps something from one call to the next, or computes
+            something of rows of several windows or keys together.
+    """
+    if isinstance(function, RichFunction):
+        raise PrototypeError(
+            "a RichFunction is opened once for all the batches of a stream, and windows call a function when they"
+            " fire: give a function of DataFrames"
+        )
+    plan = kept_whole(prototype, keys, function)
+    bounds = {name: F.lit(None).cast(TimestampType()) for name in (WINDOW_START, WINDOW_END)}
+    # As a plan of its own: of null Spark would not know which column it is.
+    given = prototype.sparkSession.createDataFrame([], plan.given(prototype, **bounds).schema)
+    made = transformed(given, function)
+    keyed = prototype.select(*keys, *prototype.columns)
+    if found := across_windows(given, made, key_columns(keyed, len(keys))):
+        raise PrototypeError(f"this {found}")
+    return made, plan
 
 
 def running(

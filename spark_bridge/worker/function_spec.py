@@ -12,6 +12,7 @@ from pyspark import cloudpickle
 
 from flykka.spark_bridge.errors import FunctionError
 from flykka.spark_bridge.functions.emission import Emitted, Row
+from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, ProcessFunctionRunner
 from flykka.spark_bridge.functions.runtime_context import TaskInfo
 from flykka.spark_bridge.program.accumulators import Accumulator
@@ -40,7 +41,7 @@ class FunctionSpec:
     task: TaskInfo
     subtask: str
     attempt: str
-    time_column: str | None
+    event_time: EventTime | None
     columns: tuple[str, ...]
     emitted: pa.Schema
     side: tuple[SideColumn, ...]
@@ -80,10 +81,10 @@ class FunctionSpec:
 
     def timestamps(self, table: pa.Table) -> list[int | None] | None:
         """The event times of the rows of a batch, in ms; None where they have none."""
-        if self.time_column is None:
+        if self.event_time is None:
             return None
-        in_ms = pc.cast(table.column(self.time_column), pa.timestamp("ms", "UTC"), safe=False)
-        listed: list[int | None] = in_ms.cast(pa.int64()).to_pylist()
+        in_ms = pc.cast(table.column(self.event_time.column), pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
+        listed: list[int | None] = pc.add(in_ms, self.event_time.offset_ms).to_pylist()
         return listed
 
     def table(self, parts: Sequence[Emitted]) -> pa.Table:

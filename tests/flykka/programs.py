@@ -12,6 +12,7 @@ from flykka.api.streams.windows import TumblingEventTimeWindows
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.file.source import FileSource
+from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.code import SourceCode
 
 BIDS = "auction long, bidder long, price long, channel string, at timestamp"
@@ -25,7 +26,8 @@ def bids(spark: SparkSession, program: Program | None = None, *, event_time: str
     source = Transformation(kind=OperatorKind.SOURCE, position=program.next_position, name="bids", code=code)
     program.add(source)
     prototype = spark.createDataFrame([], BIDS)
-    return DataStream(program, source, StreamType(prototype=prototype, event_time=event_time))
+    declared = None if event_time is None else EventTime(column=event_time)
+    return DataStream(program, source, StreamType(prototype=prototype, event_time=declared))
 
 
 def counting(spark: SparkSession, *, parallelism: int | None = None) -> Program:

@@ -115,9 +115,24 @@ def _true_states(example: ModuleType, events: DataFrame) -> DataFrame:
     return events.groupBy("order_id").applyInPandas(applied, columns)
 
 
+def _best(example: ModuleType, events: DataStream, output: Path) -> None:
+    orders = events.with_column_renamed("order_id", "product")
+    example.best_products(orders).sink_to(FileSink.parquet(str(output))).uid("output")
+
+
+def _true_best(example: ModuleType, events: DataFrame) -> DataFrame:
+    revenue = events.groupBy(F.window("at", "1 hour").alias("w"), F.col("order_id").alias("product"))
+    hours = revenue.agg(F.sum("amount").alias("revenue"))
+    best: DataFrame = example.top_three(
+        hours.selectExpr("w.start AS window_start", "w.end AS window_end", "*").drop("w")
+    )
+    return best
+
+
 EXAMPLES = (
     StatefulExample(name="silent_sensors", define=_alarms, truth=_true_alarms),
     StatefulExample(name="running_totals", define=_totals, truth=_true_totals, newest=_newest_totals),
+    StatefulExample(name="top_products", define=_best, truth=_true_best),
     StatefulExample(name="order_states", define=_states, truth=_true_states),
 )
 

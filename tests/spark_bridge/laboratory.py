@@ -61,6 +61,7 @@ from flykka.spark_bridge.attempt.engine import SparkEngine
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.data_plane import SparkDataPlane
+from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.code import (
     KeyByCode,
     LocalAggregateCode,
@@ -217,6 +218,11 @@ class Told:
             pass
 
 
+def count_and_most() -> tuple[Column, ...]:
+    """The number of rows, and the largest amount."""
+    return F.count("*").alias("n"), F.max("amount").alias("most")
+
+
 class Laboratory:
     """One job on one data plane: a source vertex, and a vertex of windows that reads it and writes files."""
 
@@ -241,13 +247,12 @@ class Laboratory:
         self, *aggregates: Column, size_ms: int = 1000, slide_ms: int | None = None, offset_ms: int = 0
     ) -> WindowCode:
         """Windows over `at`, keyed by `key`; by default they count and take the maximum of the amounts."""
-        made = aggregates or (F.count("*").alias("n"), F.max("amount").alias("most"))
+        made = aggregates or count_and_most()
         prototype = self.plane.session.createDataFrame([], "key long, amount long, at timestamp")
         return WindowCode(
             keys=("key",),
             windows=EventTimeWindows(size_ms=size_ms, slide_ms=slide_ms or size_ms, offset_ms=offset_ms),
-            time_column="at",
-            aggregates=made,
+            event_time=EventTime(column="at"),
             plan=analyze(prototype, ("key",), made),
         )
 

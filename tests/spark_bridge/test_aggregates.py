@@ -46,7 +46,7 @@ def assert_same_as_batch(rows: DataFrame, keys: list[Column | str], aggregates: 
     again = rows.unionAll(rows.where("l is null")).unionAll(rows.where("l = 3"))
 
     merged = plan.merge(plan.merge(pieces[0].unionAll(pieces[2])).unionAll(pieces[1])).unionAll(pieces[3])
-    result = plan.finish(merged)
+    result = plan.results_of(merged, **{TIME: F.col(TIME)})
     batch = again.groupBy(F.col("w").alias(TIME), *keys).agg(*aggregates)
 
     assert isinstance(plan, PartialAggregates) is apart

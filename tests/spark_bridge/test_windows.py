@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
+from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.code import WindowCode
 from flykka.spark_bridge.operators.spark_windows import WindowLayout, by_window, fired, local_state
 from flykka.spark_bridge.program.aggregates import TIME, analyze
@@ -42,8 +43,7 @@ def code_of(rows: DataFrame, windows: tuple[int, int, int], *aggregates: Column)
     return WindowCode(
         keys=("key",),
         windows=EventTimeWindows(size_ms=size_ms, slide_ms=slide_ms, offset_ms=offset_ms),
-        time_column="at",
-        aggregates=aggregates,
+        event_time=EventTime(column="at"),
         plan=analyze(rows.limit(0), ("key",), aggregates),
     )
 

@@ -1,4 +1,4 @@
-"""Generates a source's watermarks from the event times that it has read.
+"""Generates watermarks from the event times that were read, behind a source or wherever else they are assigned.
 
 The generators are Flink's: BoundedOutOfOrdernessWatermarks, AscendingTimestampsWatermarks with its handlers of
 violations, punctuated ones, and none. They are told of rows in batches, by the earliest and the latest event time of
@@ -107,15 +107,15 @@ class NoWatermarks:
         """Event times say nothing here."""
 
 
-def watermark_generator(source: JobVertex) -> WatermarkGenerator:
-    """The generator that a source's vertex asks for."""
-    if source.watermark_delay_ms is None:
+def watermark_generator(vertex: JobVertex) -> WatermarkGenerator:
+    """The generator that a vertex asks for."""
+    if vertex.watermark_delay_ms is None:
         return NoWatermarks()
-    if source.punctuated_watermarks:
+    if vertex.punctuated_watermarks:
         return PunctuatedWatermarks()
-    if source.on_monotony_violation is not MonotonyViolationHandler.IGNORE:
-        return AscendingTimestampsWatermarks(source.on_monotony_violation)
-    return BoundedOutOfOrdernessWatermarks(source.watermark_delay_ms)
+    if vertex.on_monotony_violation is not MonotonyViolationHandler.IGNORE:
+        return AscendingTimestampsWatermarks(vertex.on_monotony_violation)
+    return BoundedOutOfOrdernessWatermarks(vertex.watermark_delay_ms)
 
 
 class TimestampsAndWatermarksOperator:
@@ -131,9 +131,17 @@ class TimestampsAndWatermarksOperator:
         """Rows were read; nothing is said of it before `emit`."""
         return self._generator.on_batch(earliest_ms, latest_ms)
 
-    def emit(self) -> Watermark | None:
-        """The watermark, where it has grown since the last one. A source asks behind each batch."""
-        return self._say(self._generator.watermark_ms)
+    @property
+    def has_event_time(self) -> bool:
+        """The rows so far have a watermark."""
+        return self._generator.watermark_ms > WATERMARK_MIN
+
+    def emit(self, quiet_ms: int = 0) -> Watermark | None:
+        """The watermark, where it has grown since the last one; it is asked for behind each batch.
+
+        For `quiet_ms` nothing was read, and event time is to have gone on by as much, where it is known.
+        """
+        return self._say(self._generator.watermark_ms + quiet_ms) if self.has_event_time else None
 
     def on_watermark(self, watermark: Watermark) -> Watermark | None:
         """A watermark from before this operator: only the end of event time is one for those behind it, too."""

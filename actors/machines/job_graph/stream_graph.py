@@ -46,8 +46,9 @@ class StreamNode:
     """An operator. A sharing group of None is inherited from the inputs, a max_parallelism of None is derived.
 
     `publishes_per_checkpoint` marks a sink whose rows nobody sees before a checkpoint, `event_time` an operator that
-    fires with the watermark, `watermark_delay_ms` (sources) how far behind the newest row the watermark stays,
-    `idle_timeout_ms` (sources) how long nothing may be read before the source holds no watermark back any more.
+    fires with the watermark. Of what makes watermarks, `watermark_delay_ms` is how far behind the newest row they stay,
+    `idle_timeout_ms` how long nothing may be read before it holds no watermark back any more, and `quiet_period_ms` how
+    long before event time goes on by the clock.
 
     A uid is automatic where the user gave none: then the id is one of the structure (`operator_ids`). `uid_hash` is an
     id that the user gave beside it. `state_schema` is what an operator with keyed state keeps.
@@ -65,6 +66,7 @@ class StreamNode:
     event_time: bool = False
     watermark_delay_ms: int | None = None
     idle_timeout_ms: int | None = None
+    quiet_period_ms: int | None = None
     on_monotony_violation: MonotonyViolationHandler = MonotonyViolationHandler.IGNORE
     punctuated_watermarks: bool = False
     has_automatic_uid: bool = False

@@ -22,7 +22,7 @@ from flykka.actors.machines.task.effects import TaskEffect, TellJobMaster
 from flykka.actors.machines.task.metrics import Activity, TaskMeter
 from flykka.actors.machines.task.stage_pipeline import StagePipeline
 from flykka.actors.machines.task.task_outputs import TaskOutputs
-from flykka.messages.graph.job_graph import JobType, OperatorKind
+from flykka.messages.graph.job_graph import JobType
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot
 from flykka.messages.tasks.exchange import (
     AddCredit,
@@ -83,6 +83,13 @@ Purpose = Read | Process | Fire | FireTimers | Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuietTime:
+    """A time that has passed since the last rows: event time goes on by as much."""
+
+    passed_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
     """A stage is over: what it was begun for, and what goes down. `violated`: its rows went back in event time.
 
@@ -111,14 +118,14 @@ class InFlightStages:
 
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
         self._attempt = descriptor.attempt
-        self._pipeline: StagePipeline[Purpose, Event] = StagePipeline(STAGES_IN_FLIGHT)
+        self._pipeline: StagePipeline[Purpose, Event | QuietTime] = StagePipeline(STAGES_IN_FLIGHT)
         self._outputs = TaskOutputs(descriptor.outputs, descriptor.buffers)
         self._meter = TaskMeter()
         self.has_reached_end_of_data = False
         self._accumulators: tuple[AccumulatorSnapshot, ...] = ()
-        # Behind the reader of a source; other tasks have their watermarks from their inputs.
+        # Behind what makes watermarks; other tasks have them from their inputs.
         self._watermarks = None
-        if descriptor.vertex.operators[0].kind is OperatorKind.SOURCE:
+        if descriptor.vertex.operators[0].kind.makes_watermarks:
             # What reads it when it is whole needs to hear of event time once, at its end.
             is_batch = descriptor.job_type is JobType.BATCH
             generator = NoWatermarks() if is_batch else watermark_generator(descriptor.vertex)
@@ -131,8 +138,18 @@ class InFlightStages:
 
     @property
     def is_reading(self) -> bool:
-        """A stage in flight reads splits."""
-        return any(isinstance(purpose, Read) for purpose in self._pipeline.purposes)
+        """A stage in flight reads splits, or a batch."""
+        return any(isinstance(purpose, Read | Process) for purpose in self._pipeline.purposes)
+
+    @property
+    def makes_watermarks(self) -> bool:
+        """The task makes watermarks of the rows that it reads."""
+        return self._watermarks is not None
+
+    @property
+    def has_event_time(self) -> bool:
+        """The rows that were read have said where event time is."""
+        return self._watermarks is not None and self._watermarks.has_event_time
 
     def pass_time(self, now: int) -> None:
         """It is `now`; what the attempt did since the last event was said by `spend_time`."""
@@ -158,6 +175,11 @@ class InFlightStages:
         self._pipeline.emit_after(event)
         return self._send_released()
 
+    def pass_quiet_time(self, passed_ms: int) -> list[TaskEffect]:
+        """Let event time go on by as much as has passed since the last rows, behind every stage that is in flight."""
+        self._pipeline.emit_after(QuietTime(passed_ms=passed_ms))
+        return self._send_released()
+
     def finish(self, finished: StageFinished, now: int) -> Finished:
         """The oldest stage in flight has finished."""
         purpose = self._pipeline.finish(finished.stage)
@@ -166,7 +188,7 @@ class InFlightStages:
         effects: list[TaskEffect] = []
         for output in finished.outputs:
             effects += self._outputs.add(output.output, output.batch)
-        violated = self._learn_event_time(finished) if isinstance(purpose, Read) else None
+        violated = self._learn_event_time(finished) if isinstance(purpose, Read | Process) else None
         for event in self._own_events(purpose):
             effects += self._send_down(event)
         barrier: CheckpointBarrier | None = None
@@ -247,10 +269,10 @@ class InFlightStages:
 
     def _own_events(self, purpose: Purpose) -> list[Event]:
         match purpose:
-            case Read():
+            case Read() | Process():
                 watermark = None if self._watermarks is None else self._watermarks.emit()
                 return [] if watermark is None else [watermark]
-            case Process() | FireTimers():
+            case FireTimers():
                 return []
             case Fire(watermark_ms=watermark_ms):
                 return [Watermark(timestamp_ms=watermark_ms)]
@@ -263,7 +285,10 @@ class InFlightStages:
         passed = (self._passed(event) for event in self._pipeline.released())
         return [effect for event in passed if event is not None for effect in self._send_down(event)]
 
-    def _passed(self, event: Event) -> Event | None:
+    def _passed(self, event: Event | QuietTime) -> Event | None:
+        if isinstance(event, QuietTime):
+            assert self._watermarks is not None, "time passes for what makes watermarks"
+            return self._watermarks.emit(event.passed_ms)
         if isinstance(event, Watermark) and self._watermarks is not None:
             return self._watermarks.on_watermark(event)
         return event

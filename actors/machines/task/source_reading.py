@@ -6,12 +6,12 @@ Composes the reader of the splits with the idleness of the source; stages and ev
 from __future__ import annotations
 
 from flykka.actors.machines.task.effects import StartLatencyTimer, TaskEffect, TellBridge, TellJobMaster
-from flykka.actors.machines.task.idleness import SourceIdleness
+from flykka.actors.machines.task.idleness import WatermarksWithIdleness
 from flykka.actors.machines.task.in_flight_stages import STAGES_IN_FLIGHT, InFlightStages, Read
 from flykka.actors.machines.task.split_reader import SplitReader
-from flykka.messages.graph.job_graph import JobType, OperatorKind
+from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import OperatorSubtaskState
-from flykka.messages.tasks.exchange import WATERMARK_MAX, EndOfData, LatencyMarker, Watermark, WatermarkStatus
+from flykka.messages.tasks.exchange import WATERMARK_MAX, EndOfData, LatencyMarker, Watermark
 from flykka.messages.tasks.source import AddSplits, RequestSplits
 from flykka.messages.tasks.stage import ReadSplits
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
@@ -34,13 +34,14 @@ class SourceReading:
         "end_of_data",
     )
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, stages: InFlightStages) -> None:
+    def __init__(
+        self, descriptor: TaskDeploymentDescriptor, stages: InFlightStages, idleness: WatermarksWithIdleness
+    ) -> None:
         self.end_of_data = False
         self._attempt = descriptor.attempt
         self._restore = descriptor.restore
         self._reader = SplitReader(descriptor.vertex.operators[0].operator_id, SPLITS_AHEAD)
-        is_batch = descriptor.job_type is JobType.BATCH
-        self._idleness = SourceIdleness(None if is_batch else descriptor.vertex.idle_timeout_ms)
+        self._idleness = idleness
         self._subtask = descriptor.subtask
         self._latency_tracking_interval_ms = descriptor.latency_tracking_interval_ms
         self._stages = stages
@@ -90,7 +91,7 @@ class SourceReading:
             return None
         splits = self._reader.next()
         if splits:
-            awake = self._wake(now)
+            awake = self._idleness.read(now)
             stage = self._stages.start(Read(cost=sum(map(self._reader.limit.cost, splits))))
             return [*awake, TellBridge(message=ReadSplits(stage=stage, splits=splits))]
         return self.end_data(now) if self._reader.exhausted else None
@@ -98,30 +99,19 @@ class SourceReading:
     def has_read(self, read: Read, duration_ms: int, now: int) -> list[TaskEffect]:
         """A stage that read splits has finished."""
         self._reader.limit.learn(read.cost, duration_ms)
-        return [*self._idleness.read(now)]
+        return self._idleness.read(now)
 
     def end_data(self, now: int) -> list[TaskEffect]:
         """Nothing more is read: say so, and let event time come to its end; once."""
         if self.end_of_data:
             return []
         self.end_of_data = True
-        # Nobody would hear the watermark of a source that is idle.
-        awake = self._wake(now)
+        awake = self._idleness.end(now)
         return (
             awake
             + self._stages.emit_after(Watermark(timestamp_ms=WATERMARK_MAX))
             + self._stages.emit_after(EndOfData())
         )
-
-    def on_idle_due(self, now: int) -> list[TaskEffect]:
-        """The timer of the idleness went off."""
-        if self.end_of_data:
-            return []
-        if self._stages.is_reading or self._reader.has_unread:
-            # It is not silent: rows are on their way, or wait for a consumer. A snapshot tells of no rows.
-            self._idleness.read(now)
-        timer = self._idleness.on_due(now)
-        return [*timer, *(self._stages.emit_after(WatermarkStatus(idle=True)) if self._idleness.is_idle else [])]
 
     def on_latency_marker_due(self, now: int) -> list[TaskEffect]:
         """Send a latency marker, until the last row is read."""
@@ -134,12 +124,10 @@ class SourceReading:
         interval_ms = self._latency_tracking_interval_ms
         return [] if interval_ms is None else [StartLatencyTimer(delay_ms=interval_ms)]
 
-    def _wake(self, now: int) -> list[TaskEffect]:
-        said = self._stages.emit_after(WatermarkStatus(idle=False)) if self._idleness.is_idle else []
-        return [*said, *self._idleness.read(now)]
 
-
-def source_reading(descriptor: TaskDeploymentDescriptor, stages: InFlightStages) -> SourceReading | None:
+def source_reading(
+    descriptor: TaskDeploymentDescriptor, stages: InFlightStages, idleness: WatermarksWithIdleness
+) -> SourceReading | None:
     """The source of a task; None where its chain does not begin with one."""
     is_source = descriptor.vertex.operators[0].kind is OperatorKind.SOURCE
-    return SourceReading(descriptor, stages) if is_source else None
+    return SourceReading(descriptor, stages, idleness) if is_source else None

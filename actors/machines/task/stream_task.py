@@ -13,12 +13,12 @@ from typing import assert_never
 
 from flykka.actors.errors import UnreadableStateError
 from flykka.actors.machines.exchange.effects import ChannelFailed, ChannelFailureKind
-from flykka.actors.machines.exchange.watermark_generators import MonotonyViolated
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.task.attempt_life import AttemptLife
-from flykka.actors.machines.task.effects import KeepResults, LogWarning, TaskEffect, TellBridge
+from flykka.actors.machines.task.effects import KeepResults, TaskEffect, TellBridge
 from flykka.actors.machines.task.events import BridgeLost, ConnectionLost, StartTask, TaskEvent
 from flykka.actors.machines.task.explanation import explain_source, explain_task
+from flykka.actors.machines.task.idleness import WatermarksWithIdleness
 from flykka.actors.machines.task.in_flight_stages import Fire, FireTimers, InFlightStages, Process, Read, Snapshot
 from flykka.actors.machines.task.input_elements import (
     BatchArrived,
@@ -26,6 +26,7 @@ from flykka.actors.machines.task.input_elements import (
     PassedOn,
     WatermarkAdvanced,
 )
+from flykka.actors.machines.task.monotony import violation_effects
 from flykka.actors.machines.task.partition_producer import ask, consequence
 from flykka.actors.machines.task.processing_timers import ProcessingTimers
 from flykka.actors.machines.task.source_reading import source_reading
@@ -41,6 +42,7 @@ from flykka.messages.checkpointing.checkpoint import (
 from flykka.messages.graph.job_graph import FiringMode, JobType, OperatorKind, TaskCancellationSettings
 from flykka.messages.monitoring.explanation import TaskExplained
 from flykka.messages.tasks.exchange import (
+    WATERMARK_MAX,
     AddCredit,
     AlignmentTimeoutDue,
     BacklogAnnouncement,
@@ -53,6 +55,7 @@ from flykka.messages.tasks.exchange import (
     PartitionRequest,
     PartitionRequestDue,
     Watermark,
+    WatermarkStatus,
 )
 from flykka.messages.tasks.source import AddSplits, NoMoreSplits
 from flykka.messages.tasks.stage import (
@@ -93,6 +96,7 @@ class StreamTask:
         "_defers_firing",
         "_descriptor",
         "_finishes_at_end_of_data",
+        "_idleness",
         "_inputs",
         "_life",
         "_source",
@@ -110,7 +114,8 @@ class StreamTask:
         self._checkpoints = SubtaskCheckpointCoordinator(descriptor)
         self._inputs = TaskInputs(descriptor, task, self._checkpoints.channel_state)
         self._stages = InFlightStages(descriptor)
-        self._source = source_reading(descriptor, self._stages)
+        self._idleness = WatermarksWithIdleness(descriptor, self._stages)
+        self._source = source_reading(descriptor, self._stages, self._idleness)
         kinds = {operator.kind for operator in vertex.operators}
         self._uses_event_time = any(kind.uses_event_time for kind in kinds)
         self._timers = ProcessingTimers(uses_processing_time=any(kind.uses_processing_time for kind in kinds))
@@ -227,8 +232,8 @@ class StreamTask:
             case MetricsDue():
                 files_unread = 0 if self._source is None else self._source.files_unread
                 return [self._stages.report(input_queue_length=self._inputs.buffers_in_use, files_unread=files_unread)]
-            case IdleDue() if self._source is not None:
-                return self._source.on_idle_due(now)
+            case IdleDue() if self._stages.makes_watermarks:
+                return self._idleness.on_due(now, has_unread=self._has_input())
             case LatencyMarkerDue() if self._source is not None:
                 return self._source.on_latency_marker_due(now)
             case ProcessingTimeDue():
@@ -282,7 +287,7 @@ class StreamTask:
             self._timers.on_restored()
         down = self._stages.recover(opened.recovered_outputs)
         requests = self._inputs.request_partitions(opened.recovered_inputs)
-        started = [] if self._source is None else self._source.start(now)
+        started = self._idleness.start(now) if self._source is None else self._source.start(now)
         return [*running, *started, *down, *requests, *self._read_on(now)]
 
     def _has_input(self) -> bool:
@@ -312,6 +317,7 @@ class StreamTask:
             case None:
                 return None
             case BatchArrived() as arrived:
+                awake = self._idleness.read(now)
                 stage = self._stages.start(Process(channel=arrived.channel))
                 watermark_ms = self._inputs.watermark_ms
                 run = RunStage(
@@ -321,12 +327,15 @@ class StreamTask:
                     watermark_ms=watermark_ms,
                     processing_time_ms=self._timers.time_of_stage(now),
                 )
-                return [TellBridge(message=run)]
+                return [*awake, TellBridge(message=run)]
             case WatermarkAdvanced(watermark_ms=watermark_ms):
-                return self._advance_watermark(watermark_ms, now)
+                ended = self._idleness.end(now) if watermark_ms == WATERMARK_MAX else []
+                return ended + self._advance_watermark(watermark_ms, now)
             case EndOfDataReached(drain=drain):
                 self._timers.end()
                 return self._stages.emit_after(EndOfData(drain=drain))
+            case PassedOn(event=WatermarkStatus()) if self._stages.makes_watermarks:
+                return []
             case PassedOn(event=event):
                 return self._stages.emit_after(event)
             case element:
@@ -352,13 +361,13 @@ class StreamTask:
     def _on_stage_finished(self, finished: StageFinished, now: int) -> list[TaskEffect]:
         stage = self._stages.finish(finished, now)
         timers = self._timers.on_stage_finished(finished.next_timer_ms, now)
-        effects = [*stage.effects, *timers, *self._on_violation(stage.violated)]
+        effects = [*stage.effects, *timers, *violation_effects(stage.violated, self._life, self._descriptor)]
         match stage.purpose:
             case Read() as read:
                 assert self._source is not None, "only a source reads splits"
                 effects += self._source.has_read(read, finished.duration_ms, now)
             case Process(channel=channel):
-                effects += self._inputs.processed(channel)
+                effects += self._inputs.processed(channel) + self._idleness.read(now)
             case Snapshot():
                 effects += self._barriers.on_barrier_sent(stage, now)
         if finished.snapshot is not None:
@@ -367,14 +376,6 @@ class StreamTask:
 
     def _on_snapshotted(self, snapshotted: StateSnapshotted) -> list[TaskEffect]:
         return [*self._stages.snapshotted(snapshotted), *self._checkpoints.on_durable(snapshotted)]
-
-    def _on_violation(self, violated: MonotonyViolated | None) -> list[TaskEffect]:
-        if violated is None:
-            return []
-        text = f"{self._descriptor.vertex.name}: {violated}"
-        if violated.is_fatal:
-            return self._life.fail(SerializedThrowable(type_name="MonotonyViolationError", message=text))
-        return [LogWarning(text=text)]
 
     def _on_committed(self, checkpoint_id: int) -> list[TaskEffect]:
         if not self._life.is_running:

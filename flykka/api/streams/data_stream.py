@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
 from flykka.api.foreign_names import NamesElsewhere
+from flykka.api.streams.all_windows import AllWindows
 from flykka.api.streams.operator_settings import DataStreamSink, OperatorSettings
 from flykka.api.streams.output_tag import OutputTag
 from flykka.api.streams.partitioning import Partitioning
@@ -26,8 +27,10 @@ from flykka.api.streams.side_outputs import FunctionOutputs, LateData, SideOutpu
 from flykka.api.streams.stateless_verbs import StatelessVerbs, listed
 from flykka.api.streams.stream_type import StreamType
 from flykka.api.streams.summary import Displayed, Summary, stream_summary
-from flykka.api.streams.transformation import Input, Transformation, default_uid, partitioned
+from flykka.api.streams.transformation import Input, Transformation, default_uid, origins, partitioned
+from flykka.api.streams.watermark_assignment import WatermarkAssignment
 from flykka.api.streams.window_aggregation import WindowAggregation, add_aggregates
+from flykka.api.streams.window_functions import WindowFunctions
 from flykka.api.streams.windows import WindowAssigner
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
@@ -107,7 +110,7 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
             code=SinkCode(sink=sink.bound(self._type.prototype.sparkSession)),
             inputs=self._inputs,
             publishes_per_checkpoint=sink.publishes_per_checkpoint,
-            parallelism=sink.parallelism_limit,
+            parallelism_limit=sink.parallelism_limit,
         )
         tried(made, lambda: sink.check_rows(self._type.prototype))
         self._program.add(made)
@@ -148,11 +151,10 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
             kind=kind, position=position, name=name, code=TransformCode(function=function), inputs=self._inputs
         )
         self._program.add(made)
-        event_time = (renamed or {}).get(self._type.event_time or "")
-        return DataStream(self._program, made, self._type.of_rows(result, event_time))
+        return DataStream(self._program, made, self._type.of_rows(result, renamed))
 
 
-class DataStream(OperatorSettings, Partitioning, _Stream):
+class DataStream(AllWindows, WatermarkAssignment, OperatorSettings, Partitioning, _Stream):
     """The rows that one operator makes, or several that are united."""
 
     _foreign_names = ("data_stream", "every_stream")
@@ -184,6 +186,11 @@ class DataStream(OperatorSettings, Partitioning, _Stream):
 
     def _partitioned(self, strategy: ShipStrategy) -> DataStream:
         return DataStream(self._program, partitioned(self._inputs, strategy), self._type)
+
+    def _emitted(
+        self, made: Transformation, row_type: StreamType, side_outputs: SideOutputs | None = None
+    ) -> DataStream:
+        return DataStream(self._program, made, row_type, side_outputs)
 
     def union(self, *others: DataStream) -> DataStream:
         """The rows of this stream and of others with the same columns, in no order between them.
@@ -307,23 +314,7 @@ class KeyedStream(KeyedProcessVerb, _Stream, RunningAggregates):
             ProgramError: `assigner` is no such windows.
             StreamTypeError: the stream has no event time, or an operation before has dropped its column.
         """
-        if not isinstance(assigner, WindowAssigner):
-            raise ProgramError(
-                f"window after {origins(self._inputs)} takes TumblingEventTimeWindows.of(...) or"
-                f" SlidingEventTimeWindows.of(...), not {assigner!r}"
-            )
-        if self._type.event_time is None:
-            raise StreamTypeError(
-                f"{origins(self._inputs)} gives no event time to window by: its source has no timestamp column or no"
-                " watermarks, or an operation has dropped or renamed the column"
-            )
-        aggregation = WindowAggregation(
-            inputs=self._inputs,
-            rows=self._type.prototype,
-            time_column=self._type.event_time,
-            keys=self._keys,
-            windows=assigner,
-        )
+        aggregation = WindowAggregation.of("window", self._inputs, self._type, self._keys, assigner)
         return WindowedStream(self._program, self._type, aggregation)
 
     def _running(self, name: str, columns: tuple[Column, ...]) -> DataStream:
@@ -333,15 +324,10 @@ class KeyedStream(KeyedProcessVerb, _Stream, RunningAggregates):
         return DataStream(self._program, made, StreamType(prototype=result, event_time=None))
 
 
-class WindowedStream(NamesElsewhere):
+class WindowedStream(WindowFunctions, NamesElsewhere):
     """The rows of a keyed stream, cut into windows."""
 
     _foreign_names = ("windowed_stream", "behind_windows")
-
-    def __init__(self, program: Program, row_type: StreamType, aggregation: WindowAggregation) -> None:
-        self._program = program
-        self._type = row_type
-        self._aggregation = aggregation
 
     def side_output_late_data(self, tag: OutputTag) -> WindowedStream:
         """Give the rows that come too late to a side output; else they are dropped, and counted.
@@ -354,13 +340,12 @@ class WindowedStream(NamesElsewhere):
         Raises:
             ProgramError: `tag` is no OutputTag.
         """
-        if not isinstance(tag, OutputTag):
-            raise ProgramError(f"side_output_late_data takes an OutputTag, such as OutputTag('late'), not {tag!r}")
-        return WindowedStream(self._program, self._type, replace(self._aggregation, late_data_tag=tag))
+        return WindowedStream(self._program, self._type, self._aggregation.with_late_data_tag(tag))
 
     def aggregate(self, *columns: Column) -> DataStream:
         """Compute one row per key and window: `window_start`, `window_end`, the keys, then these aggregates.
 
+        The event time of such a row is the last millisecond of its window, `window_end` less one: windows may follow.
         Any aggregate of Spark's will do. Where all can be put together from parts (count, sum, min, max, avg) the rows
         are aggregated before they are exchanged and kept as parts; else the rows themselves are kept.
 
@@ -368,16 +353,7 @@ class WindowedStream(NamesElsewhere):
             ProgramError: no column is given.
             StreamTypeError: a column is no aggregate, or does not fit this stream.
         """
-        if not columns:
-            origin = origins(self._aggregation.inputs)
-            raise ProgramError(f"the window aggregation after {origin} needs at least one column")
-        made, prototype = self._aggregation.add_to(self._program, columns)
-        tag = self._aggregation.late_data_tag
-        late_data = None if tag is None else LateData(made, tag, self._type)
-        return DataStream(self._program, made, StreamType(prototype=prototype, event_time=None), late_data)
+        return self._results(*self._aggregation.add_to(self._program, columns))
 
-
-def origins(inputs: tuple[Input, ...]) -> str:
-    """The origins of a stream, for messages."""
-    names = [str(each.source) for each in inputs]
-    return names[0] if len(names) == 1 else f"the union of {' and '.join(names)}"
+    def _emitted(self, made: Transformation, row_type: StreamType, late_data: LateData | None) -> DataStream:
+        return DataStream(self._program, made, row_type, late_data)

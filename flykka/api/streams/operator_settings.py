@@ -47,9 +47,13 @@ class OperatorSettings(ABC):
         """Run the operator in this many subtasks.
 
         Raises:
-            ProgramError: the number is below 1.
+            ProgramError: the number is below 1, or above 1 for an operator that runs in one subtask only.
         """
-        self._transformation.parallelism = at_least_one(parallelism, f"parallelism of {self._transformation}")
+        operator = self._transformation
+        wanted, limit = at_least_one(parallelism, f"parallelism of {operator}"), operator.parallelism_limit
+        if limit is not None and wanted > limit:
+            raise ProgramError(f"the parallelism of {operator} is {limit} at most, not {wanted}")
+        operator.parallelism = wanted
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
@@ -119,19 +123,6 @@ class DataStreamSink(OperatorSettings, NamesElsewhere):
     def __init__(self, program: Program, transformation: Transformation) -> None:
         self._program = program
         self._operator = transformation
-        # Nobody but the sink itself has said anything of it so far.
-        self._parallelism_limit = transformation.parallelism
-
-    def set_parallelism(self, parallelism: int) -> Self:
-        """Run the sink in this many subtasks.
-
-        Raises:
-            ProgramError: the number is below 1, or above 1 for a sink that runs in one subtask only.
-        """
-        limit = self._parallelism_limit
-        if limit is not None and parallelism > limit:
-            raise ProgramError(f"the parallelism of {self._transformation} is {limit} at most, not {parallelism}")
-        return super().set_parallelism(parallelism)
 
     @property
     def _transformation(self) -> Transformation:

@@ -15,6 +15,7 @@ from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.errors import EmptySourceError, NotADataFrameError
 from flykka.spark_bridge.operators.code import AggregateCode, SourceCode, TransformCode
+from flykka.spark_bridge.operators.timestamps import TimestampsAndWatermarksCode
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
 from flykka.spark_bridge.rows.filesystem import FileSystem
@@ -75,6 +76,8 @@ class _Preview:
                 return self._transformed(made, code)
             case AggregateCode() as code:
                 return code.previewed(self.united(made.inputs))
+            case TimestampsAndWatermarksCode():
+                return self.united(made.inputs)
             case _:
                 raise ProgramError(
                     f"{made} ({made.call_site}) cannot be previewed: it depends on what a job has seen before; preview"

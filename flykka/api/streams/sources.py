@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from flykka.api.streams.data_stream import DataStream
 from flykka.api.streams.stream_type import StreamType
 from flykka.api.streams.transformation import Transformation
-from flykka.api.streams.watermark_strategy import WatermarkStrategy
+from flykka.api.streams.watermark_strategy import WatermarkStrategy, checked_strategy, set_watermarks, watches_order
 from flykka.errors import ProgramError, StreamTypeError
-from flykka.messages.graph.job_graph import MonotonyViolationHandler, OperatorKind
+from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.connectors.dataframe import ComputedFrame
 from flykka.spark_bridge.connectors.source import Source
+from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.code import SourceCode
 from flykka.spark_bridge.program.prototype import DataFrame, PrototypeError, check_condition, check_event_time
 
@@ -39,25 +40,17 @@ def source_stream(
     """
     if not isinstance(source, Source):
         raise ProgramError(f"from_source takes a source such as FileSource.parquet(path), not {source!r}")
-    strategy = WatermarkStrategy.no_watermarks() if watermark_strategy is None else watermark_strategy
-    if not isinstance(strategy, WatermarkStrategy):
-        raise ProgramError(
-            "a watermark strategy is one such as WatermarkStrategy.for_bounded_out_of_orderness('10s'), not"
-            f" {strategy!r}"
-        )
+    given = WatermarkStrategy.no_watermarks() if watermark_strategy is None else watermark_strategy
+    strategy = checked_strategy(given)
     delay_ms = strategy.delay_ms
-    on_violation = strategy.on_violation or MonotonyViolationHandler.IGNORE
     made = Transformation(
         kind=OperatorKind.SOURCE,
         position=program.next_position,
         name=name or str(source),
         code=SourceCode(source=source, watermark_delay_ms=delay_ms),
-        watermark_delay_ms=delay_ms,
-        idle_timeout_ms=strategy.idle_timeout_ms,
-        on_monotony_violation=on_violation,
-        punctuated_watermarks=strategy.punctuation is not None,
         explicit_uid=uid,
     )
+    set_watermarks(made, strategy)
     event_time = strategy.timestamp_column or source.event_time
     if event_time is None and delay_ms is not None:
         raise StreamTypeError(f"{made}: watermarks need an event time: with_timestamp_column(...) names its column")
@@ -69,11 +62,11 @@ def source_stream(
     made.code = SourceCode(
         source=bound,
         watermark_delay_ms=delay_ms,
-        watches_order=on_violation is not MonotonyViolationHandler.IGNORE,
+        watches_order=watches_order(strategy),
         punctuation=strategy.punctuation,
     )
     program.add(made)
-    windowable = event_time if delay_ms is not None else None
+    windowable = None if event_time is None or delay_ms is None else EventTime(column=event_time)
     return DataStream(program, made, StreamType(prototype=prototype, event_time=windowable))
 
 

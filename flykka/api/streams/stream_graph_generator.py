@@ -82,7 +82,7 @@ class _Generator:
             self._add_side_output(transformation)
             return
         feeding = [self._feeding(transformation, place) for place in range(len(transformation.inputs))]
-        parallelism = transformation.parallelism or self._defaults.parallelism
+        parallelism = transformation.parallelism or transformation.parallelism_limit or self._defaults.parallelism
         self.graph.add_node(
             StreamNode(
                 uid=transformation.uid,
@@ -100,6 +100,7 @@ class _Generator:
                 event_time=transformation.kind.uses_event_time,
                 watermark_delay_ms=transformation.watermark_delay_ms,
                 idle_timeout_ms=transformation.idle_timeout_ms,
+                quiet_period_ms=transformation.quiet_period_ms,
                 on_monotony_violation=transformation.on_monotony_violation,
                 punctuated_watermarks=transformation.punctuated_watermarks,
                 state_schema=transformation.code.state_schema,

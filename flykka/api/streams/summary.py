@@ -14,9 +14,11 @@ from flykka.views.html.markup import display, fragment, head, labelled, quiet
 if TYPE_CHECKING:
     from flykka.api.streams.program import Program
     from flykka.api.streams.transformation import Input, Transformation
+    from flykka.spark_bridge.functions.event_time import EventTime
     from flykka.spark_bridge.program.prototype import StructType
 
 SHOWN_OPERATORS = 8
+_LABELS = {OperatorKind.SOURCE: "source", OperatorKind.TIMESTAMPS_AND_WATERMARKS: "watermarks"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +56,13 @@ class Displayed(ABC):
 
 
 def stream_summary(
-    kind: str, origin: str, inputs: tuple[Input, ...], schema: StructType, event_time: str | None, next_step: str
+    kind: str, origin: str, inputs: tuple[Input, ...], schema: StructType, event_time: EventTime | None, next_step: str
 ) -> Summary:
     """A stream: `kind` is its class, `origin` the operator that it comes from."""
     before = _leading_to(inputs)
-    sources = [made for made in before if made.kind is OperatorKind.SOURCE]
     facts = [
-        ("event time", event_time or "none: windows need a source with a timestamp column and watermarks"),
-        *(("source", f"{made}, {watermarks(made)}") for made in sources),
+        ("event time", str(event_time or "none: windows need a source with a timestamp column and watermarks")),
+        *((_LABELS[made.kind], f"{made}, {watermarks(made)}") for made in before if made.kind in _LABELS),
         ("operators", _told(before)),
         ("next", next_step),
     ]
@@ -84,13 +85,15 @@ def program_facts(program: Program) -> Iterator[tuple[str, str]]:
 
 
 def watermarks(source: Transformation) -> str:
-    """Tell how far the watermarks of a source stay behind."""
+    """Tell how far the watermarks stay behind that an operator makes."""
     if source.watermark_delay_ms is None:
         return "no watermarks"
     if source.punctuated_watermarks:
         return "watermarks by marked rows"
-    idle = "" if source.idle_timeout_ms is None else f", idle after {format_ms(source.idle_timeout_ms)}"
-    return f"watermark {format_ms(source.watermark_delay_ms)} behind the latest row{idle}"
+    silent = "" if source.idle_timeout_ms is None else f", idle after {format_ms(source.idle_timeout_ms)}"
+    if source.quiet_period_ms is not None:
+        silent = f", by the clock after {format_ms(source.quiet_period_ms)} without rows"
+    return f"watermark {format_ms(source.watermark_delay_ms)} behind the latest row{silent}"
 
 
 def _leading_to(inputs: tuple[Input, ...]) -> tuple[Transformation, ...]:

@@ -40,7 +40,8 @@ def partitioned(inputs: Iterable[Input], strategy: ShipStrategy, key_by: KeyByCo
 class Transformation:
     """An operator of the program; fields that are None are decided by the environment when the stream graph is made.
 
-    `local_code` is the part of an aggregation that runs before the exchange, chained to what feeds it.
+    `local_code` is the part of an aggregation that runs before the exchange, chained to what feeds it. No more subtasks
+    than `parallelism_limit` may be asked for.
     """
 
     kind: OperatorKind
@@ -52,10 +53,12 @@ class Transformation:
     publishes_per_checkpoint: bool = False
     watermark_delay_ms: int | None = None
     idle_timeout_ms: int | None = None
+    quiet_period_ms: int | None = None
     on_monotony_violation: MonotonyViolationHandler = MonotonyViolationHandler.IGNORE
     punctuated_watermarks: bool = False
     explicit_uid: str | None = None
     parallelism: int | None = None
+    parallelism_limit: int | None = None
     max_parallelism: int | None = None
     slot_sharing_group: str | None = None
     co_location_group_key: str | None = None
@@ -83,3 +86,9 @@ class Transformation:
 def default_uid(kind: OperatorKind, position: int) -> str:
     """The uid of an operator that was given none."""
     return f"{kind.lower().replace('_', '-')}-{position}"
+
+
+def origins(inputs: tuple[Input, ...]) -> str:
+    """The origins of a stream, for messages."""
+    names = [str(each.source) for each in inputs]
+    return names[0] if len(names) == 1 else f"the union of {' and '.join(names)}"

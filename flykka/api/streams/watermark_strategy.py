@@ -1,4 +1,4 @@
-"""The column of a source's event time, and how far behind it the watermark stays. Flink's names."""
+"""The column of event time, and how far behind it the watermark stays. Flink's names."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from flykka.messages.graph.job_graph import MonotonyViolationHandler
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 
 if TYPE_CHECKING:
+    from flykka.api.streams.transformation import Transformation
     from flykka.spark_bridge.program.prototype import Column
 
 
@@ -19,13 +20,14 @@ class WatermarkStrategy:
     """`delay_ms` is how long late rows are waited for, None where there is no event time.
 
     `timestamp_column` names the event-time column where the source does not name it itself. A source that has read
-    nothing for `idle_timeout_ms` holds nobody back; None: it is always waited for. With a `punctuation` the rows for
-    which it is true mark the watermarks.
+    nothing for `idle_timeout_ms` holds nobody back; None: it is always waited for. With a `quiet_period_ms` event time
+    goes on by the clock behind it. With a `punctuation` the rows for which it is true mark the watermarks.
     """
 
     delay_ms: int | None
     timestamp_column: str | None = None
     idle_timeout_ms: int | None = None
+    quiet_period_ms: int | None = None
     on_violation: MonotonyViolationHandler | None = None
     punctuation: Column | str | None = None
 
@@ -80,5 +82,54 @@ class WatermarkStrategy:
 
         Raises:
             DurationError: the time cannot be read, or is none.
+            ProgramError: the strategy has a quiet period.
         """
-        return replace(self, idle_timeout_ms=positive_duration_ms(idle_timeout, "idle timeout"))
+        made = replace(self, idle_timeout_ms=positive_duration_ms(idle_timeout, "idle timeout"))
+        return made._checked_silence()
+
+    def with_quiet_period(self, period: Duration) -> Self:
+        """The same strategy for a source that may fall silent while its last windows are to fire all the same.
+
+        After `period` without rows event time goes on by the clock: from then on, every `period`, the watermark is what
+        it was behind the last rows and the time that has passed since. Rows that come later are late where they are
+        older than that. It is measured in real time, per subtask; one that has read nothing at all knows no event time,
+        and is idle. So is one that was restarted, until it reads: watermarks are not part of a checkpoint.
+
+        Raises:
+            DurationError: the time cannot be read, or is none.
+            ProgramError: the strategy has an idle timeout.
+        """
+        made = replace(self, quiet_period_ms=positive_duration_ms(period, "quiet period"))
+        return made._checked_silence()
+
+    def _checked_silence(self) -> Self:
+        if self.idle_timeout_ms is not None and self.quiet_period_ms is not None:
+            raise ProgramError(
+                "with_idleness(...) leaves event time to the other sources and with_quiet_period(...) lets it go on by"
+                " the clock when a source falls silent: choose one of them"
+            )
+        return self
+
+
+def checked_strategy(strategy: WatermarkStrategy) -> WatermarkStrategy:
+    """`strategy`. Raises `ProgramError` where it is none."""
+    if not isinstance(strategy, WatermarkStrategy):
+        raise ProgramError(
+            "a watermark strategy is one such as WatermarkStrategy.for_bounded_out_of_orderness('10s'), not"
+            f" {strategy!r}"
+        )
+    return strategy
+
+
+def set_watermarks(made: Transformation, strategy: WatermarkStrategy) -> None:
+    """Note on an operator how it makes watermarks."""
+    made.watermark_delay_ms = strategy.delay_ms
+    made.idle_timeout_ms = strategy.idle_timeout_ms
+    made.quiet_period_ms = strategy.quiet_period_ms
+    made.on_monotony_violation = strategy.on_violation or MonotonyViolationHandler.IGNORE
+    made.punctuated_watermarks = strategy.punctuation is not None
+
+
+def watches_order(strategy: WatermarkStrategy) -> bool:
+    """Tell whether a row that goes back in event time is to be told."""
+    return strategy.on_violation not in (None, MonotonyViolationHandler.IGNORE)

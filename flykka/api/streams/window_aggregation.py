@@ -1,52 +1,116 @@
-"""Makes the code of a windowed aggregation, and where it can the code of a part before the exchange."""
+"""Makes the code of what is computed of windows, and where it can the code of a part before the exchange."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from flykka.api.streams.output_tag import OutputTag
 from flykka.api.streams.program import Program, tried
-from flykka.api.streams.stateless_verbs import listed
-from flykka.api.streams.transformation import Input, Transformation
+from flykka.api.streams.stateless_verbs import listed, named
+from flykka.api.streams.transformation import Input, Transformation, origins
+from flykka.api.streams.windows import WindowAssigner
+from flykka.errors import ProgramError, StreamTypeError
 from flykka.spark_bridge.operators.code import AggregateCode, KeyByCode, LocalAggregateCode, WindowCode
 from flykka.spark_bridge.program.aggregates import analyze
-from flykka.spark_bridge.program.prototype import windowed
+from flykka.spark_bridge.program.prototype import window_function, windowed
+from flykka.spark_bridge.program.trials import checked_function
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
-    from flykka.api.streams.output_tag import OutputTag
+    from flykka.api.streams.stream_type import StreamType
+    from flykka.spark_bridge.functions.event_time import EventTime
+    from flykka.spark_bridge.program.aggregates import AggregatePlan
     from flykka.spark_bridge.program.prototype import Column, DataFrame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowAggregation:
-    """Keyed rows that are cut into windows, before it is said what is computed of them. `rows` is their prototype."""
+    """Rows that are cut into windows, before it is said what is computed of them. `rows` is their prototype.
+
+    Without keys there is one subtask.
+    """
 
     inputs: tuple[Input, ...]
     rows: DataFrame
-    time_column: str
+    event_time: EventTime
     keys: tuple[Column | str, ...]
     windows: EventTimeWindows
     late_data_tag: OutputTag | None = None
+
+    @classmethod
+    def of(
+        cls,
+        verb: str,
+        inputs: tuple[Input, ...],
+        row_type: StreamType,
+        keys: tuple[Column | str, ...],
+        assigner: WindowAssigner,
+    ) -> WindowAggregation:
+        """Cut rows into windows of event time; `verb` is what the user has called.
+
+        Raises:
+            ProgramError: `assigner` is no such windows.
+            StreamTypeError: the stream has no event time.
+        """
+        if not isinstance(assigner, WindowAssigner):
+            raise ProgramError(
+                f"{verb} after {origins(inputs)} takes TumblingEventTimeWindows.of(...) or"
+                f" SlidingEventTimeWindows.of(...), not {assigner!r}"
+            )
+        if row_type.event_time is None:
+            raise StreamTypeError(
+                f"{origins(inputs)} gives no event time to window by: its source has no timestamp column or no"
+                " watermarks, or an operation has dropped or renamed the column"
+            )
+        rows, event_time = row_type.prototype, row_type.event_time
+        return cls(inputs=inputs, rows=rows, event_time=event_time, keys=keys, windows=assigner)
+
+    def with_late_data_tag(self, tag: OutputTag) -> WindowAggregation:
+        """The same, with a side output for rows that come too late. Raises `ProgramError` where `tag` is none."""
+        if not isinstance(tag, OutputTag):
+            raise ProgramError(f"side_output_late_data takes an OutputTag, such as OutputTag('late'), not {tag!r}")
+        return replace(self, late_data_tag=tag)
 
     def add_to(self, program: Program, columns: tuple[Column, ...]) -> tuple[Transformation, DataFrame]:
         """Add the aggregation to a program; its operator, and the prototype of what it makes.
 
         Raises:
+            ProgramError: there is no column.
             StreamTypeError: a column is no aggregate, or does not fit the rows.
         """
+        if not columns:
+            raise ProgramError(f"the window aggregation after {origins(self.inputs)} needs at least one column")
         name = f"aggregate({listed(*columns)})"
         prototype = tried(name, lambda: windowed(self.rows, self.keys, columns))
+        return self._add(program, name, analyze(self.rows, self.keys, columns)), prototype
+
+    def add_function(
+        self, program: Program, function: Callable[[DataFrame], DataFrame]
+    ) -> tuple[Transformation, DataFrame]:
+        """Add a function of all rows of the windows that fire, as `add_to`.
+
+        Raises:
+            StreamTypeError: it does not fit the rows, returns no DataFrame, or is none of DataFrames.
+        """
+        name = f"apply({named(function)})"
+        prototype, plan = tried(name, lambda: window_function(self.rows, self.keys, checked_function(function)))
+        return self._add(program, name, plan), prototype
+
+    def _add(self, program: Program, name: str, plan: AggregatePlan) -> Transformation:
         code = WindowCode(
             keys=self.keys,
             windows=self.windows,
-            time_column=self.time_column,
-            aggregates=columns,
-            plan=analyze(self.rows, self.keys, columns),
+            event_time=self.event_time,
+            plan=plan,
             side_outputs_late_data=self.late_data_tag is not None,
         )
         made = add_aggregates(program, name, code, self.inputs, is_local_first=self.late_data_tag is None)
-        return made, prototype
+        if not self.keys:
+            made.parallelism_limit = 1
+        return made
 
 
 def add_aggregates(
@@ -56,7 +120,7 @@ def add_aggregates(
     made = Transformation(kind=code.kind, position=program.next_position, name=name, code=code, inputs=inputs)
     if is_local_first:
         keys = KeyByCode(columns=code.plan.keys, of_state=True)
-        made.inputs = tuple(replace(each, key_by=keys) for each in inputs)
+        made.inputs = tuple(each if each.key_by is None else replace(each, key_by=keys) for each in inputs)
         made.local_code = LocalAggregateCode(of=code)
     program.add(made)
     return made

@@ -27,6 +27,9 @@ _CLASSES = {
     OperatorKind.LOCAL_WINDOW_AGGREGATE: "window",
     OperatorKind.GROUP_AGGREGATE: "window",
     OperatorKind.LOCAL_GROUP_AGGREGATE: "window",
+    OperatorKind.PROCESS: "stateless",
+    OperatorKind.KEYED_PROCESS: "window",
+    OperatorKind.TIMESTAMPS_AND_WATERMARKS: "stateless",
     OperatorKind.SINK: "sink",
 }
 

@@ -21,6 +21,9 @@ _COLOURS = {
     OperatorKind.WINDOW_AGGREGATE: "cyan",
     OperatorKind.LOCAL_GROUP_AGGREGATE: "cyan",
     OperatorKind.GROUP_AGGREGATE: "cyan",
+    OperatorKind.PROCESS: "default",
+    OperatorKind.KEYED_PROCESS: "cyan",
+    OperatorKind.TIMESTAMPS_AND_WATERMARKS: "default",
     OperatorKind.SINK: "magenta",
 }
 

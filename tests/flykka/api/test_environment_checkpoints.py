@@ -86,12 +86,22 @@ def test_a_job_that_cannot_continue_is_refused_before_anything_starts(
     assert list(directory.iterdir()) == []
 
 
-def test_the_idleness_of_a_source_goes_into_the_job_graph(env: StreamExecutionEnvironment, bids: FileSource) -> None:
-    copying(env, bids, WATERMARKS.with_idleness("30s"))
+@pytest.mark.parametrize(
+    ("strategy", "idle_timeout_ms", "quiet_period_ms"),
+    [(WATERMARKS.with_idleness("30s"), 30_000, None), (WATERMARKS.with_quiet_period("40s"), None, 40_000)],
+)
+def test_the_silence_of_a_source_goes_into_the_job_graph(
+    env: StreamExecutionEnvironment,
+    bids: FileSource,
+    strategy: WatermarkStrategy,
+    idle_timeout_ms: int | None,
+    quiet_period_ms: int | None,
+) -> None:
+    copying(env, bids, strategy)
 
     [vertex] = env.get_job_graph().vertices
 
-    assert vertex.idle_timeout_ms == 30_000
+    assert (vertex.idle_timeout_ms, vertex.quiet_period_ms) == (idle_timeout_ms, quiet_period_ms)
 
 
 class Counter(MasterTriggerRestoreHook):

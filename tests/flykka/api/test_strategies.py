@@ -115,6 +115,16 @@ def test_a_source_that_falls_silent_holds_nobody_back_for_longer_than_its_idlene
         strategy.with_idleness(0)
 
 
+def test_a_quiet_source_lets_event_time_go_on_by_the_clock_or_is_idle_but_not_both() -> None:
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness("5s").with_quiet_period("30s")
+
+    assert (strategy.delay_ms, strategy.quiet_period_ms) == (5000, 30_000)
+    with pytest.raises(DurationError, match="quiet period"):
+        strategy.with_quiet_period(0)
+    with pytest.raises(ProgramError, match=r"with_idleness\(\.\.\.\) leaves event time to the other sources"):
+        strategy.with_idleness("1s")
+
+
 def test_a_fixed_delay_restart_counts_its_attempts_or_does_not_end() -> None:
     limited = RestartStrategies.fixed_delay_restart(attempts=3, delay="10s")
     endless = RestartStrategies.fixed_delay_restart()

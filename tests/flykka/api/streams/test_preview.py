@@ -79,6 +79,19 @@ def test_windows_fire_with_the_rows_of_the_batch(env: StreamExecutionEnvironment
     assert list(keyed.preview(1).number) == [0]
 
 
+def test_windows_over_all_rows_behind_assigned_watermarks_are_shown_too(
+    env: StreamExecutionEnvironment, tmp_path: Path
+) -> None:
+    write(tmp_path / "in", "a", first=0, rows=8)
+
+    timed = watched(env, tmp_path / "in").assign_timestamps_and_watermarks(
+        WatermarkStrategy.for_monotonous_timestamps()
+    )
+    shown = timed.window_all(SECONDS).apply(lambda rows: rows.groupBy("window_end").count()).preview()
+
+    assert sorted(shown["count"]) == [4, 4]
+
+
 def test_a_preview_leaves_no_trace_in_the_program_and_writes_nothing(
     env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:

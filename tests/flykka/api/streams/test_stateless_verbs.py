@@ -16,6 +16,7 @@ from flykka.api.streams.data_stream import DataStream
 from flykka.api.streams.program import Program
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import ShipStrategy
+from flykka.spark_bridge.functions.event_time import EventTime
 from tests.flykka.programs import HOURS, bids
 
 pytestmark = pytest.mark.spark
@@ -190,7 +191,7 @@ def test_the_event_time_stays_while_its_column_is_a_timestamp_under_a_known_name
 ) -> None:
     made = verb(bids(spark))
 
-    assert made._type.event_time == event_time
+    assert made._type.event_time == (event_time and EventTime(column=event_time))
     if event_time is None:
         with pytest.raises(StreamTypeError, match="gives no event time"):
             made.key_by(F.lit(1)).window(HOURS)
@@ -331,7 +332,7 @@ def test_a_union_has_an_event_time_where_all_have_the_same(spark: SparkSession) 
     program = Program()
     timed, other = bids(spark, program), bids(spark, program, event_time=None)
 
-    assert timed.union(timed)._type.event_time == "at"
+    assert timed.union(timed)._type.event_time == EventTime(column="at")
     assert timed.union(other)._type.event_time is None
 
 

@@ -1,0 +1,52 @@
+"""The three products of each hour that brought in most: windows, and a function of all rows of a window behind them.
+
+    python examples/stateful/top_products.py ORDERS BEST
+
+reads parquet files of orders (`product bigint, amount bigint, at timestamp`) and writes
+`window_start timestamp, window_end timestamp, product bigint, revenue bigint, place int`. The first windows add up what
+a product brought in, in parallel; the second ones have a row of each product, in one subtask.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from flykka import (
+    DataStream,
+    FileSink,
+    FileSource,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
+
+HOURS = TumblingEventTimeWindows.of("1h")
+
+
+def top_three(products: DataFrame) -> DataFrame:
+    """The best rows of each window; of products that are equal, the first by number."""
+    best_first = Window.partitionBy("window_start", "window_end").orderBy(F.desc("revenue"), "product")
+    return products.withColumn("place", F.row_number().over(best_first)).where("place <= 3")
+
+
+def best_products(orders: DataStream) -> DataStream:
+    """The best products of each hour of a stream of orders."""
+    revenue = orders.key_by("product").window(HOURS).aggregate(F.sum("amount").alias("revenue")).uid("revenue")
+    return revenue.window_all(HOURS).apply(top_three).uid("best")
+
+
+def main(orders: str, output: str) -> None:
+    """Run the job over a folder of orders."""
+    with StreamExecutionEnvironment.get_execution_environment() as env:
+        env.enable_checkpointing("10s").set_checkpoint_dir(f"{output}.checkpoints")
+        watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1min").with_timestamp_column("at")
+        rows = env.from_source(FileSource.parquet(orders), watermarks, "orders", uid="orders")
+        best_products(rows).sink_to(FileSink.parquet(output)).uid("output")
+        env.execute("top products")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,26 @@
+"""The event time of a stream's rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventTime:
+    """The event time of a row: its timestamp `column`, and `offset_ms` more.
+
+    Results of windows have that of their window's last millisecond, as in Flink: `window_end`, and -1.
+    """
+
+    column: str
+    offset_ms: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.column} {self.offset_ms:+d} ms" if self.offset_ms else self.column
+
+
+WINDOW_START, WINDOW_END = "window_start", "window_end"
+"""The columns of a window's bounds, beside what is computed of it."""
+
+OF_WINDOWS = EventTime(column=WINDOW_END, offset_ms=-1)
+"""The event time of what windows emit."""

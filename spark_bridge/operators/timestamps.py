@@ -1,0 +1,70 @@
+"""Assigns event times in the middle of a stream (Flink's TimestampsAndWatermarksOperator): its part of the data.
+
+The rows pass as they are. Their event times are counted below all operators of the chain, as those of a source, and the
+Task makes watermarks of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.spark_bridge.operators.code import OperatorCode
+from flykka.spark_bridge.operators.operator import Element, Operator, Output
+from flykka.spark_bridge.operators.source import SourceNumbers, observed_rows
+from flykka.spark_bridge.program.event_time import times_of_watermarks
+from flykka.spark_bridge.rows.materialise import Slices
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from flykka.spark_bridge.functions.event_time import EventTime
+    from flykka.spark_bridge.operators.bound_chain import OperatorContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimestampsAndWatermarksCode(OperatorCode):
+    """Makes watermarks of the rows that it reads. `watches_order` and `punctuation` are those of a `SourceCode`.
+
+    Without `event_time` it makes none.
+    """
+
+    kind = OperatorKind.TIMESTAMPS_AND_WATERMARKS
+    is_head = True
+    is_computed = True
+
+    event_time: EventTime | None
+    watches_order: bool = False
+    punctuation: Column | str | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Stateless."""
+        return "timestamps_and_watermarks"
+
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return TimestampsAndWatermarksOperator(context, self)
+
+
+class TimestampsAndWatermarksOperator(Operator[Slices]):
+    """Lets rows pass, and tells their event times."""
+
+    def __init__(self, context: OperatorContext, code: TimestampsAndWatermarksCode) -> None:
+        super().__init__(context.operator_id)
+        self._code = code
+
+    def process(self, element: Element[Slices]) -> Output[Slices]:
+        """The rows as they are; their event times when they were computed."""
+        code = self._code
+        if code.event_time is None:
+            return Output(rows=element.rows)
+        wanted = times_of_watermarks(code.event_time, code.punctuation, watches_order=code.watches_order)
+        read = observed_rows(element.rows, wanted, SourceNumbers(rows=0, event_time_max=None))
+
+        def event_times() -> tuple[int | None, int | None]:
+            numbers = read.numbers()
+            return numbers.event_time_min, numbers.event_time_max
+
+        return Output(rows=read.slices, event_times=event_times)

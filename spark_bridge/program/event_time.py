@@ -1,0 +1,38 @@
+"""Event time as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from flykka.actors.machines.state.schema_evolution import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from flykka.spark_bridge.functions.event_time import EventTime
+
+MICROS_PER_MS = 1000
+
+LATEST, EARLIEST = "latest", "earliest"
+
+
+def event_time_micros(event_time: EventTime) -> Column:
+    """The event time of a row, in microseconds since the epoch."""
+    micros = F.unix_micros(F.col(quoted(event_time.column)).cast("timestamp"))
+    return micros + F.lit(event_time.offset_ms * MICROS_PER_MS) if event_time.offset_ms else micros
+
+
+def times_of_watermarks(
+    event_time: EventTime, punctuation: Column | str | None, *, watches_order: bool
+) -> Mapping[str, Column]:
+    """The aggregates over rows that watermarks are made of: the `latest` event time, and where needed the `earliest`.
+
+    With a `punctuation` only the rows count for which it is true.
+    """
+    time = event_time_micros(event_time)
+    if punctuation is not None:
+        time = F.when(F.expr(punctuation) if isinstance(punctuation, str) else punctuation, time)
+    return {LATEST: F.max(time), EARLIEST: F.min(time)} if watches_order else {LATEST: F.max(time)}

@@ -1,0 +1,201 @@
+"""What a program may say of windows over all rows, and of functions that are given all rows of windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from flykka.actors.machines.job_graph.chaining import chains
+from flykka.api.streams.data_stream import DataStream
+from flykka.api.streams.output_tag import OutputTag
+from flykka.api.streams.program import Program
+from flykka.api.streams.stream_graph_generator import Defaults, stream_graph
+from flykka.errors import ProgramError, StreamTypeError
+from flykka.messages.graph.job_graph import ShipStrategy
+from flykka.spark_bridge.connectors.file.sink import FileSink
+from flykka.spark_bridge.operators.code_registry import CodeRegistry
+from flykka.spark_bridge.program.rich_function import RichFunction
+from tests.flykka.programs import HOURS, bids
+
+pytestmark = pytest.mark.spark
+
+LATE = OutputTag("late")
+
+
+def best(rows: DataFrame) -> DataFrame:
+    """The three highest bids of each window."""
+    best_first = Window.partitionBy("window_start", "window_end").orderBy(F.desc("price"), "auction")
+    return rows.withColumn("place", F.row_number().over(best_first)).where("place <= 3")
+
+
+class Kept(RichFunction):
+    """A function with a life."""
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        """Return the rows."""
+        return rows
+
+
+def test_a_function_of_windows_is_given_their_bounds_and_all_columns_of_the_rows(spark: SparkSession) -> None:
+    made = bids(spark).window_all(HOURS).apply(best)
+
+    assert made.columns == [
+        *("window_start", "window_end", "auction", "bidder", "price", "channel", "at"),
+        "place",
+    ]
+    assert "window_end -1 ms" in repr(made)
+
+
+def test_what_a_function_makes_has_no_event_time_without_the_end_of_windows(spark: SparkSession) -> None:
+    made = bids(spark).window_all(HOURS).apply(lambda rows: rows.groupBy("window_start").count())
+
+    assert made.columns == ["window_start", "count"]
+    with pytest.raises(StreamTypeError, match="gives no event time to window by"):
+        made.window_all(HOURS)
+
+
+def test_bounds_of_windows_give_way_to_those_of_the_next(spark: SparkSession) -> None:
+    counted = bids(spark).key_by("auction").window(HOURS).aggregate(F.max("price").alias("price"))
+
+    made = counted.window_all(HOURS).apply(best)
+
+    assert made.columns == ["window_start", "window_end", "auction", "price", "place"]
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        pytest.param(lambda rows: rows.where("nothing > 1"), "nothing", id="a column that is not there"),
+        pytest.param(lambda rows: None, "returned nothing: is a `return` missing?", id="nothing returned"),
+        pytest.param("best", "a function is needed here, not a str", id="no function"),
+        pytest.param(Kept(), "a RichFunction is opened once for all the batches", id="a rich function"),
+    ],
+)
+def test_a_function_that_does_not_fit_is_refused_at_once(
+    spark: SparkSession, function: Callable[[DataFrame], DataFrame], text: str
+) -> None:
+    windowed = bids(spark).key_by("auction").window(HOURS)
+
+    with pytest.raises(StreamTypeError) as refused:
+        windowed.apply(function)
+
+    assert str(refused.value).startswith("apply(")
+    assert text in str(refused.value)
+
+
+def by_window(rows: DataFrame) -> DataFrame:
+    """The best of the auctions of each window."""
+    sold = rows.withColumnRenamed("window_start", "w").groupBy("auction", "w").agg(F.max("price").alias("price"))
+    return sold.join(sold.groupBy("w").agg(F.max("price").alias("price")), ["w", "price"])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(best, id="a window function"),
+        pytest.param(by_window, id="two aggregates and a join, under another name"),
+        pytest.param(lambda rows: rows.dropDuplicates(["auction", "window_end"]), id="duplicates of columns"),
+        pytest.param(lambda rows: rows.select("window_end", "auction").distinct(), id="duplicates"),
+        pytest.param(lambda rows: rows.orderBy("price").where("price > 1"), id="what sees each row by itself"),
+        pytest.param(
+            lambda rows: rows.groupBy("window_end").applyInPandas(lambda group: group[:1], rows.schema), id="groups"
+        ),
+    ],
+)
+def test_what_is_grouped_by_the_window_may_be_computed(
+    spark: SparkSession, function: Callable[[DataFrame], DataFrame]
+) -> None:
+    assert isinstance(bids(spark).window_all(HOURS).apply(function), DataStream)
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        pytest.param(lambda rows: rows.groupBy("auction").count(), "this aggregates rows", id="an aggregate"),
+        pytest.param(
+            lambda rows: rows.groupBy(F.to_date("window_start")).count(), "this aggregates rows", id="several windows"
+        ),
+        pytest.param(lambda rows: rows.select("auction").distinct(), "this removes duplicates", id="duplicates"),
+        pytest.param(lambda rows: rows.orderBy("price").limit(3), "this limits rows", id="a limit"),
+        pytest.param(
+            lambda rows: rows.withColumn("n", F.row_number().over(Window.orderBy("price"))),
+            "this uses a window function of all windows that fire together, and which these are depends",
+            id="a window function",
+        ),
+    ],
+)
+def test_what_is_computed_of_several_windows_together_is_refused(
+    spark: SparkSession, function: Callable[[DataFrame], DataFrame], text: str
+) -> None:
+    with pytest.raises(StreamTypeError) as refused:
+        bids(spark).window_all(HOURS).apply(function)
+
+    assert text in str(refused.value)
+    assert "window_end" in str(refused.value)
+
+
+def test_behind_keys_a_function_groups_by_them_too(spark: SparkSession) -> None:
+    keyed = bids(spark).key_by("auction", "channel", F.col("price") % 2).window(HOURS)
+
+    with pytest.raises(StreamTypeError, match=r"of all keys that a subtask has, .* group or partition by channel too"):
+        keyed.apply(lambda rows: rows.groupBy("window_end", "auction").count())
+    assert keyed.apply(lambda rows: rows.groupBy("window_end", "auction", "channel").count()).columns[-1] == "count"
+
+
+def test_windows_over_all_rows_are_aggregated_where_these_come_from_and_put_together_in_one_subtask(
+    spark: SparkSession,
+) -> None:
+    program = Program()
+    source = bids(spark, program).set_parallelism(4)
+    counted = source.window_all(HOURS).aggregate(F.count("*").alias("bids")).uid("counts")
+    counted.sink_to(FileSink.parquet("/counts")).set_parallelism(2)
+
+    graph = stream_graph(program.transformations, CodeRegistry(), Defaults(parallelism=3))
+
+    assert [[node.uid for node in chain.nodes] for chain in chains(graph)] == [
+        ["source-1", "counts-local"],
+        ["counts"],
+        ["sink-3"],
+    ]
+    assert [edge.ship_strategy for edge in graph.inputs("counts")] == [ShipStrategy.GLOBAL]
+    assert (graph.node("counts-local").parallelism, graph.node("counts").parallelism) == (4, 1)
+    assert counted.columns == ["window_start", "window_end", "bids"]
+
+
+def test_windows_over_all_rows_run_in_one_subtask_and_no_more(spark: SparkSession) -> None:
+    counted = bids(spark).window_all(HOURS).aggregate(F.count("*")).uid("counts")
+
+    with pytest.raises(ProgramError, match=r"^the parallelism of counts .* is 1 at most, not 2$"):
+        counted.set_parallelism(2)
+    assert counted.set_parallelism(1) is counted
+
+
+@pytest.mark.parametrize(
+    "late_rows_of",
+    [
+        pytest.param(lambda rows: rows.window_all(HOURS).side_output_late_data(LATE).apply(best), id="a function"),
+        pytest.param(
+            lambda rows: rows.window_all(HOURS).side_output_late_data(LATE).aggregate(F.count("*")), id="aggregates"
+        ),
+    ],
+)
+def test_late_rows_of_windows_over_all_rows_have_a_side_output(
+    spark: SparkSession, late_rows_of: Callable[[DataStream], DataStream]
+) -> None:
+    rows = bids(spark)
+
+    late = late_rows_of(rows).get_side_output(LATE)
+
+    assert late.columns == rows.columns
+
+
+def test_windows_over_all_rows_need_an_event_time_and_windows(spark: SparkSession) -> None:
+    with pytest.raises(StreamTypeError, match="gives no event time to window by"):
+        bids(spark, event_time=None).window_all(HOURS)
+    with pytest.raises(ProgramError, match=r"^window_all after bids takes TumblingEventTimeWindows\.of"):
+        bids(spark).window_all("1h")  # type: ignore[arg-type]
+    with pytest.raises(ProgramError, match="needs at least one column"):
+        bids(spark).window_all(HOURS).aggregate()

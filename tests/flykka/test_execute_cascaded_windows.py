@@ -1,0 +1,123 @@
+"""Windows behind windows, and functions behind them: results have the event time of their window's end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.testing import assertDataFrameEqual
+
+from flykka import (
+    FileSink,
+    FileSource,
+    SlidingEventTimeWindows,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
+from flykka.spark_bridge.functions.process_function import KeyedProcessFunction
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+IN_ORDER = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
+    """An environment over the session of the test run."""
+    with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2) as made:
+        yield made.set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("100ms")
+
+
+@pytest.fixture
+def sales(tmp_path: Path) -> Path:
+    """Sales of two minutes in four files, which end in the middle of windows."""
+    folder = tmp_path / "sales"
+    folder.mkdir()
+    for number in range(4):
+        seconds = [number * 35 + n / 4 for n in range(140)]
+        table = pa.table(
+            {
+                "item": [int(second) % 5 for second in seconds],
+                "at": pa.array([EPOCH + timedelta(seconds=second) for second in seconds], pa.timestamp("us", "UTC")),
+            }
+        )
+        pq.write_table(table, folder / f"sales-{number}.parquet")
+    return folder
+
+
+def counted_by_spark(spark: SparkSession, sales: Path) -> DataFrame:
+    """Sales per item and ten seconds, of a plain batch."""
+    rows = spark.read.parquet(str(sales)).groupBy(F.window("at", "10 seconds").alias("w"), "item")
+    return rows.agg(F.count("*").alias("sold")).select("w.start", "w.end", "item", "sold")
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_windows_of_windows_are_those_of_the_batch(
+    spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path, parallelism: int
+) -> None:
+    (
+        env.from_source(FileSource.parquet(str(sales)).files_per_batch(1), IN_ORDER, "sales")
+        .key_by("item")
+        .window(TumblingEventTimeWindows.of("10s"))
+        .aggregate(F.count("*").alias("sold"))
+        .set_parallelism(parallelism)
+        .with_column_renamed("window_end", "until")
+        .key_by("item")
+        .window(SlidingEventTimeWindows.of("40s", "20s"))
+        .aggregate(F.max("sold").alias("most"), F.count("*").alias("parts"), F.max("until").alias("last"))
+        .set_parallelism(parallelism)
+        .sink_to(FileSink.parquet(str(tmp_path / "most")))
+    )
+
+    env.execute("windows of windows")
+
+    tens = counted_by_spark(spark, sales).withColumn("time", F.expr("end - interval 1 millisecond"))
+    cut = tens.groupBy(F.window("time", "40 seconds", "20 seconds").alias("w"), "item")
+    batch = cut.agg(F.max("sold").alias("most"), F.count("*").alias("parts"), F.max("end").alias("last"))
+    expected = batch.select(
+        F.col("w.start").alias("window_start"), F.col("w.end").alias("window_end"), "item", "most", "parts", "last"
+    )
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "most")), expected)
+
+
+class TellTime(KeyedProcessFunction):
+    """Emits the timestamps of rows, and sees that none of them is late."""
+
+    def process_element(self, row: Any, ctx: Any) -> Iterator[dict[str, object]]:
+        """Emit one row for each."""
+        yield {
+            "item": row["item"],
+            "end": row["window_end"],
+            "timestamp": ctx.timestamp(),
+            "is_late": ctx.timestamp() <= ctx.current_watermark(),
+        }
+
+
+def test_a_function_reads_the_last_millisecond_of_windows_and_never_behind_the_watermark(
+    spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path
+) -> None:
+    (
+        env.from_source(FileSource.parquet(str(sales)).files_per_batch(1), IN_ORDER, "sales")
+        .key_by("item")
+        .window(TumblingEventTimeWindows.of("10s"))
+        .aggregate(F.count("*").alias("sold"))
+        .key_by("item")
+        .process(TellTime(), "item long, end timestamp, timestamp long, is_late boolean")
+        .sink_to(FileSink.parquet(str(tmp_path / "times")))
+    )
+
+    env.execute("times of windows")
+
+    expected = counted_by_spark(spark, sales).selectExpr(
+        "item", "end", "unix_millis(end) - 1 as timestamp", "false as is_late"
+    )
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "times")), expected)

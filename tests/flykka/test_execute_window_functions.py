@@ -1,0 +1,145 @@
+"""Functions of all rows of windows, and windows over all rows, beside the same query as a plain Spark batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.testing import assertDataFrameEqual
+
+from flykka import (
+    FileSink,
+    FileSource,
+    RestartStrategies,
+    SlidingEventTimeWindows,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
+from flykka.errors import JobExecutionError
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+IN_ORDER = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+TENS = TumblingEventTimeWindows.of("10s")
+
+
+@pytest.fixture
+def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
+    """An environment over the session of the test run."""
+    with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2) as made:
+        yield made.set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("100ms")
+
+
+@pytest.fixture
+def sales(tmp_path: Path) -> Path:
+    """Sales of two minutes in four files, which end in the middle of windows."""
+    folder = tmp_path / "sales"
+    folder.mkdir()
+    for number in range(4):
+        seconds = [number * 35 + n / 4 for n in range(140)]
+        table = pa.table(
+            {
+                "item": [int(second * 4) * 7919 % 11 for second in seconds],
+                "at": pa.array([EPOCH + timedelta(seconds=second) for second in seconds], pa.timestamp("us", "UTC")),
+            }
+        )
+        pq.write_table(table, folder / f"sales-{number}.parquet")
+    return folder
+
+
+def top_three(rows: DataFrame) -> DataFrame:
+    """The three items that sold best in each window."""
+    best_first = Window.partitionBy("window_start", "window_end").orderBy(F.desc("sold"), "item")
+    return rows.withColumn("place", F.row_number().over(best_first)).where("place <= 3")
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_the_best_of_each_window_are_those_of_the_batch(
+    spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path, parallelism: int
+) -> None:
+    (
+        env.from_source(FileSource.parquet(str(sales)).files_per_batch(1), IN_ORDER, "sales")
+        .key_by("item")
+        .window(TENS)
+        .aggregate(F.count("*").alias("sold"))
+        .set_parallelism(parallelism)
+        .window_all(TENS)
+        .apply(top_three)
+        .sink_to(FileSink.parquet(str(tmp_path / "best")))
+    )
+
+    env.execute("best")
+
+    counted = spark.read.parquet(str(sales)).groupBy(F.window("at", "10 seconds").alias("w"), "item")
+    totals = counted.agg(F.count("*").alias("sold")).selectExpr("w.start window_start", "w.end window_end", "*")
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "best")), top_three(totals.drop("w")))
+
+
+def test_a_keyed_function_is_given_every_row_once_for_each_of_its_windows(
+    spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path
+) -> None:
+    def spread(rows: DataFrame) -> DataFrame:
+        times = rows.groupBy("item", "window_start", "window_end").agg(F.min("at").alias("a"), F.max("at").alias("b"))
+        return times.withColumn("seconds", F.col("b").cast("double") - F.col("a").cast("double"))
+
+    (
+        env.from_source(FileSource.parquet(str(sales)).files_per_batch(1), IN_ORDER, "sales")
+        .key_by("item")
+        .window(SlidingEventTimeWindows.of("30s", "12s", offset="5s"))
+        .apply(spread)
+        .set_parallelism(2)
+        .sink_to(FileSink.parquet(str(tmp_path / "spread")))
+        .set_parallelism(2)
+    )
+
+    env.execute("spread")
+
+    cut = spark.read.parquet(str(sales)).select(F.window("at", "30 seconds", "12 seconds", "5 seconds").alias("w"), "*")
+    batch = spread(cut.selectExpr("w.start window_start", "w.end window_end", "item", "at"))
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "spread")), batch)
+
+
+def test_windows_over_all_rows_are_those_of_the_batch(
+    spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path
+) -> None:
+    totals = (F.count("*").alias("sold"), F.avg("item").alias("mean"), F.countDistinct("item").alias("items"))
+    rows = env.from_source(FileSource.parquet(str(sales)).files_per_batch(1), IN_ORDER, "sales").set_parallelism(2)
+    rows.window_all(TENS).aggregate(*totals[:2]).sink_to(FileSink.parquet(str(tmp_path / "parts")))
+    rows.window_all(TENS).aggregate(*totals).sink_to(FileSink.parquet(str(tmp_path / "whole")))
+
+    env.execute("totals")
+
+    cut = spark.read.parquet(str(sales)).groupBy(F.window("at", "10 seconds").alias("w"))
+    batch = cut.agg(*totals).selectExpr("w.start window_start", "w.end window_end", "sold", "mean", "items")
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "parts")), batch.drop("items"))
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "whole")), batch)
+
+
+def test_a_function_of_windows_that_fails_is_named_with_its_line(
+    env: StreamExecutionEnvironment, sales: Path, tmp_path: Path
+) -> None:
+    def failing(rows: DataFrame) -> DataFrame:
+        if rows.count():
+            raise RuntimeError("there are rows")
+        return rows
+
+    env.set_restart_strategy(RestartStrategies.no_restart())
+    rows = env.from_source(FileSource.parquet(str(sales)), IN_ORDER, "sales")
+    rows.window_all(TENS).apply(failing).uid("fails").sink_to(FileSink.parquet(str(tmp_path / "none")))
+
+    with pytest.raises(JobExecutionError) as failed:
+        env.execute("failing")
+
+    text = str(failed.value)
+    assert "RuntimeError: operator 'fails' (" in text
+    assert "): there are rows" in text
+    assert "window_all(TENS).apply(failing)" in text
+    assert 'raise RuntimeError("there are rows")' in text
