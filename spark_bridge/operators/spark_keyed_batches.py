@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
     from flykka.spark_bridge.operators.code import GroupAggregateCode, KeyedCode
+    from flykka.spark_bridge.operators.keyed_rows_code import KeyedRowsCode
     from flykka.spark_bridge.operators.process_code import KeyedProcessCode
 
 Readings = Sequence[Reading[StateRows]]
@@ -56,6 +57,12 @@ def group_aggregate_operator(
     """
     merge = MergeParts(functions=code.plan.merging)
     batches = SparkKeyedBatches(context, code, lambda _: merge)
+    return KeyedBatchOperator(context.operator_id, batches, batches.backend)
+
+
+def keyed_batch_operator(context: OperatorContext, code: KeyedRowsCode) -> KeyedBatchOperator[Slices, StateRows]:
+    """A function of all rows of a batch."""
+    batches = SparkKeyedTables(context, code)
     return KeyedBatchOperator(context.operator_id, batches, batches.backend)
 
 
@@ -135,6 +142,23 @@ class SparkKeyedBatches:
 
         main, side = emitted.parted(self._code.side, others=[CONTROL])
         return Made(rows=(self._code.results(main),), side=side, told=told)
+
+
+class SparkKeyedTables(SparkKeyedBatches):
+    """Batches of a function that is told the watermark."""
+
+    def __init__(self, context: OperatorContext, code: KeyedRowsCode) -> None:
+        super().__init__(context, code, self._processing)
+        self._rows_code = code
+        self._watermark_ms = WATERMARK_MIN
+
+    def clean_up(self) -> CleanUp | None:
+        """Remove what was not needed any more when the last batch came."""
+        return self._rows_code.clean_up(self._watermark_ms)
+
+    def _processing(self, element: Element[Slices]) -> BatchFunction:
+        self._watermark_ms = element.watermark_ms
+        return self._rows_code.function(element.watermark_ms)
 
 
 class SparkKeyedFunction(SparkKeyedBatches):

@@ -1,0 +1,150 @@
+"""Functions of all rows of a keyed batch, as a program gives them: their columns are checked where they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BooleanType, StructField, StructType
+
+from flykka.spark_bridge.functions.aggregate_function import ReduceFunction, reducer
+from flykka.spark_bridge.operators.keyed_rows_code import DropDuplicatesCode, KeptRowsCode, ProcessTableCode
+from flykka.spark_bridge.program.process_functions import declared_rows, pickled_function
+from flykka.spark_bridge.program.prototype import PrototypeError, transformed
+from flykka.spark_bridge.worker.kept_rows import IS_KEPT, KeepExtremeRow, ReduceRows
+from flykka.spark_bridge.worker.keys import KEY_PREFIX
+from flykka.spark_bridge.worker.table_function import Frames, ProcessTable, TableFunction
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+Keys = Sequence["Column | str"]
+
+
+def process_table_code(
+    prototype: DataFrame,
+    keys: Keys,
+    function: TableFunction,
+    *,
+    state: str | StructType,
+    output: str | StructType,
+    frames: str,
+) -> tuple[DataFrame, ProcessTableCode]:
+    """The prototype of what a function emits, rows of `output`, and its code.
+
+    Raises:
+        PrototypeError: columns cannot be read, two of the state have one name, or the function cannot be pickled.
+    """
+    if frames not in tuple(Frames):
+        raise PrototypeError(f"frames are 'arrow' or 'pandas', not {frames!r}")
+    emitted, kept = declared_rows(prototype.sparkSession, output), declared_rows(prototype.sparkSession, state).schema
+    keyed = transformed(prototype, lambda rows: rows.select(*keys))
+    for name, key in zip(keyed.columns, keys, strict=True):
+        _check_key(prototype, name, key)
+    _check_state_names(kept, keyed.columns)
+    return emitted, ProcessTableCode(
+        keys=tuple(keys),
+        key_fields=key_fields(keyed.schema),
+        emitted=tuple(emitted.schema),
+        state_fields=tuple(kept),
+        process=ProcessTable(
+            pickled=pickled_function(function),
+            frames=Frames(frames),
+            keys=tuple(keyed.columns),
+            columns=tuple(prototype.columns),
+            emitted=to_arrow_schema(emitted.schema, timezone="UTC"),
+        ),
+    )
+
+
+def extreme_rows_code(prototype: DataFrame, keys: Keys, column: str, *, is_greatest: bool) -> KeptRowsCode:
+    """The row of each key in which a column is least or greatest.
+
+    Raises:
+        PrototypeError: there is no such column, or its values have no order.
+    """
+    name = _name_of(prototype, column)
+    try:
+        prototype.agg(F.max(F.col(f"`{name}`"))).schema  # noqa: B018 - the analyzer looks whether there is an order
+        has_order = not pa.types.is_nested(
+            to_arrow_schema(prototype.select(f"`{name}`").schema, timezone="UTC")[0].type
+        )
+    except PySparkException:
+        has_order = False
+    if not has_order:
+        raise PrototypeError(
+            f"rows cannot be compared by the column {name!r} of type {prototype.schema[name].dataType.simpleString()}:"
+            " name one of numbers, texts, times or booleans"
+        )
+    return _kept_rows_code(prototype, keys, KeepExtremeRow(column=name, is_greatest=is_greatest))
+
+
+def reduced_rows_code(
+    prototype: DataFrame,
+    keys: Keys,
+    function: ReduceFunction[dict[str, Any]] | Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]],
+) -> KeptRowsCode:
+    """What a function makes of all rows of a key. Raises `PrototypeError` where the function cannot be pickled."""
+    reducer(function)
+    return _kept_rows_code(prototype, keys, ReduceRows(pickled=pickled_function(function)))
+
+
+def drop_duplicates_code(
+    prototype: DataFrame, columns: Sequence[str], time_column: str | None, within_ms: int | None
+) -> DropDuplicatesCode:
+    """The first row of each key. Raises `PrototypeError` where there is no such column."""
+    keys = tuple(f"`{_name_of(prototype, name)}`" for name in columns)
+    return DropDuplicatesCode(
+        keys=keys,
+        key_fields=key_fields(transformed(prototype, lambda rows: rows.select(*keys)).schema),
+        emitted=tuple(prototype.schema),
+        columns=tuple(prototype.columns),
+        time_column=time_column,
+        within_ms=within_ms,
+    )
+
+
+def key_fields(keys: StructType) -> tuple[StructField, ...]:
+    """The columns in which keys of these types are kept."""
+    return tuple(StructField(f"{KEY_PREFIX}{place}", key.dataType) for place, key in enumerate(keys))
+
+
+def _kept_rows_code(prototype: DataFrame, keys: Keys, keep: KeepExtremeRow | ReduceRows) -> KeptRowsCode:
+    _check_state_names(prototype.schema, ())
+    return KeptRowsCode(
+        keys=tuple(keys),
+        key_fields=key_fields(transformed(prototype, lambda rows: rows.select(*keys)).schema),
+        emitted=tuple(prototype.schema),
+        state_fields=(*prototype.schema, StructField(IS_KEPT, BooleanType())),
+        keep=keep,
+    )
+
+
+def _name_of(prototype: DataFrame, column: str) -> str:
+    """The name of a column as it is in the rows."""
+    (name,) = transformed(prototype, lambda rows: rows.select(rows[f"`{column}`"])).columns
+    found: str = next((each for each in prototype.columns if each.lower() == name.lower()), name)
+    return found
+
+
+def _check_key(prototype: DataFrame, name: str, key: Column | str) -> None:
+    if name not in prototype.columns:
+        return
+    as_key, column = prototype.select(key), prototype.select(f"`{name}`")
+    if not as_key.sameSemantics(column):
+        raise PrototypeError(
+            f"the key {name!r} is called like a column of the rows, and is something else: give it another name with"
+            " .alias(...)"
+        )
+
+
+def _check_state_names(state: StructType, keys: Sequence[str]) -> None:
+    for name in state.names:
+        if name.startswith("__"):
+            raise PrototypeError(f"the column {name!r} cannot be state: names that begin with '__' are flykka's")
+        if name in keys:
+            raise PrototypeError(f"the state has the column {name!r}, and so have the keys: give it another name")
