@@ -96,7 +96,7 @@ def keyed_process_code(
 def declared_rows(session: SparkSession, columns: str | StructType) -> DataFrame:
     """An empty DataFrame of declared columns. Raises `PrototypeError` where they cannot be read."""
     read = declared_columns(columns)
-    made = session.createDataFrame([], read)
+    made = transformed(session.createDataFrame([], read), lambda rows: rows)
     return transformed(made, lambda rows: rows.select(*(F.col(f"`{name}`") for name in read.names)))
 
 

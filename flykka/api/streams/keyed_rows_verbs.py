@@ -183,5 +183,3 @@ class DropDuplicatesVerb(ABC):
             name, lambda: drop_duplicates_code(row_type.prototype, tuple(chosen), row_type.event_time, within_ms)
         )
         return self.key_by(*code.keys)._at_head(name, code, row_type)
-
-    dropDuplicates = drop_duplicates
