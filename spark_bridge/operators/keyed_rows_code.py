@@ -12,7 +12,7 @@ from pyspark.sql.types import BooleanType, StructField, TimestampType
 
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.operators.code import OperatorCode
-from flykka.spark_bridge.operators.spark_keyed_batches import keyed_batch_operator
+from flykka.spark_bridge.operators.spark_keyed_batches import keyed_batch_operator, keyed_table_operator
 from flykka.spark_bridge.worker.drop_duplicates import (
     IS_SEEN,
     SEEN_AT,
@@ -20,6 +20,7 @@ from flykka.spark_bridge.worker.drop_duplicates import (
     DropDuplicatesWithin,
     ForgetSeen,
 )
+from flykka.spark_bridge.worker.table_function import ProcessTable, TableSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.worker.kept_rows import KeepExtremeRow, ReduceRows
     from flykka.spark_bridge.worker.process_batch import BatchFunction
     from flykka.spark_bridge.worker.segment_file import CleanUp
-    from flykka.spark_bridge.worker.table_function import ProcessTable
 
 
 def with_keys(rows: DataFrame, key_fields: Sequence[StructField], keys: Sequence[Column | str]) -> DataFrame:
@@ -98,11 +98,18 @@ class ProcessTableCode(KeyedRowsCode):
     does = "process_table"
 
     state_fields: tuple[StructField, ...]
-    process: ProcessTable
+    spec: TableSpec
+    on_timer: TableSpec | None = None
 
     def function(self, watermark_ms: int) -> ProcessTable:
         """Call the user's function."""
-        return self.process
+        return ProcessTable(spec=self.spec)
+
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return (
+            super().operator(context) if self.on_timer is None else keyed_table_operator(context, self, self.on_timer)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

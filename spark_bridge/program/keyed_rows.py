@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import BooleanType, StructField, StructType
+from pyspark.sql.types import BooleanType, LongType, StructField, StructType, TimestampType
 
 from flykka.spark_bridge.functions.aggregate_function import ReduceFunction, reducer
 from flykka.spark_bridge.operators.keyed_rows_code import DropDuplicatesCode, KeptRowsCode, ProcessTableCode
@@ -17,7 +18,8 @@ from flykka.spark_bridge.program.process_functions import declared_rows, pickled
 from flykka.spark_bridge.program.prototype import PrototypeError, transformed
 from flykka.spark_bridge.worker.kept_rows import IS_KEPT, KeepExtremeRow, ReduceRows
 from flykka.spark_bridge.worker.keys import KEY_PREFIX
-from flykka.spark_bridge.worker.table_function import Frames, ProcessTable, TableFunction
+from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
+from flykka.spark_bridge.worker.table_function import Frames, TableFunction, TableSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -25,40 +27,63 @@ if TYPE_CHECKING:
 Keys = Sequence["Column | str"]
 
 
-def process_table_code(
-    prototype: DataFrame,
-    keys: Keys,
-    function: TableFunction,
-    *,
-    state: str | StructType,
-    output: str | StructType,
-    frames: str,
-) -> tuple[DataFrame, ProcessTableCode]:
-    """The prototype of what a function emits, rows of `output`, and its code.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableProgram:
+    """A function of tables as a program says it: its columns, and with timers their column and their function."""
+
+    function: TableFunction
+    state: str | StructType
+    output: str | StructType
+    frames: str
+    timer: str | None = None
+    on_timer: TableFunction | None = None
+
+
+def process_table_code(prototype: DataFrame, keys: Keys, program: TableProgram) -> tuple[DataFrame, ProcessTableCode]:
+    """The prototype of what a function emits, and its code.
 
     Raises:
-        PrototypeError: columns cannot be read, two of the state have one name, or the function cannot be pickled.
+        PrototypeError: columns cannot be read or have names that they cannot have, a function cannot be pickled, or
+            there is a timer without a function or the other way round.
     """
-    if frames not in tuple(Frames):
-        raise PrototypeError(f"frames are 'arrow' or 'pandas', not {frames!r}")
-    emitted, kept = declared_rows(prototype.sparkSession, output), declared_rows(prototype.sparkSession, state).schema
+    if program.frames not in tuple(Frames):
+        raise PrototypeError(f"frames are 'arrow' or 'pandas', not {program.frames!r}")
+    emitted = declared_rows(prototype.sparkSession, program.output)
+    kept = declared_rows(prototype.sparkSession, program.state).schema
     keyed = transformed(prototype, lambda rows: rows.select(*keys))
     for name, key in zip(keyed.columns, keys, strict=True):
         _check_key(prototype, name, key)
     _check_state_names(kept, keyed.columns)
+    _check_timer(program, kept)
+    spec = TableSpec(
+        pickled=pickled_function(program.function),
+        frames=Frames(program.frames),
+        keys=tuple(keyed.columns),
+        columns=tuple(prototype.columns),
+        emitted=to_arrow_schema(emitted.schema, timezone="UTC"),
+        timer=program.timer,
+    )
+    on_timer = None if program.on_timer is None else replace(spec, pickled=pickled_function(program.on_timer))
     return emitted, ProcessTableCode(
         keys=tuple(keys),
         key_fields=key_fields(keyed.schema),
         emitted=tuple(emitted.schema),
-        state_fields=tuple(kept),
-        process=ProcessTable(
-            pickled=pickled_function(function),
-            frames=Frames(frames),
-            keys=tuple(keyed.columns),
-            columns=tuple(prototype.columns),
-            emitted=to_arrow_schema(emitted.schema, timezone="UTC"),
-        ),
+        state_fields=tuple(kept) if on_timer is None else (*kept, StructField(NEXT_EVENT_TIMER, LongType())),
+        spec=spec,
+        on_timer=on_timer,
     )
+
+
+def _check_timer(program: TableProgram, state: StructType) -> None:
+    if (program.timer is None) is not (program.on_timer is None):
+        raise PrototypeError("timer, the column of state that has their times, and on_timer go together: give both")
+    if program.timer is None:
+        return
+    if program.timer not in state.names:
+        raise PrototypeError(f"the timer {program.timer!r} is no column of the state: {', '.join(state.names)}")
+    found = state[program.timer].dataType
+    if not isinstance(found, TimestampType):
+        raise PrototypeError(f"the timer {program.timer!r} is of type {found.simpleString()}, not timestamp")
 
 
 def extreme_rows_code(prototype: DataFrame, keys: Keys, column: str, *, is_greatest: bool) -> KeptRowsCode:

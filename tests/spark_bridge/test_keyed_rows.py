@@ -15,6 +15,7 @@ from pyspark.testing import assertDataFrameEqual
 
 from flykka.spark_bridge.operators.keyed_rows_code import KeyedRowsCode
 from flykka.spark_bridge.program.keyed_rows import (
+    TableProgram,
     drop_duplicates_code,
     extreme_rows_code,
     process_table_code,
@@ -91,9 +92,8 @@ def true_reduced(sales: DataFrame) -> DataFrame:
 
 
 def table_code(function: Any, frames: str) -> Callable[[DataFrame], KeyedRowsCode]:
-    return lambda rows: process_table_code(
-        rows, ("key",), function, state="n long, total long", output=TOTALS, frames=frames
-    )[1]
+    said = TableProgram(function=function, state="n long, total long", output=TOTALS, frames=frames)
+    return lambda rows: process_table_code(rows, ("key",), said)[1]
 
 
 VERBS = (

@@ -14,6 +14,7 @@ from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.runtime.errors import DurationError
 from flykka.spark_bridge.functions.aggregate_function import ReduceFunction
 from flykka.spark_bridge.program.keyed_rows import (
+    TableProgram,
     drop_duplicates_code,
     extreme_rows_code,
     process_table_code,
@@ -55,6 +56,8 @@ class ProcessTableVerb(_KeyedRows):
         state: StructType | str,
         output: StructType | str,
         frames: Literal["arrow", "pandas"] = "arrow",
+        timer: str | None = None,
+        on_timer: TableFunction | None = None,
     ) -> DataStream:
         """Call `function(rows, state)` for all rows of a batch at once; it returns its output, and the new state.
 
@@ -67,6 +70,11 @@ class ProcessTableVerb(_KeyedRows):
         The output has the columns `output`. The new state has those of the state that was given. Keys that it leaves
         out keep theirs, and a key whose state is null in all columns has none from then on.
 
+        With timers `timer` is the column of the state, a timestamp, that has the time of each key's timer, or null.
+        When the watermark comes to it, `on_timer(state)` is called for the state of all keys whose timers are due, and
+        returns output and new state as well. The timer of a key has fired then: unless the new state has a later time,
+        it is null.
+
         A pickled copy of the function is called in Spark's Python workers: what it keeps in itself is in no
         checkpoint. With several subtasks each calls it for its keys. The rows have the event time of this stream where
         they have its column.
@@ -74,17 +82,17 @@ class ProcessTableVerb(_KeyedRows):
         Raises:
             ProgramError: `function` is none.
             StreamTypeError: the state or the output is no columns, a column of the state is called like a key, a key
-                has the name of a column that it is not, or the function cannot be pickled.
+                has the name of a column that it is not, the timer is no timestamp of the state, or the function cannot
+                be pickled.
         """
-        if not callable(function):
-            raise ProgramError(
-                f"process_table after {self._origins} takes a function of two tables, rows and state, not {function!r}"
-            )
-        name, row_type, keys = f"process_table({named(function)})", self._type, self._keys
-        prototype, code = tried(
-            name,
-            lambda: process_table_code(row_type.prototype, keys, function, state=state, output=output, frames=frames),
+        for called, tables in ((function, "two tables, rows and state"), (on_timer or function, "a table, state")):
+            if not callable(called):
+                raise ProgramError(f"process_table after {self._origins} takes a function of {tables}, not {called!r}")
+        said = TableProgram(
+            function=function, state=state, output=output, frames=frames, timer=timer, on_timer=on_timer
         )
+        name, row_type, keys = f"process_table({named(function)})", self._type, self._keys
+        prototype, code = tried(name, lambda: process_table_code(row_type.prototype, keys, said))
         return self._at_head(name, code, row_type.of_rows(prototype))
 
 

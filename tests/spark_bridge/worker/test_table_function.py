@@ -14,8 +14,8 @@ from pyspark import cloudpickle
 from flykka.spark_bridge.errors import FunctionOutputError
 from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.process_batch import Processed
-from flykka.spark_bridge.worker.segment_file import POSITION
-from flykka.spark_bridge.worker.table_function import Frames, ProcessTable
+from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER, POSITION
+from flykka.spark_bridge.worker.table_function import FireTableTimers, Frames, ProcessTable, TableSpec
 
 STATE = pa.schema([("n", pa.int64()), ("last", pa.string())])
 OUTPUT = pa.schema([("user", pa.int64()), ("n", pa.int64())])
@@ -40,14 +40,14 @@ def process(
     )
     texts = [None if count is None else "before" for count in counts]
     state = pa.table([pa.array(counts, pa.int64()), pa.array(texts, pa.string())], schema=STATE)
-    work = ProcessTable(
+    spec = TableSpec(
         pickled=cloudpickle.dumps(function),  # type: ignore[no-untyped-call]
         frames=frames,
         keys=("user", "shop"),
         columns=("user", "text"),
         emitted=OUTPUT,
     )
-    return work.process(batch, state)
+    return ProcessTable(spec=spec).process(batch, state)
 
 
 def counted(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -151,3 +151,55 @@ def test_frames_of_pandas_keep_whole_numbers_and_are_returned_as_such() -> None:
 def test_what_is_no_result_is_refused_with_what_is_wrong(function: Callable[[Any, Any], Any], text: str) -> None:
     with pytest.raises(FunctionOutputError, match=text):
         process(function, counts=(1, 2, 3))
+
+
+TIMED = pa.schema([("n", pa.int64()), ("due", pa.timestamp("us", "UTC")), (NEXT_EVENT_TIMER, pa.int64())])
+
+
+def fire(function: Callable[[Any], Any], timers_us: list[int | None], *, due_ms: int) -> Processed:
+    """What becomes of keys 0, 1, ... with these timers; the counts are tens."""
+    keys = pa.array(range(len(timers_us)), pa.int64())
+    next_ms = pa.array([None if timer is None else -(-timer // 1000) for timer in timers_us], pa.int64())
+    timers = pa.array(timers_us, pa.int64()).cast(TIMED.field("due").type)
+    state = pa.table([pa.array([10 * key for key in range(len(timers_us))], pa.int64()), timers, next_ms], schema=TIMED)
+    spec = TableSpec(
+        pickled=cloudpickle.dumps(function),  # type: ignore[no-untyped-call]
+        frames=Frames.ARROW,
+        keys=("user",),
+        columns=("user",),
+        emitted=OUTPUT,
+        timer="due",
+    )
+    return FireTableTimers(spec=spec, due_ms=due_ms).process(
+        KeyedBatch(pa.table({"__key_0": keys, POSITION: keys})), state
+    )
+
+
+def test_timers_that_are_due_have_fired_and_their_keys_keep_the_rest() -> None:
+    processed = fire(lambda state: (state.select(["user", "n"]), None), [3000, 3001, None, 1], due_ms=3)
+
+    assert processed.rows.to_pylist() == [{"user": 0, "n": 0}, {"user": 3, "n": 30}]
+    assert processed.changed is not None
+    assert processed.changed.tolist() == [0, 3]
+    assert processed.state.to_pylist() == [{"n": n, "due": None, NEXT_EVENT_TIMER: None} for n in (0, 30)]
+
+
+def test_a_timer_function_may_set_the_next_one_and_delete_what_is_kept() -> None:
+    def again(state: pa.Table) -> tuple[None, pa.Table]:
+        due = pa.array([4001, None], TIMED.field("due").type)
+        return None, pa.table({"user": state["user"].take([1, 0]), "n": pa.array([7, None], pa.int64()), "due": due})
+
+    processed = fire(again, [1000, 2000], due_ms=3)
+
+    assert processed.deleted is not None
+    assert processed.deleted.tolist() == [True, False]
+    assert [row["n"] for row in processed.state.to_pylist()] == [None, 7]
+    assert processed.state[NEXT_EVENT_TIMER].to_pylist() == [None, 5]
+
+
+def test_where_no_timer_is_due_nothing_is_called() -> None:
+    processed = fire(lambda state: 1 / 0, [3001, None], due_ms=3)
+
+    assert processed.rows.num_rows == 0
+    assert processed.changed is not None
+    assert processed.changed.tolist() == []
