@@ -62,7 +62,7 @@ def within(watermark_ms: int = WATERMARK_MIN) -> DropDuplicatesWithin:
 def one_by_one(batches: list[list[Row]]) -> list[Row]:
     """The rows that are kept, of all that come."""
     last: dict[int, int] = {}
-    kept = []
+    kept: list[Row] = []
     for key, at in (row for batch in batches for row in batch):
         assert at is not None
         if key not in last or at >= last[key] + WITHIN_MS:
@@ -132,7 +132,8 @@ def test_a_row_without_event_time_is_kept_once() -> None:
 def test_for_ever_the_first_row_of_a_key_is_the_only_one() -> None:
     kept = Kept(pa.schema([(IS_SEEN, pa.bool_())]))
 
-    for batch in ([(1, 9), (2, 8), (1, 7)], [(2, 6), (3, None)]):
+    batches: list[list[Row]] = [[(1, 9), (2, 8), (1, 7)], [(2, 6), (3, None)]]
+    for batch in batches:
         kept.process(batch, DropDuplicates(columns=("id", "at")))
 
     assert kept.emitted == [(1, 9), (2, 8), (3, None)]

@@ -81,7 +81,7 @@ def test_a_row_of_each_key_of_the_batch_is_emitted_and_of_no_other() -> None:
 
 def reducing(function: Any) -> Keeping:
     """Rows that a function reduces."""
-    return Keeping(ReduceRows(pickled=cloudpickle.dumps(function)), pa.int64())  # type: ignore[no-untyped-call]
+    return Keeping(ReduceRows(pickled=cloudpickle.dumps(function)), pa.int64())
 
 
 def test_a_function_is_given_what_it_made_and_the_next_row() -> None:

@@ -41,7 +41,7 @@ def process(
     texts = [None if count is None else "before" for count in counts]
     state = pa.table([pa.array(counts, pa.int64()), pa.array(texts, pa.string())], schema=STATE)
     spec = TableSpec(
-        pickled=cloudpickle.dumps(function),  # type: ignore[no-untyped-call]
+        pickled=cloudpickle.dumps(function),
         frames=frames,
         keys=("user", "shop"),
         columns=("user", "text"),
@@ -163,7 +163,7 @@ def fire(function: Callable[[Any], Any], timers_us: list[int | None], *, due_ms:
     timers = pa.array(timers_us, pa.int64()).cast(TIMED.field("due").type)
     state = pa.table([pa.array([10 * key for key in range(len(timers_us))], pa.int64()), timers, next_ms], schema=TIMED)
     spec = TableSpec(
-        pickled=cloudpickle.dumps(function),  # type: ignore[no-untyped-call]
+        pickled=cloudpickle.dumps(function),
         frames=Frames.ARROW,
         keys=("user",),
         columns=("user",),
