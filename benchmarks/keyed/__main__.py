@@ -45,7 +45,7 @@ class Measured:
 
     @property
     def ratio(self) -> float:
-        """How many times faster flykka is."""
+        """The seconds of Structured Streaming over those of flykka."""
         pairs = zip(self.seconds[Side.STRUCTURED_STREAMING], self.seconds[Side.FLYKKA], strict=True)
         return median(theirs / ours for theirs, ours in pairs)
 

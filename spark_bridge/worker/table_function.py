@@ -48,7 +48,7 @@ class TableSpec:
     timer: str | None = None
 
     def called(self, *tables: pa.Table) -> tuple[pa.Table, pa.Table | None]:
-        """What the function emits, and the new state that it returns. Raises `FunctionOutputError`."""
+        """Call the function; its output, and the new state that it returns. Raises `FunctionOutputError`."""
         given = [frame_of(table) for table in tables] if self.frames is Frames.PANDAS else tables
         returned = _loaded(self.pickled)(*given)
         if not isinstance(returned, tuple) or len(returned) != 2:

@@ -13,14 +13,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
-from flykka.spark_bridge.operators.keyed_rows_code import KeyedRowsCode
-from flykka.spark_bridge.program.keyed_rows import (
+from flykka.spark_bridge.operators.keyed_rows import (
     TableProgram,
     drop_duplicates_code,
     extreme_rows_code,
     process_table_code,
     reduced_rows_code,
 )
+from flykka.spark_bridge.operators.keyed_rows_code import KeyedRowsCode
 from tests.spark_bridge.keyed_attempts import KeyedAttempts, Sale, taken
 from tests.spark_bridge.laboratory import Laboratory
 

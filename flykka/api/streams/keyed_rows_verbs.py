@@ -13,7 +13,7 @@ from flykka.errors import ProgramError, StreamTypeError
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.runtime.errors import DurationError
 from flykka.spark_bridge.functions.aggregate_function import ReduceFunction
-from flykka.spark_bridge.program.keyed_rows import (
+from flykka.spark_bridge.operators.keyed_rows import (
     TableProgram,
     drop_duplicates_code,
     extreme_rows_code,
@@ -191,3 +191,5 @@ class DropDuplicatesVerb(ABC):
             name, lambda: drop_duplicates_code(row_type.prototype, tuple(chosen), row_type.event_time, within_ms)
         )
         return self.key_by(*code.keys)._at_head(name, code, row_type)
+
+    dropDuplicates = drop_duplicates

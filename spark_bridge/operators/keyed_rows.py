@@ -14,7 +14,7 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType, Ti
 
 from flykka.spark_bridge.functions.aggregate_function import ReduceFunction, reducer
 from flykka.spark_bridge.operators.keyed_rows_code import DropDuplicatesCode, KeptRowsCode, ProcessTableCode
-from flykka.spark_bridge.program.process_functions import declared_rows, pickled_function
+from flykka.spark_bridge.operators.process_functions import declared_rows, pickled_function
 from flykka.spark_bridge.program.prototype import PrototypeError, transformed
 from flykka.spark_bridge.worker.kept_rows import IS_KEPT, KeepExtremeRow, ReduceRows
 from flykka.spark_bridge.worker.keys import KEY_PREFIX
@@ -113,7 +113,7 @@ def reduced_rows_code(
     keys: Keys,
     function: ReduceFunction[dict[str, Any]] | Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]],
 ) -> KeptRowsCode:
-    """What a function makes of all rows of a key. Raises `PrototypeError` where the function cannot be pickled."""
+    """The code that lets a function make one row of all rows of a key. Raises `PrototypeError` where the function cannot be pickled."""
     reducer(function)
     return _kept_rows_code(prototype, keys, ReduceRows(pickled=pickled_function(function)))
 
