@@ -113,7 +113,7 @@ def reduced_rows_code(
     keys: Keys,
     function: ReduceFunction[dict[str, Any]] | Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]],
 ) -> KeptRowsCode:
-    """The code that lets a function make one row of all rows of a key. Raises `PrototypeError` where the function cannot be pickled."""
+    """A function that makes one row of all rows of a key. Raises `PrototypeError` where it cannot be pickled."""
     reducer(function)
     return _kept_rows_code(prototype, keys, ReduceRows(pickled=pickled_function(function)))
 
