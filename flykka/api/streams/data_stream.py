@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
 from flykka.api.foreign_names import NamesElsewhere
 from flykka.api.streams.all_windows import AllWindows
+from flykka.api.streams.keyed_rows_verbs import DropDuplicatesVerb, KeptRowVerbs, ProcessTableVerb
 from flykka.api.streams.operator_settings import DataStreamSink, OperatorSettings
 from flykka.api.streams.output_tag import OutputTag
 from flykka.api.streams.partitioning import Partitioning
@@ -43,6 +44,7 @@ from flykka.spark_bridge.program.trials import check_union, checked_deterministi
 if TYPE_CHECKING:
     import pandas as pd
 
+    from flykka.spark_bridge.operators.code import OperatorCode
     from flykka.spark_bridge.operators.process_code import ProcessCode
     from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
 
@@ -121,6 +123,13 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
         return origins(self._inputs)
 
     def _processed(self, name: str, code: ProcessCode, prototype: DataFrame) -> DataStream:
+        made = self._added(name, code)
+        return DataStream(self._program, made, self._type.of_rows(prototype), FunctionOutputs(made, self._type))
+
+    def _at_head(self, name: str, code: OperatorCode, row_type: StreamType) -> DataStream:
+        return DataStream(self._program, self._added(name, code), row_type)
+
+    def _added(self, name: str, code: OperatorCode) -> Transformation:
         made = Transformation(
             kind=code.kind,
             position=self._program.next_position,
@@ -131,7 +140,7 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
             chaining=ChainingStrategy.HEAD,
         )
         self._program.add(made)
-        return DataStream(self._program, made, self._type.of_rows(prototype), FunctionOutputs(made, self._type))
+        return made
 
     def _then(
         self,
@@ -154,7 +163,7 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
         return DataStream(self._program, made, self._type.of_rows(result, renamed))
 
 
-class DataStream(AllWindows, WatermarkAssignment, OperatorSettings, Partitioning, _Stream):
+class DataStream(AllWindows, WatermarkAssignment, OperatorSettings, Partitioning, _Stream, DropDuplicatesVerb):
     """The rows that one operator makes, or several that are united."""
 
     _foreign_names = ("data_stream", "every_stream")
@@ -289,7 +298,7 @@ class SideOutputDataStream(DataStream):
         return ProgramError(f"the {what} of {self._transformation} is that of {windows}, in whose tasks it runs")
 
 
-class KeyedStream(KeyedProcessVerb, _Stream, RunningAggregates):
+class KeyedStream(KeyedProcessVerb, _Stream, RunningAggregates, ProcessTableVerb, KeptRowVerbs):
     """The rows of a stream, brought together by key.
 
     What follows at once, a window or a stateless operator, has all rows of a key in the same subtask.
