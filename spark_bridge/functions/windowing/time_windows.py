@@ -117,6 +117,10 @@ class SlidingProcessingTimeWindows(_Sliding, _ProcessingTime):
     """As `SlidingEventTimeWindows`, of the processing time at which rows are processed."""
 
 
+PeriodicEventTimeWindows = TumblingEventTimeWindows | SlidingEventTimeWindows
+"""The windows that Spark's plans can compute."""
+
+
 def _offset_ms(offset: Duration, what: str, period_ms: int, period: Duration) -> int:
     offset_ms = signed_duration_ms(offset, "window offset")
     if abs(offset_ms) >= period_ms:

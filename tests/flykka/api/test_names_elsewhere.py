@@ -141,7 +141,7 @@ def test_what_a_property_raises_is_not_lost() -> None:
     ("name", "hint"),
     [
         ("KafkaSource", "there is no Kafka source or sink yet; a FileSource that monitors a folder reads what lands"),
-        ("EventTimeSessionWindows", "session windows are not there yet; docs/recipes.md makes sessions"),
+        ("SessionWindows", r"EventTimeSessionWindows\.with_gap\('30min'\)"),
         ("ValueStateDescriptor", "there is no keyed state with timers yet"),
         ("SavepointError", "errors are in flykka.errors: from flykka.errors import SavepointError"),
     ],
