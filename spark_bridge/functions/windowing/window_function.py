@@ -50,8 +50,8 @@ class ProcessWindowContext:
         self._context = context
         self._window = window
 
-    def window(self) -> Window:
-        """Return the window; `start` and `end` of a `TimeWindow` are milliseconds since the epoch."""
+    def window(self) -> Any:
+        """Return the window: a `TimeWindow`, `start` and `end` in milliseconds since the epoch, or `GlobalWindow`."""
         return self._window
 
     def current_watermark(self) -> int:

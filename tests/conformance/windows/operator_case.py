@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
 from flykka.spark_bridge.functions.emission import Row
-from flykka.spark_bridge.functions.process_function import Rows
 from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
 from flykka.spark_bridge.functions.windowing.window_assigner import WindowAssigner, WindowAssignerContext
 from flykka.spark_bridge.functions.windowing.window_contents import Reduced
@@ -29,7 +29,7 @@ class Late:
 class Sums(ProcessWindowFunction):
     """Tells the one row of a window, and the window."""
 
-    def process(self, key: Any, context: ProcessWindowContext, elements: list[Row]) -> Rows:
+    def process(self, key: Any, context: ProcessWindowContext, elements: list[Row]) -> Iterator[Row]:
         (row,) = elements
         yield {"result": [key, row["value"], context.window().max_timestamp(), list(context.window())]}
 

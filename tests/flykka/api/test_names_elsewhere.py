@@ -190,8 +190,8 @@ def test_type_checkers_refuse_what_is_refused_when_it_runs(spark: SparkSession) 
 
     with pytest.raises(AttributeError, match="groupBy"):
         stream.groupBy("auction")  # type: ignore[attr-defined]
-    with pytest.raises(AttributeError, match="reduce"):
-        stream.key_by("auction").window(HOURS).reduce(max)  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="sum"):
+        stream.key_by("auction").window(HOURS).sum("price")  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match="set_description"):
         stream.sink_to(ConsoleSink()).set_description("rows")  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match="KafkaSource"):
