@@ -164,7 +164,7 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
         return DataStream(self._program, made, self._type.of_rows(result, renamed))
 
 
-class DataStream(AllWindows, WatermarkAssignment, OperatorSettings, Partitioning, _Stream):
+class DataStream(OperatorSettings, Partitioning, _Stream, AllWindows, WatermarkAssignment):
     """The rows that one operator makes, or several that are united."""
 
     _foreign_names = ("data_stream", "every_stream")
