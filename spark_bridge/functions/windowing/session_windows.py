@@ -98,7 +98,7 @@ class ProcessingTimeSessionWindows(_SessionWindows):
 
 @dataclass(frozen=True, slots=True)
 class GlobalWindows(WindowAssigner):
-    """One window for all rows of a key, which never ends: it needs a trigger of its own."""
+    """Window of all rows of a key, which never ends: it needs a trigger."""
 
     @classmethod
     def create(cls) -> Self:
