@@ -331,7 +331,7 @@ class PurgingTrigger(Trigger):
 
     @property
     def states(self) -> Sequence[StateDescriptor]:
-        """Those of the other trigger."""
+        """The states of the other trigger."""
         return self._nested.states
 
     def on_element(self, element: Row, timestamp: int | None, window: Window, ctx: TriggerContext) -> TriggerResult:
