@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from flykka.api.runtime_mode import RuntimeExecutionMode as RuntimeExecutionMode
     from flykka.api.streams.data_stream import DataStream as DataStream
     from flykka.api.streams.data_stream import KeyedStream as KeyedStream
-    from flykka.api.streams.data_stream import WindowedStream as WindowedStream
     from flykka.api.streams.output_tag import OutputTag as OutputTag
     from flykka.api.streams.watermark_strategy import WatermarkStrategy as WatermarkStrategy
-    from flykka.api.streams.windows import SlidingEventTimeWindows as SlidingEventTimeWindows
-    from flykka.api.streams.windows import TumblingEventTimeWindows as TumblingEventTimeWindows
+    from flykka.api.streams.windowed_stream import WindowedStream as WindowedStream
     from flykka.client.job_client import JobClient as JobClient
     from flykka.client.job_execution_result import JobExecutionResult as JobExecutionResult
     from flykka.cluster.high_availability.settings import ZooKeeperSettings as ZooKeeperSettings
@@ -61,6 +59,45 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.functions.state_descriptors import ReducingStateDescriptor as ReducingStateDescriptor
     from flykka.spark_bridge.functions.state_descriptors import ValueStateDescriptor as ValueStateDescriptor
     from flykka.spark_bridge.functions.state_ttl import StateTtlConfig as StateTtlConfig
+    from flykka.spark_bridge.functions.windowing.evictors import CountEvictor as CountEvictor
+    from flykka.spark_bridge.functions.windowing.evictors import DeltaEvictor as DeltaEvictor
+    from flykka.spark_bridge.functions.windowing.evictors import Evictor as Evictor
+    from flykka.spark_bridge.functions.windowing.evictors import TimeEvictor as TimeEvictor
+    from flykka.spark_bridge.functions.windowing.session_windows import (
+        EventTimeSessionWindows as EventTimeSessionWindows,
+    )
+    from flykka.spark_bridge.functions.windowing.session_windows import GlobalWindows as GlobalWindows
+    from flykka.spark_bridge.functions.windowing.session_windows import (
+        ProcessingTimeSessionWindows as ProcessingTimeSessionWindows,
+    )
+    from flykka.spark_bridge.functions.windowing.time_windows import SlidingEventTimeWindows as SlidingEventTimeWindows
+    from flykka.spark_bridge.functions.windowing.time_windows import (
+        SlidingProcessingTimeWindows as SlidingProcessingTimeWindows,
+    )
+    from flykka.spark_bridge.functions.windowing.time_windows import (
+        TumblingEventTimeWindows as TumblingEventTimeWindows,
+    )
+    from flykka.spark_bridge.functions.windowing.time_windows import (
+        TumblingProcessingTimeWindows as TumblingProcessingTimeWindows,
+    )
+    from flykka.spark_bridge.functions.windowing.trigger import Trigger as Trigger
+    from flykka.spark_bridge.functions.windowing.trigger import TriggerResult as TriggerResult
+    from flykka.spark_bridge.functions.windowing.triggers import (
+        ContinuousEventTimeTrigger as ContinuousEventTimeTrigger,
+    )
+    from flykka.spark_bridge.functions.windowing.triggers import (
+        ContinuousProcessingTimeTrigger as ContinuousProcessingTimeTrigger,
+    )
+    from flykka.spark_bridge.functions.windowing.triggers import CountTrigger as CountTrigger
+    from flykka.spark_bridge.functions.windowing.triggers import DeltaTrigger as DeltaTrigger
+    from flykka.spark_bridge.functions.windowing.triggers import EventTimeTrigger as EventTimeTrigger
+    from flykka.spark_bridge.functions.windowing.triggers import ProcessingTimeTrigger as ProcessingTimeTrigger
+    from flykka.spark_bridge.functions.windowing.triggers import PurgingTrigger as PurgingTrigger
+    from flykka.spark_bridge.functions.windowing.window_assigner import MergingWindowAssigner as MergingWindowAssigner
+    from flykka.spark_bridge.functions.windowing.window_assigner import WindowAssigner as WindowAssigner
+    from flykka.spark_bridge.functions.windowing.window_function import ProcessWindowFunction as ProcessWindowFunction
+    from flykka.spark_bridge.functions.windowing.windows import GlobalWindow as GlobalWindow
+    from flykka.spark_bridge.functions.windowing.windows import TimeWindow as TimeWindow
     from flykka.spark_bridge.program.accumulators import DoubleCounter as DoubleCounter
     from flykka.spark_bridge.program.accumulators import Histogram as Histogram
     from flykka.spark_bridge.program.accumulators import IntCounter as IntCounter
@@ -75,10 +112,19 @@ _MODULES = {
     "CheckpointingMode": "messages.graph.job_graph",
     "Console": "console.event_lines",
     "ConsoleSink": "spark_bridge.connectors.console",
+    "ContinuousEventTimeTrigger": "spark_bridge.functions.windowing.triggers",
+    "ContinuousProcessingTimeTrigger": "spark_bridge.functions.windowing.triggers",
+    "CountEvictor": "spark_bridge.functions.windowing.evictors",
+    "CountTrigger": "spark_bridge.functions.windowing.triggers",
     "DataGenSource": "spark_bridge.connectors.datagen.source",
     "DataStream": "api.streams.data_stream",
+    "DeltaEvictor": "spark_bridge.functions.windowing.evictors",
+    "DeltaTrigger": "spark_bridge.functions.windowing.triggers",
     "DivergenceError": "runtime.replay.divergence",
     "DoubleCounter": "spark_bridge.program.accumulators",
+    "EventTimeSessionWindows": "spark_bridge.functions.windowing.session_windows",
+    "EventTimeTrigger": "spark_bridge.functions.windowing.triggers",
+    "Evictor": "spark_bridge.functions.windowing.evictors",
     "ExternalizedCheckpointRetention": "messages.graph.job_graph",
     "FaultKind": "simulation.settings",
     "FileSink": "spark_bridge.connectors.file.sink",
@@ -86,6 +132,8 @@ _MODULES = {
     "ForeachBatchSink": "spark_bridge.connectors.foreach_batch",
     "FunctionContext": "spark_bridge.functions.contexts",
     "FunctionRuntimeContext": "spark_bridge.functions.runtime_context",
+    "GlobalWindow": "spark_bridge.functions.windowing.windows",
+    "GlobalWindows": "spark_bridge.functions.windowing.session_windows",
     "Histogram": "spark_bridge.program.accumulators",
     "IntCounter": "spark_bridge.program.accumulators",
     "JobClient": "client.job_client",
@@ -99,10 +147,15 @@ _MODULES = {
     "LongCounter": "spark_bridge.program.accumulators",
     "MapStateDescriptor": "spark_bridge.functions.state_descriptors",
     "MasterTriggerRestoreHook": "actors.checkpoint_coordinator.master_hooks",
+    "MergingWindowAssigner": "spark_bridge.functions.windowing.window_assigner",
     "MonitoringRecorder": "monitors.recorder",
     "MonotonyViolationHandler": "messages.graph.job_graph",
     "OutputTag": "api.streams.output_tag",
     "ProcessFunction": "spark_bridge.functions.process_function",
+    "ProcessWindowFunction": "spark_bridge.functions.windowing.window_function",
+    "ProcessingTimeSessionWindows": "spark_bridge.functions.windowing.session_windows",
+    "ProcessingTimeTrigger": "spark_bridge.functions.windowing.triggers",
+    "PurgingTrigger": "spark_bridge.functions.windowing.triggers",
     "ReduceFunction": "spark_bridge.functions.aggregate_function",
     "ReducingStateDescriptor": "spark_bridge.functions.state_descriptors",
     "Replayer": "replay.replayer",
@@ -112,18 +165,25 @@ _MODULES = {
     "RuntimeExecutionMode": "api.runtime_mode",
     "SimulationOutcome": "simulation.outcome",
     "SimulationSettings": "simulation.settings",
-    "SlidingEventTimeWindows": "api.streams.windows",
+    "SlidingEventTimeWindows": "spark_bridge.functions.windowing.time_windows",
+    "SlidingProcessingTimeWindows": "spark_bridge.functions.windowing.time_windows",
     "StateTtlConfig": "spark_bridge.functions.state_ttl",
     "StreamExecutionEnvironment": "api.environment",
     "TimeDomain": "spark_bridge.functions.current_key",
+    "TimeEvictor": "spark_bridge.functions.windowing.evictors",
+    "TimeWindow": "spark_bridge.functions.windowing.windows",
     "TimerContext": "spark_bridge.functions.contexts",
     "Trace": "traces.trace",
     "TraceRecorder": "runtime.trace.record.recorder",
-    "TumblingEventTimeWindows": "api.streams.windows",
+    "Trigger": "spark_bridge.functions.windowing.trigger",
+    "TriggerResult": "spark_bridge.functions.windowing.trigger",
+    "TumblingEventTimeWindows": "spark_bridge.functions.windowing.time_windows",
+    "TumblingProcessingTimeWindows": "spark_bridge.functions.windowing.time_windows",
     "ValueStateDescriptor": "spark_bridge.functions.state_descriptors",
     "Violation": "monitors.monitor",
     "WatermarkStrategy": "api.streams.watermark_strategy",
-    "WindowedStream": "api.streams.data_stream",
+    "WindowAssigner": "spark_bridge.functions.windowing.window_assigner",
+    "WindowedStream": "api.streams.windowed_stream",
     "ZooKeeperSettings": "cluster.high_availability.settings",
     "all_monitors": "monitors.monitors",
     "simulate": "simulation.simulation",

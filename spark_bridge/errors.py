@@ -11,6 +11,7 @@ SparkBridgeError
 │   ├── StateValueError         a value that its state cannot hold
 │   ├── KeyContextError         a context or a state is used where no key is at work
 │   ├── TimerError              a timer where there are none, or at something else than a time
+│   ├── WindowError             a trigger, an evictor or a window function does not fit its windows
 │   └── FunctionOutputError     something else is emitted than rows of the output's columns
 ├── AccumulatorConflictError two accumulators of one name, or one of a kind that it was not added as
 ├── SourceError             the input of a source cannot be read
@@ -86,6 +87,10 @@ class KeyContextError(FunctionError):
 
 class TimerError(FunctionError):
     """A timer is set in a function without keys, or at something else than a time."""
+
+
+class WindowError(FunctionError):
+    """A trigger, an evictor or a window function is written wrongly, or does not fit its windows."""
 
 
 class FunctionOutputError(FunctionError, TypeError):

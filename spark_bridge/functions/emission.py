@@ -42,7 +42,7 @@ class Collector:
         """Collect the rows that a function has returned. Raises `FunctionOutputError` where they are none."""
         columns, append = self._columns, self._emitted.rows.append
         if returned.__class__ not in _SEQUENCES:
-            _check_iterable(returned)
+            check_iterable(returned)
         for row in returned:
             if row.__class__ is dict and (columns is None or row.keys() == columns):
                 append(row.copy())
@@ -88,7 +88,8 @@ def _raise_at_yield(returned: object, wrong: FunctionOutputError) -> NoReturn:
     raise wrong
 
 
-def _check_iterable(returned: object) -> None:
+def check_iterable(returned: object) -> None:
+    """Raise `FunctionOutputError` where what a function has returned are no rows."""
     if isinstance(returned, Mapping):
         raise FunctionOutputError(
             f"a function has returned the row {shown(returned)}: yield it, or return a list of rows"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flykka.spark_bridge.errors import StateDescriptorError
 from flykka.spark_bridge.functions.current_key import CurrentKey
+from flykka.spark_bridge.functions.namespaced_state import NamespacedState, NamespacedStateDescriptor
 from flykka.spark_bridge.functions.state import AggregatingState, ListState, MapState, ReducingState, State, ValueState
 from flykka.spark_bridge.functions.state_columns import StateColumns
 from flykka.spark_bridge.functions.state_descriptors import (
@@ -86,6 +87,8 @@ class KeyedStates:
             raise StateDescriptorError(
                 f"states {alike!r} and {descriptor.name!r} differ only in upper and lower case, and columns may not"
             )
+        if isinstance(descriptor, NamespacedStateDescriptor):
+            return NamespacedState(descriptor, self._current, _STATES[type(descriptor.of)][0])
         plain, expiring, _ = _STATES[kind]
         made = plain if descriptor.ttl is None else expiring
         return made(descriptor, self._current)

@@ -8,6 +8,7 @@ from typing import Any, cast
 from flykka.spark_bridge.errors import StateDescriptorError
 from flykka.spark_bridge.functions.keyed_states import KeyedStates
 from flykka.spark_bridge.functions.metric_group import MetricGroup
+from flykka.spark_bridge.functions.namespaced_state import NamespacedState, NamespacedStateDescriptor
 from flykka.spark_bridge.functions.state import AggregatingState, ListState, MapState, ReducingState, State, ValueState
 from flykka.spark_bridge.functions.state_descriptors import (
     AggregatingStateDescriptor,
@@ -102,6 +103,14 @@ class FunctionRuntimeContext:
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
         """Return the aggregate of the key at work."""
         return cast("AggregatingState[Any, Any]", self._get(state_descriptor, AggregatingStateDescriptor))
+
+    def get_any_state(self, state_descriptor: StateDescriptor) -> State:
+        """Return the state of the key at work that is of the descriptor's kind; for operators."""
+        return self._get(state_descriptor, type(state_descriptor))
+
+    def get_namespaced_state(self, state_descriptor: NamespacedStateDescriptor) -> NamespacedState:
+        """Return the state of each namespace of the key at work; for operators, such as those of windows."""
+        return cast("NamespacedState", self._get(state_descriptor, NamespacedStateDescriptor))
 
     def get_metrics_group(self) -> MetricGroup:
         """Return the metrics of the operator."""

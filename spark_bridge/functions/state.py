@@ -115,6 +115,10 @@ class ListState(State, Generic[T]):
         """Append an element. Raises `StateValueError` where it is None, or not of the element's type."""
         self._append([self._stored(value)])
 
+    def add_stored(self, value: T) -> None:
+        """Append an element that has the form of stored ones, as rows of a batch have; for operators."""
+        self._append([value])
+
     def add_all(self, values: Iterable[T]) -> None:
         """Append elements. Raises as `add` does, and appends none then."""
         if added := list(map(self._stored, values)):

@@ -36,6 +36,11 @@ class StateDescriptor:
         self.ttl = ttl
 
     @property
+    def column(self) -> ColumnType:
+        """Type of the state's column."""
+        return self._column
+
+    @property
     def column_type(self) -> str:
         """Type of the state's column, as DDL."""
         return str(self._column)
@@ -139,6 +144,11 @@ class AggregatingStateDescriptor(StateDescriptor):
                 f" not {aggregate_function!r}"
             )
         self.aggregate_function = aggregate_function
+
+    @property
+    def merge(self) -> Callable[[Any, Any], Any]:
+        """Merges two accumulators."""
+        return self.aggregate_function.merge
 
 
 _AGGREGATES = ("create_accumulator", "add", "get_result")

@@ -12,7 +12,15 @@ from copy import copy
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType, TimestampNTZType, TimestampType, _parse_datatype_string
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    _parse_datatype_string,
+)
 
 from flykka.spark_bridge.diagnosis.user_lines import line_of
 from flykka.spark_bridge.errors import NotADataFrameError
@@ -34,6 +42,7 @@ __all__ = [
     "declared_columns",
     "fitted",
     "has_event_time",
+    "row_type",
     "running",
     "transformed",
     "window_function",
@@ -209,6 +218,24 @@ def check_condition(prototype: DataFrame, condition: Column | str | None) -> Non
     """Raise `PrototypeError` where there is a condition and it is none of these rows."""
     if condition is not None:
         transformed(prototype, lambda rows: rows.where(condition))
+
+
+def row_type(prototype: DataFrame) -> str:
+    """The type of a row, a struct as Spark's DDL writes it."""
+    return _ddl(prototype.schema)
+
+
+def _ddl(data_type: DataType) -> str:
+    match data_type:
+        case StructType():
+            names = (field.name.replace("`", "``") for field in data_type.fields)
+            parts = (f"`{name}`:{_ddl(each.dataType)}" for name, each in zip(names, data_type.fields, strict=True))
+            return f"struct<{','.join(parts)}>"
+        case ArrayType():
+            return f"array<{_ddl(data_type.elementType)}>"
+        case MapType():
+            return f"map<{_ddl(data_type.keyType)},{_ddl(data_type.valueType)}>"
+    return data_type.simpleString()
 
 
 def has_event_time(prototype: DataFrame, column: str | None) -> bool:

@@ -14,7 +14,7 @@ from tests.conformance.network import adapter as network
 from tests.conformance.restart_strategies import adapter as restart_strategies
 from tests.conformance.slots import adapter as slots
 from tests.conformance.states import adapter as states
-from tests.conformance.watermarks import adapter as watermarks
+from tests.conformance.windows import adapter as windows
 
 ADAPTERS: dict[str, Callable[[Case], None]] = {
     "01": checkpoint_coordinator.run,
@@ -24,7 +24,7 @@ ADAPTERS: dict[str, Callable[[Case], None]] = {
     "06": job_graph.run,
     "02": barrier_alignment.run,
     "07": key_groups.run,
-    "08": watermarks.run,
+    "08": windows.run,
     "09": network.run,
     "10": slots.run,
 }

@@ -19,7 +19,6 @@ _SUSPENSION = "nothing suspends a job but the end of its JobMaster, which ends e
 _OWN_THREADS = "a source takes turns with the operators of its task: none has a thread of its own"
 _ALWAYS_SHARED = "a program has no such setting: slots are shared, and each edge says how it is exchanged"
 _NO_TIMEOUT = "a batch goes out when it is made: there is no buffer timeout"
-_LATE_AT_BOUND = "the bound of before Flink 1.10, at which a row was late already: here it is not, as since then"
 _WITHOUT_ROWS = "a batch without rows is not sent"
 _NO_BLOCKING = "behind an aligned barrier the receiver does not read on; its sender sends on, within the credit"
 _NO_RELEASE = "a gate ends with its task, and with the bridge everything that it holds: nothing is released one by one"
@@ -50,8 +49,6 @@ NOT_APPLICABLE = MappingProxyType(
         "06/chain-blocking-between-chains-on": _ALWAYS_SHARED,
         "06/groups-none-when-disabled": _ALWAYS_SHARED,
         "06/buffer-timeout-inherit": _NO_TIMEOUT,
-        "08/bounded-out-of-orderness-values": _LATE_AT_BOUND,
-        "08/bounded-out-of-orderness-underflow": _LATE_AT_BOUND,
         "09/recv-empty-data": _WITHOUT_ROWS,
         "09/recv-blocked-upstream": _NO_BLOCKING,
         "09/recv-data-after-release": _NO_RELEASE,

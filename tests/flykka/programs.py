@@ -8,11 +8,11 @@ from pyspark.sql import functions as F
 from flykka.api.streams.data_stream import DataStream, StreamType
 from flykka.api.streams.program import Program
 from flykka.api.streams.transformation import Transformation
-from flykka.api.streams.windows import TumblingEventTimeWindows
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.functions.event_time import EventTime
+from flykka.spark_bridge.functions.windowing.time_windows import TumblingEventTimeWindows
 from flykka.spark_bridge.operators.code import SourceCode
 
 BIDS = "auction long, bidder long, price long, channel string, at timestamp"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flykka.api.streams.side_outputs import LateData, SideOutputs
     from flykka.api.streams.stream_type import StreamType
     from flykka.api.streams.transformation import Input, Transformation
-    from flykka.api.streams.windows import WindowAssigner
+    from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
     from flykka.spark_bridge.program.prototype import Column
 
     MakeStream = Callable[[Transformation, StreamType, LateData | None], DataStream]
@@ -38,7 +38,7 @@ class AllWindows(ABC):
     ) -> DataStream:
         """The stream of what an operator emits."""
 
-    def window_all(self, assigner: WindowAssigner) -> AllWindowedStream:
+    def window_all(self, assigner: PeriodicEventTimeWindows) -> AllWindowedStream:
         """Cut all rows into windows of event time, tumbling or sliding, without keys.
 
         As in Flink they are put together in one subtask. Aggregates that are made of parts are computed before, in the

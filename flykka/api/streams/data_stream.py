@@ -1,4 +1,4 @@
-"""A program's streams, by Flink's and PyFlink's names: DataStream, KeyedStream, WindowedStream.
+"""A program's streams, by Flink's and PyFlink's names: DataStream, KeyedStream.
 
 A stream of flykka is a sequence of DataFrames, so an operation is a function of DataFrames, or columns of one. Each is
 tried at once on the stream's prototype, an empty DataFrame with its schema: what does not fit is refused on the user's
@@ -24,15 +24,15 @@ from flykka.api.streams.process_verbs import KeyedProcessVerb, ProcessVerb
 from flykka.api.streams.program import Program, at_least_one, tried
 from flykka.api.streams.python_verbs import PythonVerbs
 from flykka.api.streams.running_aggregates import RunningAggregates
-from flykka.api.streams.side_outputs import FunctionOutputs, LateData, SideOutputs
+from flykka.api.streams.side_outputs import FunctionOutputs, SideOutputs
 from flykka.api.streams.stateless_verbs import StatelessVerbs, listed
 from flykka.api.streams.stream_type import StreamType
 from flykka.api.streams.summary import Displayed, Summary, stream_summary
 from flykka.api.streams.transformation import Input, Transformation, default_uid, origins, partitioned
 from flykka.api.streams.watermark_assignment import WatermarkAssignment
 from flykka.api.streams.window_aggregation import WindowAggregation, add_aggregates
-from flykka.api.streams.window_functions import WindowFunctions
-from flykka.api.streams.windows import WindowAssigner
+from flykka.api.streams.window_verbs import WindowVerbs
+from flykka.api.streams.windowed_stream import ColumnWindows, KeyedRows, WindowedStream, WindowSettings
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
 from flykka.spark_bridge.connectors.sink import Sink
@@ -44,6 +44,7 @@ from flykka.spark_bridge.program.trials import check_union, checked_deterministi
 if TYPE_CHECKING:
     import pandas as pd
 
+    from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
     from flykka.spark_bridge.operators.code import OperatorCode
     from flykka.spark_bridge.operators.process_code import ProcessCode
     from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
@@ -122,9 +123,17 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
     def _origins(self) -> str:
         return origins(self._inputs)
 
-    def _processed(self, name: str, code: ProcessCode, prototype: DataFrame) -> DataStream:
+    def _emitted(
+        self, made: Transformation, row_type: StreamType, side_outputs: SideOutputs | None = None
+    ) -> DataStream:
+        return DataStream(self._program, made, row_type, side_outputs)
+
+    def _processed(
+        self, name: str, code: ProcessCode, prototype: DataFrame, late_data_tag: OutputTag | None = None
+    ) -> DataStream:
         made = self._added(name, code)
-        return DataStream(self._program, made, self._type.of_rows(prototype), FunctionOutputs(made, self._type))
+        outputs = FunctionOutputs(made, self._type, late_data_tag)
+        return DataStream(self._program, made, self._type.of_rows(prototype), outputs)
 
     def _at_head(self, name: str, code: OperatorCode, row_type: StreamType) -> DataStream:
         return DataStream(self._program, self._added(name, code), row_type)
@@ -163,7 +172,7 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
         return DataStream(self._program, made, self._type.of_rows(result, renamed))
 
 
-class DataStream(AllWindows, WatermarkAssignment, OperatorSettings, Partitioning, _Stream, DropDuplicatesVerb):
+class DataStream(OperatorSettings, Partitioning, _Stream, AllWindows, WatermarkAssignment, DropDuplicatesVerb):
     """The rows that one operator makes, or several that are united."""
 
     _foreign_names = ("data_stream", "every_stream")
@@ -195,11 +204,6 @@ class DataStream(AllWindows, WatermarkAssignment, OperatorSettings, Partitioning
 
     def _partitioned(self, strategy: ShipStrategy) -> DataStream:
         return DataStream(self._program, partitioned(self._inputs, strategy), self._type)
-
-    def _emitted(
-        self, made: Transformation, row_type: StreamType, side_outputs: SideOutputs | None = None
-    ) -> DataStream:
-        return DataStream(self._program, made, row_type, side_outputs)
 
     def union(self, *others: DataStream) -> DataStream:
         """The rows of this stream and of others with the same columns, in no order between them.
@@ -298,7 +302,7 @@ class SideOutputDataStream(DataStream):
         return ProgramError(f"the {what} of {self._transformation} is that of {windows}, in whose tasks it runs")
 
 
-class KeyedStream(KeyedProcessVerb, _Stream, RunningAggregates, ProcessTableVerb, KeptRowVerbs):
+class KeyedStream(KeyedProcessVerb, _Stream, RunningAggregates, WindowVerbs, KeyedRows, ProcessTableVerb, KeptRowVerbs):
     """The rows of a stream, brought together by key.
 
     What follows at once, a window or a stateless operator, has all rows of a key in the same subtask.
@@ -316,53 +320,17 @@ class KeyedStream(KeyedProcessVerb, _Stream, RunningAggregates, ProcessTableVerb
         super().__init__(program, partitioned(inputs, ShipStrategy.HASH, code), row_type)
         self._keys = keys
 
-    def window(self, assigner: WindowAssigner) -> WindowedStream:
-        """Cut each key's rows into windows of event time, tumbling or sliding.
+    def _windowed(self, settings: WindowSettings) -> WindowedStream:
+        return WindowedStream(self, settings)
 
-        Raises:
-            ProgramError: `assigner` is no such windows.
-            StreamTypeError: the stream has no event time, or an operation before has dropped its column.
-        """
-        aggregation = WindowAggregation.of("window", self._inputs, self._type, self._keys, assigner)
-        return WindowedStream(self._program, self._type, aggregation)
+    def _column_windows(self, windows: PeriodicEventTimeWindows, late_data_tag: OutputTag | None) -> ColumnWindows:
+        aggregation = WindowAggregation.of("window", self._inputs, self._type, self._keys, windows)
+        if late_data_tag is not None:
+            aggregation = aggregation.with_late_data_tag(late_data_tag)
+        return ColumnWindows(self._program, self._type, aggregation, self._emitted)
 
     def _running(self, name: str, columns: tuple[Column, ...]) -> DataStream:
         prototype = self._type.prototype
         result, plan = tried(name, lambda: running(prototype, self._keys, columns))
         made = add_aggregates(self._program, name, GroupAggregateCode(plan=plan), self._inputs)
         return DataStream(self._program, made, StreamType(prototype=result, event_time=None))
-
-
-class WindowedStream(WindowFunctions, NamesElsewhere):
-    """The rows of a keyed stream, cut into windows."""
-
-    _foreign_names = ("windowed_stream", "behind_windows")
-
-    def side_output_late_data(self, tag: OutputTag) -> WindowedStream:
-        """Give the rows that come too late to a side output; else they are dropped, and counted.
-
-        A row is too late when every window it belongs to has been closed by the watermark. The aggregate's
-        `get_side_output(tag)` gives such rows with all their columns. For that all rows must be exchanged as they are,
-        which is slower than to aggregate them before. As in Flink none of them is counted as dropped, whether or not
-        the side output is read.
-
-        Raises:
-            ProgramError: `tag` is no OutputTag.
-        """
-        return WindowedStream(self._program, self._type, self._aggregation.with_late_data_tag(tag))
-
-    def aggregate(self, *columns: Column) -> DataStream:
-        """Compute one row per key and window: `window_start`, `window_end`, the keys, then these aggregates.
-
-        The event time of such a row is the last millisecond of its window, `window_end` less one: windows may follow.
-        Any aggregate of Spark's will do. Where all can be put together from parts (count, sum, min, max, avg) the rows
-        are aggregated before they are exchanged and kept as parts; else the rows themselves are kept.
-
-        Raises:
-            ProgramError: no column is given.
-            StreamTypeError: a column is no aggregate, or does not fit this stream.
-        """
-        return self._results(*self._aggregation.add_to(self._program, columns))
-
-    def _emitted(self, made: Transformation, row_type: StreamType, late_data: LateData | None) -> DataStream:
-        return DataStream(self._program, made, row_type, late_data)

@@ -73,16 +73,20 @@ class _Read:
 
 
 class FunctionOutputs(SideOutputs):
-    """The side outputs of a function: those that somebody reads. Rows for others are dropped, as in Flink."""
+    """The side outputs of a function: those that somebody reads. Rows for others are dropped, as in Flink.
 
-    def __init__(self, operator: Transformation, main: StreamType) -> None:
+    `late_data_tag` is that of rows that come too late for their windows, which are as those of `main`.
+    """
+
+    def __init__(self, operator: Transformation, main: StreamType, late_data_tag: OutputTag | None = None) -> None:
         super().__init__(operator)
         self._main = main
+        self._late_data_tag = late_data_tag
         self._read: dict[str, _Read] = {}
 
     def read(self, tag: OutputTag) -> tuple[str, StreamType]:
         """Rows are of the columns of the tag."""
-        columns = tag.columns
+        columns = self._main.prototype.schema if tag == self._late_data_tag else tag.columns
         if columns is None:
             raise ProgramError(
                 f"get_side_output after {self.operator} needs to know the columns of {tag!r}: name them, as in"

@@ -9,8 +9,8 @@ from flykka.api.streams.output_tag import OutputTag
 from flykka.api.streams.program import Program, tried
 from flykka.api.streams.stateless_verbs import listed, named
 from flykka.api.streams.transformation import Input, Transformation, origins
-from flykka.api.streams.windows import WindowAssigner
 from flykka.errors import ProgramError, StreamTypeError
+from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
 from flykka.spark_bridge.operators.code import AggregateCode, KeyByCode, LocalAggregateCode, WindowCode
 from flykka.spark_bridge.program.aggregates import analyze
 from flykka.spark_bridge.program.prototype import window_function, windowed
@@ -47,7 +47,7 @@ class WindowAggregation:
         inputs: tuple[Input, ...],
         row_type: StreamType,
         keys: tuple[Column | str, ...],
-        assigner: WindowAssigner,
+        assigner: PeriodicEventTimeWindows,
     ) -> WindowAggregation:
         """Cut rows into windows of event time; `verb` is what the user has called.
 
@@ -55,7 +55,7 @@ class WindowAggregation:
             ProgramError: `assigner` is no such windows.
             StreamTypeError: the stream has no event time.
         """
-        if not isinstance(assigner, WindowAssigner):
+        if not isinstance(assigner, PeriodicEventTimeWindows):
             raise ProgramError(
                 f"{verb} after {origins(inputs)} takes TumblingEventTimeWindows.of(...) or"
                 f" SlidingEventTimeWindows.of(...), not {assigner!r}"

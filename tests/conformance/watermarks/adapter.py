@@ -110,7 +110,9 @@ def _generator(given: dict[str, Any]) -> WatermarkGenerator:
     only_known_words("given", given, {"kind", "generator", "bound_ms", "on_violation"})
     match given["generator"]:
         case "bounded-out-of-orderness":
-            return BoundedOutOfOrdernessWatermarks(given["bound_ms"])
+            # The extractor of before Flink 1.11 says max - bound, the strategy since then max - delay - 1: the bound
+            # is a delay of one millisecond less.
+            return BoundedOutOfOrdernessWatermarks(given["bound_ms"] - 1)
         case "ascending":
             # Flink's extractor logs unless it is told otherwise.
             return AscendingTimestampsWatermarks(HANDLERS[given.get("on_violation", "log")])

@@ -9,7 +9,6 @@ import pytest
 from flykka.api.restart_strategies import RestartStrategies
 from flykka.api.streams.output_tag import OutputTag
 from flykka.api.streams.watermark_strategy import WatermarkStrategy
-from flykka.api.streams.windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 from flykka.errors import DurationError, ProgramError
 from flykka.messages.graph.job_graph import (
     ExponentialDelayRestartStrategyConfiguration,
@@ -18,6 +17,7 @@ from flykka.messages.graph.job_graph import (
     MonotonyViolationHandler,
     NoRestartStrategyConfiguration,
 )
+from flykka.spark_bridge.functions.windowing.time_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 
 
 def test_a_window_has_a_size_and_an_offset_in_milliseconds() -> None:

@@ -72,6 +72,7 @@ class StateTable:
         self.runner.open()
         self.entries: dict[Any, Entry] = {}
         self.written: list[Any] = []
+        self.side: dict[str, list[Row]] = {}
         self.watermark_ms = WATERMARK_MIN
         self.processing_time_ms = 0
 
@@ -124,6 +125,8 @@ class StateTable:
         )
 
     def _written(self, keys: Sequence[Any], columns: StateColumns, emitted: Emitted) -> Emitted:
+        for tag, rows in emitted.side.items():
+            self.side.setdefault(tag, []).extend(rows)
         self.written = [keys[slot] for slot in sorted(columns.changed)]
         for slot in columns.changed:
             if columns.is_empty(slot):

@@ -1,0 +1,1 @@
+"""Windows whose rows meet user code per key, after Flink's WindowOperator: assigners, triggers, evictors, functions."""

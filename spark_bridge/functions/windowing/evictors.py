@@ -1,0 +1,123 @@
+"""Evictors remove rows of a window that fires, before its function or behind it, by Flink's names."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, Self
+
+from flykka.runtime.durations import Duration, positive_duration_ms
+from flykka.spark_bridge.errors import WindowError
+from flykka.spark_bridge.functions.emission import Row
+from flykka.spark_bridge.functions.windowing.windows import Window
+
+
+class TimestampedValue(NamedTuple):
+    """A row of a window; `timestamp` is its event time, None where it has none."""
+
+    value: Row
+    timestamp: int | None
+
+
+Elements = list[TimestampedValue]
+
+
+class EvictorContext(Protocol):
+    """Tells an evictor the time."""
+
+    def get_current_watermark(self) -> int:
+        """Return the watermark; -2^63 before there is one."""
+
+    def get_current_processing_time(self) -> int:
+        """Return the processing time."""
+
+
+class Evictor(ABC):  # noqa: B024 - either method may be left as it is
+    """Returns of the elements of a window those that stay; they are in the order in which they came.
+
+    An evictor of the user's own is a subclass, and is pickled.
+    """
+
+    def evict_before(self, elements: Elements, window: Window, ctx: EvictorContext) -> Elements:
+        """Return the elements that the function is to see."""
+        return elements
+
+    def evict_after(self, elements: Elements, window: Window, ctx: EvictorContext) -> Elements:
+        """Return the elements that stay in the window behind the function."""
+        return elements
+
+
+class _OnceEvictor(Evictor):
+    def __init__(self, do_evict_after: bool) -> None:
+        self._does_after = do_evict_after
+
+    def evict_before(self, elements: Elements, window: Window, ctx: EvictorContext) -> Elements:
+        """Evict, unless it is to be done behind the function."""
+        return elements if self._does_after or not elements else self._left(elements)
+
+    def evict_after(self, elements: Elements, window: Window, ctx: EvictorContext) -> Elements:
+        """Evict, where it is to be done behind the function."""
+        return self._left(elements) if self._does_after and elements else elements
+
+    def _left(self, elements: Elements) -> Elements:
+        raise NotImplementedError
+
+
+class CountEvictor(_OnceEvictor):
+    """Keeps the last rows of a window, so many."""
+
+    def __init__(self, max_count: int, do_evict_after: bool = False) -> None:
+        super().__init__(do_evict_after)
+        if not isinstance(max_count, int) or isinstance(max_count, bool) or max_count < 1:
+            raise WindowError(f"CountEvictor.of takes the number of rows that stay, from 1, not {max_count!r}")
+        self._max_count = max_count
+
+    @classmethod
+    def of(cls, max_count: int, do_evict_after: bool = False) -> Self:
+        """Return the evictor. Raises `WindowError` where the number is none from 1."""
+        return cls(max_count, do_evict_after)
+
+    def _left(self, elements: Elements) -> Elements:
+        return elements[-self._max_count :]
+
+
+class TimeEvictor(_OnceEvictor):
+    """Keeps the rows that are less than a time older than the latest one. Rows without event time stay."""
+
+    def __init__(self, window_size_ms: int, do_evict_after: bool = False) -> None:
+        super().__init__(do_evict_after)
+        self._window_size_ms = window_size_ms
+
+    @classmethod
+    def of(cls, window_size: Duration, do_evict_after: bool = False) -> Self:
+        """Return the evictor. Raises `DurationError` where the size is no time above zero."""
+        return cls(positive_duration_ms(window_size, "size of a TimeEvictor"), do_evict_after)
+
+    def _left(self, elements: Elements) -> Elements:
+        times = [each.timestamp for each in elements if each.timestamp is not None]
+        if not times:
+            return elements
+        cutoff = max(times) - self._window_size_ms
+        return [each for each in elements if each.timestamp is None or each.timestamp > cutoff]
+
+
+class DeltaEvictor(_OnceEvictor):
+    """Keeps the rows that differ from the last one by less than a threshold."""
+
+    def __init__(
+        self, threshold: float, delta_function: Callable[[Row, Row], float], do_evict_after: bool = False
+    ) -> None:
+        super().__init__(do_evict_after)
+        if not callable(delta_function):
+            raise WindowError(f"DeltaEvictor.of takes a function of two rows, not {delta_function!r}")
+        self._threshold = threshold
+        self._delta = delta_function
+
+    @classmethod
+    def of(cls, threshold: float, delta_function: Callable[[Row, Row], float], do_evict_after: bool = False) -> Self:
+        """Return the evictor; the function gets a row and the last one. Raises `WindowError` where it is none."""
+        return cls(threshold, delta_function, do_evict_after)
+
+    def _left(self, elements: Elements) -> Elements:
+        last = elements[-1].value
+        return [each for each in elements if self._delta(each.value, last) < self._threshold]

@@ -1,0 +1,121 @@
+"""Windows that are not laid out in advance: sessions of event and processing time, and the global window."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from flykka.messages.tasks.exchange import WATERMARK_MAX
+from flykka.runtime.durations import Duration, positive_duration_ms
+from flykka.runtime.errors import DurationError
+from flykka.spark_bridge.functions.emission import Row
+from flykka.spark_bridge.functions.windowing.trigger import Trigger
+from flykka.spark_bridge.functions.windowing.triggers import EventTimeTrigger, NeverTrigger, ProcessingTimeTrigger
+from flykka.spark_bridge.functions.windowing.window_assigner import (
+    MergingWindowAssigner,
+    WindowAssigner,
+    WindowAssignerContext,
+)
+from flykka.spark_bridge.functions.windowing.windows import GLOBAL_WINDOW, GlobalWindow, TimeWindow
+
+Gap = Callable[[Row], Duration]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SessionWindows(MergingWindowAssigner):
+    """The gap of all rows, or a function of a row."""
+
+    gap_ms: int | None = None
+    dynamic_gap: Gap | None = None
+
+    @classmethod
+    def with_gap(cls, gap: Duration) -> Self:
+        """Sessions that end when no row has come for `gap`.
+
+        Raises:
+            DurationError: the gap cannot be read, or is not above zero.
+        """
+        return cls(gap_ms=positive_duration_ms(gap, "session gap"))
+
+    @classmethod
+    def with_dynamic_gap(cls, gap: Gap) -> Self:
+        """Sessions that last for as long behind each row as `gap` returns for it, such as `"30s"`.
+
+        Raises:
+            DurationError: `gap` is no function. While the job runs: it has returned no time above zero.
+        """
+        if not callable(gap):
+            raise DurationError(f"with_dynamic_gap takes a function of a row that returns its gap, not {gap!r}")
+        return cls(dynamic_gap=gap)
+
+    def _windows_from(self, element: Row, time_ms: int) -> Sequence[TimeWindow]:
+        gap_ms = self.gap_ms
+        if gap_ms is None:
+            assert self.dynamic_gap is not None, "a session has a gap"
+            gap_ms = positive_duration_ms(self.dynamic_gap(element), "dynamic session gap")
+        return (TimeWindow(time_ms, min(time_ms + gap_ms, WATERMARK_MAX)),)
+
+    @abstractmethod
+    def get_default_trigger(self) -> Trigger:
+        """Fire once when a session has ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventTimeSessionWindows(_SessionWindows):
+    """Sessions: the rows of a key without a gap of event time between them."""
+
+    def assign_windows(self, element: Row, timestamp: int, context: WindowAssignerContext) -> Sequence[TimeWindow]:
+        """Return the gap behind the row's event time."""
+        return self._windows_from(element, timestamp)
+
+    def get_default_trigger(self) -> Trigger:
+        """Fire once when the watermark comes to the end of a session."""
+        return EventTimeTrigger.create()
+
+    def is_event_time(self) -> bool:
+        """Sessions end by event time."""
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessingTimeSessionWindows(_SessionWindows):
+    """Sessions: the rows of a key that are processed without a gap of processing time between them."""
+
+    def assign_windows(self, element: Row, timestamp: int, context: WindowAssignerContext) -> Sequence[TimeWindow]:
+        """Return the gap behind the processing time."""
+        return self._windows_from(element, context.get_current_processing_time())
+
+    def get_default_trigger(self) -> Trigger:
+        """Fire once when processing time comes to the end of a session."""
+        return ProcessingTimeTrigger.create()
+
+    def is_event_time(self) -> bool:
+        """Sessions end by processing time."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalWindows(WindowAssigner):
+    """Window of all rows of a key, which never ends: it needs a trigger."""
+
+    @classmethod
+    def create(cls) -> Self:
+        """Return the assigner."""
+        return cls()
+
+    def assign_windows(self, element: Row, timestamp: int, context: WindowAssignerContext) -> Sequence[GlobalWindow]:
+        """Return the one window."""
+        return _GLOBAL
+
+    def get_default_trigger(self) -> Trigger:
+        """Never fire."""
+        return NeverTrigger()
+
+    def is_event_time(self) -> bool:
+        """The window ends by no time."""
+        return False
+
+
+_GLOBAL = (GLOBAL_WINDOW,)

@@ -1,0 +1,128 @@
+"""Tumbling and sliding windows of event time and of processing time, by Flink's names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
+from flykka.runtime.durations import Duration, positive_duration_ms, signed_duration_ms
+from flykka.runtime.errors import DurationError
+from flykka.spark_bridge.functions.emission import Row
+from flykka.spark_bridge.functions.windowing.trigger import Trigger
+from flykka.spark_bridge.functions.windowing.triggers import EventTimeTrigger, ProcessingTimeTrigger
+from flykka.spark_bridge.functions.windowing.window_assigner import WindowAssigner, WindowAssignerContext
+from flykka.spark_bridge.functions.windowing.windows import TimeWindow
+
+
+class _Periodic(EventTimeWindows, WindowAssigner):
+    __slots__ = ()
+
+    def _windows_at(self, time_ms: int) -> Sequence[TimeWindow]:
+        """Return the windows of a time, from the earliest."""
+        size, slide = self.size_ms, self.slide_ms
+        last = time_ms - (time_ms - self.offset_ms) % slide
+        if size == slide:
+            return (TimeWindow(last, last + size),)
+        first = last - (last + size - 1 - time_ms) // slide * slide
+        return [TimeWindow(start, start + size) for start in range(first, last + 1, slide)]
+
+
+class _EventTime(_Periodic):
+    __slots__ = ()
+
+    def assign_windows(self, element: Row, timestamp: int, context: WindowAssignerContext) -> Sequence[TimeWindow]:
+        """Return the windows of the row's event time, from the earliest."""
+        return self._windows_at(timestamp)
+
+    def get_default_trigger(self) -> Trigger:
+        """Fire once when the watermark comes to the end of a window, and for every row that comes later."""
+        return EventTimeTrigger.create()
+
+    def is_event_time(self) -> bool:
+        """Windows end by event time."""
+        return True
+
+
+class _ProcessingTime(_Periodic):
+    __slots__ = ()
+
+    def assign_windows(self, element: Row, timestamp: int, context: WindowAssignerContext) -> Sequence[TimeWindow]:
+        """Return the windows of the processing time, from the earliest."""
+        return self._windows_at(context.get_current_processing_time())
+
+    def get_default_trigger(self) -> Trigger:
+        """Fire once when processing time comes to the end of a window."""
+        return ProcessingTimeTrigger.create()
+
+    def is_event_time(self) -> bool:
+        """Windows end by processing time."""
+        return False
+
+
+class _Tumbling(_Periodic):
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, size: Duration, offset: Duration = 0) -> Self:
+        """Windows of `size`, moved by `offset`, which is shorter than the size and may be negative.
+
+        So days of China, eight hours ahead of UTC, are `of("1d", offset="-8h")`, and the same as `of("1d", "16h")`.
+
+        Raises:
+            DurationError: size or offset cannot be read, or do not fit each other.
+        """
+        size_ms = positive_duration_ms(size, "window size")
+        return cls(size_ms=size_ms, slide_ms=size_ms, offset_ms=_offset_ms(offset, "size", size_ms, size))
+
+
+class _Sliding(_Periodic):
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, size: Duration, slide: Duration, offset: Duration = 0) -> Self:
+        """Windows of `size` at every `slide`, moved by `offset`, which is shorter than the slide and may be negative.
+
+        Raises:
+            DurationError: size, slide or offset cannot be read, or do not fit each other.
+        """
+        size_ms = positive_duration_ms(size, "window size")
+        slide_ms = positive_duration_ms(slide, "window slide")
+        return cls(size_ms=size_ms, slide_ms=slide_ms, offset_ms=_offset_ms(offset, "slide", slide_ms, slide))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TumblingEventTimeWindows(_Tumbling, _EventTime):
+    """Windows of one size, side by side: `[k * size + offset, (k + 1) * size + offset)` since the epoch, in UTC."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlidingEventTimeWindows(_Sliding, _EventTime):
+    """Windows of one size that begin at every slide: `[k * slide + offset, k * slide + offset + size)`, in UTC.
+
+    Where the slide is shorter than the size a row belongs to several windows. Aggregates of columns keep it once all
+    the same, and put every window together when it fires; other functions keep it in each of its windows. Where the
+    slide is longer, rows between two windows belong to none.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TumblingProcessingTimeWindows(_Tumbling, _ProcessingTime):
+    """As `TumblingEventTimeWindows`, of the processing time at which rows are processed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlidingProcessingTimeWindows(_Sliding, _ProcessingTime):
+    """As `SlidingEventTimeWindows`, of the processing time at which rows are processed."""
+
+
+PeriodicEventTimeWindows = TumblingEventTimeWindows | SlidingEventTimeWindows
+"""The windows that Spark's plans can compute."""
+
+
+def _offset_ms(offset: Duration, what: str, period_ms: int, period: Duration) -> int:
+    offset_ms = signed_duration_ms(offset, "window offset")
+    if abs(offset_ms) >= period_ms:
+        raise DurationError(f"window offset {offset!r} is not shorter than the window {what} {period!r}")
+    return offset_ms % period_ms

@@ -1,0 +1,120 @@
+"""The trigger of an operator with the window at work: its time, timers and state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from flykka.spark_bridge.errors import StateDescriptorError
+from flykka.spark_bridge.functions.current_key import TimeDomain
+from flykka.spark_bridge.functions.emission import Row
+from flykka.spark_bridge.functions.namespaced_state import Namespace, NamespacedState, NamespacedStateDescriptor
+from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext
+from flykka.spark_bridge.functions.state_descriptors import StateDescriptor
+from flykka.spark_bridge.functions.timer_service import TimerService
+from flykka.spark_bridge.functions.windowing.trigger import Trigger, TriggerResult
+from flykka.spark_bridge.functions.windowing.window_timers import WindowTimers
+from flykka.spark_bridge.functions.windowing.windows import GLOBAL_WINDOW, TimeWindow, Window, namespace_of
+
+
+class WindowTriggerContext:
+    """Calls a trigger for the window at work, and is the context that it is given."""
+
+    def __init__(self, trigger: Trigger, context: FunctionRuntimeContext) -> None:
+        self._trigger = trigger
+        self._namespace = Namespace()
+        self.event_timers = WindowTimers(TimeDomain.EVENT_TIME, context, self._namespace)
+        self.processing_timers = WindowTimers(TimeDomain.PROCESSING_TIME, context, self._namespace)
+        self._states = {each.name: registered(context, each, self._namespace) for each in trigger.states}
+        self._window: Window = GLOBAL_WINDOW
+        self._merged: Sequence[TimeWindow] = ()
+
+    def bind(self, timers: TimerService) -> None:
+        """Use these timers in the calls to come."""
+        self._timers = timers
+
+    @property
+    def window(self) -> Window:
+        """The window at work."""
+        return self._window
+
+    @window.setter
+    def window(self, window: Window) -> None:
+        self._window = window
+        self._namespace.name = namespace_of(window)
+
+    # Called by the operator
+
+    def on_element(self, element: Row, timestamp: int | None) -> TriggerResult:
+        """Ask the trigger what is to be done as a row has come."""
+        return self._trigger.on_element(element, timestamp, self._window, self)
+
+    def on_timer(self, time: int, domain: TimeDomain) -> TriggerResult:
+        """Ask the trigger what is to be done as a timer fires."""
+        if domain is TimeDomain.EVENT_TIME:
+            return self._trigger.on_event_time(time, self._window, self)
+        return self._trigger.on_processing_time(time, self._window, self)
+
+    def on_merge(self, merged: Sequence[TimeWindow]) -> None:
+        """Tell the trigger that windows have merged into the one at work."""
+        self._merged = merged
+        self._trigger.on_merge(self._window, self)
+
+    def clear(self) -> None:
+        """Let the trigger clear the window at work."""
+        self._trigger.clear(self._window, self)
+
+    # Called by the trigger
+
+    def get_current_watermark(self) -> int:
+        """Return the watermark."""
+        return self._timers.current_watermark()
+
+    def get_current_processing_time(self) -> int:
+        """Return the processing time."""
+        return self._timers.current_processing_time()
+
+    def register_event_time_timer(self, time: int) -> None:
+        """Register a timer of the window at work."""
+        self.event_timers.register(time, self._timers)
+
+    def register_processing_time_timer(self, time: int) -> None:
+        """Register a timer of the window at work."""
+        self.processing_timers.register(time, self._timers)
+
+    def delete_event_time_timer(self, time: int) -> None:
+        """Delete a timer of the window at work."""
+        self.event_timers.delete(time, self._timers)
+
+    def delete_processing_time_timer(self, time: int) -> None:
+        """Delete a timer of the window at work."""
+        self.processing_timers.delete(time, self._timers)
+
+    def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
+        """Return the state of the window at work."""
+        return self._state(state_descriptor).state
+
+    def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
+        """Merge the state of the windows that have merged."""
+        target = self._namespace.name
+        sources = [name for name in map(namespace_of, self._merged) if name != target]
+        self._state(state_descriptor).merge(target, sources)
+
+    def _state(self, descriptor: StateDescriptor) -> NamespacedState:
+        state = self._states.get(descriptor.name)
+        if state is None:
+            raise not_declared(descriptor, f"{type(self._trigger).__name__}.states", self._states)
+        return state
+
+
+def registered(context: FunctionRuntimeContext, descriptor: StateDescriptor, namespace: Namespace) -> NamespacedState:
+    """Register a state for each window."""
+    return context.get_namespaced_state(NamespacedStateDescriptor(descriptor, namespace))
+
+
+def not_declared(descriptor: StateDescriptor, where: str, there: Iterable[str]) -> StateDescriptorError:
+    """Return the error of a state that is asked for and was not declared."""
+    return StateDescriptorError(
+        f"state {descriptor.name!r} is not declared: add its descriptor to {where}"
+        f" (declared: {', '.join(there) or 'none'})"
+    )

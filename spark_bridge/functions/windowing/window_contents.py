@@ -1,0 +1,168 @@
+"""The contents of windows in state: rows, or the one value that they are reduced or aggregated to."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, cast
+
+from flykka.spark_bridge.functions.aggregate_function import AnyAggregateFunction, ReduceFunction, reducer
+from flykka.spark_bridge.functions.emission import Row
+from flykka.spark_bridge.functions.namespaced_state import Namespace, NamespacedState
+from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext
+from flykka.spark_bridge.functions.state import AddingState, ListState
+from flykka.spark_bridge.functions.state_descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+)
+from flykka.spark_bridge.functions.windowing.evictors import Elements, Evictor, EvictorContext, TimestampedValue
+from flykka.spark_bridge.functions.windowing.trigger_context import registered
+from flykka.spark_bridge.functions.windowing.windows import Window, namespace_of
+
+_CONTENTS = "window_contents"
+
+
+class Combination(ABC):
+    """Makes the elements of a window's function of its rows."""
+
+    @abstractmethod
+    def descriptor(self, row_type: str) -> StateDescriptor:
+        """The state of the contents, for rows of a type."""
+
+    @abstractmethod
+    def combined(self, rows: list[Row]) -> list[Any]:
+        """The elements of rows."""
+
+
+class AllRows(Combination):
+    """Every row is an element."""
+
+    def descriptor(self, row_type: str) -> StateDescriptor:
+        """A list of rows."""
+        return ListStateDescriptor(_CONTENTS, row_type)
+
+    def combined(self, rows: list[Row]) -> list[Any]:
+        """The rows."""
+        return rows
+
+
+class Reduced(Combination):
+    """Rows are reduced to one."""
+
+    def __init__(self, function: ReduceFunction[Row] | Any) -> None:
+        self._reduce = reducer(function)
+
+    def descriptor(self, row_type: str) -> StateDescriptor:
+        """The one row."""
+        return ReducingStateDescriptor(_CONTENTS, self._reduce, row_type)
+
+    def combined(self, rows: list[Row]) -> list[Any]:
+        """The one row."""
+        return [reduce(self._reduce, rows)] if rows else []
+
+
+class Aggregated(Combination):
+    """Rows are added to an accumulator, of which a result is made."""
+
+    def __init__(self, function: AnyAggregateFunction, accumulator_type: str) -> None:
+        self._function = function
+        self._accumulator_type = accumulator_type
+
+    def descriptor(self, row_type: str) -> StateDescriptor:
+        """The accumulator."""
+        return AggregatingStateDescriptor(_CONTENTS, self._function, self._accumulator_type)
+
+    def combined(self, rows: list[Row]) -> list[Any]:
+        """The result."""
+        accumulator = self._function.create_accumulator()
+        for row in rows:
+            accumulator = self._function.add(row, accumulator)
+        return [self._function.get_result(accumulator)] if rows else []
+
+
+@dataclass(slots=True)
+class Fired:
+    """Elements of a window that fires, and what an evictor has left of its contents before its function."""
+
+    elements: list[Any]
+    kept: Elements | None = None
+
+
+class WindowContents:
+    """Contents of the windows of the key at work. They are kept under the name of a window, that of `at`."""
+
+    def __init__(self, combination: Combination, row_type: str, context: FunctionRuntimeContext) -> None:
+        self._namespace = Namespace()
+        self._kept: NamespacedState = registered(context, combination.descriptor(row_type), self._namespace)
+        state = self._kept.state
+        self._rows = cast("ListState[Row]", state) if isinstance(state, ListState) else None
+        self._value = state if isinstance(state, AddingState) else None
+
+    def at(self, window: Window) -> None:
+        """Work on the contents that are kept under the name of a window."""
+        self._namespace.name = namespace_of(window)
+
+    def add(self, row: Row, timestamp: int | None) -> None:
+        """Add a row."""
+        if self._rows is not None:
+            self._rows.add_stored(row)
+        else:
+            assert self._value is not None, "contents are a list or one value"
+            self._value.add(row)
+
+    def fired(self, window: Window, ctx: EvictorContext) -> Fired | None:
+        """The elements for the function; None where there are no contents."""
+        if self._rows is not None:
+            rows = self._rows.get()
+            return Fired(rows) if rows else None
+        assert self._value is not None, "contents are a list or one value"
+        # Where nothing is kept there is no result either, but a result may be None, too.
+        if self._namespace.name not in self._kept.namespaces():
+            return None
+        return Fired([self._value.get()])
+
+    def processed(self, fired: Fired, window: Window, ctx: EvictorContext) -> None:
+        """The function has seen the elements."""
+
+    def clear(self) -> None:
+        """Drop the contents."""
+        self._kept.state.clear()
+
+    def merge(self, window: Window, merged: Iterable[Window]) -> None:
+        """Merge the contents that are kept under the names of windows into those of another one."""
+        self._kept.merge(namespace_of(window), list(map(namespace_of, merged)))
+
+
+class EvictedContents(WindowContents):
+    """Contents that an evictor removes rows from: the rows with their times, combined when the window fires."""
+
+    def __init__(
+        self, combination: Combination, row_type: str, context: FunctionRuntimeContext, evictor: Evictor
+    ) -> None:
+        super().__init__(AllRows(), f"struct<timestamp:bigint,row:{row_type}>", context)
+        self._combination = combination
+        self._evictor = evictor
+
+    def add(self, row: Row, timestamp: int | None) -> None:
+        """Add a row with its time."""
+        super().add({"timestamp": timestamp, "row": row}, timestamp)
+
+    def fired(self, window: Window, ctx: EvictorContext) -> Fired | None:
+        """The elements of the rows that the evictor leaves."""
+        assert self._rows is not None, "an evictor works on rows"
+        kept = [TimestampedValue(each["row"], each["timestamp"]) for each in self._rows.get()]
+        if not kept:
+            return None
+        kept = self._evictor.evict_before(kept, window, ctx)
+        return Fired(self._combination.combined([dict(each.value) for each in kept]), kept)
+
+    def processed(self, fired: Fired, window: Window, ctx: EvictorContext) -> None:
+        """Keep what the evictor leaves behind the function."""
+        assert self._rows is not None, "an evictor works on rows"
+        assert fired.kept is not None, "what an evictor has left is kept"
+        kept = self._evictor.evict_after(fired.kept, window, ctx)
+        self._rows.update({"timestamp": each.timestamp, "row": each.value} for each in kept)

@@ -1,0 +1,108 @@
+"""Functions of windows, by Flink's names: `ProcessWindowFunction` and its context."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flykka.spark_bridge.functions.contexts import KeyedContext, Tag
+from flykka.spark_bridge.functions.emission import Row
+from flykka.spark_bridge.functions.process_function import Rows
+from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext
+from flykka.spark_bridge.functions.state import State
+from flykka.spark_bridge.functions.state_descriptors import StateDescriptor
+from flykka.spark_bridge.functions.windowing.trigger_context import not_declared
+from flykka.spark_bridge.functions.windowing.windows import GLOBAL_WINDOW, Window
+
+
+class KeyedStateStore:
+    """States by their descriptors."""
+
+    def __init__(self, where: str, states: Mapping[str, State]) -> None:
+        self._where = where
+        self._states = states
+
+    def get_state(self, state_descriptor: StateDescriptor) -> Any:
+        """Return the state of a descriptor, of its kind: a ValueState, a ListState, and so on.
+
+        Raises:
+            StateDescriptorError: it was not declared.
+        """
+        state = self._states.get(state_descriptor.name)
+        if state is None:
+            raise not_declared(state_descriptor, self._where, self._states)
+        return state
+
+    get_list_state = get_map_state = get_reducing_state = get_aggregating_state = get_state
+
+
+class ProcessWindowContext:
+    """Context of a window that fires, or is cleared. Raises `KeyContextError` where it is used outside of the call."""
+
+    def __init__(self, window_states: KeyedStateStore, global_states: KeyedStateStore) -> None:
+        self._window_states = window_states
+        self._global_states = global_states
+        self._window: Window = GLOBAL_WINDOW
+
+    def bind(self, context: KeyedContext, window: Window) -> None:
+        """Be of a window in the calls to come; for operators."""
+        self._context = context
+        self._window = window
+
+    def window(self) -> Any:
+        """Return the window: a `TimeWindow`, `start` and `end` in milliseconds since the epoch, or `GlobalWindow`."""
+        return self._window
+
+    def current_watermark(self) -> int:
+        """Return the watermark; -2^63 before there is one."""
+        return self._context.current_watermark()
+
+    def current_processing_time(self) -> int:
+        """Return the processing time."""
+        return self._context.timer_service().current_processing_time()
+
+    def window_state(self) -> KeyedStateStore:
+        """Return the states of this key and window, which are the function's to clear, in `clear`."""
+        return self._window_states
+
+    def global_state(self) -> KeyedStateStore:
+        """Return the states of this key, in whatever window."""
+        return self._global_states
+
+    def output(self, tag: Tag, row: Row) -> None:
+        """Emit a row to a side output. Raises `FunctionOutputError` where it is no row of that output."""
+        self._context.output(tag, row)
+
+
+class _WindowFunction:
+    def open(self, runtime_context: FunctionRuntimeContext) -> None:
+        """Get ready."""
+
+    def close(self) -> None:
+        """Let go of what `open` took."""
+
+    def clear(self, context: ProcessWindowContext) -> None:
+        """Clear the window's state: the window is removed."""
+
+
+class ProcessWindowFunction(_WindowFunction, ABC):
+    """Makes rows of a window that fires. It is pickled, opened before the first row of a worker and closed behind all.
+
+    `window_states` are descriptors of states of each key and window, `global_states` of states of each key.
+    """
+
+    window_states: Sequence[StateDescriptor] = ()
+    global_states: Sequence[StateDescriptor] = ()
+
+    @abstractmethod
+    def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Rows:
+        """Emit rows for a window; `elements` are its rows, or the one value that they were reduced or aggregated to."""
+
+
+class EmitElements(ProcessWindowFunction):
+    """Emits the elements: the results of a reduce or an aggregate without a window function."""
+
+    def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Rows:
+        """Emit them."""
+        return elements

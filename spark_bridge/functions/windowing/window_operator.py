@@ -1,0 +1,273 @@
+"""Keeps the rows of each key by window until the window fires, after Flink's WindowOperator.
+
+All that it keeps is keyed state: the contents of windows and the state of triggers by window, and for windows that
+merge the windows of the key. So it is checkpointed and rescaled as any function with keyed state is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
+from flykka.spark_bridge.errors import WindowError
+from flykka.spark_bridge.functions.contexts import KeyedContext, Tag, TimerContext
+from flykka.spark_bridge.functions.current_key import TimeDomain
+from flykka.spark_bridge.functions.emission import Row, check_iterable
+from flykka.spark_bridge.functions.namespaced_state import Namespace
+from flykka.spark_bridge.functions.process_function import KeyedProcessFunction
+from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext
+from flykka.spark_bridge.functions.state_descriptors import ValueStateDescriptor
+from flykka.spark_bridge.functions.windowing.evictors import Evictor
+from flykka.spark_bridge.functions.windowing.merging_window_set import Merge, MergingWindowSet
+from flykka.spark_bridge.functions.windowing.trigger import Trigger
+from flykka.spark_bridge.functions.windowing.trigger_context import WindowTriggerContext, registered
+from flykka.spark_bridge.functions.windowing.window_assigner import MergingWindowAssigner, WindowAssigner
+from flykka.spark_bridge.functions.windowing.window_contents import (
+    AllRows,
+    Combination,
+    EvictedContents,
+    WindowContents,
+)
+from flykka.spark_bridge.functions.windowing.window_function import (
+    KeyedStateStore,
+    ProcessWindowContext,
+    ProcessWindowFunction,
+)
+from flykka.spark_bridge.functions.windowing.windows import TimeWindow, Window, namespace_of, window_of
+
+LATE_RECORDS_DROPPED = "numLateRecordsDropped"
+"""The counter of late rows that no side output has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windowing:
+    """Rules of the windows: how rows come into them, when they fire, and what is made of them then.
+
+    `row_type` is the DDL type of a row, a struct. A window is removed when time has come to its end and
+    `allowed_lateness_ms` more, which counts for event time alone.
+    """
+
+    assigner: WindowAssigner
+    function: ProcessWindowFunction
+    row_type: str
+    combination: Combination = field(default_factory=AllRows)
+    trigger: Trigger | None = None
+    evictor: Evictor | None = None
+    allowed_lateness_ms: int = 0
+    late_data_tag: Tag | None = None
+
+
+class WindowOperator(KeyedProcessFunction):
+    """The windows of each key. Raises `WindowError` where the trigger cannot be used for windows that merge."""
+
+    def __init__(self, windowing: Windowing) -> None:
+        self._windowing = windowing
+        self._assigner = windowing.assigner
+        self._trigger = self._assigner.get_default_trigger() if windowing.trigger is None else windowing.trigger
+        self._function = windowing.function
+        self._merges = isinstance(self._assigner, MergingWindowAssigner)
+        if self._merges and not self._trigger.can_merge():
+            raise WindowError(
+                f"{type(self._trigger).__name__} cannot be used for {type(self._assigner).__name__}, which merge: a"
+                " trigger of theirs has can_merge() and on_merge(window, ctx)"
+            )
+        self._is_event_time = self._assigner.is_event_time()
+        self._domain = TimeDomain.EVENT_TIME if self._is_event_time else TimeDomain.PROCESSING_TIME
+        self._lateness_ms = windowing.allowed_lateness_ms if self._is_event_time else 0
+
+    def open(self, runtime_context: FunctionRuntimeContext) -> None:
+        """Register the states of contents, triggers and functions."""
+        windowing = self._windowing
+        if windowing.evictor is None:
+            self._contents = WindowContents(windowing.combination, windowing.row_type, runtime_context)
+        else:
+            self._contents = EvictedContents(
+                windowing.combination, windowing.row_type, runtime_context, windowing.evictor
+            )
+        self._triggers = WindowTriggerContext(self._trigger, runtime_context)
+        if self._merges:
+            self._merging = runtime_context.get_state(ValueStateDescriptor("merging_window_set", "array<bigint>"))
+        self._dropped = runtime_context.get_metrics_group().counter(LATE_RECORDS_DROPPED)
+        self._function.open(runtime_context)
+        self._open_context(runtime_context)
+
+    def close(self) -> None:
+        """Close the function."""
+        self._function.close()
+
+    def process_element(self, row: Row, ctx: KeyedContext) -> Iterator[Row]:
+        """Add a row to its windows, and fire those that its trigger fires."""
+        timestamp = ctx.timestamp()
+        if timestamp is None and self._is_event_time:
+            return  # A row without a time is in no window of time, as in aggregates of columns.
+        triggers = self._triggers
+        triggers.bind(ctx.timer_service())
+        at = WATERMARK_MIN if timestamp is None else timestamp
+        merging = self._merging_windows() if self._merges else None
+        is_skipped = True
+        for assigned in self._assigner.assign_windows(row, at, triggers):
+            window = assigned if merging is None else self._merged(assigned, merging)
+            if window is None:
+                continue
+            triggers.window = window
+            if merging is None and self._is_late(window):
+                continue
+            is_skipped = False
+            self._contents.at(window if merging is None else merging.state_windows[window])  # type: ignore[index]
+            self._contents.add(row, timestamp)
+            result = triggers.on_element(row, timestamp)
+            if result.is_fire():
+                yield from self._fired(window, ctx)
+            if result.is_purge():
+                self._contents.clear()
+            self._register_cleanup_timer(window)
+        if merging is not None:
+            self._keep(merging)
+        if is_skipped and self._is_row_late(timestamp):
+            self._on_late(row, ctx)
+
+    def on_timer(self, timestamp: int, ctx: TimerContext) -> Iterator[Row]:
+        """Fire and remove windows."""
+        triggers, domain = self._triggers, ctx.time_domain()
+        triggers.bind(ctx.timer_service())
+        timers = triggers.event_timers if domain is TimeDomain.EVENT_TIME else triggers.processing_timers
+        for name in timers.due(timestamp):
+            window = triggers.window = window_of(name)
+            timers.fired(timestamp)
+            merging = self._merging_windows() if self._merges else None
+            state_window = window if merging is None else merging.get_state_window(window)  # type: ignore[arg-type]
+            if state_window is None:
+                continue  # A trigger has left a timer of a window that is merged or removed.
+            self._contents.at(state_window)
+            result = triggers.on_timer(timestamp, domain)
+            if result.is_fire():
+                yield from self._fired(window, ctx)
+            if result.is_purge():
+                self._contents.clear()
+            if domain is self._domain and timestamp == self._cleanup_time(window):
+                self._remove(window, merging, ctx)
+                if merging is not None:
+                    self._keep(merging)
+
+    def _open_context(self, runtime_context: FunctionRuntimeContext) -> None:
+        function, name = self._function, type(self._function).__name__
+        self._window_namespace = Namespace()
+        of_window = {
+            each.name: registered(runtime_context, each, self._window_namespace).state
+            for each in function.window_states
+        }
+        of_key = {each.name: runtime_context.get_any_state(each) for each in function.global_states}
+        self._context = ProcessWindowContext(
+            KeyedStateStore(f"{name}.window_states", of_window), KeyedStateStore(f"{name}.global_states", of_key)
+        )
+        self._has_window_states = bool(of_window)
+
+    # Windows that fire and end
+
+    def _fired(self, window: Window, ctx: KeyedContext) -> Iterator[Row]:
+        fired = self._contents.fired(window, self._triggers)
+        if fired is None:
+            return
+        self._bind(window, ctx)
+        returned = self._function.process(ctx.get_current_key(), self._context, fired.elements)
+        if returned is not None:
+            check_iterable(returned)
+            yield from returned
+        self._contents.processed(fired, window, self._triggers)
+
+    def _remove(self, window: Window, merging: MergingWindowSet | None, ctx: KeyedContext) -> None:
+        self._contents.clear()
+        self._triggers.clear()
+        self._bind(window, ctx)
+        self._function.clear(self._context)
+        if merging is not None:
+            merging.retire_window(window)  # type: ignore[arg-type]
+
+    def _bind(self, window: Window, ctx: KeyedContext) -> None:
+        self._context.bind(ctx, window)
+        if self._has_window_states:
+            self._window_namespace.name = namespace_of(window)
+
+    # Time
+
+    def _cleanup_time(self, window: Window) -> int:
+        return min(window.max_timestamp() + self._lateness_ms, WATERMARK_MAX)
+
+    def _register_cleanup_timer(self, window: Window) -> None:
+        time = self._cleanup_time(window)
+        if time == WATERMARK_MAX:
+            return  # It never ends.
+        if self._is_event_time:
+            self._triggers.register_event_time_timer(time)
+        else:
+            self._triggers.register_processing_time_timer(time)
+
+    def _delete_cleanup_timer(self, window: Window) -> None:
+        time = self._cleanup_time(window)
+        if self._is_event_time:
+            self._triggers.delete_event_time_timer(time)
+        else:
+            self._triggers.delete_processing_time_timer(time)
+
+    def _is_late(self, window: Window) -> bool:
+        return self._is_event_time and self._cleanup_time(window) <= self._triggers.get_current_watermark()
+
+    def _is_row_late(self, timestamp: int | None) -> bool:
+        return (
+            self._is_event_time
+            and timestamp is not None
+            and timestamp + self._lateness_ms <= self._triggers.get_current_watermark()
+        )
+
+    def _on_late(self, row: Row, ctx: KeyedContext) -> None:
+        if self._windowing.late_data_tag is None:
+            self._dropped.inc()
+        else:
+            ctx.output(self._windowing.late_data_tag, row)
+
+    # Windows that merge
+
+    def _merging_windows(self) -> MergingWindowSet:
+        kept: Sequence[int] = self._merging.value() or ()
+        bounds = iter(kept)
+        state_windows = {
+            TimeWindow(start, end): TimeWindow(state_start, state_end)
+            for start, end, state_start, state_end in zip(bounds, bounds, bounds, bounds, strict=True)
+        }
+        assert isinstance(self._assigner, MergingWindowAssigner), "other windows do not merge"
+        return MergingWindowSet(state_windows, self._assigner.merge_windows)
+
+    def _keep(self, merging: MergingWindowSet) -> None:
+        if merging.has_changed:
+            windows = merging.state_windows.items()
+            self._merging.update(list(chain.from_iterable((*window, *of) for window, of in windows)) or None)
+
+    def _merged(self, assigned: Any, merging: MergingWindowSet) -> TimeWindow | None:
+        """Return the window that an assigned one is part of now; None where that is late."""
+        before = len(merging.state_windows)
+        window, merges = merging.add_window(assigned)
+        for merge in merges:
+            self._on_merge(merge)
+        if not self._is_late(window):
+            return window
+        if len(merging.state_windows) > before:
+            merging.retire_window(window)
+        else:
+            # It was there, and its timer is due; windows that have merged need it under their new name.
+            self._triggers.window = window
+            self._register_cleanup_timer(window)
+        return None
+
+    def _on_merge(self, merge: Merge) -> None:
+        triggers = self._triggers
+        triggers.window = merge.result
+        triggers.on_merge(merge.merged)
+        for merged in merge.merged:
+            triggers.window = merged
+            triggers.clear()
+            self._delete_cleanup_timer(merged)
+        if merge.merged_state_windows:
+            self._contents.merge(merge.state_window, merge.merged_state_windows)

@@ -1,0 +1,146 @@
+"""What a program may say of windows that call functions, and what is refused on its own line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from flykka.api.streams.data_stream import DataStream, KeyedStream
+from flykka.api.streams.output_tag import OutputTag
+from flykka.errors import ProgramError, StreamTypeError
+from flykka.spark_bridge.functions.aggregate_function import AggregateFunction
+from flykka.spark_bridge.functions.windowing.evictors import CountEvictor
+from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows, GlobalWindows
+from flykka.spark_bridge.functions.windowing.time_windows import TumblingProcessingTimeWindows
+from flykka.spark_bridge.functions.windowing.triggers import CountTrigger, DeltaTrigger, EventTimeTrigger
+from flykka.spark_bridge.functions.windowing.window_function import ProcessWindowFunction
+from tests.flykka.programs import HOURS, bids
+
+pytestmark = pytest.mark.spark
+
+LATE = OutputTag("late")
+SESSIONS = EventTimeSessionWindows.with_gap("5min")
+
+
+class Nothing(ProcessWindowFunction):
+    """Tells nothing."""
+
+    def process(self, key: Any, context: Any, elements: list[Any]) -> None:
+        """Emit nothing."""
+
+
+class Number(AggregateFunction[Any, int, Any]):
+    """The number of rows."""
+
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: Any, accumulator: int) -> int:
+        return accumulator + 1
+
+    def get_result(self, accumulator: int) -> Any:
+        return {"n": accumulator}
+
+
+def first(one: dict[str, Any], two: dict[str, Any]) -> dict[str, Any]:
+    return one
+
+
+@pytest.mark.parametrize(
+    ("refused", "why"),
+    [
+        (
+            lambda bids: bids.window(SESSIONS).aggregate(F.count("*")),
+            r"not in EventTimeSessionWindows: give aggregate\(\.\.\.\)",
+        ),
+        (lambda bids: bids.count_window(3).aggregate(F.count("*")), "not in GlobalWindows"),
+        (
+            lambda bids: bids.window(HOURS).allowed_lateness("1s").aggregate(F.count("*")),
+            r"not with allowed_lateness\(\.\.\.\)",
+        ),
+        (
+            lambda bids: bids.window(HOURS).trigger(CountTrigger.of(2)).aggregate(F.count("*")),
+            r"not with trigger\(\.\.\.\)",
+        ),
+        (
+            lambda bids: bids.window(HOURS).evictor(CountEvictor.of(2)).aggregate(F.count("*")),
+            r"not with evictor\(\.\.\.\)",
+        ),
+        (lambda bids: bids.window(HOURS).aggregate(), "needs at least one column"),
+        (lambda bids: bids.window(HOURS).aggregate(Number(), output="n bigint"), "needs accumulator_type="),
+        (lambda bids: bids.window(HOURS).aggregate(Number(), accumulator_type="bigint"), "needs output="),
+        (lambda bids: bids.window(HOURS).reduce("sum"), "reduce after .*: a reduce function is a ReduceFunction or"),
+        (lambda bids: bids.window(HOURS).reduce(first, Nothing()), "takes a window function together with its output"),
+        (
+            lambda bids: bids.window(HOURS).process(first, "n int"),
+            "process after .* takes a ProcessWindowFunction, not",
+        ),
+        (
+            lambda bids: bids.window(GlobalWindows.create()).reduce(first),
+            "GlobalWindows never end, so they need a trigger",
+        ),
+        (
+            lambda bids: bids.window(HOURS).trigger("often"),
+            r"takes a Trigger such as CountTrigger.of\(3\), not 'often'",
+        ),
+        (lambda bids: bids.window(HOURS).evictor(3), r"takes an Evictor such as CountEvictor.of\(3\), not 3"),
+        (
+            lambda bids: bids.window(SESSIONS).trigger(DeltaTrigger.of(1, lambda *_: 1, "price long")),
+            "DeltaTrigger cannot be used",
+        ),
+        (lambda bids: bids.count_window(0), "number of rows of a window"),
+        (lambda bids: bids.count_window(3, 0), "number of rows between windows"),
+        (
+            lambda bids: bids.count_window(3).allowed_lateness("1s"),
+            "allowed_lateness after .*: no row is late for Global",
+        ),
+        (
+            lambda bids: bids.window(TumblingProcessingTimeWindows.of("1s")).side_output_late_data(LATE),
+            "side_output_late_data after .*: no row is late for TumblingProcessingTimeWindows",
+        ),
+    ],
+)
+def test_what_windows_cannot_do_is_refused_with_what_to_write(
+    spark: SparkSession, refused: Callable[[KeyedStream], object], why: str
+) -> None:
+    keyed = bids(spark).key_by("auction")
+
+    with pytest.raises(ProgramError, match=why):
+        refused(keyed)
+
+
+def test_windows_of_event_time_need_one_and_others_do_not(spark: SparkSession) -> None:
+    keyed = bids(spark).select("auction", "price").key_by("auction")
+
+    with pytest.raises(StreamTypeError, match="gives no event time to window by"):
+        keyed.window(SESSIONS)
+    assert isinstance(keyed.count_window(5, 2).reduce(first), DataStream)
+    assert isinstance(keyed.window(TumblingProcessingTimeWindows.of("1s")).reduce(first), DataStream)
+
+
+def test_reduced_rows_have_the_columns_and_the_event_time_of_the_stream(spark: SparkSession) -> None:
+    stream = bids(spark)
+
+    reduced = stream.key_by("auction").window(SESSIONS).reduce(first)
+
+    assert reduced.schema.names == stream.schema.names
+    assert isinstance(reduced.key_by("channel").window(HOURS).aggregate(F.count("*")), DataStream)
+
+
+def test_late_rows_have_the_columns_of_the_input(spark: SparkSession) -> None:
+    stream = bids(spark)
+    sessions = stream.key_by("auction").window(SESSIONS).side_output_late_data(LATE)
+
+    late = sessions.aggregate(Number(), accumulator_type="bigint", output="n bigint").get_side_output(LATE)
+
+    assert late.schema.names == stream.schema.names
+
+
+def test_the_trigger_of_tumbling_windows_may_be_said_for_functions(spark: SparkSession) -> None:
+    windows = bids(spark).key_by("auction").window(HOURS).trigger(EventTimeTrigger.create())
+
+    assert windows.process(Nothing(), "n bigint").columns == ["n"]

@@ -1,0 +1,149 @@
+"""Functions of windows: their state, their context and what they return."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from flykka.spark_bridge.errors import FunctionOutputError, KeyContextError, StateDescriptorError
+from flykka.spark_bridge.functions.state_descriptors import (
+    ListStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from flykka.spark_bridge.functions.state_ttl import StateTtlConfig
+from flykka.spark_bridge.functions.windowing.evictors import CountEvictor
+from flykka.spark_bridge.functions.windowing.session_windows import GlobalWindows
+from flykka.spark_bridge.functions.windowing.time_windows import (
+    TumblingEventTimeWindows,
+)
+from flykka.spark_bridge.functions.windowing.triggers import (
+    CountTrigger,
+)
+from flykka.spark_bridge.functions.windowing.window_function import ProcessWindowContext, ProcessWindowFunction
+from flykka.spark_bridge.functions.windowing.window_operator import Windowing, WindowOperator
+from tests.spark_bridge.functions.state_table import Row, StateTable
+from tests.spark_bridge.functions.windowing.operators import (
+    ROW_TYPE,
+    Contents,
+    opened,
+    row,
+    told,
+)
+
+
+class Firings(ProcessWindowFunction):
+    """Counts the firings of a window, and of a key; keeps its context, which it may not."""
+
+    in_window = ReducingStateDescriptor("in_window", lambda one, two: one + two, "bigint")
+    in_key = ValueStateDescriptor("in_key", "bigint", 0)
+    window_states = (in_window,)
+    global_states = (in_key,)
+
+    def __init__(self) -> None:
+        self.kept: ProcessWindowContext | None = None
+
+    def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[Row]:
+        of_window = context.window_state().get_reducing_state(self.in_window)
+        of_key = context.global_state().get_state(self.in_key)
+        of_window.add(1)
+        of_key.update(of_key.value() + 1)
+        self.kept = context
+        yield {"told": (of_window.get(), of_key.value(), context.current_watermark())}
+
+    def clear(self, context: ProcessWindowContext) -> None:
+        context.window_state().get_state(self.in_window).clear()
+
+
+def test_a_function_has_state_of_the_window_and_of_the_key() -> None:
+    table = opened(TumblingEventTimeWindows.of(10), Firings(), trigger=CountTrigger.of(1))
+
+    fired = told(table.process(row("a", 1), row("a", 2), row("a", 11), row("b", 3), row("a", 4)))
+
+    assert [(of_window, of_key) for of_window, of_key, _ in fired] == [(1, 1), (2, 2), (1, 3), (1, 1), (3, 4)]
+
+
+def test_state_of_a_window_is_cleared_by_its_function_and_that_of_the_key_stays() -> None:
+    table = opened(TumblingEventTimeWindows.of(10), Firings())
+    table.process(row("a", 1))
+
+    assert told(table.advance_watermark(9)) == [(1, 1, 9)]
+
+    assert {name for name, value in table.entries["a"].values.items() if value is not None} == {"in_key"}
+
+
+def test_a_context_that_is_kept_is_of_no_use() -> None:
+    function = Firings()
+    table = StateTable(
+        WindowOperator(
+            Windowing(assigner=GlobalWindows.create(), function=function, row_type=ROW_TYPE, trigger=CountTrigger.of(1))
+        )
+    )
+    table.process(row("a", None))
+
+    assert function.kept is not None
+    with pytest.raises(KeyContextError, match="used outside of the call"):
+        function.kept.current_watermark()
+
+
+class Undeclared(Contents):
+    """Asks for a state that it did not declare."""
+
+    def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[Row]:
+        context.window_state().get_list_state(ListStateDescriptor("seen", "bigint"))
+        yield {}
+
+
+def test_state_that_a_function_did_not_declare_is_refused() -> None:
+    table = opened(GlobalWindows.create(), Undeclared(), trigger=CountTrigger.of(1))
+
+    with pytest.raises(StateDescriptorError, match=r"'seen' is not declared: .* to Undeclared.window_states"):
+        table.process(row("a", None))
+
+
+class Forever(Contents):
+    """Has a state of windows that expires."""
+
+    @property
+    def window_states(self) -> tuple[StateDescriptor, ...]:  # type: ignore[override]
+        expiring = ValueStateDescriptor("seen", "bigint")
+        expiring.enable_time_to_live(StateTtlConfig.new_builder("1 day").build())
+        return (expiring,)
+
+
+def test_state_of_a_window_lives_as_long_as_the_window() -> None:
+    with pytest.raises(StateDescriptorError, match="of a window can have no time-to-live"):
+        opened(GlobalWindows.create(), Forever(), trigger=CountTrigger.of(1))
+
+
+class Row1(Contents):
+    """Returns a row, where rows are needed."""
+
+    def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Any:
+        return {"n": 1}
+
+
+def test_a_function_that_returns_a_row_is_told_to_return_rows() -> None:
+    table = opened(GlobalWindows.create(), Row1(), trigger=CountTrigger.of(1))
+
+    with pytest.raises(FunctionOutputError, match="yield it, or return a list of rows"):
+        table.process(row("a", None))
+
+
+class Changing(Contents):
+    """Changes the rows that it is given."""
+
+    def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[Row]:
+        yield {"told": tuple(each["n"] for each in elements)}
+        for each in elements:
+            each["n"] = -1
+
+
+@pytest.mark.parametrize("evictor", [None, CountEvictor.of(5)])
+def test_a_function_may_change_the_rows_that_it_is_given(evictor: CountEvictor | None) -> None:
+    table = opened(GlobalWindows.create(), Changing(), trigger=CountTrigger.of(1), evictor=evictor)
+
+    assert told(table.process(row("a", None, 1), row("a", None, 2))) == [(1,), (1, 2)]

@@ -1,0 +1,133 @@
+"""The operator of windows beside a plain model."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.spark_bridge.functions.windowing.evictors import CountEvictor
+from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
+from flykka.spark_bridge.functions.windowing.time_windows import (
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
+from flykka.spark_bridge.functions.windowing.window_assigner import MergingWindowAssigner, WindowAssigner
+from flykka.spark_bridge.functions.windowing.window_contents import Combination, Reduced
+from flykka.spark_bridge.functions.windowing.windows import TimeWindow
+from tests.spark_bridge.functions.state_table import Row
+from tests.spark_bridge.functions.windowing.operators import (
+    SUM,
+    Late,
+    opened,
+    row,
+    summed,
+    told,
+)
+
+
+@dataclass
+class Session:
+    """A window of the model with its numbers."""
+
+    window: TimeWindow
+    total: int
+
+
+@dataclass
+class Model:
+    """Windows of event time that fire at their end and with every late row, kept in plain lists."""
+
+    assigner: WindowAssigner
+    lateness: int
+    watermark: int = WATERMARK_MIN
+    late: list[Row] = field(default_factory=list)
+    sessions: dict[str, list[Session]] = field(default_factory=lambda: defaultdict(list))
+
+    def process(self, row: Row) -> list[Any]:
+        fired = []
+        skipped = True
+        for window in self.assigner.assign_windows(row, row["time"], self):
+            assert isinstance(window, TimeWindow)
+            of_key = self.sessions[row["key"]]
+            merged = Session(window, row["n"])
+            joins = [each for each in of_key if self._joins(each.window, window)]
+            for each in joins:
+                merged = Session(merged.window.cover(each.window), merged.total + each.total)
+            if merged.window.max_timestamp() + self.lateness <= self.watermark:
+                continue
+            skipped = False
+            self.sessions[row["key"]] = [*(each for each in of_key if each not in joins), merged]
+            if merged.window.max_timestamp() <= self.watermark:
+                fired.append((row["key"], merged.window, (merged.total,)))
+        if skipped and row["time"] + self.lateness <= self.watermark:
+            self.late.append(row)
+        return fired
+
+    def advance(self, watermark: int) -> list[Any]:
+        fired = [
+            (key, each.window, (each.total,))
+            for key, sessions in self.sessions.items()
+            for each in sessions
+            if self.watermark < each.window.max_timestamp() <= watermark
+        ]
+        self.watermark = watermark
+        for key, sessions in self.sessions.items():
+            self.sessions[key] = [each for each in sessions if each.window.max_timestamp() + self.lateness > watermark]
+        return fired
+
+    def get_current_processing_time(self) -> int:
+        return 0
+
+    def _joins(self, there: TimeWindow, window: TimeWindow) -> bool:
+        if isinstance(self.assigner, MergingWindowAssigner):
+            return there.intersects(window)
+        return there == window
+
+
+ASSIGNERS: list[WindowAssigner] = [
+    TumblingEventTimeWindows.of(10, 3),
+    SlidingEventTimeWindows.of(10, 4),
+    SlidingEventTimeWindows.of(3, 7),
+    EventTimeSessionWindows.with_gap(5),
+    EventTimeSessionWindows.with_dynamic_gap(lambda row: row["n"]),
+]
+ROWS = st.lists(st.builds(row, st.sampled_from("ab"), st.integers(0, 60), st.integers(1, 9)), max_size=6)
+STEPS = st.lists(st.tuples(ROWS, st.integers(0, 25)), max_size=6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("combination", "evictor"),
+    [(SUM, None), (Reduced(summed), None), (SUM, CountEvictor.of(1000))],
+    ids=["aggregate", "reduce", "evictor"],
+)
+@pytest.mark.parametrize("assigner", ASSIGNERS, ids=["tumbling", "sliding", "gaps", "sessions", "dynamic"])
+@settings(max_examples=40)
+@given(STEPS, st.sampled_from([0, 4, 20]))
+def test_windows_fire_as_those_of_a_plain_model(
+    assigner: WindowAssigner,
+    evictor: CountEvictor | None,
+    combination: Combination,
+    steps: list[tuple[list[Row], int]],
+    lateness: int,
+) -> None:
+    table = opened(
+        assigner, combination=combination, evictor=evictor, allowed_lateness_ms=lateness, late_data_tag=Late()
+    )
+    model = Model(assigner, lateness)
+    watermark = 0
+
+    for rows, advance in [*steps, ([], 10_000)]:
+        expected = [each for one in rows for each in model.process(one)]
+        assert told(table.process(*rows) if rows else []) == expected
+        watermark += advance
+        assert sorted(told(table.advance_watermark(watermark))) == sorted(model.advance(watermark))
+
+    assert table.side.get("late", []) == model.late
+    assert table.entries == {}
