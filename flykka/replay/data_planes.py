@@ -53,6 +53,7 @@ ENGINE_CALLS = frozenset(
         "process",
         "update_state",
         "advance_watermark",
+        "advance_processing_time",
         "note_state",
         "prepare_commit",
         "write_snapshot",

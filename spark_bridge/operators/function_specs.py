@@ -22,7 +22,7 @@ _ACCUMULATORS: dict[MetricKind, type[Accumulator[Any]]] = {
     MetricKind.HISTOGRAM: Histogram,
     MetricKind.GAUGE: GaugeValue,
 }
-"""What becomes of the metrics of functions: they are accumulators, named `operator.metric`."""
+"""The metrics of functions are accumulators, named `operator.metric`."""
 
 
 def function_spec(context: OperatorContext, code: ProcessCode) -> FunctionSpec:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.operators.code import OperatorCode
+from flykka.spark_bridge.operators.keyed_rows_code import with_keys
 from flykka.spark_bridge.operators.process import ProcessOperator
 from flykka.spark_bridge.operators.spark_keyed_batches import keyed_process_operator
 
@@ -86,8 +85,7 @@ class KeyedProcessCode(ProcessCode):
 
     def keyed(self, rows: DataFrame) -> DataFrame:
         """The rows with their keys."""
-        named = zip(self.key_fields, self.keys, strict=True)
-        return rows.withColumns({made.name: F.col(key) if isinstance(key, str) else key for made, key in named})
+        return with_keys(rows, self.key_fields, self.keys)
 
     def results(self, emitted: DataFrame) -> DataFrame:
         """The rows as they are emitted."""

@@ -37,7 +37,7 @@ def process_code(
     Raises:
         PrototypeError: the columns of the output cannot be read, or the function cannot be pickled.
     """
-    emitted, pickled = declared_rows(prototype.sparkSession, output), _pickled(function)
+    emitted, pickled = declared_rows(prototype.sparkSession, output), pickled_function(function)
     tried = ProcessFunctionRunner(cloudpickle.loads(pickled))
     try:
         tried.open()
@@ -67,7 +67,7 @@ def keyed_process_code(
     Raises:
         PrototypeError: the columns of the output cannot be read, or the function cannot be pickled.
     """
-    emitted, pickled = declared_rows(prototype.sparkSession, output), _pickled(function)
+    emitted, pickled = declared_rows(prototype.sparkSession, output), pickled_function(function)
     tried = KeyedFunctionRunner(cloudpickle.loads(pickled))
     try:
         tried.open()
@@ -87,7 +87,7 @@ def keyed_process_code(
         columns=tuple(prototype.columns),
         event_time=event_time,
         emitted=tuple(emitted.schema),
-        expiring_states=_pickled(expiring) if expiring else None,
+        expiring_states=pickled_function(expiring) if expiring else None,
         sees_watermarks=type(function).process_watermark is not KeyedProcessFunction.process_watermark,
         metrics=tried.metrics,
     )
@@ -96,11 +96,12 @@ def keyed_process_code(
 def declared_rows(session: SparkSession, columns: str | StructType) -> DataFrame:
     """An empty DataFrame of declared columns. Raises `PrototypeError` where they cannot be read."""
     read = declared_columns(columns)
-    made = session.createDataFrame([], read)
+    made = transformed(session.createDataFrame([], read), lambda rows: rows)
     return transformed(made, lambda rows: rows.select(*(F.col(f"`{name}`") for name in read.names)))
 
 
-def _pickled(function: object) -> bytes:
+def pickled_function(function: object) -> bytes:
+    """Return a function for Spark's workers. Raises `PrototypeError` where it cannot be sent to them."""
     try:
         pickled: bytes = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
     except Exception as refused:  # noqa: BLE001 - whatever the user's objects raise

@@ -35,12 +35,14 @@ from flykka.spark_bridge.worker.segment_file import (
     CleanUp,
 )
 from flykka.spark_bridge.worker.segments import CONTROL
+from flykka.spark_bridge.worker.table_function import FireTableTimers, TableSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
     from flykka.spark_bridge.operators.code import GroupAggregateCode, KeyedCode
+    from flykka.spark_bridge.operators.keyed_rows_code import KeyedRowsCode
     from flykka.spark_bridge.operators.process_code import KeyedProcessCode
 
 Readings = Sequence[Reading[StateRows]]
@@ -57,6 +59,20 @@ def group_aggregate_operator(
     merge = MergeParts(functions=code.plan.merging)
     batches = SparkKeyedBatches(context, code, lambda _: merge)
     return KeyedBatchOperator(context.operator_id, batches, batches.backend)
+
+
+def keyed_batch_operator(context: OperatorContext, code: KeyedRowsCode) -> KeyedBatchOperator[Slices, StateRows]:
+    """A function of all rows of a batch."""
+    batches = SparkKeyedTables(context, code)
+    return KeyedBatchOperator(context.operator_id, batches, batches.backend)
+
+
+def keyed_table_operator(
+    context: OperatorContext, code: KeyedRowsCode, on_timer: TableSpec
+) -> KeyedProcessOperator[Slices, StateRows]:
+    """A function of all rows of a batch, and one of timers."""
+    function = SparkTimedTables(context, code, on_timer)
+    return KeyedProcessOperator(context.operator_id, function, function.backend)
 
 
 def keyed_process_operator(context: OperatorContext, code: KeyedProcessCode) -> KeyedProcessOperator[Slices, StateRows]:
@@ -103,6 +119,19 @@ class SparkKeyedBatches:
         keyed = self._code.keyed(rows).withColumn(POSITION, self._groups.position())
         return self._worked(keyed, ProcessBatch, self._function(element), readings, version)
 
+    def _fired(
+        self, firing: Firing, function: BatchFunction, readings: Readings, version: int
+    ) -> Made[Slices, StateRows]:
+        """Let a worker process the keys that may have timers which are due."""
+        due = partial(
+            ProcessDueKeys,
+            timer=_TIMERS[firing.domain],
+            due_ms=firing.due_ms,
+            after_ms=firing.after_ms,
+            after_version=firing.after_version,
+        )
+        return self._worked(self._context.services.session.range(1), due, function, readings, version)
+
     def _worked(
         self,
         rows: DataFrame,
@@ -137,12 +166,42 @@ class SparkKeyedBatches:
         return Made(rows=(self._code.results(main),), side=side, told=told)
 
 
+class SparkKeyedTables(SparkKeyedBatches):
+    """Batches of a function that is told the watermark."""
+
+    def __init__(self, context: OperatorContext, code: KeyedRowsCode) -> None:
+        super().__init__(context, code, self._processing)
+        self._rows_code = code
+        self._watermark_ms = WATERMARK_MIN
+
+    def clean_up(self) -> CleanUp | None:
+        """Remove what was not needed any more when the last batch came."""
+        return self._rows_code.clean_up(self._watermark_ms)
+
+    def _processing(self, element: Element[Slices]) -> BatchFunction:
+        self._watermark_ms = element.watermark_ms
+        return self._rows_code.function(element.watermark_ms)
+
+
+class SparkTimedTables(SparkKeyedTables):
+    """Implements `KeyedFunction`."""
+
+    sees_watermarks = False
+
+    def __init__(self, context: OperatorContext, code: KeyedRowsCode, on_timer: TableSpec) -> None:
+        super().__init__(context, code)
+        self._on_timer = on_timer
+
+    def fired(self, firing: Firing, readings: Readings, version: int) -> Made[Slices, StateRows]:
+        """Let a worker fire timers."""
+        return self._fired(firing, FireTableTimers(spec=self._on_timer, due_ms=firing.due_ms), readings, version)
+
+
 class SparkKeyedFunction(SparkKeyedBatches):
     """Implements `KeyedFunction`."""
 
     def __init__(self, context: OperatorContext, code: KeyedProcessCode) -> None:
         super().__init__(context, code, self._processing)
-        self._session = context.services.session
         self._spec = function_spec(context, code)
         self._expiring = code.expiring_states
         self._times = (WATERMARK_MIN, 0)
@@ -164,20 +223,13 @@ class SparkKeyedFunction(SparkKeyedBatches):
     def fired(self, firing: Firing, readings: Readings, version: int) -> Made[Slices, StateRows]:
         """Let a worker fire timers."""
         self._times = firing.watermark_ms, firing.processing_time_ms
-        due = partial(
-            ProcessDueKeys,
-            timer=_TIMERS[firing.domain],
-            due_ms=firing.due_ms,
-            after_ms=firing.after_ms,
-            after_version=firing.after_version,
-        )
         fire = FireTimers(
             spec=self._spec,
             domain=firing.domain,
             watermark_ms=firing.watermark_ms,
             processing_time_ms=firing.processing_time_ms,
         )
-        return self._worked(self._session.range(1), due, fire, readings, version)
+        return self._fired(firing, fire, readings, version)
 
     def _processing(self, element: Element[Slices]) -> ProcessKeyedRows:
         self._times = element.watermark_ms, element.processing_time_ms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,13 +15,19 @@ from flykka.spark_bridge.functions.emission import Emitted, Row
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, ProcessFunctionRunner
 from flykka.spark_bridge.functions.runtime_context import TaskInfo
-from flykka.spark_bridge.program.accumulators import Accumulator
 from flykka.spark_bridge.worker.rows import dicts, table_of
 
 R = TypeVar("R", KeyedFunctionRunner, ProcessFunctionRunner)
 
 _opened: dict[str, tuple[str, Any]] = {}
 """The functions that this process has opened, by subtask, with the attempts that they are of."""
+
+
+class Counts(Protocol):
+    """Counts for the driver what a metric has seen: an accumulator."""
+
+    def add(self, value: Any) -> None:
+        """Add a value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +52,7 @@ class FunctionSpec:
     emitted: pa.Schema
     side: tuple[SideColumn, ...]
     sees_watermarks: bool
-    metrics: Mapping[str, Accumulator[Any]]
+    metrics: Mapping[str, Counts]
 
     def runner(self, kind: type[R]) -> R:
         """The function, opened by the first batch of an attempt that comes to this process."""

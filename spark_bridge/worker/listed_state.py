@@ -13,6 +13,7 @@ from pyspark import cloudpickle
 
 from flykka.spark_bridge.functions.state_clean_up import remove_expired
 from flykka.spark_bridge.functions.state_columns import StateColumns
+from flykka.spark_bridge.worker.rows import listed
 from flykka.spark_bridge.worker.segment_file import (
     IS_DELETED,
     NEXT_EVENT_TIMER,
@@ -30,12 +31,10 @@ _FIRST_TIMERS = {NEXT_EVENT_TIMER: EVENT_TIMERS, NEXT_PROCESSING_TIMER: PROCESSI
 
 def as_lists(state: pa.Table) -> StateColumns:
     """State of keys, a slot for each row."""
-    listed = {name: state.column(name).to_pylist() for name in state.column_names if name not in _FIRST_TIMERS}
-    event_timers, processing_timers = listed.pop(EVENT_TIMERS), listed.pop(PROCESSING_TIMERS)
-    touched = {name.removeprefix(TOUCHED): listed.pop(name) for name in list(listed) if name.startswith(TOUCHED)}
-    return StateColumns(
-        values=listed, touched_ms=touched, event_timers=event_timers, processing_timers=processing_timers
-    )
+    made = {name: listed(state.column(name)) for name in state.column_names if name not in _FIRST_TIMERS}
+    event_timers, processing_timers = made.pop(EVENT_TIMERS), made.pop(PROCESSING_TIMERS)
+    touched = {name.removeprefix(TOUCHED): made.pop(name) for name in list(made) if name.startswith(TOUCHED)}
+    return StateColumns(values=made, touched_ms=touched, event_timers=event_timers, processing_timers=processing_timers)
 
 
 def as_table(columns: StateColumns, slots: Sequence[int], schema: pa.Schema) -> pa.Table:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.layout.sources import ROOT
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +25,18 @@ def demo() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> Iterator[Path]:
+    """A folder that relative paths are of, in Python and in Spark."""
+    monkeypatch.chdir(tmp_path)
+    # The JVM was started elsewhere: a relative path in a recipe is of the folder that the test is in.
+    context = spark.sparkContext
+    assert context._jvm is not None
+    hadoop = context._jvm.org.apache.hadoop.fs
+    files = hadoop.FileSystem.get(context._jsc.hadoopConfiguration())
+    before = files.getWorkingDirectory()
+    files.setWorkingDirectory(hadoop.Path(str(tmp_path)))
+    yield tmp_path
+    files.setWorkingDirectory(before)

@@ -13,7 +13,7 @@ import pytest
 from tests.layout.sources import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -26,20 +26,6 @@ PREAMBLE = SNIPPET.findall(PAGE[: PAGE.index("\n## ")])[0]
 RECIPES = {found["title"]: SNIPPET.findall(found["text"]) for found in SECTION.finditer(PAGE)}
 
 Rows = list[tuple[Any, ...]]
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> Iterator[Path]:
-    monkeypatch.chdir(tmp_path)
-    # The JVM was started elsewhere: a relative path in a recipe is of the folder that the test is in.
-    context = spark.sparkContext
-    assert context._jvm is not None
-    hadoop = context._jvm.org.apache.hadoop.fs
-    files = hadoop.FileSystem.get(context._jsc.hadoopConfiguration())
-    before = files.getWorkingDirectory()
-    files.setWorkingDirectory(hadoop.Path(str(tmp_path)))
-    yield tmp_path
-    files.setWorkingDirectory(before)
 
 
 def cook(title: str, **arrivals: Sequence[Mapping[str, object]]) -> dict[str, Any]:
@@ -85,17 +71,16 @@ def test_an_event_that_is_sent_again_within_the_hour_comes_out_once(spark: Spark
     assert written(spark, "once", "id", "minute(time)") == [("a", 0), ("b", 1)]
 
 
-def test_totals_add_a_checkpoint_once(spark: SparkSession, folder: Path) -> None:
+def test_totals_are_the_newest_though_older_ones_come_again(spark: SparkSession, folder: Path) -> None:
     cities = ("rome", "oslo", "rome")
     sales = [{"city": city, "time": at("10:00:00"), "amount": 2.5} for city in cities]
 
     defined = cook("Running totals", sales=sales)
-    repeated = spark.createDataFrame([("rome", 100.0)], "city string, amount double")
-    defined["add"](repeated, 1)
+    older = spark.createDataFrame([("rome", 1, 2.5)], "city string, sales long, amount double")
+    defined["show"](older, 1)
 
     with sqlite3.connect("totals.db") as database:
-        assert database.execute("select * from totals order by city").fetchall() == [("oslo", 2.5), ("rome", 5.0)]
-        assert database.execute("select * from counts order by city").fetchall() == [("oslo", 1), ("rome", 2)]
+        assert database.execute("select * from totals order by city").fetchall() == [("oslo", 1, 2.5), ("rome", 2, 5.0)]
 
 
 def test_half_an_hour_of_silence_ends_a_session(spark: SparkSession, folder: Path) -> None:
@@ -124,12 +109,14 @@ def test_the_three_best_sellers_of_an_hour_are_ranked(spark: SparkSession, folde
     assert written(spark, "top", "rank", "item", "sold") == [(1, "a", 4), (2, "b", 3), (3, "c", 2)]
 
 
-def test_a_sensor_that_said_nothing_is_found(spark: SparkSession, folder: Path) -> None:
-    (folder / "sensors.csv").write_text("door\nroof\n", encoding="utf-8")
+def test_a_sensor_that_is_silent_for_five_minutes_is_found(spark: SparkSession, folder: Path) -> None:
+    spoken = [("door", "10:01"), ("roof", "10:02"), ("door", "10:05"), ("door", "10:20")]
+    readings = [{"sensor": each, "time": at(f"{time}:00"), "value": 1} for each, time in spoken]
 
-    cook("The silent sensor", readings=[{"sensor": "door", "time": at("10:01:00"), "value": 1}])
+    cook("The silent sensor", readings=readings)
 
-    assert written(spark, "silent", "sensor", "minute(window_start)") == [("roof", 0)]
+    silent = [("door", 5), ("door", 20), ("roof", 2)]
+    assert written(spark, "silent", "sensor", "minute(silent_since)") == silent
 
 
 def test_a_purchase_has_the_price_that_is_there_when_it_is_read(spark: SparkSession, folder: Path) -> None:

@@ -27,7 +27,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
-MADE_BY_THEIR_NAMES = ("DataGenSource", "ForeachBatchSink", "ConsoleSink")
+MADE_BY_THEIR_NAMES = ("DataGenSource", "ForeachBatchSink", "ConsoleSink", "OutputTag", "ValueStateDescriptor")
 FOR_USERS = (
     *MADE_BY_THEIR_NAMES,
     "DataStream",
@@ -44,11 +44,27 @@ FOR_USERS = (
     "SlidingEventTimeWindows",
     "RichFunction",
     "RuntimeContext",
+    "ProcessFunction",
+    "KeyedProcessFunction",
+    "FunctionContext",
+    "KeyedContext",
+    "TimerContext",
+    "FunctionRuntimeContext",
+    "ListStateDescriptor",
+    "MapStateDescriptor",
+    "ReducingStateDescriptor",
+    "AggregatingStateDescriptor",
+    "ReduceFunction",
+    "AggregateFunction",
 )
 FOR_THE_RUNTIME = {
     *(name for kind in (Source, Sink, EventTimeWindows, WindowAssigner) for name in dir(kind)),
     # What only those need who start a cluster without an environment.
     *("submit", "shutdown", "system", "restart_strategy", "resolved_restart_strategy"),
+    # What only the runners of functions need.
+    *("bind", "release", "column_type", "touched_type", "is_same_as"),
+    # What operators register states by that call functions of users.
+    *("get_any_state", "get_namespaced_state"),
 }
 
 

@@ -15,14 +15,14 @@ from flykka.simulation.job import draw_restart_strategy, job_graph
 from flykka.simulation.operators import Filter, Program, Sink, Source
 from flykka.simulation.scenario_drawing import draw_scenario
 from flykka.simulation.settings import ALL_FAULTS, FaultKind, SimulationSettings
-from flykka.simulation.topology import MAX_SINKS, Topology, draw_topology
+from flykka.simulation.topology import MAX_SINKS, Topology, draw_topology, with_functions
 from tests.actors.machines.graph.graphs import vertex
 
 SEEDS = range(200)
 
 
 def drawn(seed: int) -> Topology:
-    return draw_topology(Random(seed))
+    return with_functions(draw_topology(Random(seed)), Random(seed))
 
 
 def source_of(rows: int, *, step_ms: int = 1, disorder_ms: int = 0) -> Source:
@@ -70,7 +70,7 @@ def test_all_kinds_of_edges_and_operators_are_drawn() -> None:
     kinds = {operator.kind for vertex in vertices for operator in vertex.operators}
 
     assert strategies == set(ShipStrategy) - {ShipStrategy.BROADCAST}
-    not_simulated = {OperatorKind.GROUP_AGGREGATE, OperatorKind.TIMESTAMPS_AND_WATERMARKS}
+    not_simulated = {OperatorKind.GROUP_AGGREGATE, OperatorKind.PROCESS, OperatorKind.TIMESTAMPS_AND_WATERMARKS}
     assert kinds == {kind for kind in OperatorKind if not kind.is_local} - not_simulated
     assert {len(vertex.inputs) for vertex in vertices} >= {0, 1, 2}
     assert {vertex.parallelism for vertex in vertices} == {1, 2, 3, 4}

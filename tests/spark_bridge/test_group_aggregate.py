@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from pyspark.sql import functions as F
 
-from flykka.actors.machines.state.assignment import assign
 from flykka.actors.machines.state.key_groups import key_groups_of
 from flykka.messages.checkpointing.checkpoint import CheckpointOptions
 from flykka.messages.state.handles import TaskStateSnapshot
@@ -18,12 +16,10 @@ from flykka.spark_bridge.operators.code import GroupAggregateCode, LocalAggregat
 from flykka.spark_bridge.operators.keyed_batch import STATE
 from flykka.spark_bridge.program.aggregates import PartialAggregates, analyze
 from flykka.spark_bridge.state.segment_files import FileStateBackend
-from tests.conformance.key_groups.checkpoints import completed
-from tests.spark_bridge.laboratory import Laboratory, Told, write_rows
+from tests.spark_bridge.keyed_attempts import KeyedAttempts, Sale, taken
+from tests.spark_bridge.laboratory import Laboratory, Told
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-Sale = tuple[int, int | None, float]
 
 FILES: list[list[Sale]] = [
     [(1, 1, 0.0), (1, 2, 0.1), (2, 3, 0.2)],
@@ -33,42 +29,15 @@ FILES: list[list[Sale]] = [
 RUNNING = [(1, 2), (1, 3), (2, 1), (2, 3), (3, 1), (3, 2)]
 
 
-class Counting:
-    """A source of three batches, and counts of them whose subtasks come and go."""
+class Counting(KeyedAttempts):
+    """A source of three batches, and counts of them."""
 
     def __init__(self, laboratory: Laboratory, *, key: str = "key", files: Sequence[Sequence[Sale]] = FILES) -> None:
-        for number, rows in enumerate(files):
-            write_rows(laboratory.input / f"{number}.parquet", rows)
         prototype = laboratory.plane.session.createDataFrame([], "key long, amount long, at timestamp")
         plan = analyze(prototype, (key,), (F.count("*").alias("n"),))
         assert isinstance(plan, PartialAggregates)
         code = GroupAggregateCode(plan=plan)
-        self.laboratory = laboratory
-        self.source_vertex = laboratory.source(LocalAggregateCode(of=code))
-        self.vertex = laboratory.vertex("counts", code, laboratory.sink())
-        self.splits = laboratory.splits(self.source_vertex)
-        self.attempts = 0
-
-    def begin(self, parallelism: int = 1, snapshots: Sequence[TaskStateSnapshot] = ()) -> list[Told]:
-        """The subtasks, from what those before have acknowledged."""
-        vertex = replace(self.vertex, parallelism=parallelism)
-        before = replace(self.vertex, parallelism=len(snapshots) or parallelism)
-        states = assign(completed({before.vertex_id: (before, list(snapshots))}), [vertex]).states
-        self.source = self.laboratory.begin(self.source_vertex, readers=parallelism, number=self.attempts).open()
-        self.attempts += 1
-        return [
-            self.laboratory.begin(vertex, subtask=subtask, number=self.attempts, reads=self.source).open(
-                states.get((vertex.vertex_id, subtask))
-            )
-            for subtask in range(parallelism)
-        ]
-
-    def count(self, subtasks: Sequence[Told], *files: int) -> None:
-        """Read some of the files, a batch each."""
-        for file in files:
-            batch = self.source.read([self.splits[file]])
-            for number, each in enumerate(subtasks):
-                each.run(batch, subpartition=number)
+        super().__init__(laboratory, code, files, LocalAggregateCode(of=code))
 
     def published(self) -> list[tuple[int | None, int]]:
         """The keys and counts that were published in all."""
@@ -76,21 +45,11 @@ class Counting:
         return sorted(rows, key=lambda row: (row[0] is None, row))
 
 
-def taken(subtasks: Sequence[Told], checkpoint_id: int) -> list[TaskStateSnapshot]:
-    """Snapshots of all subtasks, committed; then the attempts end."""
-    made = []
-    for each in subtasks:
-        made.append(each.snapshot(checkpoint_id).state)
-        each.commit(checkpoint_id)
-        each.close()
-    return made
-
-
 def test_each_batch_emits_the_count_so_far_of_every_key_that_it_has(laboratory: Laboratory) -> None:
     counting = Counting(laboratory)
     subtasks = counting.begin()
 
-    counting.count(subtasks, 0, 1, 2)
+    counting.read(subtasks, 0, 1, 2)
     taken(subtasks, 1)
 
     assert counting.published() == RUNNING
@@ -100,7 +59,7 @@ def test_null_is_a_key_like_any_other(laboratory: Laboratory) -> None:
     counting = Counting(laboratory, key="amount", files=[[(1, None, 0.0), (2, None, 0.1), (3, 7, 0.2)]] * 2)
     subtasks = counting.begin()
 
-    counting.count(subtasks, 0, 1)
+    counting.read(subtasks, 0, 1)
     taken(subtasks, 1)
 
     assert counting.published() == [(7, 1), (7, 2), (None, 2), (None, 4)]
@@ -109,14 +68,14 @@ def test_null_is_a_key_like_any_other(laboratory: Laboratory) -> None:
 def test_counts_go_on_from_a_checkpoint_and_what_came_behind_it_counts_once(laboratory: Laboratory) -> None:
     counting = Counting(laboratory)
     (first,) = counting.begin()
-    counting.count([first], 0)
+    counting.read([first], 0)
     state = first.snapshot(1).state
     first.commit(1)
-    counting.count([first], 1)
+    counting.read([first], 1)
     first.close(cancel=True)
 
     restored = counting.begin(1, [state])
-    counting.count(restored, 1, 2)
+    counting.read(restored, 1, 2)
     taken(restored, 2)
 
     assert counting.published() == RUNNING
@@ -128,10 +87,10 @@ def test_counts_go_on_with_another_parallelism_each_key_at_its_new_owner(
 ) -> None:
     counting = Counting(laboratory)
     subtasks = counting.begin(before)
-    counting.count(subtasks, 0, 1)
+    counting.read(subtasks, 0, 1)
 
     rescaled = counting.begin(after, taken(subtasks, 1))
-    counting.count(rescaled, 2)
+    counting.read(rescaled, 2)
     states = taken(rescaled, 2)
 
     assert counting.published() == RUNNING
@@ -142,15 +101,15 @@ def test_counts_go_on_with_another_parallelism_each_key_at_its_new_owner(
 def test_a_savepoint_holds_all_of_the_counts_under_their_name(laboratory: Laboratory) -> None:
     counting = Counting(laboratory)
     (subtask,) = counting.begin()
-    counting.count([subtask], 0)
+    counting.read([subtask], 0)
     subtask.snapshot(1)
     subtask.commit(1)
-    counting.count([subtask], 1)
+    counting.read([subtask], 1)
 
     state = saved(subtask, 2, str(laboratory.folder / "savepoint"))
     subtask.close(cancel=True)
     restored = counting.begin(1, [state])
-    counting.count(restored, 2)
+    counting.read(restored, 2)
     taken(restored, 3)
 
     keyed = state.operators[0]
@@ -164,7 +123,7 @@ def test_many_batches_are_merged_and_count_the_same(laboratory: Laboratory, monk
     counting = Counting(laboratory, files=[[(1, 1, 0.0)]] * 5)
     subtasks = counting.begin()
 
-    counting.count(subtasks, 0, 1, 2, 3, 4)
+    counting.read(subtasks, 0, 1, 2, 3, 4)
     taken(subtasks, 1)
 
     assert counting.published() == [(1, count) for count in range(1, 6)]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
 from flykka.api.foreign_names import NamesElsewhere
 from flykka.api.streams.all_windows import AllWindows
+from flykka.api.streams.keyed_rows_verbs import DropDuplicatesVerb, KeptRowVerbs, ProcessTableVerb
 from flykka.api.streams.operator_settings import DataStreamSink, OperatorSettings
 from flykka.api.streams.output_tag import OutputTag
 from flykka.api.streams.partitioning import Partitioning
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
+    from flykka.spark_bridge.operators.code import OperatorCode
     from flykka.spark_bridge.operators.process_code import ProcessCode
     from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
 
@@ -129,6 +131,13 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
     def _processed(
         self, name: str, code: ProcessCode, prototype: DataFrame, late_data_tag: OutputTag | None = None
     ) -> DataStream:
+        made = self._added(name, code)
+        return self._emitted(made, self._type.of_rows(prototype), FunctionOutputs(made, self._type, late_data_tag))
+
+    def _at_head(self, name: str, code: OperatorCode, row_type: StreamType) -> DataStream:
+        return self._emitted(self._added(name, code), row_type)
+
+    def _added(self, name: str, code: OperatorCode) -> Transformation:
         made = Transformation(
             kind=code.kind,
             position=self._program.next_position,
@@ -139,9 +148,7 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
             chaining=ChainingStrategy.HEAD,
         )
         self._program.add(made)
-        return DataStream(
-            self._program, made, self._type.of_rows(prototype), FunctionOutputs(made, self._type, late_data_tag)
-        )
+        return made
 
     def _then(
         self,
@@ -164,7 +171,7 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
         return DataStream(self._program, made, self._type.of_rows(result, renamed))
 
 
-class DataStream(OperatorSettings, Partitioning, _Stream, AllWindows, WatermarkAssignment):
+class DataStream(OperatorSettings, Partitioning, _Stream, DropDuplicatesVerb, AllWindows, WatermarkAssignment):
     """The rows that one operator makes, or several that are united."""
 
     _foreign_names = ("data_stream", "every_stream")
@@ -294,7 +301,7 @@ class SideOutputDataStream(DataStream):
         return ProgramError(f"the {what} of {self._transformation} is that of {windows}, in whose tasks it runs")
 
 
-class KeyedStream(KeyedProcessVerb, _Stream, RunningAggregates, WindowVerbs, KeyedRows):
+class KeyedStream(KeyedProcessVerb, _Stream, RunningAggregates, ProcessTableVerb, KeptRowVerbs, WindowVerbs, KeyedRows):
     """The rows of a stream, brought together by key.
 
     What follows at once, a window or a stateless operator, has all rows of a key in the same subtask.

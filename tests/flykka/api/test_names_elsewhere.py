@@ -96,11 +96,12 @@ def test_a_hint_tells_of_nothing_that_is_not_there() -> None:
     ("owner", "name", "hint"),
     [
         (DataStream, "groupBy", r"key_by\(\.\.\.\)\.window\(.*\)\.aggregate\(.*\) groups by key and window"),
-        (DataStream, "map", r"select\(\.\.\.\) and with_column\(\.\.\.\) compute columns, map_in_pandas"),
-        (DataStream, "process", "there is no process function with state and timers yet"),
+        (DataStream, "sum", r"aggregates need keys: key_by\(\.\.\.\)\.aggregate"),
+        (KeyedStream, "applyInPandasWithState", r"process\(function, output\) calls a KeyedProcessFunction"),
         (DataStream, "window", r"windows need keys: key_by\(\.\.\.\)\.window"),
         (DataStream, "keyBy", "it is spelled key_by"),
-        (KeyedStream, "reduce", r"aggregate\(F\.sum\('amount'\), F\.max\('at'\)\) takes running counts"),
+        (KeyedStream, "drop_duplicates", r"say it before key_by\(\.\.\.\)"),
+        (DataStream, "max_by", r"it is said of keys: key_by\(\.\.\.\)"),
         (KeyedStream, "uid", r"key_by\(\.\.\.\) is no operator"),
         (WindowedStream, "sum", r"aggregate\(F\.sum\('amount'\)"),
         (WindowedStream, "groupBy", r"say it behind aggregate\(\.\.\.\)"),
@@ -142,7 +143,8 @@ def test_what_a_property_raises_is_not_lost() -> None:
     [
         ("KafkaSource", "there is no Kafka source or sink yet; a FileSource that monitors a folder reads what lands"),
         ("SessionWindows", r"EventTimeSessionWindows\.with_gap\('30min'\)"),
-        ("ValueStateDescriptor", "there is no keyed state with timers yet"),
+        ("StatefulProcessor", r"key_by\(\.\.\.\)\.process\(function, output\) calls a KeyedProcessFunction"),
+        ("ValueState", "it need not be imported"),
         ("SavepointError", "errors are in flykka.errors: from flykka.errors import SavepointError"),
     ],
 )

@@ -1,0 +1,1 @@
+"""Keyed state, side by side with Structured Streaming's stateful operators: `python -m benchmarks.keyed`."""

@@ -1,0 +1,64 @@
+"""The input of each work: seeded parquet files, of which each is a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+TIME = pa.timestamp("us", tz="UTC")
+_SEED = 7
+
+SPAN_MS = 50 * 60 * 1000
+"""The event time of all files: less than the hour within which duplicates are dropped."""
+
+
+def write_values(folder: Path, files: int, rows: int, keys: int) -> None:
+    """Rows of any of some keys (`k`), with a number (`v`)."""
+    chance = np.random.default_rng(_SEED)
+    for path in _paths(folder, files):
+        k, v = chance.integers(0, keys, rows), chance.integers(0, 1_000_000, rows)
+        pq.write_table(pa.table({"k": k, "v": v}), path)
+
+
+def write_events(folder: Path, files: int, rows: int, keys: int) -> None:
+    """Rows of any of some keys (`k`), whose event time (`at`) ascends; the first file has all keys that fit into it."""
+    chance = np.random.default_rng(_SEED)
+    for number, path in enumerate(_paths(folder, files)):
+        k = chance.integers(0, keys, rows) if number else chance.permutation(rows) % keys
+        pq.write_table(pa.table({"k": k, "at": _times(number, files, rows)}), path)
+
+
+def write_ids(folder: Path, files: int, rows: int, keys: int) -> None:
+    """Rows of new ids (`k`), in all as many as there are keys, and of ids that came with one of the files before."""
+    chance = np.random.default_rng(_SEED)
+    new = -(-keys // files)
+    before = pa.table({"k": np.zeros(0, dtype=np.int64), "at": pa.array([], TIME)})
+    for number, path in enumerate(_paths(folder, files)):
+        ids = number * new + chance.permutation(min(new, keys - number * new))
+        fresh = pa.table({"k": ids, "at": _times(number, files, len(ids))})
+        again = before.take(chance.integers(0, max(1, before.num_rows), max(0, rows - len(ids)) if number else 0))
+        pq.write_table(pa.concat_tables([fresh, again]), path)
+        before = fresh
+
+
+def write_distinct(folder: Path, files: int, rows: int, keys: int) -> None:
+    """Rows of which each has a key of its own (`k`), with a number (`v`)."""
+    chance = np.random.default_rng(_SEED)
+    for number, path in enumerate(_paths(folder, files)):
+        # An odd factor parts the numbers over all of the range, one to one.
+        k = (np.arange(number * rows, (number + 1) * rows) * 2_654_435_761) % (1 << 40)
+        pq.write_table(pa.table({"k": k, "v": chance.integers(0, 1_000_000, rows)}), path)
+
+
+def _paths(folder: Path, files: int) -> Iterator[Path]:
+    folder.mkdir(parents=True)
+    return (folder / f"{number:04}.parquet" for number in range(files))
+
+
+def _times(number: int, files: int, rows: int) -> pa.Array:
+    step = 1000 * SPAN_MS // files
+    return pa.array(number * step + np.arange(rows) * step // max(1, rows)).cast(TIME)

@@ -1,0 +1,110 @@
+"""The works as users of Structured Streaming write them: its better state store, a file per trigger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+
+from benchmarks.keyed.works import ALARM, ALARM_AFTER_MS, ROW, WorkName
+from benchmarks.query import plain_session
+
+OUTPUT = "k long, n long, what string"
+_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+class CountsAndAlarm(StatefulProcessor):
+    """Counts the rows of each key, and raises an alarm a minute after its first."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Register the count."""
+        self._handle = handle
+        self._n = handle.getValueState("n", "n long")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:
+        """Count the rows of a key."""
+        kept = self._n.get() if self._n.exists() else None
+        n = 0 if kept is None else kept[0]
+        for frame in rows:
+            if n == 0:
+                first_ms = int(frame["at"].iloc[0].timestamp() * 1000)
+                self._handle.registerTimer(first_ms + ALARM_AFTER_MS)
+            counts = range(n + 1, n + len(frame) + 1)
+            n += len(frame)
+            yield pd.DataFrame({"k": key[0], "n": counts, "what": ROW})
+        self._n.update((n,))
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
+        """Raise the alarm."""
+        yield pd.DataFrame({"k": [key[0]], "n": [0], "what": [ALARM]})
+
+    def close(self) -> None:
+        """Nothing was taken."""
+
+
+def _aggregated(rows: DataFrame) -> DataFrame:
+    return rows.groupBy("k").agg(F.count("*").alias("n"), F.max("v").alias("m"))
+
+
+def _processed(rows: DataFrame) -> DataFrame:
+    return (
+        rows.withWatermark("at", "1 second")
+        .groupBy("k")
+        .transformWithStateInPandas(
+            CountsAndAlarm(), outputStructType=OUTPUT, outputMode="Update", timeMode="EventTime"
+        )
+    )
+
+
+_DEFINED: dict[WorkName, tuple[str, str, Callable[[DataFrame], DataFrame]]] = {
+    WorkName.RUNNING: ("k long, v long", "update", _aggregated),
+    WorkName.LARGE_STATE: ("k long, v long", "update", _aggregated),
+    WorkName.PROCESS_FUNCTION: ("k long, at timestamp", "update", _processed),
+    WorkName.PROCESS_TABLE: ("k long, at timestamp", "update", _processed),
+    WorkName.DEDUPLICATE: (
+        "k long, at timestamp",
+        "append",
+        # The delay of the watermark is the time within which rows are compared.
+        lambda rows: rows.withWatermark("at", "1 hour").dropDuplicatesWithinWatermark(["k"]),
+    ),
+}
+
+
+class StructuredStreamingSide:
+    """Spark's own streams, every batch of which is a checkpoint."""
+
+    def __init__(self, parallelism: int) -> None:
+        self._spark = plain_session(
+            **{
+                "spark.sql.streaming.stateStore.providerClass": _STORE,
+                "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+            }
+        )
+
+    def run(self, work: WorkName, source: Path, place: Path) -> None:
+        """Run a work, a file a trigger, into `place`/output."""
+        schema, mode, define = _DEFINED[work]
+        output = place / "output"
+
+        def write(rows: DataFrame, number: int) -> None:
+            rows.write.parquet(str(output / f"batch-{number}"))
+
+        rows = self._spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source))
+        query = (
+            define(rows)
+            .writeStream.outputMode(mode)
+            .option("checkpointLocation", str(place / "checkpoints"))
+            .trigger(availableNow=True)
+            .foreachBatch(write)
+            .start()
+        )
+        query.awaitTermination()
+
+    def close(self) -> None:
+        """End the session."""
+        self._spark.stop()

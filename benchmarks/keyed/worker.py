@@ -1,0 +1,59 @@
+"""The process in which one engine is measured: `python -m benchmarks.keyed.worker ENGINE PARALLELISM`.
+
+It says `ready`, then does the work that each line of its input asks for, and answers with the seconds; the end of input
+is its end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from contextlib import closing
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.engine_process import answering
+from benchmarks.keyed.works import WorkName
+
+if TYPE_CHECKING:
+    from benchmarks.keyed.flykka_side import FlykkaSide
+    from benchmarks.keyed.structured_streaming_side import StructuredStreamingSide
+
+
+class Side(StrEnum):
+    """The engines, by the names that the results have."""
+
+    FLYKKA = "flykka"
+    STRUCTURED_STREAMING = "structured_streaming"
+
+
+def main(side: str, parallelism: str) -> None:
+    """Serve the requests."""
+    answers = answering()
+    # Spark's Python workers are to be this Python, and to find the functions of these modules.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["PYTHONPATH"] = os.pathsep.join((os.getcwd(), os.environ.get("PYTHONPATH", "")))
+    with closing(_started(Side(side), int(parallelism))) as engine:
+        print(json.dumps("ready"), file=answers)
+        for line in sys.stdin:
+            work, source, place = json.loads(line)
+            begun = time.perf_counter()
+            engine.run(WorkName(work), Path(source), Path(place))
+            print(json.dumps(time.perf_counter() - begun), file=answers)
+
+
+def _started(side: Side, parallelism: int) -> FlykkaSide | StructuredStreamingSide:
+    if side is Side.FLYKKA:
+        from benchmarks.keyed.flykka_side import FlykkaSide
+
+        return FlykkaSide(parallelism)
+    from benchmarks.keyed.structured_streaming_side import StructuredStreamingSide
+
+    return StructuredStreamingSide(parallelism)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,121 @@
+"""The works: of each its input, its sizes, and what has to agree between the outputs of the engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from benchmarks.comparison import WrongResultError
+from benchmarks.keyed.inputs import write_distinct, write_events, write_ids, write_values
+
+ALARM_AFTER_MS = 60_000
+"""Each key has a timer so long after its first row."""
+
+ROW, ALARM = "row", "alarm"
+
+
+class WorkName(StrEnum):
+    """The works, by the names that the results have."""
+
+    RUNNING = "running"
+    PROCESS_FUNCTION = "process_function"
+    PROCESS_TABLE = "process_table"
+    DEDUPLICATE = "deduplicate"
+    LARGE_STATE = "large_state"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A work: how its files are written, the rows of each and the keys in all, and how outputs are compared."""
+
+    write: Callable[[Path, int, int, int], None]
+    rows_per_file: int
+    keys: int
+    files: int
+    digest: Callable[[pa.Table], pa.Table]
+    truth: Callable[[pa.Table], pa.Table]
+
+
+def check(who: object, output: Path, source: Path, work: Work) -> None:
+    """Raise `WrongResultError` unless an output is that of the input, as far as it has to be."""
+    found, true = work.digest(_read(output)), work.truth(_read(source))
+    names = true.column_names
+    found, true = (rows.select(names).sort_by([(name, "ascending") for name in names]) for rows in (found, true))
+    if not found.cast(true.schema).equals(true):
+        raise WrongResultError(
+            f"{who} did not compute what it had to: {found.num_rows} rows, and {true.num_rows} are true; the first of"
+            f" them {found.slice(0, 3).to_pylist()}, true are {true.slice(0, 3).to_pylist()}"
+        )
+
+
+def _read(folder: Path) -> pa.Table:
+    return ds.dataset(sorted(map(str, folder.rglob("*.parquet"))), format="parquet").to_table()
+
+
+def _newest(rows: pa.Table) -> pa.Table:
+    """The last count and maximum of each key, which only grow."""
+    return rows.group_by("k").aggregate([("n", "max"), ("m", "max")]).rename_columns(["k", "n", "m"])
+
+
+def _aggregated(rows: pa.Table) -> pa.Table:
+    return rows.group_by("k").aggregate([("v", "count"), ("v", "max")]).rename_columns(["k", "n", "m"])
+
+
+def _counts_and_alarms(rows: pa.Table) -> pa.Table:
+    """The counts of each key, as their number and sum, and its alarms."""
+    counts = rows.filter(pc.equal(rows["what"], ROW)).group_by("k").aggregate([("n", "count"), ("n", "sum")])
+    counts = counts.rename_columns(["k", "rows", "sum"])
+    alarms = rows.filter(pc.equal(rows["what"], ALARM)).group_by("k").aggregate([("n", "count")])
+    place = pc.index_in(counts["k"], value_set=alarms["k"])
+    return counts.append_column("alarms", pc.fill_null(alarms["n_count"].take(place), 0))
+
+
+def _counted_once(rows: pa.Table) -> pa.Table:
+    """The counts of each key, and one alarm, to which the watermark comes: each key is in the first file."""
+    counted = rows.group_by("k").aggregate([("at", "count"), ("at", "min")])
+    n = counted["at_count"]
+    total = pc.divide(pc.multiply(n, pc.add(n, 1)), 2)
+    return pa.table({"k": counted["k"], "rows": n, "sum": total, "alarms": pa.array([1] * len(n), pa.int64())})
+
+
+def _itself(rows: pa.Table) -> pa.Table:
+    return rows
+
+
+def _distinct(rows: pa.Table) -> pa.Table:
+    return rows.group_by("k").aggregate([("at", "min")]).rename_columns(["k", "at"])
+
+
+WORKS = {
+    WorkName.RUNNING: Work(
+        write=write_values, rows_per_file=500_000, keys=5_000_000, files=24, digest=_newest, truth=_aggregated
+    ),
+    WorkName.PROCESS_FUNCTION: Work(
+        write=write_events,
+        rows_per_file=100_000,
+        keys=100_000,
+        files=20,
+        digest=_counts_and_alarms,
+        truth=_counted_once,
+    ),
+    WorkName.PROCESS_TABLE: Work(
+        write=write_events,
+        rows_per_file=100_000,
+        keys=100_000,
+        files=20,
+        digest=_counts_and_alarms,
+        truth=_counted_once,
+    ),
+    WorkName.DEDUPLICATE: Work(
+        write=write_ids, rows_per_file=600_000, keys=10_000_000, files=20, digest=_itself, truth=_distinct
+    ),
+    WorkName.LARGE_STATE: Work(
+        write=write_distinct, rows_per_file=500_000, keys=50_000_000, files=100, digest=_newest, truth=_aggregated
+    ),
+}

@@ -1,0 +1,177 @@
+"""Functions of all rows of a keyed batch, as a program gives them: their columns are checked where they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import BooleanType, LongType, StructField, StructType, TimestampType
+
+from flykka.spark_bridge.functions.aggregate_function import ReduceFunction, reducer
+from flykka.spark_bridge.operators.keyed_rows_code import DropDuplicatesCode, KeptRowsCode, ProcessTableCode
+from flykka.spark_bridge.operators.process_functions import declared_rows, pickled_function
+from flykka.spark_bridge.program.prototype import PrototypeError, transformed
+from flykka.spark_bridge.worker.kept_rows import IS_KEPT, KeepExtremeRow, ReduceRows
+from flykka.spark_bridge.worker.keys import KEY_PREFIX
+from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
+from flykka.spark_bridge.worker.table_function import Frames, TableFunction, TableSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from flykka.spark_bridge.functions.event_time import EventTime
+
+Keys = Sequence["Column | str"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableProgram:
+    """A function of tables as a program says it: its columns, and with timers their column and their function."""
+
+    function: TableFunction
+    state: str | StructType
+    output: str | StructType
+    frames: str
+    timer: str | None = None
+    on_timer: TableFunction | None = None
+
+
+def process_table_code(prototype: DataFrame, keys: Keys, program: TableProgram) -> tuple[DataFrame, ProcessTableCode]:
+    """The prototype of what a function emits, and its code.
+
+    Raises:
+        PrototypeError: columns cannot be read or have names that they cannot have, a function cannot be pickled, or
+            there is a timer without a function or the other way round.
+    """
+    if program.frames not in tuple(Frames):
+        raise PrototypeError(f"frames are 'arrow' or 'pandas', not {program.frames!r}")
+    emitted = declared_rows(prototype.sparkSession, program.output)
+    kept = declared_rows(prototype.sparkSession, program.state).schema
+    keyed = transformed(prototype, lambda rows: rows.select(*keys))
+    for name, key in zip(keyed.columns, keys, strict=True):
+        _check_key(prototype, name, key)
+    _check_state_names(kept, keyed.columns)
+    _check_timer(program, kept)
+    spec = TableSpec(
+        pickled=pickled_function(program.function),
+        frames=Frames(program.frames),
+        keys=tuple(keyed.columns),
+        columns=tuple(prototype.columns),
+        emitted=to_arrow_schema(emitted.schema, timezone="UTC"),
+        timer=program.timer,
+    )
+    on_timer = None if program.on_timer is None else replace(spec, pickled=pickled_function(program.on_timer))
+    return emitted, ProcessTableCode(
+        keys=tuple(keys),
+        key_fields=key_fields(keyed.schema),
+        emitted=tuple(emitted.schema),
+        state_fields=tuple(kept) if on_timer is None else (*kept, StructField(NEXT_EVENT_TIMER, LongType())),
+        spec=spec,
+        on_timer=on_timer,
+    )
+
+
+def _check_timer(program: TableProgram, state: StructType) -> None:
+    if (program.timer is None) is not (program.on_timer is None):
+        raise PrototypeError("timer, the column of state that has their times, and on_timer go together: give both")
+    if program.timer is None:
+        return
+    if program.timer not in state.names:
+        raise PrototypeError(f"the timer {program.timer!r} is no column of the state: {', '.join(state.names)}")
+    found = state[program.timer].dataType
+    if not isinstance(found, TimestampType):
+        raise PrototypeError(f"the timer {program.timer!r} is of type {found.simpleString()}, not timestamp")
+
+
+def extreme_rows_code(prototype: DataFrame, keys: Keys, column: str, *, is_greatest: bool) -> KeptRowsCode:
+    """The row of each key in which a column is least or greatest.
+
+    Raises:
+        PrototypeError: there is no such column, or its values have no order.
+    """
+    name = _name_of(prototype, column)
+    try:
+        prototype.agg(F.max(F.col(f"`{name}`"))).schema  # noqa: B018 - the analyzer looks whether there is an order
+        has_order = not pa.types.is_nested(
+            to_arrow_schema(prototype.select(f"`{name}`").schema, timezone="UTC")[0].type
+        )
+    except PySparkException:
+        has_order = False
+    if not has_order:
+        raise PrototypeError(
+            f"rows cannot be compared by the column {name!r} of type {prototype.schema[name].dataType.simpleString()}:"
+            " name one of numbers, texts, times or booleans"
+        )
+    return _kept_rows_code(prototype, keys, KeepExtremeRow(column=name, is_greatest=is_greatest))
+
+
+def reduced_rows_code(
+    prototype: DataFrame,
+    keys: Keys,
+    function: ReduceFunction[dict[str, Any]] | Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]],
+) -> KeptRowsCode:
+    """A function that makes one row of all rows of a key. Raises `PrototypeError` where it cannot be pickled."""
+    reducer(function)
+    return _kept_rows_code(prototype, keys, ReduceRows(pickled=pickled_function(function)))
+
+
+def drop_duplicates_code(
+    prototype: DataFrame, columns: Sequence[str], event_time: EventTime | None, within_ms: int | None
+) -> DropDuplicatesCode:
+    """The first row of each key. Raises `PrototypeError` where there is no such column."""
+    keys = tuple(f"`{_name_of(prototype, name)}`" for name in columns)
+    return DropDuplicatesCode(
+        keys=keys,
+        key_fields=key_fields(transformed(prototype, lambda rows: rows.select(*keys)).schema),
+        emitted=tuple(prototype.schema),
+        columns=tuple(prototype.columns),
+        event_time=event_time,
+        within_ms=within_ms,
+    )
+
+
+def key_fields(keys: StructType) -> tuple[StructField, ...]:
+    """The columns in which keys of these types are kept."""
+    return tuple(StructField(f"{KEY_PREFIX}{place}", key.dataType) for place, key in enumerate(keys))
+
+
+def _kept_rows_code(prototype: DataFrame, keys: Keys, keep: KeepExtremeRow | ReduceRows) -> KeptRowsCode:
+    _check_state_names(prototype.schema, ())
+    return KeptRowsCode(
+        keys=tuple(keys),
+        key_fields=key_fields(transformed(prototype, lambda rows: rows.select(*keys)).schema),
+        emitted=tuple(prototype.schema),
+        state_fields=(*prototype.schema, StructField(IS_KEPT, BooleanType())),
+        keep=keep,
+    )
+
+
+def _name_of(prototype: DataFrame, column: str) -> str:
+    """The name of a column as it is in the rows."""
+    (name,) = transformed(prototype, lambda rows: rows.select(rows[f"`{column}`"])).columns
+    found: str = next((each for each in prototype.columns if each.lower() == name.lower()), name)
+    return found
+
+
+def _check_key(prototype: DataFrame, name: str, key: Column | str) -> None:
+    if name not in prototype.columns:
+        return
+    as_key, column = prototype.select(key), prototype.select(f"`{name}`")
+    if not as_key.sameSemantics(column):
+        raise PrototypeError(
+            f"the key {name!r} is called like a column of the rows, and is something else: give it another name with"
+            " .alias(...)"
+        )
+
+
+def _check_state_names(state: StructType, keys: Sequence[str]) -> None:
+    for name in state.names:
+        if name.startswith("__"):
+            raise PrototypeError(f"the column {name!r} cannot be state: names that begin with '__' are flykka's")
+        if name in keys:
+            raise PrototypeError(f"the state has the column {name!r}, and so have the keys: give it another name")

@@ -1,0 +1,109 @@
+"""Drops the rows of keys that were there already, for ever or within a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flykka.spark_bridge.functions.event_time import EventTime
+from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
+from flykka.spark_bridge.worker.keys import Rows
+from flykka.spark_bridge.worker.process_batch import Processed
+
+SEEN_AT = "seen_at"
+"""The state within a time: the event time of the row of the key that was emitted last."""
+
+IS_SEEN = "is_seen"
+"""The state for ever: true."""
+
+_BOUNDS = np.iinfo(np.int64)
+_MICROS = pa.timestamp("us", "UTC")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropDuplicates:
+    """Emits the first row of each key; `columns` are those of the rows."""
+
+    columns: tuple[str, ...]
+
+    def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
+        """Process a batch."""
+        new: Rows = np.flatnonzero(pc.is_null(state.column(IS_SEEN)).to_numpy())
+        seen = pa.Table.from_arrays([pa.array(np.ones(len(new), dtype=np.bool_))], schema=state.schema)
+        rows = batch.rows.select(self.columns).take(batch.starts[new])
+        return Processed(rows=rows, state=seen, changed=new)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropDuplicatesWithin:
+    """Emits a row unless another one of its key was emitted less than `within_ms` before it, or after it.
+
+    What was emitted is forgotten when the watermark is so far behind it. A row without event time has the watermark's.
+    """
+
+    columns: tuple[str, ...]
+    event_time: EventTime
+    within_ms: int
+    watermark_ms: int
+
+    def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
+        """Process a batch."""
+        watermark, within = _micros(self.watermark_ms), 1000 * self.within_ms
+        times = _times(batch.rows.column(self.event_time.column), watermark, 1000 * self.event_time.offset_ms)
+        closed_to = _times(state.column(SEEN_AT), _BOUNDS.min)
+        closed_to[closed_to > _BOUNDS.min] += within
+        closed_to[closed_to <= watermark] = _BOUNDS.min
+        emitted = _first_rows(batch.key_of_row(), times, closed_to, within)
+        changed: Rows = np.flatnonzero(closed_to > watermark)
+        changed = np.intersect1d(changed, batch.key_of_row()[emitted])
+        seen_at = pa.array(closed_to[changed] - within).cast(_MICROS)
+        return Processed(
+            rows=batch.rows.select(self.columns).take(emitted),
+            state=pa.Table.from_arrays([seen_at], schema=state.schema),
+            changed=changed,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetSeen:
+    """Removes, wherever segments are merged, what was seen `within_ms` before the watermark.
+
+    It leaves nothing in its place: what older segments may have of such a key is to be forgotten as well.
+    """
+
+    within_ms: int
+    watermark_ms: int
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        """The rows that are kept, in their order."""
+        kept_from = _micros(self.watermark_ms - self.within_ms)
+        seen_at = _times(rows.column(SEEN_AT), _BOUNDS.min)
+        return rows.filter(pa.array(seen_at > kept_from))
+
+
+def _first_rows(keys: Rows, times: Rows, closed_to: Rows, within: int) -> Rows:
+    """The rows to emit, one after the other of each key, that come at or behind the time to which it is closed.
+
+    `keys` are sorted. `closed_to` is moved on.
+    """
+    found: list[Rows] = []
+    left = np.arange(len(keys))
+    while len(left := left[times[left] >= closed_to[keys[left]]]):
+        is_first = np.append(True, keys[left][1:] != keys[left][:-1])
+        first, left = left[is_first], left[~is_first]
+        closed_to[keys[first]] = times[first] + within
+        found.append(first)
+    return np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *found]))
+
+
+def _times(column: pa.ChunkedArray, without: int, offset: int = 0) -> Rows:
+    """Times in microseconds, moved by an offset, and `without` where there is none."""
+    micros = pc.add(column.cast(_MICROS).cast(pa.int64()), offset)
+    return np.array(pc.fill_null(micros, without).to_numpy(), dtype=np.int64)
+
+
+def _micros(ms: int) -> int:
+    return int(min(max(1000 * ms, _BOUNDS.min), _BOUNDS.max))

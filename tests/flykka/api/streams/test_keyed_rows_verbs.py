@@ -1,0 +1,142 @@
+"""What a program may say of tables and rows by key, and what is refused where it is written."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from flykka.errors import ProgramError, StreamTypeError
+from tests.flykka.programs import HOURS, bids
+
+pytestmark = pytest.mark.spark
+
+
+def nothing(rows: Any, state: Any) -> tuple[None, None]:
+    """Emit nothing, and keep nothing."""
+    return None, None
+
+
+def test_a_table_function_emits_the_columns_that_it_declares_with_event_time_if_it_is_there(
+    spark: SparkSession,
+) -> None:
+    made = bids(spark).key_by("auction").process_table(nothing, state="n long", output="auction long, at timestamp")
+
+    assert made.columns == ["auction", "at"]
+    made.key_by("auction").window(HOURS)
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ({"state": "n"}, r"process_table\(nothing\): the declared columns, 'n', cannot be read"),
+        ({"state": "auction long"}, "the state has the column 'auction', and so have the keys"),
+        ({"state": "__n long"}, "names that begin with '__' are flykka's"),
+        ({"state": "n long, N long"}, "two columns are called 'N'"),
+        ({"output": ""}, "the declared columns, '', "),
+        ({"timer": "n"}, "timer, .* and on_timer go together"),
+        ({"timer": "m", "on_timer": nothing}, "the timer 'm' is no column of the state: n"),
+        ({"timer": "n", "on_timer": nothing}, "the timer 'n' is of type bigint, not timestamp"),
+        ({"frames": "polars"}, "frames are 'arrow' or 'pandas', not 'polars'"),
+    ],
+    ids=lambda each: str(each) if isinstance(each, dict) else "",
+)
+def test_what_does_not_fit_a_table_function_is_refused(spark: SparkSession, said: dict[str, Any], text: str) -> None:
+    keyed = bids(spark).key_by("auction")
+
+    with pytest.raises(StreamTypeError, match=text):
+        keyed.process_table(nothing, **{"state": "n long", "output": "n long", **said})
+
+
+def test_a_key_that_is_called_like_another_column_is_refused(spark: SparkSession) -> None:
+    keyed = bids(spark).key_by(F.upper("channel").alias("channel"))
+
+    with pytest.raises(
+        StreamTypeError, match="the key 'channel' is called like a column of the rows, and is something"
+    ):
+        keyed.process_table(nothing, state="n long", output="n long")
+    assert bids(spark).key_by(F.col("channel")).process_table(nothing, state="n long", output="n long").columns == ["n"]
+
+
+def test_a_function_that_cannot_be_sent_to_workers_is_refused(spark: SparkSession) -> None:
+    lock = threading.Lock()
+    keyed = bids(spark).key_by("auction")
+
+    with pytest.raises(StreamTypeError, match="the function cannot be sent to Spark's workers"):
+        keyed.process_table(lambda rows, state: (lock, state), state="n long", output="n long")
+    with pytest.raises(StreamTypeError, match="the function cannot be sent to Spark's workers"):
+        keyed.reduce(lambda one, other: {"lock": lock, **one})
+
+
+def test_what_is_no_function_is_refused(spark: SparkSession) -> None:
+    keyed = bids(spark).key_by("auction")
+
+    with pytest.raises(ProgramError, match="process_table after bids takes a function of two tables"):
+        keyed.process_table("nothing", state="n long", output="n long")  # type: ignore[arg-type]
+    with pytest.raises(
+        ProgramError, match="reduce after bids takes a function of two rows, or a ReduceFunction, not 1"
+    ):
+        keyed.reduce(1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("verb", ["min_by", "max_by"])
+def test_rows_are_kept_whole_and_have_no_event_time(spark: SparkSession, verb: str) -> None:
+    stream = bids(spark)
+
+    kept = getattr(stream.key_by("auction"), verb)("price")
+
+    assert kept.schema == stream.schema
+    with pytest.raises(StreamTypeError, match="gives no event time to window by"):
+        kept.key_by("auction").window(HOURS)
+    with pytest.raises(StreamTypeError, match=f"{verb}\\(cost\\): .*`cost`"):
+        getattr(stream.key_by("auction"), verb)("cost")
+    with pytest.raises(ProgramError, match=f"{verb} after bids takes the name of a column, not 7"):
+        getattr(stream.key_by("auction"), verb)(7)
+
+
+def test_rows_cannot_be_compared_by_what_has_no_order(spark: SparkSession) -> None:
+    stream = bids(spark).with_column("tags", F.create_map(F.lit("a"), F.lit(1)))
+
+    with pytest.raises(StreamTypeError, match="rows cannot be compared by the column 'tags' of type map<string,int>"):
+        stream.key_by("auction").max_by("tags")
+
+
+def test_without_duplicates_a_stream_is_of_the_same_type(spark: SparkSession) -> None:
+    stream = bids(spark)
+
+    for kept in (
+        stream.drop_duplicates("auction"),
+        stream.drop_duplicates(["auction", "bidder"], within="1 day"),
+        stream.drop_duplicates(),
+    ):
+        assert kept.schema == stream.schema
+        kept.key_by("auction").window(HOURS)
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "text"),
+    [
+        (([],), ProgramError, r"drop_duplicates after bids takes names of columns, such as \['id'\], not \[\]"),
+        ((["cost"],), StreamTypeError, r"drop_duplicates\(cost\): "),
+        (("auction", "1 week"), ProgramError, "unknown unit 'week'"),
+        (("auction", 0), ProgramError, "must be longer than 0 ms"),
+    ],
+    ids=["no column", "unknown column", "unknown unit", "no time"],
+)
+def test_what_does_not_say_which_rows_are_alike_is_refused(
+    spark: SparkSession, said: tuple[Any, ...], error: type[Exception], text: str
+) -> None:
+    stream = bids(spark)
+
+    with pytest.raises(error, match=text):
+        stream.drop_duplicates(*said)
+
+
+def test_within_a_time_needs_event_time(spark: SparkSession) -> None:
+    stream = bids(spark, event_time=None)
+
+    with pytest.raises(StreamTypeError, match=r"drop_duplicates\(auction, within=1h\): bids gives no event time"):
+        stream.drop_duplicates("auction", within="1h")

@@ -1,0 +1,152 @@
+"""Functions of whole batches with the state of their keys: their output is that of one plain batch of Spark's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.testing import assertDataFrameEqual
+
+from flykka.spark_bridge.functions.event_time import EventTime
+from flykka.spark_bridge.operators.keyed_rows import (
+    TableProgram,
+    drop_duplicates_code,
+    extreme_rows_code,
+    process_table_code,
+    reduced_rows_code,
+)
+from flykka.spark_bridge.operators.keyed_rows_code import KeyedRowsCode
+from tests.spark_bridge.keyed_attempts import KeyedAttempts, Sale, taken
+from tests.spark_bridge.laboratory import Laboratory
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+FILES: list[list[Sale]] = [
+    [(1, 1, 0.0), (1, 2, 0.1), (2, 3, 0.2), (1, 1, 0.25)],
+    [(1, 4, 0.3), (3, None, 0.4), (4, 2, 0.45)],
+    [(2, 5, 0.5), (2, 6, 0.6), (3, 7, 0.7), (1, 0, 0.8), (5, 1, 0.9)],
+]
+TOTALS = "key long, n long, total long"
+
+
+def totals(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Count rows, and add up amounts."""
+    new = rows.group_by("key").aggregate([("amount", "sum"), ("at", "count")])
+    new = new.take(pc.index_in(state["key"], value_set=new["key"]))
+    added = {
+        "n": pc.add(pc.fill_null(state["n"], 0), new["at_count"]),
+        "total": pc.add(pc.fill_null(state["total"], 0), pc.fill_null(new["amount_sum"], 0)),
+    }
+    made = pa.table({"key": state["key"], **added})
+    return made, made
+
+
+def totals_of_frames(rows: Any, state: Any) -> tuple[Any, Any]:
+    """The same with pandas."""
+    new = rows.groupby("key").agg(rows=("at", "count"), amounts=("amount", "sum")).reset_index()
+    made = state.merge(new, on="key")
+    made["n"] = made["n"].fillna(0) + made["rows"]
+    made["total"] = made["total"].fillna(0) + made["amounts"]
+    made = made[["key", "n", "total"]]
+    return made, made
+
+
+def later(reduced: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+    """The later row, with the sum of the amounts."""
+    return {**row, "amount": (reduced["amount"] or 0) + (row["amount"] or 0)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verb:
+    """A verb: its code for rows of a prototype, and what it has to give, as its `newest` rows do."""
+
+    name: str
+    code: Callable[[DataFrame], KeyedRowsCode]
+    truth: Callable[[DataFrame], DataFrame]
+    newest: Callable[[DataFrame], DataFrame] = lambda rows: rows
+
+
+def true_totals(sales: DataFrame) -> DataFrame:
+    return sales.groupBy("key").agg(F.count("*").alias("n"), F.coalesce(F.sum("amount"), F.lit(0)).alias("total"))
+
+
+def first_by(order: str) -> Callable[[DataFrame], DataFrame]:
+    """The first row of each key in an order."""
+    rank = f"row_number() OVER (PARTITION BY key ORDER BY {order}) AS rank"
+    return lambda sales: sales.selectExpr("*", rank).where("rank = 1").drop("rank")
+
+
+def newest_totals(rows: DataFrame) -> DataFrame:
+    return rows.groupBy("key").agg(F.max("n").alias("n"), F.max_by("total", "n").alias("total"))
+
+
+def true_reduced(sales: DataFrame) -> DataFrame:
+    total = F.coalesce(F.sum("amount"), F.lit(0)).alias("amount")
+    rows = sales.groupBy("key").agg(total, F.max("at").alias("at"), F.count("*").alias("n"))
+    return rows.withColumn("amount", F.expr("IF(n = 1 AND amount = 0, NULL, amount)")).drop("n")
+
+
+def table_code(function: Any, frames: str) -> Callable[[DataFrame], KeyedRowsCode]:
+    said = TableProgram(function=function, state="n long, total long", output=TOTALS, frames=frames)
+    return lambda rows: process_table_code(rows, ("key",), said)[1]
+
+
+VERBS = (
+    Verb(name="process_table", code=table_code(totals, "arrow"), truth=true_totals, newest=newest_totals),
+    Verb(name="with pandas", code=table_code(totals_of_frames, "pandas"), truth=true_totals, newest=newest_totals),
+    Verb(
+        name="drop_duplicates",
+        code=lambda rows: drop_duplicates_code(rows, ["key"], None, None),
+        truth=first_by("at"),
+    ),
+    Verb(
+        name="drop_duplicates within",
+        code=lambda rows: drop_duplicates_code(rows, ["key"], EventTime(column="at"), 250),
+        truth=lambda sales: sales.where("unix_millis(at) % 1000 IN (0, 200, 250, 400, 450, 500, 700, 800, 900)"),
+    ),
+    Verb(
+        name="max_by",
+        code=lambda rows: extreme_rows_code(rows, ("key",), "amount", is_greatest=True),
+        truth=first_by("amount DESC NULLS LAST, at"),
+        newest=first_by("amount DESC NULLS LAST, at"),
+    ),
+    Verb(
+        name="min_by",
+        code=lambda rows: extreme_rows_code(rows, ("key",), "amount", is_greatest=False),
+        truth=first_by("amount NULLS LAST, at"),
+        newest=first_by("amount NULLS LAST, at"),
+    ),
+    Verb(
+        name="reduce",
+        code=lambda rows: reduced_rows_code(rows, ("key",), later),
+        truth=true_reduced,
+        newest=first_by("at DESC"),
+    ),
+)
+
+
+def keyed(laboratory: Laboratory, verb: Verb) -> KeyedAttempts:
+    prototype = laboratory.plane.session.createDataFrame([], "key long, amount long, at timestamp")
+    return KeyedAttempts(laboratory, verb.code(prototype), FILES)
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
+def test_from_a_checkpoint_on_with_another_parallelism_the_output_is_that_of_a_batch(
+    laboratory: Laboratory, verb: Verb
+) -> None:
+    attempts = keyed(laboratory, verb)
+    subtasks = attempts.begin(1)
+    attempts.read(subtasks, 0, 1)
+
+    restored = attempts.begin(2, taken(subtasks, 1))
+    attempts.read(restored, 2)
+    taken(restored, 2)
+
+    sales = laboratory.plane.session.read.parquet(str(laboratory.input))
+    assertDataFrameEqual(verb.newest(laboratory.published()), verb.truth(sales))

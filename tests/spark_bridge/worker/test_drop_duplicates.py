@@ -1,0 +1,142 @@
+"""Duplicates are dropped as if the rows came one by one, and what is forgotten is nothing that anybody would miss."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
+from flykka.spark_bridge.functions.event_time import EventTime
+from flykka.spark_bridge.worker.drop_duplicates import (
+    IS_SEEN,
+    SEEN_AT,
+    DropDuplicates,
+    DropDuplicatesWithin,
+    ForgetSeen,
+)
+from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
+from flykka.spark_bridge.worker.process_batch import BatchFunction
+from flykka.spark_bridge.worker.segment_file import POSITION
+
+MICROS = pa.timestamp("us", "UTC")
+WITHIN_MS = 5
+
+Row = tuple[int, int | None]
+"""A key, and an event time in ms."""
+
+
+class Kept:
+    """The state of keys between batches, and what was emitted."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.values: dict[int, object] = {}
+        self.emitted: list[Row] = []
+
+    def process(self, rows: list[Row], function: BatchFunction) -> None:
+        """Process a batch."""
+        keys = pa.array([key for key, _ in rows], pa.int64())
+        times = pa.array([None if at is None else at * 1000 for _, at in rows], pa.int64()).cast(MICROS)
+        batch = KeyedBatch(pa.table({"id": keys, "at": times, "__key_0": keys, POSITION: keys}))
+        listed = batch.keys["__key_0"].to_pylist()
+        (field,) = self.schema
+        state = pa.table([pa.array([self.values.get(key) for key in listed], field.type)], schema=self.schema)
+        processed = function.process(batch, state)
+        assert processed.changed is not None
+        assert processed.rows.column_names == ["id", "at"]
+        for slot, value in zip(processed.changed.tolist(), processed.state[0].to_pylist(), strict=True):
+            self.values[listed[slot]] = value
+        in_ms = processed.rows["at"].cast(pa.int64()).to_pylist()
+        ids = processed.rows["id"].to_pylist()
+        self.emitted += [(key, None if at is None else at // 1000) for key, at in zip(ids, in_ms, strict=True)]
+
+
+def within(watermark_ms: int = WATERMARK_MIN) -> DropDuplicatesWithin:
+    """The function behind a watermark."""
+    return DropDuplicatesWithin(
+        columns=("id", "at"), event_time=EventTime(column="at"), within_ms=WITHIN_MS, watermark_ms=watermark_ms
+    )
+
+
+def one_by_one(batches: list[list[Row]]) -> list[Row]:
+    """The rows that are kept, of all that come."""
+    last: dict[int, int] = {}
+    kept: list[Row] = []
+    for key, at in (row for batch in batches for row in batch):
+        assert at is not None
+        if key not in last or at >= last[key] + WITHIN_MS:
+            last[key] = at
+            kept.append((key, at))
+    return kept
+
+
+BATCHES = st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30)), min_size=1, max_size=12), max_size=5)
+
+
+@given(BATCHES)
+def test_rows_are_kept_as_if_they_came_one_by_one(batches: list[list[Row]]) -> None:
+    kept = Kept(pa.schema([(SEEN_AT, MICROS)]))
+
+    for batch in batches:
+        kept.process(batch, within())
+
+    assert sorted(kept.emitted) == sorted(one_by_one(batches))
+
+
+@given(BATCHES)
+def test_in_the_order_of_event_time_nothing_that_was_forgotten_is_missed(batches: list[list[Row]]) -> None:
+    rows = sorted((row for batch in batches for row in batch), key=lambda row: row[1] or 0)
+    sizes = np.cumsum([0, *(len(batch) for batch in batches)]).tolist()
+    kept = Kept(pa.schema([(SEEN_AT, MICROS)]))
+
+    watermark_ms = WATERMARK_MIN
+    for start, end in pairwise(sizes):
+        kept.process(rows[start:end], within(watermark_ms))
+        # The next rows may be of the same time as the last.
+        watermark_ms = (rows[end - 1][1] or 0) - 1
+        forget = ForgetSeen(within_ms=WITHIN_MS, watermark_ms=watermark_ms)
+        state = pa.table({"key": list(kept.values), SEEN_AT: pa.array(list(kept.values.values()), MICROS)})
+        left = forget(state)
+        kept.values = dict(zip(left["key"].to_pylist(), left[SEEN_AT].to_pylist(), strict=True))
+
+    assert sorted(kept.emitted) == sorted(one_by_one([rows]))
+
+
+def test_what_the_watermark_has_left_behind_is_forgotten_though_no_merge_has_removed_it() -> None:
+    kept = Kept(pa.schema([(SEEN_AT, MICROS)]))
+
+    kept.process([(1, 10)], within())
+    kept.process([(1, 10)], within(watermark_ms=14))
+    kept.process([(1, 10)], within(watermark_ms=15))
+
+    assert kept.emitted == [(1, 10), (1, 10)]
+
+
+def test_at_the_end_of_the_input_all_is_forgotten() -> None:
+    state = pa.table({SEEN_AT: pa.array([1, 2], MICROS)})
+
+    assert ForgetSeen(within_ms=WITHIN_MS, watermark_ms=WATERMARK_MAX)(state).num_rows == 0
+    assert ForgetSeen(within_ms=WITHIN_MS, watermark_ms=WATERMARK_MIN)(state) == state
+
+
+def test_a_row_without_event_time_is_kept_once() -> None:
+    kept = Kept(pa.schema([(SEEN_AT, MICROS)]))
+
+    kept.process([(1, None), (1, None)], within(watermark_ms=100))
+    kept.process([(1, None)], within(watermark_ms=104))
+
+    assert kept.emitted == [(1, None)]
+
+
+def test_for_ever_the_first_row_of_a_key_is_the_only_one() -> None:
+    kept = Kept(pa.schema([(IS_SEEN, pa.bool_())]))
+
+    batches: list[list[Row]] = [[(1, 9), (2, 8), (1, 7)], [(2, 6), (3, None)]]
+    for batch in batches:
+        kept.process(batch, DropDuplicates(columns=("id", "at")))
+
+    assert kept.emitted == [(1, 9), (2, 8), (3, None)]

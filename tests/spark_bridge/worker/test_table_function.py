@@ -1,0 +1,205 @@
+"""A function of tables: what it is given, what becomes of what it returns, and what it is told where that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark import cloudpickle
+
+from flykka.spark_bridge.errors import FunctionOutputError
+from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
+from flykka.spark_bridge.worker.process_batch import Processed
+from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER, POSITION
+from flykka.spark_bridge.worker.table_function import FireTableTimers, Frames, ProcessTable, TableSpec
+
+STATE = pa.schema([("n", pa.int64()), ("last", pa.string())])
+OUTPUT = pa.schema([("user", pa.int64()), ("n", pa.int64())])
+USERS = [7, None, 3, 7]
+TEXTS = ["a", "b", "c", "d"]
+
+
+def process(
+    function: Callable[[Any, Any], Any], *, frames: Frames = Frames.ARROW, counts: tuple[int | None, ...] = (None,) * 3
+) -> Processed:
+    """What becomes of four rows of three keys with these counts, in the order of their positions: 3, 7, null."""
+    batch = KeyedBatch(
+        pa.table(
+            {
+                "user": pa.array(USERS, pa.int64()),
+                "text": TEXTS,
+                "__key_0": pa.array(USERS, pa.int64()),
+                "__key_1": pa.array([f"shop {user}" for user in USERS]),
+                POSITION: pa.array([100 if user is None else user for user in USERS], pa.int64()),
+            }
+        )
+    )
+    texts = [None if count is None else "before" for count in counts]
+    state = pa.table([pa.array(counts, pa.int64()), pa.array(texts, pa.string())], schema=STATE)
+    spec = TableSpec(
+        pickled=cloudpickle.dumps(function),
+        frames=frames,
+        keys=("user", "shop"),
+        columns=("user", "text"),
+        emitted=OUTPUT,
+    )
+    return ProcessTable(spec=spec).process(batch, state)
+
+
+def counted(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Counts the rows of each key, in columns of another order."""
+    new = rows.group_by("shop").aggregate([("text", "count"), ("text", "max")])
+    new = new.take(pc.index_in(state["shop"], value_set=new["shop"]))
+    n = pc.add(pc.fill_null(state["n"], 0), new["text_count"])
+    kept = pa.table({"n": n, "last": new["text_max"], "shop": state["shop"], "user": state["user"]})
+    return kept.select(["n", "user"]), kept
+
+
+def test_it_is_given_rows_with_their_keys_and_the_state_of_each_key_once() -> None:
+    def looked_at(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, None]:
+        assert rows.column_names == ["user", "text", "shop"]
+        assert state.column_names == ["user", "shop", "n", "last"]
+        assert rows["text"].to_pylist() == ["c", "a", "d", "b"]
+        return pa.table({"user": state["user"], "n": state["n"]}), None
+
+    processed = process(looked_at, counts=(5, None, 6))
+
+    assert processed.rows.to_pylist() == [{"user": 3, "n": 5}, {"user": 7, "n": None}, {"user": None, "n": 6}]
+    assert processed.changed is not None
+    assert processed.changed.tolist() == []
+
+
+def test_state_is_found_by_its_key_wherever_it_stands() -> None:
+    def reverse(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
+        output, kept = counted(rows, state)
+        return output, kept.take(list(range(kept.num_rows))[::-1])
+
+    straight, reversed_ = process(counted, counts=(5, None, None)), process(reverse, counts=(5, None, None))
+
+    assert straight.state == reversed_.state
+    assert straight.changed is not None
+    assert reversed_.changed is not None
+    assert np.array_equal(straight.changed, reversed_.changed)
+    assert sum(straight.state["n"].to_pylist()) == 4 + 5
+
+
+def test_keys_that_are_left_out_are_not_changed_and_those_of_nulls_are_deleted() -> None:
+    def first_two(rows: pa.Table, state: pa.Table) -> tuple[None, pa.Table]:
+        return None, state.slice(0, 2)
+
+    processed = process(first_two, counts=(5, None, 6))
+
+    assert processed.changed is not None
+    assert processed.deleted is not None
+    assert processed.changed.tolist() == [0, 1]
+    assert processed.deleted.tolist() == [False, True]
+    assert processed.state["n"].to_pylist() == [5, None]
+
+
+def test_frames_of_pandas_keep_whole_numbers_and_are_returned_as_such() -> None:
+    large = 2**60 + 1
+
+    def kept(rows: Any, state: Any) -> tuple[Any, Any]:
+        assert str(state["n"].dtype) == "Int64"
+        return rows[["user"]].assign(n=1), state.assign(n=state["n"] + 1)
+
+    processed = process(kept, frames=Frames.PANDAS, counts=(large, None, 6))
+
+    assert processed.state["n"].to_pylist() == [large + 1, None, 7]
+    assert processed.rows.schema == OUTPUT
+    assert sorted(processed.rows["user"].to_pylist(), key=str) == sorted(USERS, key=str)
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        pytest.param(
+            lambda rows, state: rows, "has to return two tables, its output and the new state", id="one table"
+        ),
+        pytest.param(lambda rows, state: ([1], state), r"its output as a pyarrow.Table, .*, not \[1\]", id="a list"),
+        pytest.param(
+            lambda rows, state: (rows, None),
+            r"the output .* has the wrong columns \(missing: n; not declared: text, shop\)",
+            id="other columns",
+        ),
+        pytest.param(
+            lambda rows, state: (None, state.select(["user", "n", "last"])),
+            r"the state .* has the wrong columns \(missing: shop\)",
+            id="no key",
+        ),
+        pytest.param(
+            lambda rows, state: (None, state.set_column(2, "n", pa.array(["many"] * 3))),
+            r"the state .* has the column 'n' of type string, which is to be of type int64: .*'many'",
+            id="another type",
+        ),
+        pytest.param(
+            lambda rows, state: (None, pa.concat_tables([state, state])),
+            r"two rows of state of the key user=\d+|None, shop='shop",
+            id="a key twice",
+        ),
+        pytest.param(
+            lambda rows, state: (None, state.set_column(0, "user", pa.array([8, 9, 10]))),
+            r"state of a key that it was not given, user=8, shop='shop",
+            id="a foreign key",
+        ),
+    ],
+)
+def test_what_is_no_result_is_refused_with_what_is_wrong(function: Callable[[Any, Any], Any], text: str) -> None:
+    with pytest.raises(FunctionOutputError, match=text):
+        process(function, counts=(1, 2, 3))
+
+
+TIMED = pa.schema([("n", pa.int64()), ("due", pa.timestamp("us", "UTC")), (NEXT_EVENT_TIMER, pa.int64())])
+
+
+def fire(function: Callable[[Any], Any], timers_us: list[int | None], *, due_ms: int) -> Processed:
+    """What becomes of keys 0, 1, ... with these timers; the counts are tens."""
+    keys = pa.array(range(len(timers_us)), pa.int64())
+    next_ms = pa.array([None if timer is None else -(-timer // 1000) for timer in timers_us], pa.int64())
+    timers = pa.array(timers_us, pa.int64()).cast(TIMED.field("due").type)
+    state = pa.table([pa.array([10 * key for key in range(len(timers_us))], pa.int64()), timers, next_ms], schema=TIMED)
+    spec = TableSpec(
+        pickled=cloudpickle.dumps(function),
+        frames=Frames.ARROW,
+        keys=("user",),
+        columns=("user",),
+        emitted=OUTPUT,
+        timer="due",
+    )
+    return FireTableTimers(spec=spec, due_ms=due_ms).process(
+        KeyedBatch(pa.table({"__key_0": keys, POSITION: keys})), state
+    )
+
+
+def test_timers_that_are_due_have_fired_and_their_keys_keep_the_rest() -> None:
+    processed = fire(lambda state: (state.select(["user", "n"]), None), [3000, 3001, None, 1], due_ms=3)
+
+    assert processed.rows.to_pylist() == [{"user": 0, "n": 0}, {"user": 3, "n": 30}]
+    assert processed.changed is not None
+    assert processed.changed.tolist() == [0, 3]
+    assert processed.state.to_pylist() == [{"n": n, "due": None, NEXT_EVENT_TIMER: None} for n in (0, 30)]
+
+
+def test_a_timer_function_may_set_the_next_one_and_delete_what_is_kept() -> None:
+    def again(state: pa.Table) -> tuple[None, pa.Table]:
+        due = pa.array([4001, None], TIMED.field("due").type)
+        return None, pa.table({"user": state["user"].take([1, 0]), "n": pa.array([7, None], pa.int64()), "due": due})
+
+    processed = fire(again, [1000, 2000], due_ms=3)
+
+    assert processed.deleted is not None
+    assert processed.deleted.tolist() == [True, False]
+    assert [row["n"] for row in processed.state.to_pylist()] == [None, 7]
+    assert processed.state[NEXT_EVENT_TIMER].to_pylist() == [None, 5]
+
+
+def test_where_no_timer_is_due_nothing_is_called() -> None:
+    processed = fire(lambda state: 1 / 0, [3001, None], due_ms=3)
+
+    assert processed.rows.num_rows == 0
+    assert processed.changed is not None
+    assert processed.changed.tolist() == []
