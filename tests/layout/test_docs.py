@@ -63,6 +63,8 @@ FOR_THE_RUNTIME = {
     *("submit", "shutdown", "system", "restart_strategy", "resolved_restart_strategy"),
     # What only the runners of functions need.
     *("bind", "release", "column_type", "touched_type", "is_same_as"),
+    # What operators register states by that call functions of users.
+    *("get_any_state", "get_namespaced_state"),
 }
 
 

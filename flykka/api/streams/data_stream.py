@@ -132,11 +132,10 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
         self, name: str, code: ProcessCode, prototype: DataFrame, late_data_tag: OutputTag | None = None
     ) -> DataStream:
         made = self._added(name, code)
-        outputs = FunctionOutputs(made, self._type, late_data_tag)
-        return DataStream(self._program, made, self._type.of_rows(prototype), outputs)
+        return self._emitted(made, self._type.of_rows(prototype), FunctionOutputs(made, self._type, late_data_tag))
 
     def _at_head(self, name: str, code: OperatorCode, row_type: StreamType) -> DataStream:
-        return DataStream(self._program, self._added(name, code), row_type)
+        return self._emitted(self._added(name, code), row_type)
 
     def _added(self, name: str, code: OperatorCode) -> Transformation:
         made = Transformation(
@@ -172,7 +171,7 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
         return DataStream(self._program, made, self._type.of_rows(result, renamed))
 
 
-class DataStream(OperatorSettings, Partitioning, _Stream, AllWindows, WatermarkAssignment, DropDuplicatesVerb):
+class DataStream(OperatorSettings, Partitioning, _Stream, DropDuplicatesVerb, AllWindows, WatermarkAssignment):
     """The rows that one operator makes, or several that are united."""
 
     _foreign_names = ("data_stream", "every_stream")
@@ -302,7 +301,7 @@ class SideOutputDataStream(DataStream):
         return ProgramError(f"the {what} of {self._transformation} is that of {windows}, in whose tasks it runs")
 
 
-class KeyedStream(KeyedProcessVerb, _Stream, RunningAggregates, WindowVerbs, KeyedRows, ProcessTableVerb, KeptRowVerbs):
+class KeyedStream(KeyedProcessVerb, _Stream, RunningAggregates, ProcessTableVerb, KeptRowVerbs, WindowVerbs, KeyedRows):
     """The rows of a stream, brought together by key.
 
     What follows at once, a window or a stateless operator, has all rows of a key in the same subtask.

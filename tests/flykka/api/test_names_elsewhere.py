@@ -142,9 +142,9 @@ def test_what_a_property_raises_is_not_lost() -> None:
     ("name", "hint"),
     [
         ("KafkaSource", "there is no Kafka source or sink yet; a FileSource that monitors a folder reads what lands"),
+        ("SessionWindows", r"EventTimeSessionWindows\.with_gap\('30min'\)"),
         ("StatefulProcessor", r"key_by\(\.\.\.\)\.process\(function, output\) calls a KeyedProcessFunction"),
         ("ValueState", "it need not be imported"),
-        ("SessionWindows", r"EventTimeSessionWindows\.with_gap\('30min'\)"),
         ("SavepointError", "errors are in flykka.errors: from flykka.errors import SavepointError"),
     ],
 )
