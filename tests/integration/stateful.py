@@ -129,7 +129,30 @@ def _true_best(example: ModuleType, events: DataFrame) -> DataFrame:
     return best
 
 
+def _visits(example: ModuleType, events: DataStream, output: Path) -> None:
+    # Of sensors, some of which have few rows: so there are visits that end.
+    clicks = events.drop("user").with_column_renamed("sensor", "user")
+    example.visits(clicks).sink_to(FileSink.parquet(str(output))).uid("output")
+
+
+def _true_visits(_: ModuleType, events: DataFrame) -> DataFrame:
+    of_session = F.session_window("at", "30 minutes").alias("w")
+    visits = events.groupBy(F.col("sensor").alias("user"), of_session).agg(F.count("*").alias("clicks"))
+    return visits.selectExpr("user", "clicks", "w.start AS began", "w.end - INTERVAL 30 MINUTES AS ended")
+
+
+def _unique(example: ModuleType, events: DataStream, output: Path) -> None:
+    payments = events.with_column_renamed("order_id", "payment_id")
+    example.unique(payments).select("payment_id").sink_to(FileSink.parquet(str(output))).uid("output")
+
+
+def _true_unique(_: ModuleType, events: DataFrame) -> DataFrame:
+    return events.select(F.col("order_id").alias("payment_id")).distinct()
+
+
 EXAMPLES = (
+    StatefulExample(name="deduplicated", define=_unique, truth=_true_unique),
+    StatefulExample(name="sessions", define=_visits, truth=_true_visits),
     StatefulExample(name="silent_sensors", define=_alarms, truth=_true_alarms),
     StatefulExample(name="running_totals", define=_totals, truth=_true_totals, newest=_newest_totals),
     StatefulExample(name="top_products", define=_best, truth=_true_best),

@@ -78,6 +78,7 @@ def test_at_any_parallelism_and_with_a_kill_the_output_is_that_of_a_batch(
     assert_true(spark, example, events, tmp_path / "output")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
 def test_a_savepoint_of_four_subtasks_goes_on_with_two(
     spark: SparkSession,
