@@ -42,7 +42,7 @@ def test_a_table_function_emits_the_columns_that_it_declares_with_event_time_if_
         ({"timer": "n", "on_timer": nothing}, "the timer 'n' is of type bigint, not timestamp"),
         ({"frames": "polars"}, "frames are 'arrow' or 'pandas', not 'polars'"),
     ],
-    ids=lambda each: str(each) if isinstance(each, dict) else "",
+    ids=lambda each: "-".join(each) if isinstance(each, dict) else "",
 )
 def test_what_does_not_fit_a_table_function_is_refused(spark: SparkSession, said: dict[str, Any], text: str) -> None:
     keyed = bids(spark).key_by("auction")
