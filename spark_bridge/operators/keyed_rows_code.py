@@ -108,9 +108,9 @@ class ProcessTableCode(KeyedRowsCode):
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         """The operator of one attempt."""
-        return (
-            super().operator(context) if self.on_timer is None else keyed_table_operator(context, self, self.on_timer)
-        )
+        if self.on_timer is None:
+            return keyed_batch_operator(context, self)
+        return keyed_table_operator(context, self, self.on_timer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,7 +102,7 @@ def test_late_rows_of_a_union_come_from_each_of_its_streams(spark: SparkSession)
 
 @pytest.mark.parametrize(
     ("declared", "text"),
-    [(None, "OutputTag(id='late'); declare one for late rows"), (OutputTag("l"), "'late'), only OutputTag(id='l'); ")],
+    [(None, "has no side outputs: "), (OutputTag("l"), "has no side output OutputTag('late'), only OutputTag('l')")],
 )
 def test_a_side_output_that_was_not_declared_is_refused(
     spark: SparkSession, declared: OutputTag | None, text: str
@@ -112,9 +112,8 @@ def test_a_side_output_that_was_not_declared_is_refused(
     with pytest.raises(ProgramError) as refused:
         stream.get_side_output(LATE)
 
-    assert text in str(refused.value)
-    assert str(refused.value).startswith("counts (aggregate(count(*) AS bids)) has no side output ")
-    assert ".side_output_late_data(tag)" in str(refused.value)
+    assert str(refused.value).startswith(f"counts (aggregate(count(*) AS bids)) {text}")
+    assert declared is not None or ".side_output_late_data(tag)" in str(refused.value)
 
 
 def test_only_windows_have_late_rows(spark: SparkSession) -> None:
