@@ -30,11 +30,11 @@ class Clicks(AggregateFunction[dict[str, Any], int, int]):
     """Counts clicks."""
 
     def create_accumulator(self) -> int:
-        """None yet."""
+        """Begin with none."""
         return 0
 
     def add(self, value: dict[str, Any], accumulator: int) -> int:
-        """One more."""
+        """Count another."""
         return accumulator + 1
 
     def get_result(self, accumulator: int) -> int:
@@ -50,7 +50,7 @@ class Visit(ProcessWindowFunction):
     """Tells a visit of its window, which ends a gap behind the last click, and the count of its clicks."""
 
     def process(self, key: Any, context: Any, elements: list[int]) -> list[dict[str, Any]]:
-        """One row."""
+        """Emit the visit."""
         window, (clicks,) = context.window(), elements
         began, ended = _time(window.start), _time(window.end - GAP_MS)
         return [{"user": key, "clicks": clicks, "began": began, "ended": ended}]
