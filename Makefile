@@ -68,5 +68,5 @@ $(READY): setup.cfg pyproject.toml
 	    { echo 'flykka needs Python 3.11 or newer: make PYTHON=/path/to/it' >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || \
 	    { echo 'python3 has no venv module (Debian, Ubuntu: apt install python3-venv)' >&2; exit 1; }
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[examples,test,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[examples,test,dev,benchmarks]'
 	@touch $@
