@@ -29,16 +29,26 @@ JOB_PROCESS = """
 import sys, threading
 from dataclasses import replace
 from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.messages.control.job import ExecutionStateChanged
 from flykka.messages.graph.job_graph import CheckpointingSettings
+from flykka.messages.tasks.task import ExecutionState
 from tests.actors.machines.graph.graphs import graph_of, vertex
 from tests.flykka.cluster.test_local_cluster import SilentDataPlane
 
 names = sys.argv[2:]
+deployed = threading.Semaphore(0)
+
+def hear(message):
+    if isinstance(message, ExecutionStateChanged) and message.state is ExecutionState.DEPLOYING:
+        deployed.release()
+
 with LocalCluster(SilentDataPlane(), ClusterSettings(slots_per_task_manager=8)) as cluster:
     for name in names:
         graph = replace(graph_of(vertex("source", 1)), name=name, job_id=name,
                         checkpointing=CheckpointingSettings(directory=sys.argv[1]))
-        cluster.submit(graph).wait_submitted(60)
+        cluster.submit(graph).add_listener(hear)
+        if not deployed.acquire(timeout=60):
+            sys.exit(f"the task of job {name!r} was never deployed")
     print("there", flush=True)
     sys.stdin.readline()
 """
