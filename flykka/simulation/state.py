@@ -6,7 +6,7 @@ A row that comes late is a result of its own, at once: so no row is ever lost, a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Generic
 
@@ -74,6 +74,10 @@ class SimulatedStateBackend(ABC, Generic[Stored]):
 
     def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
         """Rows go with the last that has them."""
+
+    def in_background(self, work: Callable[[], None]) -> None:
+        """Merge at once."""
+        work()
 
     def check(self) -> None:
         """Nothing waits here."""

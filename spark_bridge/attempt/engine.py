@@ -92,6 +92,7 @@ class SparkEngine(OperatorChain[Slices]):
                         descriptor=descriptor,
                         scope=self._scope,
                         services=services,
+                        in_background=self._run_in_background,
                         accumulators=accumulators,
                     )
                 )
@@ -123,14 +124,14 @@ class SparkEngine(OperatorChain[Slices]):
         self.end.await_predecessor()
         self.restore(restore)
         if isinstance(self.head, KeyedOperator) and self.head.has_to_read:
-            what = f"reading the state of {self._chain.name!r}"
-            self._workers.run_in_background(
-                what,
-                self.head.read_restored,
-                lambda raised: self._report(EngineFailed(cause=self._failures.of_attempt(what, raised))),
-            )
+            self._run_in_background(f"reading the state of {self._chain.name!r}", self.head.read_restored)
         self._lifecycle.open()
         return self.opened(self._chain.name, recover)
+
+    def _run_in_background(self, what: str, work: Callable[[], None]) -> None:
+        self._workers.run_in_background(
+            what, work, lambda raised: self._report(EngineFailed(cause=self._failures.of_attempt(what, raised)))
+        )
 
     def recover(self, read: InFlightRead) -> BatchRef | None:
         """The batch of rows that were in flight."""

@@ -2,7 +2,8 @@
 
 Each lane has a queue. Stages are run by two threads, so that planning and committing of one overlap with the work of
 another; snapshots and publishing, which outlive a stage, run one after the other. The machine of the attempt decides
-the order, and submits piece by piece.
+the order, and submits piece by piece. Beside that the engine has work of its own, piece by piece too: it reads restored
+state, and merges state.
 
 Threads are daemons, started with the first work: a cluster of idle attempts has none.
 """
@@ -74,6 +75,7 @@ class StageExecutor:
             Lane.STAGES: _Line(limit=STAGES_IN_FLIGHT),
             Lane.BACKGROUND: _Line(limit=1),
         }
+        self._own = _Line(limit=1)
         self._closing = False
         self._interrupts = _ThreadInterrupts()
         self._at_work: dict[int, Work] = {}
@@ -88,12 +90,12 @@ class StageExecutor:
             case Lane.END:
                 Thread(target=pipe.run, name=f"{self._scope.attempt} end", daemon=True).start()
             case _:
-                self._put(lane, _Job(number=number, what=what, run=guarded.run))
+                self._put(self._lines[lane], lane, _Job(number=number, what=what, run=guarded.run))
 
     def run_in_background(
         self, what: str, work: Callable[[], None], on_failure: Callable[[BaseException], object]
     ) -> None:
-        """Run work of the engine itself in the background lane."""
+        """Run work of the engine itself, beside all lanes."""
 
         def run() -> None:
             try:
@@ -102,15 +104,14 @@ class StageExecutor:
                 if not self._scope.is_cancelled:
                     on_failure(raised)
 
-        self._put(Lane.BACKGROUND, _Job(number=OWN_WORK, what=what, run=run))
+        self._put(self._own, "own work", _Job(number=OWN_WORK, what=what, run=run))
 
     def close(self, *, cancel: bool) -> None:
-        """Accept no more work; with `cancel` drop the waiting work. Returns at once."""
+        """Accept no more work; drop the engine's that waits, with `cancel` all that waits. Returns at once."""
         with self._changed:
             self._closing = True
-            if cancel:
-                for line in self._lines.values():
-                    line.jobs.clear()
+            for line in self._all if cancel else (self._own,):
+                line.jobs.clear()
             self._changed.notify_all()
 
     def interrupt(self) -> None:
@@ -144,16 +145,14 @@ class StageExecutor:
         with self._changed:
             return tuple(self._at_work.values())
 
-    def _put(self, lane: Lane, job: _Job) -> None:
-        line = self._lines[lane]
+    def _put(self, line: _Line, name: str, job: _Job) -> None:
         with self._changed:
             if self._closing or self._scope.is_cancelled:
                 return
             line.jobs.append(job)
             if line.idle < len(line.jobs) and line.threads < line.limit:
                 line.threads += 1
-                name = f"{self._scope.attempt} {lane}"
-                Thread(target=self._serve, args=(line,), name=name, daemon=True).start()
+                Thread(target=self._serve, args=(line,), name=f"{self._scope.attempt} {name}", daemon=True).start()
             self._changed.notify_all()
 
     def _serve(self, line: _Line) -> None:
@@ -205,14 +204,18 @@ class StageExecutor:
         return tuple(work.what for work in self.at_work())
 
     @property
+    def _all(self) -> tuple[_Line, ...]:
+        return (*self._lines.values(), self._own)
+
+    @property
     def _is_busy(self) -> bool:
         """Tells whether any thread still runs."""
         with self._changed:
-            return any(line.threads for line in self._lines.values())
+            return any(line.threads for line in self._all)
 
     def _wait_for_change(self) -> None:
         with self._changed:
-            if any(line.threads for line in self._lines.values()):
+            if any(line.threads for line in self._all):
                 # Checked with the lock held: a cancelling thread acquires it afterwards, to wake this one.
                 self._changed.wait(_CANCEL_AGAIN_SECONDS if self._scope.is_cancelled else None)
 

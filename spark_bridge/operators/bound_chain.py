@@ -80,12 +80,16 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorContext:
-    """With what an operator works in one attempt."""
+    """With what an operator works in one attempt.
+
+    `in_background` does work, told in words, beside the stages; what it raises fails the attempt.
+    """
 
     link: Link
     descriptor: TaskDeploymentDescriptor
     scope: AttemptScope
     services: Services
+    in_background: Callable[[str, Callable[[], None]], None]
     accumulators: AccumulatorRegistry = field(default_factory=AccumulatorRegistry)
 
     @property

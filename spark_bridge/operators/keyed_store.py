@@ -1,7 +1,7 @@
 """Keyed state of an operator, by name: immutable segments that are merged when many live, written once, restored once.
 
-Adding to a state costs no job of the engine. Segments are changed in the order of the stages, but for the notes about
-snapshots, which come from the background: hence the lock.
+Adding to a state costs no job of the engine. Segments are added and read in the order of the stages; merges, and the
+notes about snapshots, come from the background: hence the lock.
 """
 
 from __future__ import annotations
@@ -84,16 +84,24 @@ class KeyedStore(Generic[Frame]):
         self._is_restored.set_result(None)
 
     def add(self, segment: Segment[Frame] | None) -> None:
-        """Add rows to the state; where segments are many, they are merged."""
+        """Add rows to the state; where segments are many, they are merged in the background."""
         if segment is None:
             return
         with self._lock:
             self.segments.add(segment)
+            are_many = bool(self.segments.mergeable(self.backend.merge_at))
+        if are_many:
+            self.backend.in_background(self._merge)
+
+    def _merge(self) -> None:
+        with self._lock:
             merging = self.segments.mergeable(self.backend.merge_at)
+            if not merging:
+                # The merge before this one took all.
+                return
+            self.segments.begin_merge(merging)
             readings = [self.segments.reading(each) for each in merging]
-            are_oldest = bool(merging) and not self.has_to_read and self.segments.are_oldest(merging)
-        if not merging:
-            return
+            are_oldest = not self.has_to_read and self.segments.are_oldest(merging)
         level, closed_to = merging[0].level + 1, merging[0].closed_to_ms
         merged = self.backend.keep(self.backend.merge(self.backend.read(readings), are_oldest=are_oldest))
         with self._lock:

@@ -94,6 +94,7 @@ class SparkKeyedBatches:
             context.descriptor,
             context.scope,
             context.services,
+            context.in_background,
             clean_up=self.clean_up,
             state_schema=code.state_schema,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from flykka.actors.machines.state.keyed_state import Handle, StatePart
@@ -46,6 +46,9 @@ class StateBackend(Protocol[Frame]):
 
     def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
         """Let go of segments: those of a holder, or (None) the state's own."""
+
+    def in_background(self, work: Callable[[], None]) -> None:
+        """Merge segments: beside the stages where they may change meanwhile, else at once."""
 
     def check(self) -> None:
         """Raise where the attempt is over."""

@@ -85,10 +85,11 @@ class FileStateBackend:
         descriptor: TaskDeploymentDescriptor,
         scope: AttemptScope,
         services: Services,
+        in_background: Callable[[str, Callable[[], None]], None],
         clean_up: Callable[[], CleanUp | None] = lambda: None,
         state_schema: StateSchema | None = None,
     ) -> None:
-        """`clean_up` is asked with each merge."""
+        """`in_background` does work that is told in words; `clean_up` is asked with each merge."""
         vertex = descriptor.vertex
         self._state_schema = state_schema
         self.owned = key_groups_of(descriptor.subtask, vertex.max_parallelism, vertex.parallelism)
@@ -99,6 +100,7 @@ class FileStateBackend:
             name=f"flykka-state/{descriptor.attempt}",
             shared=None if has_one_machine(services.session) else _shared_folder(descriptor),
         )
+        self._in_background = in_background
         self._clean_up = clean_up
         self._descriptor = descriptor
         self._scope = scope
@@ -225,6 +227,10 @@ class FileStateBackend:
     def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
         """Let go of segments: those of a holder, or (None) the state's own."""
         self._store.release(batch_ids, holder or self._holder)
+
+    def in_background(self, work: Callable[[], None]) -> None:
+        """Merge beside the stages, which read and add segments meanwhile."""
+        self._in_background("merging keyed state", work)
 
     def check(self) -> None:
         """Raise `AttemptCancelledError` where the attempt is over."""

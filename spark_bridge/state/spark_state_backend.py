@@ -7,7 +7,7 @@ a segment in it is live. Rows that nothing needs any more are not written.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -159,6 +159,10 @@ class SparkStateBackend:
     def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
         """Let go of segments: those of a holder, or (None) the state's own."""
         self._store.release(batch_ids, holder or self._holder)
+
+    def in_background(self, work: Callable[[], None]) -> None:
+        """Merge at once: windows that fire meanwhile would take segments away."""
+        work()
 
     def check(self) -> None:
         """Raise `AttemptCancelledError` where the attempt is over."""

@@ -125,6 +125,9 @@ def merged(
 
     With `drops_deleted` keys without state are left out, which may be done where no older segment is left.
     """
+    if len(segments) == 1 and not drops_deleted and clean_up is None:
+        yield from (run.table for run in segments[0])
+        return
     longest = max(segments, key=len, default=())
     first = 0
     for before in (*(run.first for run in longest[1:]), _LAST):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -37,8 +37,10 @@ class NumbersBackend:
         self.owned = owned
         self.attempt = attempt
         self.held: dict[str, list[BatchId]] = {}
+        self.while_merging: Callable[[], object] = lambda: None
         self._disk = disk
         self._kept = count()
+        self._in_line: list[Callable[[], None]] = []
 
     def keep(self, rows: Numbers) -> Segment[Numbers] | None:
         if not rows:
@@ -49,6 +51,8 @@ class NumbersBackend:
         return tuple(number for reading in readings for number in reading.segment.frame)
 
     def merge(self, rows: Numbers, *, are_oldest: bool) -> Numbers:
+        meanwhile, self.while_merging = self.while_merging, lambda: None
+        meanwhile()
         return tuple(sorted(rows))
 
     def load(self, part: StatePart) -> Numbers:
@@ -77,6 +81,13 @@ class NumbersBackend:
     def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
         if holder is not None:
             del self.held[holder]
+
+    def in_background(self, work: Callable[[], None]) -> None:
+        self._in_line.append(work)
+        if len(self._in_line) == 1:
+            while self._in_line:
+                self._in_line[0]()
+                del self._in_line[0]
 
     def check(self) -> None:
         pass
@@ -186,3 +197,24 @@ def test_state_whose_bounds_cannot_be_read_is_named() -> None:
 
     with pytest.raises(UnreadableStateError, match="of the keyed state of operator sums cannot be read"):
         restored_keyed_state([damaged])
+
+
+def test_state_may_be_added_and_noted_while_it_is_merged() -> None:
+    disk = Disk()
+    sums = Sums(NumbersBackend(disk))
+    noted: list[OperatorSubtaskState] = []
+
+    def meanwhile() -> None:
+        sums.add("left", 4)
+        noted.append(sums.taken(1))
+
+    sums.backend.while_merging = meanwhile
+    for number in (1, 2, 3):
+        sums.add("left", number)
+    later = sums.taken(2)
+
+    assert sums.numbers("left") == [1, 2, 3, 4]
+    assert [segment.level for segment in sums.stores["left"].segments.live] == [0, 1]
+    # The segments that are being merged were written apart from the one beside them, which is not written again.
+    assert sorted(disk.files.values()) == [(1, 2, 3), (1, 2, 3), (4,)]
+    assert [restored(disk, state).numbers("left") for state in (*noted, later)] == [[1, 2, 3, 4]] * 2

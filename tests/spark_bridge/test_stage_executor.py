@@ -107,6 +107,32 @@ def test_background_work_runs_in_its_order_beside_the_stages(crew: Crew) -> None
     crew.end(cancel=False)
 
 
+def test_the_work_of_the_engine_runs_in_its_order_beside_all_lanes_and_what_waits_is_dropped_at_the_end(
+    crew: Crew,
+) -> None:
+    begun, may_go_on = Event(), Event()
+    raised: list[BaseException] = []
+
+    def work() -> None:
+        begun.set()
+        may_go_on.wait(SECONDS)
+        raise ValueError("broken")
+
+    crew.workers.run_in_background("merging", work, raised.append)
+    crew.workers.run_in_background("merging", lambda: crew.outcomes.put("behind it"), raised.append)
+    crew.run(lambda: "in the background", Lane.BACKGROUND)
+    crew.run(lambda: "a stage")
+    assert begun.wait(SECONDS)
+    beside = {crew.next(), crew.next()}
+    crew.workers.close(cancel=False)
+    may_go_on.set()
+    crew.end(cancel=False)
+
+    assert beside == {"in the background", "a stage"}
+    assert [str(each) for each in raised] == ["broken"]
+    assert crew.outcomes.empty()
+
+
 def test_what_must_not_wait_is_done_by_the_caller(crew: Crew) -> None:
     crew.run(get_ident, Lane.AT_ONCE)
 

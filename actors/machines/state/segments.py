@@ -82,6 +82,7 @@ class Segments(Generic[Frame]):
 
     def __init__(self) -> None:
         self._live: list[Segment[Frame]] = []
+        self._merging: frozenset[BatchId] = frozenset()
 
     @property
     def live(self) -> tuple[Segment[Frame], ...]:
@@ -104,14 +105,15 @@ class Segments(Generic[Frame]):
         """Return the segments that no complete checkpoint has, in parts written by themselves: one for each level.
 
         They are for the same results, too: so they are merged with all others that are alike, and at once, or fire.
-        With `everything` it is what such checkpoints have as well.
+        Those that are being merged are parts of their own. With `everything` it is what such checkpoints have as well.
         """
-        parts: dict[tuple[int, int | None], list[Reading[Frame]]] = {}
+        parts: dict[tuple[int, int | None, bool], list[Reading[Frame]]] = {}
         for segment in self._live:
             if everything or not segment.is_durable:
-                parts.setdefault((segment.level, self._closed_to(segment)), []).append(self.reading(segment))
+                alike = segment.level, self._closed_to(segment), segment.batch_id in self._merging
+                parts.setdefault(alike, []).append(self.reading(segment))
         return tuple(
-            Unwritten(readings=tuple(readings), closed_to_ms=closed_to) for (_, closed_to), readings in parts.items()
+            Unwritten(readings=tuple(readings), closed_to_ms=closed_to) for (_, closed_to, _), readings in parts.items()
         )
 
     def durable(self) -> dict[Written, int | None]:
@@ -136,6 +138,11 @@ class Segments(Generic[Frame]):
         lowest = min(enough, key=lambda segments: segments[0].level)
         return tuple(lowest)
 
+    def begin_merge(self, segments: Sequence[Segment[Frame]]) -> None:
+        """Segments are being merged, until `replace_merged` is told of them; no others may be meanwhile."""
+        assert not self._merging, "one merge goes on at a time"
+        self._merging = frozenset(segment.batch_id for segment in segments)
+
     def are_oldest(self, segments: Sequence[Segment[Frame]]) -> bool:
         """True if no other live segment has an older version."""
         newest = max(segment.version for segment in segments)
@@ -147,7 +154,7 @@ class Segments(Generic[Frame]):
 
         What is known of a segment's first and last row are bounds: its batch may be a part of what they were taken of.
         """
-        gone = {segment.batch_id for segment in old}
+        gone, self._merging = {segment.batch_id for segment in old}, frozenset()
         self._live = [segment for segment in self._live if segment.batch_id not in gone]
         left = {segment.written for segment in self._live} - {None}
         assert not any(segment.written in left for segment in old), "a handle was merged in part"
