@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from benchmarks.keyed.works import ALARM, ALARM_AFTER_MS, ROW, WorkName
+from benchmarks.keyed.works import ALARM, ALARM_AFTER_MS, GAP_SECONDS, ROW, WorkName
 from flykka import (
     DataStream,
+    EventTimeSessionWindows,
     FileSink,
     FileSource,
     FunctionRuntimeContext,
@@ -80,6 +81,11 @@ def _by_table(rows: DataStream) -> DataStream:
     return rows.key_by("k").process_table(count_rows, state=state, output=OUTPUT, timer="due", on_timer=raise_alarms)
 
 
+def _sessions(rows: DataStream) -> DataStream:
+    sessions = rows.key_by("k").window(EventTimeSessionWindows.with_gap(f"{GAP_SECONDS}s"))
+    return sessions.aggregate(F.count("*").alias("n")).select("k", "n", F.col("window_end").alias("ended"))
+
+
 _DEFINED: dict[WorkName, tuple[str, Callable[[DataStream], DataStream]]] = {
     WorkName.RUNNING: ("k long, v long", _aggregated),
     WorkName.LARGE_STATE: ("k long, v long", _aggregated),
@@ -88,6 +94,7 @@ _DEFINED: dict[WorkName, tuple[str, Callable[[DataStream], DataStream]]] = {
         lambda rows: rows.key_by("k").process(CountsAndAlarm(), OUTPUT),
     ),
     WorkName.PROCESS_TABLE: ("k long, at timestamp", _by_table),
+    WorkName.SESSIONS: ("k long, at timestamp", _sessions),
     WorkName.DEDUPLICATE: ("k long, at timestamp", lambda rows: rows.drop_duplicates(["k"], within="1h")),
 }
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 TIME = pa.timestamp("us", tz="UTC")
 _SEED = 7
-_BEGIN_MS = 1_704_067_200_000
+BEGIN_MS = 1_704_067_200_000
 """The first event time: Structured Streaming's watermark begins in 1970, behind which a row is late."""
 
 SPAN_MS = 50 * 60 * 1000
@@ -63,4 +63,4 @@ def _paths(folder: Path, files: int) -> Iterator[Path]:
 
 def _times(number: int, files: int, rows: int) -> pa.Array:
     step = 1000 * SPAN_MS // files
-    return pa.array(1000 * _BEGIN_MS + number * step + np.arange(rows) * step // max(1, rows)).cast(TIME)
+    return pa.array(1000 * BEGIN_MS + number * step + np.arange(rows) * step // max(1, rows)).cast(TIME)

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
-from benchmarks.keyed.works import ALARM, ALARM_AFTER_MS, ROW, WorkName
+from benchmarks.keyed.works import ALARM, ALARM_AFTER_MS, GAP_SECONDS, ROW, WorkName
 from benchmarks.query import plain_session
 
 OUTPUT = "k long, n long, what string"
@@ -61,11 +61,18 @@ def _processed(rows: DataFrame) -> DataFrame:
     )
 
 
+def _sessions(rows: DataFrame) -> DataFrame:
+    session = F.session_window("at", f"{GAP_SECONDS} seconds").alias("session")
+    counts = rows.withWatermark("at", "1 second").groupBy(session, "k").agg(F.count("*").alias("n"))
+    return counts.select("k", "n", F.col("session.end").alias("ended"))
+
+
 _DEFINED: dict[WorkName, tuple[str, str, Callable[[DataFrame], DataFrame]]] = {
     WorkName.RUNNING: ("k long, v long", "update", _aggregated),
     WorkName.LARGE_STATE: ("k long, v long", "update", _aggregated),
     WorkName.PROCESS_FUNCTION: ("k long, at timestamp", "update", _processed),
     WorkName.PROCESS_TABLE: ("k long, at timestamp", "update", _processed),
+    WorkName.SESSIONS: ("k long, at timestamp", "append", _sessions),
     WorkName.DEDUPLICATE: (
         "k long, at timestamp",
         "append",

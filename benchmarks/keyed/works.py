@@ -7,17 +7,21 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from benchmarks.comparison import WrongResultError
-from benchmarks.keyed.inputs import write_distinct, write_events, write_ids, write_values
+from benchmarks.keyed.inputs import BEGIN_MS, SPAN_MS, TIME, write_distinct, write_events, write_ids, write_values
 
 ALARM_AFTER_MS = 60_000
 """Each key has a timer so long after its first row."""
 
 ROW, ALARM = "row", "alarm"
+
+GAP_SECONDS = 30
+"""Sessions end so long behind their last row."""
 
 
 class WorkName(StrEnum):
@@ -26,6 +30,7 @@ class WorkName(StrEnum):
     RUNNING = "running"
     PROCESS_FUNCTION = "process_function"
     PROCESS_TABLE = "process_table"
+    SESSIONS = "sessions"
     DEDUPLICATE = "deduplicate"
     LARGE_STATE = "large_state"
 
@@ -84,6 +89,25 @@ def _counted_once(rows: pa.Table) -> pa.Table:
     return pa.table({"k": counted["k"], "rows": n, "sum": total, "alarms": pa.array([1] * len(n), pa.int64())})
 
 
+def _ended(sessions: pa.Table) -> pa.Table:
+    """The sessions that have ended some time before the last row: no watermark of a query comes to the end of others.
+
+    Both engines have the watermark a second behind the last row, and only flykka ends event time with its input.
+    """
+    ended = sessions.append_column("end_us", sessions["ended"].cast(TIME).cast(pa.int64()))
+    return ended.filter(pc.less(ended["end_us"], 1000 * (BEGIN_MS + SPAN_MS - 10_000))).select(["k", "end_us", "n"])
+
+
+def _sessions(rows: pa.Table) -> pa.Table:
+    rows = rows.sort_by([("k", "ascending"), ("at", "ascending")])
+    k, at = rows["k"].to_numpy(), rows["at"].cast(pa.int64()).to_numpy()
+    gap = GAP_SECONDS * 1_000_000
+    firsts = np.flatnonzero(np.append(True, (k[1:] != k[:-1]) | (at[1:] > at[:-1] + gap)))
+    counts = np.diff(np.append(firsts, len(k)))
+    ended = pa.array(at[firsts + counts - 1] + gap).cast(TIME)
+    return _ended(pa.table({"k": k[firsts], "ended": ended, "n": counts}))
+
+
 def _itself(rows: pa.Table) -> pa.Table:
     return rows
 
@@ -111,6 +135,9 @@ WORKS = {
         files=8,
         digest=_counts_and_alarms,
         truth=_counted_once,
+    ),
+    WorkName.SESSIONS: Work(
+        write=write_events, rows_per_file=500_000, keys=200_000, files=12, digest=_ended, truth=_sessions
     ),
     WorkName.DEDUPLICATE: Work(
         write=write_ids, rows_per_file=600_000, keys=10_000_000, files=20, digest=_itself, truth=_distinct

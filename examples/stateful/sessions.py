@@ -9,70 +9,24 @@ reads parquet files of clicks (`user bigint, at timestamp`) and writes
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
-from typing import Any
+
+from pyspark.sql import functions as F
 
 from flykka import (
-    AggregateFunction,
     DataStream,
     EventTimeSessionWindows,
     FileSink,
     FileSource,
-    ProcessWindowFunction,
     StreamExecutionEnvironment,
     WatermarkStrategy,
 )
 
-GAP_MS = 30 * 60 * 1000
-
-
-class Clicks(AggregateFunction[dict[str, Any], int, int]):
-    """Counts clicks."""
-
-    def create_accumulator(self) -> int:
-        """Begin with none."""
-        return 0
-
-    def add(self, value: dict[str, Any], accumulator: int) -> int:
-        """Count another."""
-        return accumulator + 1
-
-    def get_result(self, accumulator: int) -> int:
-        """The count."""
-        return accumulator
-
-    def merge(self, acc_a: int, acc_b: int) -> int:
-        """Two sessions have become one."""
-        return acc_a + acc_b
-
-
-class Visit(ProcessWindowFunction):
-    """Tells a visit of its window, which ends a gap behind the last click, and the count of its clicks."""
-
-    def process(self, key: Any, context: Any, elements: list[int]) -> list[dict[str, Any]]:
-        """Emit the visit."""
-        window, (clicks,) = context.window(), elements
-        began, ended = _time(window.start), _time(window.end - GAP_MS)
-        return [{"user": key, "clicks": clicks, "began": began, "ended": ended}]
-
-
-def _time(at_ms: int) -> datetime:
-    return datetime.fromtimestamp(at_ms / 1000, UTC)
-
 
 def visits(clicks: DataStream) -> DataStream:
     """The visits of a stream of clicks."""
-    return (
-        clicks.key_by("user")
-        .window(EventTimeSessionWindows.with_gap(GAP_MS))
-        .aggregate(
-            Clicks(),
-            Visit(),
-            accumulator_type="bigint",
-            output="user bigint, clicks bigint, began timestamp, ended timestamp",
-        )
-        .uid("visits")
-    )
+    counted = F.count("*").alias("clicks"), F.min("at").alias("began"), F.max("at").alias("ended")
+    sessions = clicks.key_by("user").window(EventTimeSessionWindows.with_gap("30min")).aggregate(*counted).uid("visits")
+    return sessions.select("user", "clicks", "began", "ended").uid("columns")
 
 
 def main(clicks: str, output: str) -> None:

@@ -25,7 +25,8 @@ from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
 from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState, StateSchema, TaskStateSnapshot
 from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.errors import SavedStateError
-from flykka.spark_bridge.operators.code import KeyedCode, OperatorCode, WindowCode
+from flykka.spark_bridge.operators.code import OperatorCode, WindowCode
+from flykka.spark_bridge.operators.keyed_code import KeyedCode
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.saved_state.writing import WrittenState, write_keyed_rows, write_panes
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.sql import functions as F
 
@@ -219,37 +219,6 @@ class WindowCode(AggregateCode):
     def previewed(self, rows: DataFrame) -> DataFrame:
         """The results of all windows of some rows."""
         return all_fired(self, rows)
-
-
-@runtime_checkable
-class KeyedCode(Protocol):
-    """The columns of a `KeyedBatchOperator`: of its keys, its state, and the rows that it reads and emits."""
-
-    @property
-    def key_fields(self) -> tuple[StructField, ...]:
-        """The columns of the keys."""
-
-    @property
-    def state_fields(self) -> tuple[StructField, ...]:
-        """The columns of state."""
-
-    @property
-    def state_schema(self) -> StateSchema | None:
-        """The schema of state by the names that users know."""
-
-    @property
-    def emitted(self) -> tuple[StructField, ...]:
-        """The columns that the function emits."""
-
-    @property
-    def side(self) -> tuple[SideOutput, ...]:
-        """The side outputs that are read."""
-
-    def keyed(self, rows: DataFrame) -> DataFrame:
-        """The columns of rows that the function needs, and those of the keys."""
-
-    def results(self, emitted: DataFrame) -> DataFrame:
-        """The rows that leave the operator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Generic, Protocol
 
 from flykka.actors.machines.state.segments import Frame, Reading, Segment, Segments
@@ -21,10 +22,14 @@ STATE = "keyed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told(Generic[Frame]):
-    """The changes of the state; where timers have fired, the first of those in the segments before that are not due."""
+    """The changes of the state, and the number of rows that were dropped, for they came too late.
+
+    Where timers have fired, the first of those in the segments before that are not due.
+    """
 
     segment: Segment[Frame] | None
     next_timer_ms: int | None = None
+    late_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +68,18 @@ class KeyedBatchOperator(KeyedOperator[Rows, Frame]):
     def process(self, element: Element[Rows]) -> Output[Rows]:
         """Emit what is made of a batch and of the state of its keys."""
         made = self.made(lambda readings, version: self._batches.processed(element, readings, version))
+        told = cache(made.told)
 
         def on_emitted() -> None:
-            self._arrived[element.stage] = made.told().segment
+            self._arrived[element.stage] = told().segment
 
-        return Output(rows=made.rows, side=made.side, updates_state=True, on_emitted=on_emitted)
+        return Output(
+            rows=made.rows,
+            side=made.side,
+            updates_state=True,
+            on_emitted=on_emitted,
+            late_rows=lambda: told().late_rows,
+        )
 
     def update_state(self, stage: int) -> None:
         """Add to the state what a batch has changed."""

@@ -20,7 +20,7 @@ from flykka.spark_bridge.worker.drop_duplicates import (
     DropDuplicatesWithin,
     ForgetSeen,
 )
-from flykka.spark_bridge.worker.table_function import ProcessTable, TableSpec
+from flykka.spark_bridge.worker.table_function import FireTableTimers, ProcessTable, TableSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -108,9 +108,12 @@ class ProcessTableCode(KeyedRowsCode):
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         """The operator of one attempt."""
-        if self.on_timer is None:
-            return keyed_batch_operator(context, self)
-        return keyed_table_operator(context, self, self.on_timer)
+        return keyed_batch_operator(context, self) if self.on_timer is None else keyed_table_operator(context, self)
+
+    def firing(self, due_ms: int) -> FireTableTimers:
+        """Call the user's function of timers."""
+        assert self.on_timer is not None, "there are timers"
+        return FireTableTimers(spec=self.on_timer, due_ms=due_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

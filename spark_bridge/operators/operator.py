@@ -39,19 +39,19 @@ class Element(Generic[Rows]):
 class Output(Generic[Rows]):
     """The rows that an operator emits: for its readers, and for those of its side outputs by their names.
 
-    A sink names what it has `staged`, of `staged_rows` rows. `late_rows` input rows were dropped. With `updates_state`
-    the operator is to `update_state` in the order of the stages. `on_emitted` is called when all rows were computed.
-    What makes watermarks tells then, by `event_times`, the earliest and the latest event time of its rows in ms; None
-    where no row has one, or it is not looked for.
+    A sink names what it has `staged`, of `staged_rows` rows. With `updates_state` the operator is to `update_state` in
+    the order of the stages. `on_emitted` is called when all rows were computed. The number of input rows that were
+    dropped, for they came too late, is told by `late_rows` then. What makes watermarks tells by `event_times` the
+    earliest and the latest event time of its rows in ms; None where no row has one, or it is not looked for.
     """
 
     rows: Rows | None = None
     side: Mapping[str, Rows] = field(default_factory=dict)
     staged: tuple[str, ...] = ()
     staged_rows: int = 0
-    late_rows: int = 0
     updates_state: bool = False
     on_emitted: Callable[[], object] | None = None
+    late_rows: Callable[[], int] | None = None
     event_times: Callable[[], tuple[int | None, int | None]] | None = None
 
 

@@ -121,7 +121,7 @@ class OperatorChain(ABC, Generic[Rows]):
             rows_in=batch.rows,
             event_time_max=latest_ms,
             event_time_min=earliest_ms,
-            late_rows=output.late_rows,
+            late_rows=0 if output.late_rows is None else output.late_rows(),
             updates_state=output.updates_state,
         )
 

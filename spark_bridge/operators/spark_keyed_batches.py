@@ -35,14 +35,13 @@ from flykka.spark_bridge.worker.segment_file import (
     CleanUp,
 )
 from flykka.spark_bridge.worker.segments import CONTROL
-from flykka.spark_bridge.worker.table_function import FireTableTimers, TableSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
-    from flykka.spark_bridge.operators.code import GroupAggregateCode, KeyedCode
-    from flykka.spark_bridge.operators.keyed_rows_code import KeyedRowsCode
+    from flykka.spark_bridge.operators.code import GroupAggregateCode
+    from flykka.spark_bridge.operators.keyed_code import KeyedCode, TableCode, TimedTableCode
     from flykka.spark_bridge.operators.process_code import KeyedProcessCode
 
 Readings = Sequence[Reading[StateRows]]
@@ -61,17 +60,15 @@ def group_aggregate_operator(
     return KeyedBatchOperator(context.operator_id, batches, batches.backend)
 
 
-def keyed_batch_operator(context: OperatorContext, code: KeyedRowsCode) -> KeyedBatchOperator[Slices, StateRows]:
+def keyed_batch_operator(context: OperatorContext, code: TableCode) -> KeyedBatchOperator[Slices, StateRows]:
     """A function of all rows of a batch."""
     batches = SparkKeyedTables(context, code)
     return KeyedBatchOperator(context.operator_id, batches, batches.backend)
 
 
-def keyed_table_operator(
-    context: OperatorContext, code: KeyedRowsCode, on_timer: TableSpec
-) -> KeyedProcessOperator[Slices, StateRows]:
+def keyed_table_operator(context: OperatorContext, code: TimedTableCode) -> KeyedProcessOperator[Slices, StateRows]:
     """A function of all rows of a batch, and one of timers."""
-    function = SparkTimedTables(context, code, on_timer)
+    function = SparkTimedTables(context, code)
     return KeyedProcessOperator(context.operator_id, function, function.backend)
 
 
@@ -160,8 +157,9 @@ class SparkKeyedBatches:
         )
 
         def told() -> Told[StateRows]:
-            *numbers, next_timer_ms = emitted.numbers()[CONTROL]
-            return Told(segment=self.backend.written(target, *numbers), next_timer_ms=next_timer_ms)
+            *numbers, next_timer_ms, late_rows = emitted.numbers()[CONTROL]
+            segment = self.backend.written(target, *numbers)
+            return Told(segment=segment, next_timer_ms=next_timer_ms, late_rows=late_rows)
 
         main, side = emitted.parted(self._code.side, others=[CONTROL])
         return Made(rows=(self._code.results(main),), side=side, told=told)
@@ -170,18 +168,18 @@ class SparkKeyedBatches:
 class SparkKeyedTables(SparkKeyedBatches):
     """Batches of a function that is told the watermark."""
 
-    def __init__(self, context: OperatorContext, code: KeyedRowsCode) -> None:
+    def __init__(self, context: OperatorContext, code: TableCode) -> None:
         super().__init__(context, code, self._processing)
-        self._rows_code = code
+        self._table_code = code
         self._watermark_ms = WATERMARK_MIN
 
     def clean_up(self) -> CleanUp | None:
         """Remove what was not needed any more when the last batch came."""
-        return self._rows_code.clean_up(self._watermark_ms)
+        return self._table_code.clean_up(self._watermark_ms)
 
     def _processing(self, element: Element[Slices]) -> BatchFunction:
         self._watermark_ms = element.watermark_ms
-        return self._rows_code.function(element.watermark_ms)
+        return self._table_code.function(element.watermark_ms)
 
 
 class SparkTimedTables(SparkKeyedTables):
@@ -189,13 +187,13 @@ class SparkTimedTables(SparkKeyedTables):
 
     sees_watermarks = False
 
-    def __init__(self, context: OperatorContext, code: KeyedRowsCode, on_timer: TableSpec) -> None:
+    def __init__(self, context: OperatorContext, code: TimedTableCode) -> None:
         super().__init__(context, code)
-        self._on_timer = on_timer
+        self._timed_code = code
 
     def fired(self, firing: Firing, readings: Readings, version: int) -> Made[Slices, StateRows]:
         """Let a worker fire timers."""
-        return self._fired(firing, FireTableTimers(spec=self._on_timer, due_ms=firing.due_ms), readings, version)
+        return self._fired(firing, self._timed_code.firing(firing.due_ms), readings, version)
 
 
 class SparkKeyedFunction(SparkKeyedBatches):

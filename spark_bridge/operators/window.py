@@ -77,7 +77,7 @@ class WindowOperator(KeyedOperator[Rows, Frame]):
         return Output(
             rows=arrived.results,
             side={} if arrived.late is None else {LATE_DATA: arrived.late},
-            late_rows=arrived.late_rows,
+            late_rows=lambda: arrived.late_rows,
             updates_state=True,
         )
 

@@ -90,14 +90,14 @@ class PartialAggregates:
         one = F.lit(1).cast("bigint").alias(ROWS)
         return rows.select(time.alias(TIME), *self._made_keys, *(part.of_row for part in self.parts), one)
 
-    def merge(self, state: DataFrame) -> DataFrame:
+    def merge(self, state: DataFrame, time: Column | str = TIME) -> DataFrame:
         """Merge the parts of each time and key."""
         count = F.sum(ROWS).alias(ROWS)
-        return state.groupBy(TIME, *self.keys).agg(*(part.merged() for part in self.parts), count)
+        return state.groupBy(time, *self.keys).agg(*(part.merged() for part in self.parts), count)
 
-    def evaluated(self, merged: DataFrame) -> DataFrame:
-        """The results of parts that are merged: the keys, the aggregates."""
-        return merged.select(*self._named_keys, *self.results)
+    def evaluated(self, merged: DataFrame, **of_time: Column) -> DataFrame:
+        """The results of parts that are merged: columns made `of_time`, the keys, the aggregates."""
+        return merged.select(*_named(of_time), *self._named_keys, *self.results)
 
     @property
     def _made_keys(self) -> tuple[Column, ...]:
@@ -108,8 +108,8 @@ class PartialAggregates:
         return tuple(key.alias(name) for key, name in zip(self.keys, self.key_names, strict=True))
 
     def results_of(self, state: DataFrame, **of_time: Column) -> DataFrame:
-        """Merge, and turn parts into results: columns made `of_time`, the keys, the aggregates."""
-        return self.merge(state).select(*_named(of_time), *self._named_keys, *self.results)
+        """Merge, and turn parts into results."""
+        return self.evaluated(self.merge(state), **of_time)
 
     def rows_behind(self, counted: Column) -> Column:
         """Every row of parts knows."""

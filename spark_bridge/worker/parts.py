@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
-from flykka.spark_bridge.worker.keys import key_columns
+from flykka.spark_bridge.worker.keys import Rows, key_columns
 from flykka.spark_bridge.worker.process_batch import Processed
 
 _COMPUTED_AS: dict[int, Callable[[pa.DataType], pa.DataType]] = {
-    # Arrow does not compare booleans, and the sum of two decimals has a digit more.
+    # Arrow compares neither booleans nor times of a zone, and the sum of two decimals has a digit more.
     pa.bool_().id: lambda _: pa.uint8(),
+    pa.timestamp("us").id: lambda _: pa.int64(),
     pa.decimal128(1).id: lambda decimal: pa.decimal256(min(76, decimal.precision + 1), decimal.scale),
 }
 
@@ -40,20 +41,20 @@ class MergeParts:
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
         """Merge a batch of parts into the state of its keys."""
+        keys = batch.key_of_row()
         merged = [
-            _merged(function, state.column(name), _of_keys(function, batch, batch.rows.column(name)))
+            _merged(function, state.column(name), reduced(function, batch.rows.column(name), keys, len(batch.starts)))
             for name, function in self.functions.items()
         ]
         parts = pa.Table.from_arrays(merged, schema=state.schema)
-        keys = batch.keys.select(key_columns(batch.keys))
-        rows = pa.Table.from_arrays([*keys.columns, *parts.columns], names=[*keys.column_names, *parts.column_names])
+        own = batch.keys.select(key_columns(batch.keys))
+        rows = pa.Table.from_arrays([*own.columns, *parts.columns], names=[*own.column_names, *parts.column_names])
         return Processed(rows=rows, state=parts)
 
 
-def _of_keys(function: PartFunction, batch: KeyedBatch, parts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The parts of a batch, one for each key: two of a key become one, and again, until none has two."""
-    keys = batch.key_of_row()
-    while len(keys) > len(batch.starts):
+def reduced(function: PartFunction, parts: pa.ChunkedArray, keys: Rows, number: int) -> pa.ChunkedArray:
+    """Merge the parts of each of `number` keys, which are numbers and ascend: two become one, until no key has two."""
+    while len(keys) > number:
         starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
         ranks = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))
         left = np.flatnonzero(ranks % 2 == 0)

@@ -37,7 +37,7 @@ class Processed:
     """The results of a batch: rows to emit, and the state of the keys that have `changed`, by their numbers.
 
     None means all of them. State of keys that are `deleted` among these is deleted. Rows of side outputs are `side`, as
-    structs by the names of their columns.
+    structs by the names of their columns. `late_rows` rows of the batch were dropped, for they came too late.
     """
 
     rows: pa.Table
@@ -45,6 +45,7 @@ class Processed:
     changed: Rows | None = None
     deleted: Mask | None = None
     side: Mapping[str, pa.StructArray] = field(default_factory=dict)
+    late_rows: int = 0
 
 
 class BatchFunction(Protocol):
@@ -77,7 +78,8 @@ class ProcessBatch:
     def _processed(self, rows: pa.Table, segments: list[Segment]) -> Iterator[pa.RecordBatch]:
         batch = KeyedBatch(rows)
         processed = self.function.process(batch, look_up(reversed(segments), batch.keys, state_columns(self.schema)))
-        told = pa.array([[*self._written(batch, processed), self._next_timer(segments)]], CONTROL_TYPE)
+        numbers = [*self._written(batch, processed), self._next_timer(segments), processed.late_rows]
+        told = pa.array([numbers], CONTROL_TYPE)
         yield from emitted_batches(processed.rows, {**processed.side, CONTROL: told})
 
     def _next_timer(self, segments: list[Segment]) -> int | None:

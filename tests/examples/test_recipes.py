@@ -86,10 +86,10 @@ def test_totals_are_the_newest_though_older_ones_come_again(spark: SparkSession,
 def test_half_an_hour_of_silence_ends_a_session(spark: SparkSession, folder: Path) -> None:
     visits = [{"user": "ann", "time": at(f"{time}:00"), "page": "/"} for time in ("10:00", "10:20", "10:20", "11:00")]
 
-    defined = cook("Sessions", visits=visits)
+    cook("Sessions", visits=visits)
 
-    found = defined["sessions"](spark.read.parquet("activity")).orderBy("start").collect()
-    assert [(row.start.minute, row.end.minute, row.pages) for row in found] == [(0, 21, 3), (0, 1, 1)]
+    columns = "user", "hour(began)", "minute(ended)", "minute(window_end)", "pages"
+    assert written(spark, "sessions", *columns) == [("ann", 10, 20, 50, 3), ("ann", 11, 0, 30, 1)]
 
 
 def test_a_click_finds_its_impression(spark: SparkSession, folder: Path) -> None:

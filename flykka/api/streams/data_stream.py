@@ -44,6 +44,7 @@ from flykka.spark_bridge.program.trials import check_union, checked_deterministi
 if TYPE_CHECKING:
     import pandas as pd
 
+    from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
     from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
     from flykka.spark_bridge.operators.code import OperatorCode
     from flykka.spark_bridge.operators.process_code import ProcessCode
@@ -322,7 +323,9 @@ class KeyedStream(KeyedProcessVerb, _Stream, RunningAggregates, ProcessTableVerb
     def _windowed(self, settings: WindowSettings) -> WindowedStream:
         return WindowedStream(self, settings)
 
-    def _column_windows(self, windows: PeriodicEventTimeWindows, late_data_tag: OutputTag | None) -> ColumnWindows:
+    def _column_windows(
+        self, windows: PeriodicEventTimeWindows | EventTimeSessionWindows, late_data_tag: OutputTag | None
+    ) -> ColumnWindows:
         aggregation = WindowAggregation.of("window", self._inputs, self._type, self._keys, windows)
         if late_data_tag is not None:
             aggregation = aggregation.with_late_data_tag(late_data_tag)

@@ -10,9 +10,11 @@ from flykka.api.streams.program import Program, tried
 from flykka.api.streams.stateless_verbs import listed, named
 from flykka.api.streams.transformation import Input, Transformation, origins
 from flykka.errors import ProgramError, StreamTypeError
+from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
 from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
 from flykka.spark_bridge.operators.code import AggregateCode, KeyByCode, LocalAggregateCode, WindowCode
-from flykka.spark_bridge.program.aggregates import analyze
+from flykka.spark_bridge.operators.session_windows import SessionWindowCode
+from flykka.spark_bridge.program.aggregates import PartialAggregates, analyze
 from flykka.spark_bridge.program.prototype import window_function, windowed
 from flykka.spark_bridge.program.trials import checked_function
 
@@ -37,7 +39,7 @@ class WindowAggregation:
     rows: DataFrame
     event_time: EventTime
     keys: tuple[Column | str, ...]
-    windows: EventTimeWindows
+    windows: EventTimeWindows | EventTimeSessionWindows
     late_data_tag: OutputTag | None = None
 
     @classmethod
@@ -47,7 +49,7 @@ class WindowAggregation:
         inputs: tuple[Input, ...],
         row_type: StreamType,
         keys: tuple[Column | str, ...],
-        assigner: PeriodicEventTimeWindows,
+        assigner: PeriodicEventTimeWindows | EventTimeSessionWindows,
     ) -> WindowAggregation:
         """Cut rows into windows of event time; `verb` is what the user has called.
 
@@ -55,7 +57,7 @@ class WindowAggregation:
             ProgramError: `assigner` is no such windows.
             StreamTypeError: the stream has no event time.
         """
-        if not isinstance(assigner, PeriodicEventTimeWindows):
+        if not isinstance(assigner, PeriodicEventTimeWindows | EventTimeSessionWindows):
             raise ProgramError(
                 f"{verb} after {origins(inputs)} takes TumblingEventTimeWindows.of(...) or"
                 f" SlidingEventTimeWindows.of(...), not {assigner!r}"
@@ -85,7 +87,10 @@ class WindowAggregation:
             raise ProgramError(f"the window aggregation after {origins(self.inputs)} needs at least one column")
         name = f"aggregate({listed(*columns)})"
         prototype = tried(name, lambda: windowed(self.rows, self.keys, columns))
-        return self._add(program, name, analyze(self.rows, self.keys, columns)), prototype
+        plan = analyze(self.rows, self.keys, columns)
+        if isinstance(self.windows, EventTimeSessionWindows):
+            return self._add_sessions(program, name, plan, self.windows), prototype
+        return self._add(program, name, plan, self.windows), prototype
 
     def add_function(
         self, program: Program, function: Callable[[DataFrame], DataFrame]
@@ -97,12 +102,26 @@ class WindowAggregation:
         """
         name = f"apply({named(function)})"
         prototype, plan = tried(name, lambda: window_function(self.rows, self.keys, checked_function(function)))
-        return self._add(program, name, plan), prototype
+        assert not isinstance(self.windows, EventTimeSessionWindows), "functions of sessions are refused before"
+        return self._add(program, name, plan, self.windows), prototype
 
-    def _add(self, program: Program, name: str, plan: AggregatePlan) -> Transformation:
+    def _add_sessions(
+        self, program: Program, name: str, plan: AggregatePlan, windows: EventTimeSessionWindows
+    ) -> Transformation:
+        if not isinstance(plan, PartialAggregates):
+            raise ProgramError(
+                f"{name} after {origins(self.inputs)}: sessions are aggregated in columns by count, sum, min, max and"
+                " avg, and by expressions of these: for others give aggregate(...) an AggregateFunction, or use"
+                " process(ProcessWindowFunction, output)"
+            )
+        assert windows.gap_ms is not None, "a gap that a function tells is refused before"
+        code = SessionWindowCode(plan=plan, event_time=self.event_time, gap_ms=windows.gap_ms)
+        return add_aggregates(program, name, code, self.inputs)
+
+    def _add(self, program: Program, name: str, plan: AggregatePlan, windows: EventTimeWindows) -> Transformation:
         code = WindowCode(
             keys=self.keys,
-            windows=self.windows,
+            windows=windows,
             event_time=self.event_time,
             plan=plan,
             side_outputs_late_data=self.late_data_tag is not None,

@@ -15,7 +15,7 @@ from flykka.errors import ProgramError
 from flykka.runtime.durations import Duration, duration_ms
 from flykka.spark_bridge.functions.aggregate_function import AggregateFunction, AnyAggregateFunction, ReduceFunction
 from flykka.spark_bridge.functions.windowing.evictors import Evictor
-from flykka.spark_bridge.functions.windowing.session_windows import GlobalWindows
+from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows, GlobalWindows
 from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
 from flykka.spark_bridge.functions.windowing.trigger import Trigger
 from flykka.spark_bridge.functions.windowing.window_assigner import MergingWindowAssigner, WindowAssigner
@@ -79,7 +79,9 @@ class KeyedRows(ABC):
         """The origins of the rows, for messages."""
 
     @abstractmethod
-    def _column_windows(self, windows: PeriodicEventTimeWindows, late_data_tag: OutputTag | None) -> ColumnWindows:
+    def _column_windows(
+        self, windows: PeriodicEventTimeWindows | EventTimeSessionWindows, late_data_tag: OutputTag | None
+    ) -> ColumnWindows:
         """Return the rows in windows that Spark's plans compute."""
 
     @abstractmethod
@@ -192,7 +194,9 @@ class WindowedStream(NamesElsewhere):
             raise ProgramError(f"the window aggregation after {self._origins} needs at least one column")
         if isinstance(columns[0], AggregateFunction):
             return self._aggregated(*columns, accumulator_type=accumulator_type, output=output)
-        return self._in_columns("aggregates columns").aggregate(columns)
+        is_sessions = isinstance(self._settings.assigner, EventTimeSessionWindows)
+        windows = self._sessions_in_columns() if is_sessions else self._in_columns("aggregates columns")
+        return windows.aggregate(columns)
 
     def apply(self, function: Callable[[DataFrame], DataFrame]) -> DataStream:
         """Give all rows of the windows that fire to a function, as one DataFrame: rows in, rows out.
@@ -263,16 +267,30 @@ class WindowedStream(NamesElsewhere):
         settings = self._settings
         if not isinstance(settings.assigner, PeriodicEventTimeWindows):
             raise self._columns_refused(does, f"in {type(settings.assigner).__name__}")
-        for what in ("trigger", "evictor", "allowed_lateness_ms"):
-            if getattr(settings, what):
-                raise self._columns_refused(does, f"with {what.removesuffix('_ms')}(...)")
+        self._check_fires_once(does)
         return self._keyed._column_windows(settings.assigner, settings.late_data_tag)
+
+    def _sessions_in_columns(self) -> ColumnWindows:
+        settings = self._settings
+        assert isinstance(settings.assigner, EventTimeSessionWindows)
+        does = "aggregates columns"
+        if settings.assigner.dynamic_gap is not None:
+            raise self._columns_refused(does, "in sessions with a dynamic gap")
+        self._check_fires_once(does)
+        if settings.late_data_tag is not None:
+            raise self._columns_refused(does, "in sessions with side_output_late_data(...)")
+        return self._keyed._column_windows(settings.assigner, None)
+
+    def _check_fires_once(self, does: str) -> None:
+        for what in ("trigger", "evictor", "allowed_lateness_ms"):
+            if getattr(self._settings, what):
+                raise self._columns_refused(does, f"with {what.removesuffix('_ms')}(...)")
 
     def _columns_refused(self, does: str, why: str) -> ProgramError:
         return ProgramError(
-            f"the window aggregation after {self._origins} {does} in tumbling and sliding windows of event"
-            f" time that fire once, not {why}: give aggregate(...) an AggregateFunction, or use reduce(function) or"
-            " process(ProcessWindowFunction, output)"
+            f"the window aggregation after {self._origins} {does} in tumbling and sliding windows of event time and in"
+            f" sessions, which fire once, not {why}: give aggregate(...) an AggregateFunction, or use reduce(function)"
+            " or process(ProcessWindowFunction, output)"
         )
 
     def _aggregated(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +15,7 @@ from flykka.spark_bridge.worker.parts import MergeParts, PartFunction
 from flykka.spark_bridge.worker.segment_file import POSITION
 
 NAN = float("nan")
+NOON, HOUR = datetime(2026, 1, 1, 12, tzinfo=UTC), timedelta(hours=1)
 
 
 def merged(function: PartFunction, data_type: pa.DataType, kept: Any, new: list[Any]) -> Any:
@@ -44,6 +46,8 @@ def merged(function: PartFunction, data_type: pa.DataType, kept: Any, new: list[
         pytest.param("max", pa.int64(), None, [7, 4], 7, id="max"),
         pytest.param("max", pa.float64(), 7.0, [NAN, 8.0], NAN, id="NaN is the greatest"),
         pytest.param("max", pa.string(), "b", ["a", "c"], "c", id="max of texts"),
+        pytest.param("max", pa.timestamp("us", "UTC"), NOON, [None, NOON + HOUR], NOON + HOUR, id="max of times"),
+        pytest.param("min", pa.date32(), NOON.date(), [None], NOON.date(), id="min of dates"),
         pytest.param("min", pa.bool_(), True, [False, True], False, id="min of booleans"),
     ],
 )

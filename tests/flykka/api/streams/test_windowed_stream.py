@@ -54,9 +54,22 @@ def first(one: dict[str, Any], two: dict[str, Any]) -> dict[str, Any]:
     ("refused", "why"),
     [
         (
-            lambda bids: bids.window(SESSIONS).aggregate(F.count("*")),
-            r"not in EventTimeSessionWindows: give aggregate\(\.\.\.\)",
+            lambda bids: bids.window(SESSIONS).aggregate(F.collect_list("price")),
+            r"sessions are aggregated in columns by count, sum, min, max and avg.* give aggregate\(\.\.\.\)",
         ),
+        (
+            lambda bids: bids.window(SESSIONS).allowed_lateness("1min").aggregate(F.count("*")),
+            r"not with allowed_lateness\(\.\.\.\): give aggregate\(\.\.\.\)",
+        ),
+        (
+            lambda bids: bids.window(SESSIONS).side_output_late_data(OutputTag("late")).aggregate(F.count("*")),
+            r"not in sessions with side_output_late_data\(\.\.\.\)",
+        ),
+        (
+            lambda bids: bids.window(EventTimeSessionWindows.with_dynamic_gap(str)).aggregate(F.count("*")),
+            "not in sessions with a dynamic gap",
+        ),
+        (lambda bids: bids.window(SESSIONS).apply(lambda rows: rows), "not in EventTimeSessionWindows"),
         (lambda bids: bids.count_window(3).aggregate(F.count("*")), "not in GlobalWindows"),
         (
             lambda bids: bids.window(HOURS).allowed_lateness("1s").aggregate(F.count("*")),

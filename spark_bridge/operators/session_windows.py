@@ -1,0 +1,117 @@
+"""The code of sessions of event time whose aggregates are put together from parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, LongType, StructField
+
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
+from flykka.spark_bridge.operators.code import AggregateCode
+from flykka.spark_bridge.operators.spark_keyed_batches import keyed_table_operator
+from flykka.spark_bridge.program.aggregates import TIME, PartialAggregates
+from flykka.spark_bridge.program.event_time import event_time_micros
+from flykka.spark_bridge.state.stored_columns import ROWS
+from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
+from flykka.spark_bridge.worker.sessions import END, OPEN, START, FireSessions, MergeSessions
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from flykka.spark_bridge.functions.event_time import EventTime
+    from flykka.spark_bridge.operators.bound_chain import OperatorContext
+    from flykka.spark_bridge.operators.emitted_rows import SideOutput
+    from flykka.spark_bridge.operators.operator import Operator
+    from flykka.spark_bridge.rows.materialise import Slices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionWindowCode(AggregateCode):
+    """Sessions of each key, which end `gap_ms` behind their last row. The state of a key is its open sessions."""
+
+    kind = OperatorKind.KEYED_PROCESS
+    local_kind = OperatorKind.LOCAL_WINDOW_AGGREGATE
+
+    plan: PartialAggregates
+    event_time: EventTime
+    gap_ms: int
+
+    @property
+    def fingerprint(self) -> str:
+        """The gap, and the columns that state is kept in."""
+        return f"sessions(gap={self.gap_ms}, state={self.plan.structure})"
+
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return keyed_table_operator(context, self)
+
+    @property
+    def key_fields(self) -> tuple[StructField, ...]:
+        """The columns of the keys."""
+        return self.plan.key_fields
+
+    @property
+    def state_fields(self) -> tuple[StructField, ...]:
+        """The columns of sessions, each a list of them."""
+        lists = (StructField(f"{OPEN}{each.name}", ArrayType(each.dataType)) for each in self._session_fields)
+        return (*lists, StructField(NEXT_EVENT_TIMER, LongType()))
+
+    @property
+    def emitted(self) -> tuple[StructField, ...]:
+        """The columns of keys and sessions."""
+        return (*self.plan.key_fields, *self._session_fields)
+
+    @property
+    def side(self) -> tuple[SideOutput, ...]:
+        """None."""
+        return ()
+
+    @property
+    def _session_fields(self) -> tuple[StructField, ...]:
+        return (StructField(START, LongType()), StructField(END, LongType()), *self.plan.part_fields)
+
+    def keyed(self, rows: DataFrame) -> DataFrame:
+        """Rows of state, as they come over the exchange."""
+        return rows
+
+    def function(self, watermark_ms: int) -> MergeSessions:
+        """Merge a batch into the sessions."""
+        return MergeSessions(
+            functions=self.plan.merging,
+            time_column=TIME,
+            rows_column=ROWS,
+            gap_ms=self.gap_ms,
+            watermark_ms=watermark_ms,
+        )
+
+    def firing(self, due_ms: int) -> FireSessions:
+        """Emit the sessions that have ended."""
+        return FireSessions(due_ms=due_ms)
+
+    def clean_up(self, watermark_ms: int) -> None:
+        """Sessions go when they have ended."""
+
+    def results(self, emitted: DataFrame) -> DataFrame:
+        """The aggregates of sessions, with their bounds."""
+        bounds = {WINDOW_START: F.timestamp_micros(START), WINDOW_END: F.timestamp_micros(END)}
+        return self.plan.evaluated(emitted, **bounds)
+
+    def local_state(self, rows: DataFrame) -> DataFrame:
+        """State made of each row by itself: hardly two rows of a key have the same time."""
+        time = event_time_micros(self.event_time)
+        return self.plan.row_by_row(rows.where(time.isNotNull()), time)
+
+    def state_times(self) -> Mapping[str, Column]:
+        """The first and the last row."""
+        return {"first_micros": F.min(TIME), "last_micros": F.max(TIME)}
+
+    def previewed(self, rows: DataFrame) -> DataFrame:
+        """The sessions of some rows."""
+        session = F.session_window(F.timestamp_micros(TIME), f"{self.gap_ms} milliseconds").alias(TIME)
+        bounds = (F.unix_micros(f"{TIME}.{bound}").alias(name) for bound, name in (("start", START), ("end", END)))
+        merged = self.plan.merge(self.local_state(rows), session)
+        return self.results(merged.select("*", *bounds))

@@ -1,0 +1,153 @@
+"""Sessions by key, on columns: a batch is merged into those that are open, and those that have ended are emitted.
+
+The state of a key is a list of its open sessions in each column, in the order of their starts. Times are microseconds.
+A session ends when the watermark has come to a gap behind its last row: a row of that very time still belongs to it, as
+in Spark's session_window, however the rows come in batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
+from flykka.spark_bridge.worker.keys import Mask, Rows, key_columns
+from flykka.spark_bridge.worker.parts import PartFunction, reduced
+from flykka.spark_bridge.worker.process_batch import Processed
+from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
+
+START, END = "session_start", "session_end"
+
+OPEN = "open_"
+"""Begins the names of state's columns: behind it comes that of a session's."""
+
+_MICROS_PER_MS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sessions:
+    """Sessions of keys, which are numbers and ascend; those of a key by their starts. Their other columns are parts."""
+
+    keys: Rows
+    table: pa.Table
+
+    @classmethod
+    def open_in(cls, state: pa.Table) -> Sessions:
+        """Sessions in state, a row of which is the lists of a key."""
+        names = (name for name in state.column_names if name.startswith(OPEN))
+        lists = {name.removeprefix(OPEN): state.column(name).combine_chunks() for name in names}
+        lengths = lists[START].value_lengths().fill_null(0).to_numpy()
+        columns = {name: each.flatten() for name, each in lists.items()}
+        return cls(keys=np.repeat(np.arange(state.num_rows), lengths), table=pa.table(columns))
+
+    def only(self, chosen: Mask) -> Sessions:
+        """Choose some of the sessions."""
+        return Sessions(keys=self.keys[chosen], table=self.table.filter(pa.array(chosen)))
+
+    def ends_ms(self) -> Rows:
+        """The milliseconds in which they end, rounded up: none ends before its time."""
+        ends: Rows = -(-self.table.column(END).to_numpy() // _MICROS_PER_MS)
+        return ends
+
+    def as_state(self, changed: Rows, schema: pa.Schema) -> pa.Table:
+        """The state of keys, of which all sessions are here."""
+        firsts = np.searchsorted(self.keys, changed)
+        offsets = np.append(firsts, len(self.keys))
+        first_ends = np.append(self.ends_ms(), 0)[firsts]
+        made = {NEXT_EVENT_TIMER: pa.array(first_ends, mask=firsts == offsets[1:])}
+        for name in self.table.column_names:
+            values = self.table.column(name).combine_chunks()
+            made[f"{OPEN}{name}"] = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
+        return pa.Table.from_arrays([made[each.name].cast(each.type) for each in schema], schema=schema)
+
+    def as_rows(self, keys: pa.Table) -> pa.Table:
+        """Rows to emit: the columns of the key, then those of the session."""
+        of_session = keys.select(key_columns(keys)).take(self.keys)
+        names = [*of_session.column_names, *self.table.column_names]
+        return pa.Table.from_arrays([*of_session.columns, *self.table.columns], names=names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeSessions:
+    """Merges a batch of parts, each of one row at the time in `time_column`, into sessions; it emits nothing.
+
+    Rows are late whose session has ended, and is not among those that are open; they are dropped. `rows_column` counts
+    the rows behind a part.
+    """
+
+    functions: Mapping[str, PartFunction]
+    time_column: str
+    rows_column: str
+    gap_ms: int
+    watermark_ms: int
+
+    def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
+        """Merge a batch."""
+        merged, was_open = self._merged(Sessions.open_in(state), batch)
+        is_late = (merged.ends_ms() <= self.watermark_ms) & ~was_open
+        late, left = merged.only(is_late), merged.only(~is_late)
+        changed = np.unique(left.keys)
+        return Processed(
+            rows=left.only(np.zeros(len(left.keys), dtype=np.bool_)).as_rows(batch.keys),
+            state=left.as_state(changed, state.schema),
+            changed=changed,
+            late_rows=int(late.table.column(self.rows_column).to_numpy().sum()),
+        )
+
+    def _merged(self, before: Sessions, batch: KeyedBatch) -> tuple[Sessions, Mask]:
+        """The sessions of all keys; and which of them were open before."""
+        starts = batch.rows.column(self.time_column)
+        ends = pa.array(starts.to_numpy() + self.gap_ms * _MICROS_PER_MS)
+        columns = {START: starts, END: ends, **{name: batch.rows.column(name) for name in self.functions}}
+        rows = pa.concat_tables([before.table, pa.table(columns).select(before.table.column_names)])
+        keys = np.concatenate([before.keys, batch.key_of_row()])
+        order = np.lexsort((rows.column(START).to_numpy(), keys))
+        rows, keys = rows.take(order), keys[order]
+        firsts = _first_rows(keys, rows.column(START).to_numpy(), rows.column(END).to_numpy())
+        number = np.repeat(np.arange(len(firsts)), np.diff(np.append(firsts, len(keys))))
+        merged = {
+            START: rows.column(START).take(firsts),
+            END: pa.array(np.maximum.reduceat(rows.column(END).to_numpy(), firsts)),
+            **{name: reduced(each, rows.column(name), number, len(firsts)) for name, each in self.functions.items()},
+        }
+        was_open = np.logical_or.reduceat(order < len(before.keys), firsts)
+        return Sessions(keys=keys[firsts], table=pa.table(merged).select(rows.column_names)), was_open
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FireSessions:
+    """Emits the sessions that have ended."""
+
+    due_ms: int
+
+    def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
+        """Emit those of some keys."""
+        sessions = Sessions.open_in(state)
+        has_ended = sessions.ends_ms() <= self.due_ms
+        ended = sessions.only(has_ended)
+        changed = np.unique(ended.keys)
+        left = sessions.only(~has_ended & np.isin(sessions.keys, changed))
+        return Processed(
+            rows=ended.as_rows(batch.keys),
+            state=left.as_state(changed, state.schema),
+            changed=changed,
+            deleted=~np.isin(changed, left.keys),
+        )
+
+
+def _first_rows(keys: Rows, starts: Rows, ends: Rows) -> Rows:
+    """The rows that begin a session: of another key, or behind the ends of all rows of the key before.
+
+    Rows are sorted by key and start.
+    """
+    distinct, rank = np.unique(ends, return_inverse=True)
+    of_key = keys * len(distinct)
+    # Keys ascend, so that the greatest so far is one of the row's own key.
+    last_end = distinct[np.maximum.accumulate(of_key + rank) - of_key]
+    is_first = np.ones(len(keys), dtype=np.bool_)
+    is_first[1:] = (keys[1:] != keys[:-1]) | (starts[1:] > last_end[:-1])
+    firsts: Rows = np.flatnonzero(is_first)
+    return firsts
