@@ -249,4 +249,16 @@ MUTATIONS = (
         instead="self._latencies.setdefault(source, deque(maxlen=HISTORY_SIZE)).append(now - marker.marked_ms + 1)",
         history="at-least-once",
     ),
+    Mutation(
+        where="machines.task.processing_timers:ProcessingTimers.on_stage_finished",
+        line="return [StartProcessingTimer(delay_ms=self._next_ms - now)]",
+        instead="return [StartProcessingTimer(delay_ms=self._next_ms - now + 1)]",
+        history="timers",
+    ),
+    Mutation(
+        where="machines.task.processing_timers:ProcessingTimers.on_restored",
+        line="self.is_due = self._uses_processing_time",
+        instead="self.is_due = False",
+        history="timers",
+    ),
 )

@@ -19,19 +19,18 @@ from tests.histories.runs import RUNS, SEED
 FOLDER = Path(__file__).parent
 EXAMPLE = FOLDER.parents[1] / "examples" / "flights.py"
 OF_THE_EXAMPLE = "flights-with-a-kill"
-OF_THE_SIMULATION = "simulated"
-NAMES = (*RUNS, OF_THE_EXAMPLE, OF_THE_SIMULATION)
+SIMULATED_SEEDS = {"simulated": 2, "timers": 634}
+"""Two sources, a union, a window; and keyed functions whose timers of both kinds are restored from a checkpoint."""
 
-SIMULATED_SEED = 2
-"""Two sources, a union, a window."""
+NAMES = (*RUNS, OF_THE_EXAMPLE, *SIMULATED_SEEDS)
 
 
 def record(name: str, path: Path) -> None:
     """Record a run to `path`. Raises whatever it raises that did not end as it was meant to."""
     if name == OF_THE_EXAMPLE:
         subprocess.run([sys.executable, str(EXAMPLE), "--record", str(path)], check=True)
-    elif name == OF_THE_SIMULATION:
-        assert simulate(SIMULATED_SEED, SimulationSettings(trace_path=path)).violations == ()
+    elif name in SIMULATED_SEEDS:
+        assert simulate(SIMULATED_SEEDS[name], SimulationSettings(trace_path=path)).violations == ()
     else:
         RUNS[name](TraceRecorder(path), SEED)
 

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from flykka.messages.control.job import JobRestored
+from flykka.messages.tasks.stage import AdvanceProcessingTime, AdvanceWatermark, StageFinished
 from flykka.replay.replayer import Replayer
 from flykka.runtime.testing.replays import assert_replays, replay_cases
+from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.histories.record import FOLDER, NAMES
 from tests.histories.runs import RUNS, SEED
@@ -41,6 +44,26 @@ def golden(name: str) -> Path:
 def test_every_run_has_a_golden_trace_and_every_golden_trace_its_run() -> None:
     assert sorted(path.stem for path in FOLDER.glob("*.trace")) == sorted(NAMES)
     assert [name for name in NAMES if golden(name).stat().st_size > MAX_BYTES] == []
+
+
+def test_timers_of_both_kinds_emit_rows_before_and_after_a_restore() -> None:
+    firing: dict[tuple[str, int], type] = {}
+    told: list[type] = []
+    for turn in TraceReader.open(golden("timers")):
+        match turn.message:
+            case JobRestored(checkpoint_id=int()):
+                told.append(JobRestored)
+            case AdvanceProcessingTime() | AdvanceWatermark():
+                firing[turn.recipient.path, turn.message.stage] = type(turn.message)
+            case StageFinished(stage=stage, rows_out=rows_out) if turn.sender is not None:
+                kind = firing.pop((turn.sender.path, stage), None)
+                if kind is not None and rows_out:
+                    told.append(kind)
+
+    last_restore = len(told) - 1 - told[::-1].index(JobRestored)
+    kinds: set[type] = {AdvanceProcessingTime, AdvanceWatermark}
+    assert kinds <= set(told[:last_restore])
+    assert kinds <= set(told[last_restore:])
 
 
 @pytest.mark.slow
