@@ -94,9 +94,14 @@ class Staging:
             self._filesystem.delete(folder)
 
     def restore(self, folders: Iterable[StagingFolder]) -> None:
-        """Discard all that attempts before have staged; `folders` are those the restored checkpoint names."""
+        """Discard all that attempts before have staged; `folders` are those the restored checkpoint names.
+
+        Where the parallelism has changed, some may be of this job: other subtasks stage there by now, and those of
+        subtasks that are gone go with the job.
+        """
         self._filesystem.delete(self.folder)
-        self._inherited = frozenset(folder.path for folder in folders) - {self.folder}
+        own = f"{self.folder.rsplit('/', 1)[0]}/"
+        self._inherited = frozenset(folder.path for folder in folders if not folder.path.startswith(own))
 
     def release_inherited(self) -> None:
         """This job has completed a checkpoint of its own: what the job before it has staged serves nobody."""

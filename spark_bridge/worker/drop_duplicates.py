@@ -41,7 +41,8 @@ class DropDuplicates:
 class DropDuplicatesWithin:
     """Emits a row unless another one of its key was emitted less than `within_ms` before it, or after it.
 
-    What was emitted is forgotten when the watermark is so far behind it. A row without event time has the watermark's.
+    It is forgotten when the watermark is so far behind it. So rows that come behind the watermark are dropped as late:
+    nobody knows what they duplicate. A row without event time has the watermark's.
     """
 
     columns: tuple[str, ...]
@@ -52,18 +53,21 @@ class DropDuplicatesWithin:
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
         """Process a batch."""
         watermark, within = _micros(self.watermark_ms), 1000 * self.within_ms
-        times = _times(batch.rows.column(self.event_time.column), watermark, 1000 * self.event_time.offset_ms)
+        event_times = batch.rows.column(self.event_time.column)
+        keys, times = batch.key_of_row(), _times(event_times, watermark, 1000 * self.event_time.offset_ms)
+        is_late = (times <= watermark) & event_times.is_valid().to_numpy()
+        in_time = np.flatnonzero(~is_late)
         closed_to = _times(state.column(SEEN_AT), _BOUNDS.min)
         closed_to[closed_to > _BOUNDS.min] += within
-        closed_to[closed_to <= watermark] = _BOUNDS.min
-        emitted = _first_rows(batch.key_of_row(), times, closed_to, within)
+        emitted = in_time[_first_rows(keys[in_time], times[in_time], closed_to, within)]
         changed: Rows = np.flatnonzero(closed_to > watermark)
-        changed = np.intersect1d(changed, batch.key_of_row()[emitted])
+        changed = np.intersect1d(changed, keys[emitted])
         seen_at = pa.array(closed_to[changed] - within).cast(_MICROS)
         return Processed(
             rows=batch.rows.select(self.columns).take(emitted),
             state=pa.Table.from_arrays([seen_at], schema=state.schema),
             changed=changed,
+            late_rows=int(is_late.sum()),
         )
 
 

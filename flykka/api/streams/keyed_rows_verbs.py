@@ -164,8 +164,8 @@ class DropDuplicatesVerb(ABC):
 
         Without `within` a row is remembered for ever: the state grows with every new one. With it, such as `"1 day"`,
         rows are compared by event time: a row is dropped when it is less than this later than the one that was kept, or
-        earlier. What was kept is forgotten when the watermark is `within` behind it, and a row that comes later still
-        than the watermark allows may then be kept a second time.
+        earlier. What was kept is forgotten when the watermark is `within` behind it; so rows that come behind the
+        watermark are dropped, and counted as late, as by Spark's dropDuplicatesWithinWatermark.
 
         Raises:
             ProgramError: no column is given, or `within` is no length of time above zero.

@@ -37,8 +37,8 @@ class Kept:
         self.values: dict[int, object] = {}
         self.emitted: list[Row] = []
 
-    def process(self, rows: list[Row], function: BatchFunction) -> None:
-        """Process a batch."""
+    def process(self, rows: list[Row], function: BatchFunction) -> int:
+        """Process a batch; the number of rows that came too late."""
         keys = pa.array([key for key, _ in rows], pa.int64())
         times = pa.array([None if at is None else at * 1000 for _, at in rows], pa.int64()).cast(MICROS)
         batch = KeyedBatch(pa.table({"id": keys, "at": times, "__key_0": keys, POSITION: keys}))
@@ -53,6 +53,7 @@ class Kept:
         in_ms = processed.rows["at"].cast(pa.int64()).to_pylist()
         ids = processed.rows["id"].to_pylist()
         self.emitted += [(key, None if at is None else at // 1000) for key, at in zip(ids, in_ms, strict=True)]
+        return processed.late_rows
 
 
 def within(watermark_ms: int = WATERMARK_MIN) -> DropDuplicatesWithin:
@@ -106,14 +107,14 @@ def test_in_the_order_of_event_time_nothing_that_was_forgotten_is_missed(batches
     assert sorted(kept.emitted) == sorted(one_by_one([rows]))
 
 
-def test_what_the_watermark_has_left_behind_is_forgotten_though_no_merge_has_removed_it() -> None:
+def test_rows_behind_the_watermark_are_dropped_and_counted_for_what_they_duplicate_may_be_forgotten() -> None:
     kept = Kept(pa.schema([(SEEN_AT, MICROS)]))
 
-    kept.process([(1, 10)], within())
-    kept.process([(1, 10)], within(watermark_ms=14))
-    kept.process([(1, 10)], within(watermark_ms=15))
+    assert kept.process([(1, 10)], within()) == 0
+    assert kept.process([(1, 10), (2, 14), (2, 15), (1, 15)], within(watermark_ms=14)) == 2
+    assert kept.process([(1, 12), (3, 15), (2, 21)], within(watermark_ms=20)) == 2
 
-    assert kept.emitted == [(1, 10), (1, 10)]
+    assert kept.emitted == [(1, 10), (1, 15), (2, 15), (2, 21)]
 
 
 def test_at_the_end_of_the_input_all_is_forgotten() -> None:
