@@ -1,4 +1,4 @@
-"""Sessions by key on Spark: they are those of a batch, whoever goes on with which keys, and late rows are counted."""
+"""Sessions by key on Spark: they are those of a batch with any parallelism, and late rows are counted."""
 
 from __future__ import annotations
 

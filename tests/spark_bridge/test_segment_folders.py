@@ -1,0 +1,73 @@
+"""The files of segments on the executor's disk: they end with the attempts and jobs that made them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from signal import SIGKILL
+
+import pytest
+from pyspark import SparkFiles
+
+from tests.spark_bridge.laboratory import Laboratory
+from tests.spark_bridge.test_keyed_rows import VERBS, keyed
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+KILLED = """
+import os, sys
+from pyspark import SparkConf, SparkContext, SparkFiles
+from flykka.spark_bridge.session.gateway import ensure_gateway
+
+conf = SparkConf().setMaster("local[1]").setAppName("killed").set("spark.ui.enabled", "false")
+conf.set("spark.local.dir", sys.argv[1])
+ensure_gateway(conf)
+SparkContext(conf=conf)
+folder = os.path.join(SparkFiles.getRootDirectory(), "flykka-state", "attempt")
+os.makedirs(folder)
+with open(os.path.join(folder, "attempt-1"), "w") as segment:
+    segment.write("rows")
+print("written below", folder, flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def segment_files(laboratory: Laboratory) -> list[Path]:
+    """The segments of the laboratory's job on this machine."""
+    found = Path(SparkFiles.getRootDirectory(), "flykka-state").rglob("*")
+    return sorted(path for path in found if path.is_file() and str(laboratory.job_id) in str(path))
+
+
+@pytest.mark.parametrize("cancel", [False, True], ids=["ended", "cancelled"])
+def test_an_attempt_that_is_over_leaves_no_segment(laboratory: Laboratory, cancel: bool) -> None:
+    attempts = keyed(laboratory, VERBS[0])
+    subtasks = attempts.begin(2)
+    attempts.read(subtasks, 0, 1)
+    assert segment_files(laboratory)
+
+    for each in subtasks:
+        each.close(cancel=cancel)
+
+    assert segment_files(laboratory) == []
+
+
+def test_a_job_that_is_over_leaves_no_segment_of_attempts_that_run(laboratory: Laboratory) -> None:
+    attempts = keyed(laboratory, VERBS[0])
+    attempts.read(attempts.begin(2), 0, 1)
+    assert segment_files(laboratory)
+
+    laboratory.plane.release_job(laboratory.job_id)
+
+    assert segment_files(laboratory) == []
+
+
+def test_a_driver_that_is_killed_leaves_no_segment(tmp_path: Path) -> None:
+    driver = [sys.executable, "-c", KILLED, str(tmp_path)]
+
+    # The JVM has the same output: it has ended as well when all of that is read.
+    killed = subprocess.run(driver, capture_output=True, text=True, timeout=100, check=False)
+
+    assert killed.returncode == -SIGKILL, killed.stderr
+    assert f"written below {tmp_path}" in killed.stdout
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
