@@ -20,6 +20,7 @@ from flykka.spark_bridge.attempt.services import Services
 from flykka.spark_bridge.connectors.job_sinks import check_sinks, staging_folders
 from flykka.spark_bridge.connectors.job_sources import NamedDiscovery, check_sources
 from flykka.spark_bridge.operators.code import SinkCode, SourceCode
+from flykka.spark_bridge.operators.local_state import LocalStates
 from flykka.spark_bridge.operators.source import SourceReaders
 from flykka.spark_bridge.rows.batches import BatchStore, StoreStats
 from flykka.spark_bridge.rows.filesystem import FileSystem
@@ -74,7 +75,9 @@ class SparkDataPlane:
             sessions=self.sessions,
             session=self.session,
             user_session=session,
-            store=BatchStore(),  # Each job has one of its own, and readers of its own: see `_job`.
+            # Each job has these for itself: see `_job`.
+            store=(store := BatchStore()),
+            local_states=LocalStates(store),
             readers=SourceReaders(),
             registry=registry,
             filesystem=FileSystem(self.session),
@@ -152,6 +155,7 @@ class SparkDataPlane:
             ending = tuple(self._ending.get(job_id, ()))
         for each in ending:
             self._end(each, job_id)
+            each.services.local_states.close()
             each.services.store.close()
             for folder in sorted(each.staging) if not keep_staged else ():
                 self._services.filesystem.delete(folder)
@@ -181,8 +185,13 @@ class SparkDataPlane:
             job = self._jobs.get(job_id)
             if job is not None and job.services.user_session is not user_session:
                 session = engine_session(user_session)
+                job.services.local_states.close()
                 job.services = replace(
-                    job.services, session=session, user_session=user_session, readers=SourceReaders()
+                    job.services,
+                    session=session,
+                    user_session=user_session,
+                    local_states=LocalStates(job.services.store),
+                    readers=SourceReaders(),
                 )
             if job is None:
                 session = engine_session(user_session)
@@ -190,7 +199,8 @@ class SparkDataPlane:
                     self._services,
                     session=session,
                     user_session=user_session,
-                    store=BatchStore(),
+                    store=(store := BatchStore()),
+                    local_states=LocalStates(store),
                     readers=SourceReaders(),
                     job_name=self._names.get(job_id, ""),
                 )

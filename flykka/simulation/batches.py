@@ -15,6 +15,23 @@ from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitio
 from flykka.simulation.rows import Rows
 
 
+class Segments:
+    """Implements `Holders`: the rows of a segment stay as long as somebody has them.
+
+    For the attempts to come every other segment is lost, so that some state is still there and some has to be read.
+    """
+
+    def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
+        """Rows stay."""
+
+    def release(self, batch_ids: Iterable[BatchId], holder: str) -> None:
+        """Rows go with the last that has them."""
+
+    def is_whole(self, batch_id: BatchId) -> bool:
+        """True for the segments of even numbers."""
+        return int(batch_id.rpartition("-")[2]) % 2 == 0
+
+
 class Batches:
     """The batches of one job. `read_after_release` are those that were read when they were used up."""
 

@@ -66,6 +66,7 @@ class SimulatedDataPlane:
         if left:
             world.violations.append(f"{len(left)} batches of {job_id} are left when it is over, such as {left[0]}")
         batches.release_all()
+        world.local_states_of(job_id).close()
         if not keep_staged:
             world.discard([f"{world.root}/staging/{job_id}"])
 

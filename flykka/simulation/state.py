@@ -19,6 +19,7 @@ from flykka.messages.wire.ids import BatchId
 from flykka.simulation.operators import Window
 from flykka.simulation.rows import Row, Rows, Stored, size_of, within
 from flykka.simulation.world import World
+from flykka.spark_bridge.operators.local_state import LocalState
 from flykka.spark_bridge.operators.operator import Element
 from flykka.spark_bridge.operators.window import Arrived
 
@@ -32,6 +33,9 @@ class SimulatedStateBackend(ABC, Generic[Stored]):
         vertex = descriptor.vertex
         self.owned = key_groups_of(descriptor.subtask, vertex.max_parallelism, vertex.parallelism)
         self.attempt: str = descriptor.attempt
+        self.local: LocalState[tuple[Stored, ...]] = world.local_states_of(descriptor.job_id).of(
+            vertex.vertex_id, descriptor.subtask, vertex.parallelism
+        )
         self._shared = f"{descriptor.checkpoint_directory}/{descriptor.job_id}/shared"
         self.max_parallelism = vertex.max_parallelism
         self._world = world
@@ -69,7 +73,7 @@ class SimulatedStateBackend(ABC, Generic[Stored]):
         """A storage that cannot be written may not be able to delete either: what stays, nobody refers to."""
         self._world.storage.files.pop(self._world.path(handle.path), None)
 
-    def hold(self, batch_ids: Sequence[BatchId], holder: str) -> None:
+    def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
         """Rows stay as long as somebody has them."""
 
     def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:

@@ -16,10 +16,11 @@ from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.codec import decode
 from flykka.messages.wire.ids import JobId, JobVertexId
 from flykka.messages.wire.message import Value
-from flykka.simulation.batches import Batches
+from flykka.simulation.batches import Batches, Segments
 from flykka.simulation.operators import Program
 from flykka.simulation.rows import Rows
 from flykka.simulation.storage import PROTOCOL, File, Storage
+from flykka.spark_bridge.operators.local_state import LocalStates
 
 
 @dataclass(slots=True)
@@ -62,6 +63,7 @@ class World:
     stage_ms: tuple[int, ...]
     """Durations that stages, and the work behind them, may take."""
     batches: dict[JobId, Batches] = field(default_factory=dict)
+    local_states: dict[JobId, LocalStates] = field(default_factory=dict)
     trouble: Trouble = field(default_factory=Trouble)
     violations: list[str] = field(default_factory=list)
     late_rows: int = 0
@@ -85,6 +87,10 @@ class World:
     def batches_of(self, job_id: JobId) -> Batches:
         """The batches of one job."""
         return self.batches.setdefault(job_id, Batches())
+
+    def local_states_of(self, job_id: JobId) -> LocalStates:
+        """The state of one job's checkpoints that is still there."""
+        return self.local_states.setdefault(job_id, LocalStates(Segments()))
 
     def path(self, address: str) -> str:
         """An address as the storage has it."""

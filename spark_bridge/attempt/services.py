@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from flykka.spark_bridge.operators.code_registry import CodeRegistry
+    from flykka.spark_bridge.operators.local_state import LocalStates
     from flykka.spark_bridge.operators.source import SourceReaders
     from flykka.spark_bridge.rows.batches import BatchStore
     from flykka.spark_bridge.rows.filesystem import FileSystem
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Session with our settings, batches in it, code of the application, readers of its sources, files.
+    """Session with our settings, batches in it, state of checkpoints that is still there, code of the application,
+    readers of its sources, files.
 
     `user_session` is the application's, for its functions that are given a DataFrame. `sessions` knows whether they
     still run, and starts others where they do not.
@@ -30,6 +32,7 @@ class Services:
     session: SparkSession
     user_session: SparkSession
     store: BatchStore
+    local_states: LocalStates
     readers: SourceReaders
     registry: CodeRegistry
     filesystem: FileSystem

@@ -32,16 +32,26 @@ _LOOK_AGAIN_SECONDS = 0.05
 class _AtBarrier(Generic[Frame]):
     """The state as it was at a barrier; each part of `to_write` is written by itself.
 
-    `durable` says of what lies in storage which results it is not for. All segments to write are held until then.
+    `durable` says of what lies in storage which results it is not for. What was `live` is held until all is written.
     """
 
+    live: tuple[Segment[Frame], ...]
     durable: Mapping[Written, int | None]
     to_write: tuple[Unwritten[Frame], ...]
 
     @property
     def held(self) -> tuple[BatchId, ...]:
-        """The segments that are to be written."""
-        return tuple(reading.segment.batch_id for part in self.to_write for reading in part.readings)
+        """All segments."""
+        return tuple(segment.batch_id for segment in self.live)
+
+    def placed(self, written: Sequence[Written]) -> list[Segment[Frame]]:
+        """The segments with their places in storage, where `to_write` was written to these."""
+        places = {
+            reading.segment.batch_id: place
+            for part, place in zip(self.to_write, written, strict=True)
+            for reading in part.readings
+        }
+        return [replace(each, written=places.get(each.batch_id, each.written)) for each in self.live]
 
 
 class KeyedStore(Generic[Frame]):
@@ -73,15 +83,28 @@ class KeyedStore(Generic[Frame]):
         """
         try:
             for part in self._parts:
-                segment = self.backend.keep(self.backend.load(part))
-                if segment is not None:
-                    with self._lock:
-                        closed_to = self.segments.bound_of(segment, part.closed_to_ms)
-                        self.segments.add(replace(segment, level=1, closed_to_ms=closed_to, written=part.written))
+                self._begin_with(part)
         except BaseException as raised:
             self._is_restored.set_exception(raised)
             raise
         self._is_restored.set_result(None)
+
+    def _begin_with(self, part: StatePart) -> None:
+        """Go on with what is still here of a part, and read the rest of it from the checkpoint."""
+        for handles, segments in self.backend.local.find(part.own_ids).items():
+            self.backend.hold([each.batch_id for each in segments])
+            place = Written(handles=handles, checkpoint_id=None)
+            for segment in segments:
+                self._add_restored(segment, part.closed_to_ms, place)
+            part = part.without(handles)
+        loaded = self.backend.keep(self.backend.load(part)) if part.handles else None
+        if loaded is not None:
+            self._add_restored(replace(loaded, level=1), part.closed_to_ms, part.written)
+
+    def _add_restored(self, segment: Segment[Frame], closed_to_ms: int | None, written: Written | None) -> None:
+        with self._lock:
+            closed_to = self.segments.bound_of(segment, closed_to_ms)
+            self.segments.add(replace(segment, closed_to_ms=closed_to, written=written))
 
     def add(self, segment: Segment[Frame] | None) -> None:
         """Add rows to the state; where segments are many, they are merged in the background."""
@@ -131,6 +154,7 @@ class KeyedStore(Generic[Frame]):
         self.await_restored()
         with self._lock:
             noted = _AtBarrier(
+                live=self.segments.live,
                 durable={} if everything else self.segments.durable(),
                 to_write=self.segments.to_write(everything=everything),
             )
@@ -148,6 +172,7 @@ class KeyedStore(Generic[Frame]):
             if savepoint is None:
                 # No later checkpoint may refer to what is a savepoint's own.
                 self._mark(noted, written)
+                self.backend.local.keep(checkpoint_id, noted.placed(written))
         except BaseException:
             self.delete(written)
             raise
@@ -171,6 +196,7 @@ class KeyedStore(Generic[Frame]):
         """A checkpoint is complete."""
         with self._lock:
             self.segments.confirm(checkpoint_id)
+        self.backend.local.confirm(checkpoint_id)
 
     def _mark(self, noted: _AtBarrier[Frame], written: Sequence[Written]) -> None:
         with self._lock:

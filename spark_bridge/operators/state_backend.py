@@ -9,6 +9,7 @@ from flykka.actors.machines.state.keyed_state import Handle, StatePart
 from flykka.actors.machines.state.segments import Frame, Reading, Segment, Unwritten
 from flykka.messages.state.handles import KeyGroupRange, SharedStateHandle
 from flykka.messages.wire.ids import BatchId
+from flykka.spark_bridge.operators.local_state import LocalState
 
 
 class StateBackend(Protocol[Frame]):
@@ -22,6 +23,9 @@ class StateBackend(Protocol[Frame]):
 
     merge_at: int
     """So many segments of one level become one."""
+
+    local: LocalState[Frame]
+    """The segments that are still here of checkpoints of the subtask, whichever attempt has made them."""
 
     def keep(self, rows: Frame) -> Segment[Frame] | None:
         """Compute rows of state now and keep them; None, and nothing is kept, where there are none."""
@@ -41,8 +45,8 @@ class StateBackend(Protocol[Frame]):
     def delete(self, handle: Handle) -> None:
         """Delete what was written, as far as that is possible."""
 
-    def hold(self, batch_ids: Sequence[BatchId], holder: str) -> None:
-        """Add a holder to segments."""
+    def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
+        """Add a holder to segments, or (None) the state itself."""
 
     def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
         """Let go of segments: those of a holder, or (None) the state's own."""

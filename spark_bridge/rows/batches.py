@@ -35,6 +35,9 @@ class Storage(Protocol):
     def rdd_id(self) -> int | None:
         """Spark's id of it, where it is an RDD."""
 
+    def is_whole(self) -> bool:
+        """True if nothing of it was lost with an executor or its disk."""
+
     def free(self) -> None:
         """Free it, without waiting for the executors."""
 
@@ -47,6 +50,12 @@ class Blocks:
         self.frame = frame
         self.rdd: Any = frame._jdf.queryExecution().analyzed().rdd()
         self.rdd_id = int(self.rdd.id())
+
+    def is_whole(self) -> bool:
+        """True if an executor has each of them."""
+        infos = self.rdd.context().getRDDStorageInfo()
+        here = (info for info in infos if info.id() == self.rdd_id)
+        return any(info.numCachedPartitions() == info.numPartitions() for info in here)
 
     def free(self) -> None:
         """Free them, without waiting for the executors."""
@@ -130,6 +139,12 @@ class BatchStore:
         """Add a holder. Raises `UnknownBatchError` where one of the batches was released."""
         with self._lock:
             self._held.hold(batch_ids, holder)
+
+    def is_whole(self, batch_id: BatchId) -> bool:
+        """True if no row was lost of a batch that the caller holds."""
+        with self._lock:
+            storage = self._held.content(batch_id).storage
+        return storage.is_whole()
 
     def release(self, batch_ids: Iterable[BatchId], holder: str = IN_TRANSIT) -> None:
         """Let go of batches; nothing happens to those that are gone or are not held by `holder`."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from flykka.messages.tasks.task import TaskDeploymentDescriptor
     from flykka.spark_bridge.attempt.scope import AttemptScope
     from flykka.spark_bridge.attempt.services import Services
+    from flykka.spark_bridge.operators.local_state import LocalState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,10 @@ class _File:
         self._folder = folder
         self._name = name
 
+    def is_whole(self) -> bool:
+        """True if it can be opened, wherever the next attempt finds it."""
+        return self._folder.has(self._name)
+
     def free(self) -> None:
         """Delete the file."""
         self._folder.delete(self._name)
@@ -97,8 +102,11 @@ class FileStateBackend:
         self.schema = state_columns_of(keys, values)
         self.arrow_schema = to_arrow_schema(self.schema, timezone="UTC")
         self.folder = SegmentFolder(
-            name=f"flykka-state/{descriptor.attempt}",
+            name=f"flykka-state/{descriptor.job_id}/{vertex.vertex_id}/{descriptor.subtask}",
             shared=None if has_one_machine(services.session) else _shared_folder(descriptor),
+        )
+        self.local: LocalState[StateRows] = services.local_states.of(
+            vertex.vertex_id, descriptor.subtask, vertex.parallelism
         )
         self._in_background = in_background
         self._clean_up = clean_up
@@ -220,9 +228,9 @@ class FileStateBackend:
         """Delete a folder."""
         self._services.filesystem.delete(handle.path)
 
-    def hold(self, batch_ids: Sequence[BatchId], holder: str) -> None:
-        """Add a holder to segments."""
-        self._store.hold(batch_ids, holder)
+    def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
+        """Add a holder to segments, or (None) the state itself."""
+        self._store.hold(batch_ids, holder or self._holder)
 
     def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
         """Let go of segments: those of a holder, or (None) the state's own."""

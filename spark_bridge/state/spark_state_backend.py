@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from flykka.messages.tasks.task import TaskDeploymentDescriptor
     from flykka.spark_bridge.attempt.scope import AttemptScope
     from flykka.spark_bridge.attempt.services import Services
+    from flykka.spark_bridge.operators.local_state import LocalState
     from flykka.spark_bridge.program.aggregates import AggregatePlan
 
 _ROWS_OF_ONE_CORE = 1_000_000
@@ -72,6 +73,9 @@ class SparkStateBackend:
         vertex = descriptor.vertex
         self.owned = key_groups_of(descriptor.subtask, vertex.max_parallelism, vertex.parallelism)
         self.attempt: str = descriptor.attempt
+        self.local: LocalState[DataFrame] = services.local_states.of(
+            vertex.vertex_id, descriptor.subtask, vertex.parallelism
+        )
         self._layout = layout
         self._descriptor = descriptor
         self._scope = scope
@@ -152,9 +156,9 @@ class SparkStateBackend:
         """Delete a folder."""
         self._services.filesystem.delete(handle.path)
 
-    def hold(self, batch_ids: Sequence[BatchId], holder: str) -> None:
-        """Add a holder to segments."""
-        self._store.hold(batch_ids, holder)
+    def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
+        """Add a holder to segments, or (None) the state itself."""
+        self._store.hold(batch_ids, holder or self._holder)
 
     def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
         """Let go of segments: those of a holder, or (None) the state's own."""

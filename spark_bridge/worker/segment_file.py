@@ -86,8 +86,13 @@ def read_segment(path: Path) -> Segment:
     return tuple(Run(batch) for batch in batches if batch.num_rows)
 
 
-def write_segment(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
-    """Write rows that are sorted already, and return their number. Of none there is no file."""
+def write_segment(
+    path: Path, schema: pa.Schema, tables: Iterable[pa.Table], finish: Callable[[Path], object] = lambda whole: None
+) -> int:
+    """Write rows that are sorted already, and return their number. Of none there is no file.
+
+    The whole file is given to `finish` before it takes its name.
+    """
     rows = 0
     with unfinished(path) as whole:
         with pa.OSFile(str(whole), "wb") as file, ipc.new_file(file, schema) as writer:
@@ -96,6 +101,7 @@ def write_segment(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> 
                 for batch in table.cast(schema).combine_chunks().to_batches(max_chunksize=RUN_ROWS):
                     writer.write_batch(batch)
         if rows:
+            finish(whole)
             whole.replace(path)
     return rows
 

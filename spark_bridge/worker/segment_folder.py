@@ -5,14 +5,15 @@ What one executor has written, another finds in the shared folder, and keeps it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 from fsspec.core import url_to_fs
 from pyspark import SparkFiles
 
-from flykka.spark_bridge.worker.segment_file import UNFINISHED, Segment, read_segment, unfinished
+from flykka.spark_bridge.worker.segment_file import UNFINISHED, Segment, read_segment, unfinished, write_segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +37,30 @@ class SegmentFolder:
                 self._fetch(segment)
         return [read_segment(self.path(segment)) for segment in segments]
 
-    def share(self, segment: str) -> None:
-        """Let the other executors have a segment that was written here."""
-        if self.shared is not None and self.path(segment).exists():
+    def has(self, segment: str) -> bool:
+        """True if a segment is there for the executors: on this machine, or where all reach it."""
+        if self.shared is not None:
             filesystem, folder = url_to_fs(self.shared)
-            filesystem.makedirs(folder, exist_ok=True)
-            filesystem.put_file(str(self.path(segment)), f"{folder}/{segment}")
+            return bool(filesystem.exists(f"{folder}/{segment}"))
+        try:
+            read_segment(self.path(segment))
+        except (OSError, pa.ArrowInvalid):
+            return False
+        return True
+
+    def write(self, segment: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
+        """Write rows that are sorted already, and return their number. Of none there is no segment.
+
+        The other executors have it first: under its name a batch that does not read it would have it forgotten here.
+        """
+
+        def share(whole: Path) -> None:
+            if self.shared is not None:
+                filesystem, folder = url_to_fs(self.shared)
+                filesystem.makedirs(folder, exist_ok=True)
+                filesystem.put_file(str(whole), f"{folder}/{segment}")
+
+        return write_segment(self.path(segment), schema, tables, share)
 
     def forget_all_but(self, segments: Sequence[str]) -> None:
         """Delete what this executor has of segments that nobody reads any more."""

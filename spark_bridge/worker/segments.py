@@ -191,8 +191,7 @@ def written(
                         timers[name].append(first)
             yield table
 
-    rows = write_segment(folder.path(target), schema, noted())
-    folder.share(target)
+    rows = folder.write(target, schema, noted())
     first_event, first_processing = (min(each, default=None) for each in timers.values())
     return rows, max(versions, default=0), first_event, first_processing
 

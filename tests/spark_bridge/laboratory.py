@@ -340,6 +340,10 @@ class Laboratory:
         """The RDDs that Spark holds blocks of."""
         return frozenset(self.plane.session.sparkContext._jsc.getPersistentRDDs())
 
+    def lose_local_state(self) -> None:
+        """Let the attempts to come find nothing of those before but their checkpoints, as another process would."""
+        self.plane._jobs[self.job_id].services.local_states.close()
+
     def end(self) -> None:
         """Close what a test has left open."""
         self.plane.release_job(self.job_id)

@@ -18,6 +18,7 @@ from flykka.spark_bridge.attempt.services import Services
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.errors import AttemptCancelledError
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
+from flykka.spark_bridge.operators.local_state import LocalStates
 from flykka.spark_bridge.operators.source import SourceReaders
 from flykka.spark_bridge.rows.batches import BatchStore
 from flykka.spark_bridge.rows.filesystem import FileSystem
@@ -197,7 +198,8 @@ def test_an_attempt_ends_where_spark_is_stopped(
         sessions=SparkSessions(laboratory.plane.session, owned=False),
         session=stopped,  # type: ignore[arg-type] # of a stopped context nothing else is left
         user_session=laboratory.plane.session,
-        store=BatchStore(),
+        store=(store := BatchStore()),
+        local_states=LocalStates(store),
         readers=SourceReaders(),
         registry=registry,
         filesystem=FileSystem(laboratory.plane.session),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -12,8 +12,9 @@ from flykka.actors.errors import UnreadableStateError
 from flykka.actors.machines.state.keyed_state import Handle, StatePart, restored_keyed_state
 from flykka.actors.machines.state.segments import Reading, Segment, Segments, Unwritten
 from flykka.messages.state.handles import KeyGroupRange, OperatorSubtaskState, SharedStateHandle
-from flykka.messages.wire.ids import BatchId, OperatorId
+from flykka.messages.wire.ids import BatchId, JobVertexId, OperatorId
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator, KeyedStore
+from flykka.spark_bridge.operators.local_state import LocalState, LocalStates
 
 Numbers = tuple[int, ...]
 
@@ -28,14 +29,41 @@ class Disk:
     full: set[str] = field(default_factory=set)
 
 
+class Memory:
+    """Implements `Holders`: the holders of segments, of which some are `lost`."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, set[BatchId]] = {}
+        self.lost: set[BatchId] = set()
+
+    def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
+        self.held.setdefault(holder, set()).update(batch_ids)
+
+    def release(self, batch_ids: Iterable[BatchId], holder: str) -> None:
+        self.held[holder] -= set(batch_ids)
+        if not self.held[holder]:
+            del self.held[holder]
+
+    def is_whole(self, batch_id: BatchId) -> bool:
+        return batch_id not in self.lost
+
+
 class NumbersBackend:
     """Numbers, whose last digit is their key group."""
 
     merge_at = 3
 
-    def __init__(self, disk: Disk, owned: KeyGroupRange = ALL, attempt: str = "attempt") -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        owned: KeyGroupRange = ALL,
+        attempt: str = "attempt",
+        local: LocalState[Numbers] | None = None,
+    ) -> None:
         self.owned = owned
         self.attempt = attempt
+        self.local = local or LocalState("numbers", Memory())
+        self.loaded: list[Numbers] = []
         self.held: dict[str, list[BatchId]] = {}
         self.while_merging: Callable[[], object] = lambda: None
         self._disk = disk
@@ -45,7 +73,7 @@ class NumbersBackend:
     def keep(self, rows: Numbers) -> Segment[Numbers] | None:
         if not rows:
             return None
-        return Segment(batch_id=BatchId(f"{next(self._kept)}"), frame=rows, rows=len(rows))
+        return Segment(batch_id=BatchId(f"{self.attempt}-{next(self._kept)}"), frame=rows, rows=len(rows))
 
     def read(self, readings: Sequence[Reading[Numbers]]) -> Numbers:
         return tuple(number for reading in readings for number in reading.segment.frame)
@@ -56,12 +84,14 @@ class NumbersBackend:
         return tuple(sorted(rows))
 
     def load(self, part: StatePart) -> Numbers:
-        return tuple(
+        loaded = tuple(
             number
             for handle, groups in part.handles
             for number in self._disk.files[handle.path]
             if groups is None or groups.start <= number % 10 <= groups.end
         )
+        self.loaded.append(loaded)
+        return loaded
 
     def write(self, part: Unwritten[Numbers], state_id: str, savepoint: str | None) -> SharedStateHandle:
         path = f"{savepoint or 'shared'}/{state_id}"
@@ -75,8 +105,9 @@ class NumbersBackend:
     def delete(self, handle: Handle) -> None:
         del self._disk.files[handle.path]
 
-    def hold(self, batch_ids: Sequence[BatchId], holder: str) -> None:
-        self.held[holder] = list(batch_ids)
+    def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
+        if holder is not None:
+            self.held[holder] = list(batch_ids)
 
     def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
         if holder is not None:
@@ -120,8 +151,13 @@ class Sums(KeyedOperator[Numbers, Numbers]):
         return state
 
 
-def restored(disk: Disk, *states: OperatorSubtaskState, owned: KeyGroupRange = ALL) -> Sums:
-    made = Sums(NumbersBackend(disk, owned, "restored"))
+def restored(
+    disk: Disk,
+    *states: OperatorSubtaskState,
+    owned: KeyGroupRange = ALL,
+    local: LocalState[Numbers] | None = None,
+) -> Sums:
+    made = Sums(NumbersBackend(disk, owned, "restored", local))
     made.restore(states)
     made.read_restored()
     return made
@@ -218,3 +254,103 @@ def test_state_may_be_added_and_noted_while_it_is_merged() -> None:
     # The segments that are being merged were written apart from the one beside them, which is not written again.
     assert sorted(disk.files.values()) == [(1, 2, 3), (1, 2, 3), (4,)]
     assert [restored(disk, state).numbers("left") for state in (*noted, later)] == [[1, 2, 3, 4]] * 2
+
+
+class Restarts:
+    """Attempts of one subtask, in a process that goes on: what it has of checkpoints is still there."""
+
+    def __init__(self) -> None:
+        self.disk, self.memory = Disk(), Memory()
+        self.local: LocalState[Numbers] = LocalState("numbers", self.memory)
+        self.sums = Sums(NumbersBackend(self.disk, local=self.local))
+
+    def restart(self, state: OperatorSubtaskState) -> None:
+        """Go on from a checkpoint."""
+        self.sums = restored(self.disk, state, local=self.local)
+
+    @property
+    def loaded(self) -> list[Numbers]:
+        """What the last attempt has read of its checkpoint."""
+        return self.sums.backend.loaded
+
+
+def test_a_restarted_subtask_goes_on_with_the_segments_that_are_still_there() -> None:
+    restarts = Restarts()
+    restarts.sums.add("left", 1, 2)
+    restarts.sums.add("right", 3)
+    first = restarts.sums.taken(1)
+    restarts.sums.add("left", 4)
+
+    restarts.restart(first)
+
+    assert restarts.loaded == []
+    assert (restarts.sums.numbers("left"), restarts.sums.numbers("right")) == ([1, 2], [3])
+    second = restarts.sums.taken(2)
+    assert {handle.path for handle in second.shared} == {handle.path for handle in first.shared}
+
+
+def test_a_segment_that_was_lost_is_read_from_the_checkpoint_and_no_other() -> None:
+    restarts = Restarts()
+    restarts.sums.add("left", 1)
+    restarts.sums.taken(1)
+    restarts.sums.add("left", 2)
+    second = restarts.sums.taken(2)
+    restarts.memory.lost.add(BatchId("attempt-0"))
+
+    restarts.restart(second)
+
+    assert restarts.loaded == [(1,)]
+    assert restarts.sums.numbers("left") == [1, 2]
+    assert set(restarts.sums.taken(3).shared) == set(second.shared)
+
+
+def test_segments_that_were_merged_since_the_checkpoint_are_still_there() -> None:
+    restarts = Restarts()
+    restarts.sums.add("left", 1)
+    restarts.sums.add("left", 2)
+    state = restarts.sums.taken(1)
+    restarts.sums.add("left", 3)
+    assert len(restarts.sums.stores["left"].segments.live) == 1
+
+    restarts.restart(state)
+
+    assert restarts.loaded == []
+    assert restarts.sums.numbers("left") == [1, 2]
+
+
+def test_a_subtask_goes_back_behind_a_checkpoint_that_was_not_completed() -> None:
+    restarts = Restarts()
+    restarts.sums.add("left", 1)
+    first = restarts.sums.taken(1)
+    restarts.sums.add("left", 2)
+    restarts.sums.snapshot(2, everything=False)
+    restarts.sums.write_snapshot(2, None)
+
+    restarts.restart(first)
+
+    assert restarts.loaded == []
+    assert restarts.sums.numbers("left") == [1]
+
+
+def test_segments_of_earlier_checkpoints_are_let_go_of_and_those_of_savepoints_never_held() -> None:
+    restarts = Restarts()
+    for checkpoint_id in (1, 2, 3):
+        restarts.sums.add("left", checkpoint_id)
+        restarts.sums.taken(checkpoint_id)
+    restarts.sums.taken(4, "savepoint")
+
+    assert list(restarts.memory.held) == ["local state of numbers at checkpoint 3"]
+
+
+def test_a_vertex_of_another_parallelism_finds_nothing() -> None:
+    memory = Memory()
+    states, vertex = LocalStates(memory), JobVertexId("sums")
+    before = states.of(vertex, 0, 2)
+    before.keep(1, [Segment(batch_id=BatchId("0"), frame=(), rows=1)])
+    assert states.of(vertex, 0, 2) is before
+
+    after = states.of(vertex, 0, 1)
+    before.keep(2, [Segment(batch_id=BatchId("1"), frame=(), rows=1)])
+
+    assert after is not before
+    assert memory.held == {}

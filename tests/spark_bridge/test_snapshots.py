@@ -65,9 +65,11 @@ class Line:
         )
         self.windows.expect(StageFinished)
 
-    def restarted(self, state: TaskStateSnapshot) -> Told:
+    def restarted(self, state: TaskStateSnapshot, *, is_state_lost: bool = False) -> Told:
         """The next attempt of the windows, restored; it takes the place of this one."""
         self.windows.close(cancel=True)
+        if is_state_lost:
+            self.laboratory.lose_local_state()
         vertex = self.windows.engine.descriptor.vertex
         self.windows = self.laboratory.begin(vertex, reads=self.source, number=1).open(state)
         return self.windows
@@ -155,7 +157,8 @@ def test_rows_that_a_checkpoint_fired_that_was_aborted_are_told_as_written_and_p
     assert line.laboratory.published().count() == 5
 
 
-def test_state_that_is_merged_after_a_checkpoint_holds_it_is_restored_once(line: Line) -> None:
+@pytest.mark.parametrize("is_state_lost", [False, True], ids=["still here", "lost"])
+def test_state_that_is_merged_after_a_checkpoint_holds_it_is_restored_once(line: Line, is_state_lost: bool) -> None:
     line.may_fire.set()
     for _ in range(17):
         line.read()
@@ -165,7 +168,7 @@ def test_state_that_is_merged_after_a_checkpoint_holds_it_is_restored_once(line:
         line.read()
     state = line.windows.snapshot(2).state
 
-    restored = line.restarted(state)
+    restored = line.restarted(state, is_state_lost=is_state_lost)
     restored.snapshot(3, END)
     restored.commit(3)
 
@@ -184,7 +187,7 @@ def test_batches_are_folded_in_while_restored_state_is_still_read(line: Line, mo
 
     load = SparkStateBackend.load
     monkeypatch.setattr(SparkStateBackend, "load", load_late)
-    restored = line.restarted(state)
+    restored = line.restarted(state, is_state_lost=True)
     line.read()
     may_read.set()
     restored.snapshot(2, END)
@@ -199,7 +202,7 @@ def test_state_that_cannot_be_read_fails_the_attempt_and_its_waiters(line: Line)
     state = line.windows.snapshot(1).state
     rmtree(line.laboratory.folder / "checkpoints")
 
-    restored = line.restarted(state)
+    restored = line.restarted(state, is_state_lost=True)
     failed = restored.expect(StageFailed)
 
     assert "reading the state of" in failed.cause.message

@@ -7,8 +7,8 @@ left out, and what is read is written again with the first checkpoint: nobody ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from flykka.actors.errors import UnreadableStateError
 from flykka.actors.machines.state.key_groups import covers
@@ -40,6 +40,21 @@ class StatePart:
     written_as: StateSchema | None = None
     handles: list[tuple[Handle, KeyGroupRange | None]] = field(default_factory=list)
     written: Written | None = None
+
+    @property
+    def own_ids(self) -> frozenset[str]:
+        """The ids of the handles, where all rows behind them are the subtask's own, as they are to be."""
+        return frozenset() if self.written is None else frozenset(each.state_id for each in self.written.handles)
+
+    def without(self, handles: Sequence[SharedStateHandle]) -> StatePart:
+        """The part without the rows behind some handles, all of which are its own."""
+        assert self.written is not None, "others' rows are left out when they are read"
+        left = tuple(handle for handle in self.written.handles if handle not in handles)
+        return replace(
+            self,
+            handles=[(handle, None) for handle in left],
+            written=Written(handles=left, checkpoint_id=None) if left else None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,123 @@
+"""State of checkpoints that is still where it was made: a restarted subtask goes on with it, and reads no checkpoint.
+
+Follows Flink's TaskLocalStateStore. No copy is made: the segments that were live at a checkpoint's barrier are held
+until a later checkpoint is complete, also where they were merged meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from threading import Lock
+from typing import Any, Generic, Protocol
+
+from flykka.actors.machines.state.segments import Frame, Segment
+from flykka.messages.state.handles import SharedStateHandle
+from flykka.messages.wire.ids import BatchId, JobVertexId
+
+Handles = tuple[SharedStateHandle, ...]
+
+
+class Holders(Protocol):
+    """Knows the holders of batches, and whether their rows are still there."""
+
+    def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
+        """Add a holder. Raises `UnknownBatchError` where one of the batches was released."""
+
+    def release(self, batch_ids: Iterable[BatchId], holder: str) -> None:
+        """Let go of batches."""
+
+    def is_whole(self, batch_id: BatchId) -> bool:
+        """True if no row of a batch was lost with an executor or its disk."""
+
+
+class LocalState(Generic[Frame]):
+    """Segments of one subtask by checkpoint, each with its place in that. Safe to use from any thread."""
+
+    def __init__(self, subtask: str, store: Holders) -> None:
+        self._subtask = subtask
+        self._store = store
+        self._lock = Lock()
+        self._checkpoints: dict[int, list[Segment[Frame]]] = {}
+        self._closed = False
+
+    def keep(self, checkpoint_id: int, segments: Sequence[Segment[Frame]]) -> None:
+        """Hold segments, which the caller holds as well: the state at the barrier of a checkpoint, or a part of it."""
+        with self._lock:
+            if not self._closed:
+                self._store.hold(_batches(segments), self._holder(checkpoint_id))
+                self._checkpoints.setdefault(checkpoint_id, []).extend(segments)
+
+    def confirm(self, checkpoint_id: int) -> None:
+        """A checkpoint is complete: the job does not go back behind it."""
+        with self._lock:
+            if checkpoint_id in self._checkpoints:
+                self._release([each for each in self._checkpoints if each < checkpoint_id])
+
+    def find(self, state_ids: frozenset[str]) -> dict[Handles, list[Segment[Frame]]]:
+        """Segments that have all rows behind some handles of these ids, and of which none was lost."""
+        found: dict[Handles, list[Segment[Frame]]] = {}
+        wanted = set(state_ids)
+        with self._lock:
+            for checkpoint_id in sorted(self._checkpoints, reverse=True):
+                for handles, segments in _by_handles(self._checkpoints[checkpoint_id]).items():
+                    ids = {handle.state_id for handle in handles}
+                    if ids <= wanted and all(self._store.is_whole(each.batch_id) for each in segments):
+                        found[handles] = segments
+                        wanted -= ids
+        return found
+
+    def close(self) -> None:
+        """Let go of everything, also of what comes later."""
+        with self._lock:
+            self._closed = True
+            self._release(list(self._checkpoints))
+
+    def _release(self, checkpoint_ids: Sequence[int]) -> None:
+        for checkpoint_id in checkpoint_ids:
+            self._store.release(_batches(self._checkpoints.pop(checkpoint_id)), self._holder(checkpoint_id))
+
+    def _holder(self, checkpoint_id: int) -> str:
+        return f"local state of {self._subtask} at checkpoint {checkpoint_id}"
+
+
+class LocalStates:
+    """The local state of a job's subtasks. Safe to use from any thread."""
+
+    def __init__(self, store: Holders) -> None:
+        self._store = store
+        self._lock = Lock()
+        self._by_vertex: dict[JobVertexId, tuple[int, dict[int, LocalState[Any]]]] = {}
+
+    def of(self, vertex_id: JobVertexId, subtask: int, parallelism: int) -> LocalState[Any]:
+        """The local state of a subtask. What the vertex has of another parallelism is let go."""
+        with self._lock:
+            before, states = self._by_vertex.get(vertex_id, (parallelism, {}))
+            if before != parallelism:
+                _close(states.values())
+                states = {}
+            self._by_vertex[vertex_id] = parallelism, states
+            return states.setdefault(subtask, LocalState(f"{vertex_id}/{subtask}", self._store))
+
+    def close(self) -> None:
+        """Let go of everything: what it lay in is gone, or the job is over."""
+        with self._lock:
+            for _, states in self._by_vertex.values():
+                _close(states.values())
+            self._by_vertex.clear()
+
+
+def _close(states: Iterable[LocalState[Any]]) -> None:
+    for state in states:
+        state.close()
+
+
+def _batches(segments: Sequence[Segment[Frame]]) -> list[BatchId]:
+    return [segment.batch_id for segment in segments]
+
+
+def _by_handles(segments: Sequence[Segment[Frame]]) -> dict[Handles, list[Segment[Frame]]]:
+    by_handles: dict[Handles, list[Segment[Frame]]] = {}
+    for segment in segments:
+        assert segment.written is not None, "a checkpoint has all of its state"
+        by_handles.setdefault(segment.written.handles, []).append(segment)
+    return by_handles

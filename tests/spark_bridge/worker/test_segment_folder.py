@@ -1,0 +1,98 @@
+"""The folder of segments, where executors are on several machines and share one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark import SparkFiles
+
+from flykka.spark_bridge.worker.segment_folder import SegmentFolder
+from tests.spark_bridge.worker.tables import SCHEMA, state
+
+On = Callable[[str], Path]
+ROWS = state({(1, ""): 10}, 1)
+
+
+@pytest.fixture
+def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> On:
+    """Goes to an executor: its folder."""
+
+    def go(executor: str) -> Path:
+        monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path / executor))
+        return tmp_path / executor
+
+    return go
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> SegmentFolder:
+    return SegmentFolder(name="state", shared=str(tmp_path / "shared"))
+
+
+def keys_in(folder: SegmentFolder, segment: str) -> list[int]:
+    ((run,),) = folder.read([segment])
+    keys: list[int] = run.table.column("__key_0").to_pylist()
+    return keys
+
+
+def test_another_executor_finds_what_one_has_written_and_keeps_it(on: On, folder: SegmentFolder) -> None:
+    on("first")
+    folder.write("a", SCHEMA, [ROWS])
+
+    second = on("second")
+    assert folder.has("a")
+    assert keys_in(folder, "a") == [1]
+    assert (second / "state" / "a").exists()
+
+
+def test_what_nobody_reads_any_more_goes_from_an_executor_and_stays_in_the_shared_folder(
+    on: On, folder: SegmentFolder
+) -> None:
+    first = on("first")
+    for segment in ("a", "b"):
+        folder.write(segment, SCHEMA, [ROWS])
+
+    folder.forget_all_but(["b"])
+
+    assert sorted(path.name for path in (first / "state").iterdir()) == ["b"]
+    assert keys_in(folder, "a") == [1]
+
+
+def test_a_segment_takes_its_name_when_the_others_have_it(
+    on: On, folder: SegmentFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = on("first")
+    put: list[list[str]] = []
+    monkeypatch.setattr(Path, "replace", forgetting(folder, put, Path.replace))
+
+    folder.write("a", SCHEMA, [ROWS])
+
+    assert put == [["a"]]
+    assert (first / "state" / "a").exists()
+
+
+def forgetting(
+    folder: SegmentFolder, put: list[list[str]], replace: Callable[[Path, Path], Path]
+) -> Callable[[Path, Path], Path]:
+    """Renames a file when a batch beside it has forgotten what it does not read, and notes what is shared by then."""
+
+    def renamed(path: Path, target: Path) -> Path:
+        folder.forget_all_but([])
+        assert folder.shared is not None
+        put.append(sorted(each.name for each in Path(folder.shared).iterdir()))
+        return replace(path, target)
+
+    return renamed
+
+
+def test_a_deleted_segment_is_nowhere_that_can_be_reached(on: On, folder: SegmentFolder) -> None:
+    on("first")
+    folder.write("a", SCHEMA, [ROWS])
+
+    folder.delete("a")
+
+    assert not folder.has("a")
+    with pytest.raises(FileNotFoundError):
+        folder.read(["a"])
