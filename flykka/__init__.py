@@ -46,6 +46,11 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink as ForeachBatchSink
     from flykka.spark_bridge.functions.aggregate_function import AggregateFunction as AggregateFunction
     from flykka.spark_bridge.functions.aggregate_function import ReduceFunction as ReduceFunction
+    from flykka.spark_bridge.functions.checkpointed_function import CheckpointedFunction as CheckpointedFunction
+    from flykka.spark_bridge.functions.checkpointed_function import (
+        FunctionInitializationContext as FunctionInitializationContext,
+    )
+    from flykka.spark_bridge.functions.checkpointed_function import FunctionSnapshotContext as FunctionSnapshotContext
     from flykka.spark_bridge.functions.contexts import FunctionContext as FunctionContext
     from flykka.spark_bridge.functions.contexts import KeyedContext as KeyedContext
     from flykka.spark_bridge.functions.contexts import TimerContext as TimerContext
@@ -109,6 +114,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "AggregateFunction": "spark_bridge.functions.aggregate_function",
     "AggregatingStateDescriptor": "spark_bridge.functions.state_descriptors",
+    "CheckpointedFunction": "spark_bridge.functions.checkpointed_function",
     "CheckpointingMode": "messages.graph.job_graph",
     "Console": "console.event_lines",
     "ConsoleSink": "spark_bridge.connectors.console",
@@ -131,7 +137,9 @@ _MODULES = {
     "FileSource": "spark_bridge.connectors.file.source",
     "ForeachBatchSink": "spark_bridge.connectors.foreach_batch",
     "FunctionContext": "spark_bridge.functions.contexts",
+    "FunctionInitializationContext": "spark_bridge.functions.checkpointed_function",
     "FunctionRuntimeContext": "spark_bridge.functions.runtime_context",
+    "FunctionSnapshotContext": "spark_bridge.functions.checkpointed_function",
     "GlobalWindow": "spark_bridge.functions.windowing.windows",
     "GlobalWindows": "spark_bridge.functions.windowing.session_windows",
     "Histogram": "spark_bridge.program.accumulators",

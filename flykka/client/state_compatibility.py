@@ -141,6 +141,8 @@ def _misfit(operator: Operator, was: OperatorMetadata, *, has_state: bool) -> st
     if not has_state or was.ref.fingerprint == operator.ref.fingerprint:
         return None
     before, now = was.state_schema, operator.state_schema
+    if before is not None and not before.is_keyed and now is None:
+        now = StateSchema()  # Its function keeps nothing any more.
     if before is not None and now is not None and before != now and is_evolvable(before, now):
         what = ", ".join(misfits(before, now))
         if not what:

@@ -89,7 +89,11 @@ class SavepointWriter:
             raise SavedStateError(f"the program has no operator {uid!r}; it has {', '.join(map(repr, self._places))}")
         (vertex, operator), code = self._places[uid], self.codes[uid]
         if not isinstance(code, WindowCode | KeyedCode) or code.state_schema is None:
-            keyed = [each for each, (_, other) in self._places.items() if other.state_schema is not None]
+            keyed = [
+                each
+                for each, (_, other) in self._places.items()
+                if other.state_schema is not None and other.state_schema.is_keyed
+            ]
             there = ", ".join(map(repr, keyed)) or "none"
             raise SavedStateError(f"{uid!r} ({operator.name}) keeps no keyed state; operators that do: {there}")
         return _Place(vertex=vertex, operator=operator, code=code, schema=code.state_schema)

@@ -56,17 +56,33 @@ class ExclusiveStateHandle(Value):
     state_name: str = ""
 
 
+@value("state.operator_schema")
+class OperatorStateSchema(Value):
+    """The schema of a list of operator state: its name, the type of its elements as Spark's DDL, and its mode."""
+
+    name: str
+    element: str
+    mode: OperatorStateMode
+
+
 @value("state.schema")
 class StateSchema(Value):
     """The schema of keyed state, as Spark's DDL: the keys, the values kept for each, and the windows it is cut into.
 
     Where the values are partial aggregates, `merged_by` has the function that merges two of each: sum, min or max.
+    `operator_state` are the lists of a function; without keyed state the texts are empty.
     """
 
-    keys: str
-    columns: str
+    keys: str = ""
+    columns: str = ""
     windows: str = ""
     merged_by: tuple[str, ...] = ()
+    operator_state: tuple[OperatorStateSchema, ...] = ()
+
+    @property
+    def is_keyed(self) -> bool:
+        """True if there is keyed state."""
+        return bool(self.keys or self.columns)
 
 
 @value("state.in_flight")

@@ -59,3 +59,11 @@ class StagedBatch(Value):
     path: str
     schema: str
     in_savepoint: bool = False
+
+
+@value("operator_state.element")
+class StateElement(Value):
+    """An element of a function's operator state: its type as Spark's DDL, and a value of that type as msgpack."""
+
+    type: str
+    data: bytes

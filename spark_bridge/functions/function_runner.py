@@ -10,11 +10,14 @@ from contextlib import contextmanager
 from itertools import repeat
 from typing import Any, Generic, TypeVar
 
+from flykka.messages.state.handles import OperatorStateSchema
+from flykka.spark_bridge.functions.checkpointed_function import initialize_state, snapshot_state
 from flykka.spark_bridge.functions.contexts import FunctionContext, KeyedContext, TimerContext
 from flykka.spark_bridge.functions.current_key import CurrentKey, TimeDomain
 from flykka.spark_bridge.functions.emission import Collector, Emitted, Row
 from flykka.spark_bridge.functions.keyed_states import KeyedStates
 from flykka.spark_bridge.functions.metric_group import MetricGroup, MetricKind, MetricSample
+from flykka.spark_bridge.functions.operator_states import OperatorStates
 from flykka.spark_bridge.functions.process_function import KeyedProcessFunction, ProcessFunction
 from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext, TaskInfo
 from flykka.spark_bridge.functions.shown import note, shown
@@ -32,7 +35,8 @@ class _FunctionRunner(Generic[F]):
     """Runs a function: `open`, any number of calls, one at a time, and `close`.
 
     `columns` are those of the rows that it emits, and `side_columns` those of its side outputs by the ids of their
-    tags; None where they are not to be checked.
+    tags; None where they are not to be checked. A `CheckpointedFunction` begins with the states of its
+    subtask; `lists` are those of its last snapshot.
     """
 
     def __init__(
@@ -42,7 +46,10 @@ class _FunctionRunner(Generic[F]):
         *,
         columns: Sequence[str] | None = None,
         side_columns: Mapping[str, Sequence[str]] | None = None,
+        operator_states: OperatorStates | None = None,
     ) -> None:
+        self._operator_states = OperatorStates() if operator_states is None else operator_states
+        self.lists = self._operator_states.restored
         self._function = function
         self._task = TaskInfo() if task is None else task
         self._current = CurrentKey()
@@ -63,6 +70,15 @@ class _FunctionRunner(Generic[F]):
         return self._collector.take()
 
     @property
+    def operator_state(self) -> tuple[OperatorStateSchema, ...]:
+        """The schemas of the states of the subtask."""
+        return self._operator_states.schema
+
+    def snapshot_state(self) -> None:
+        """Take the states of the subtask as `lists`."""
+        self.lists = snapshot_state(self._function, self._operator_states)
+
+    @property
     def metrics(self) -> tuple[tuple[str, MetricKind], ...]:
         """The names of the function's metrics, with their kinds."""
         return self._metrics.names()
@@ -72,6 +88,7 @@ class _FunctionRunner(Generic[F]):
         return self._metrics.samples()
 
     def _open(self, states: KeyedStates | None) -> None:
+        initialize_state(self._function, self._operator_states)
         self._function.open(FunctionRuntimeContext(self._task, states, self._metrics))
 
     @contextmanager
@@ -130,8 +147,9 @@ class KeyedFunctionRunner(_FunctionRunner[KeyedProcessFunction]):
         *,
         columns: Sequence[str] | None = None,
         side_columns: Mapping[str, Sequence[str]] | None = None,
+        operator_states: OperatorStates | None = None,
     ) -> None:
-        super().__init__(function, task, columns=columns, side_columns=side_columns)
+        super().__init__(function, task, columns=columns, side_columns=side_columns, operator_states=operator_states)
         self._states = KeyedStates(self._current)
         self._timers = TimerService(self._current)
         self._row_context = KeyedContext(self._timers, self._collector.output)

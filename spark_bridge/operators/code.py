@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.sql import functions as F
 
+from flykka.actors.machines.state.schema_evolution import described
 from flykka.messages.graph.job_graph import OperatorKind
-from flykka.messages.state.handles import StateSchema
+from flykka.messages.state.handles import OperatorStateSchema, StateSchema
+from flykka.spark_bridge.operators.checkpointed_transform import CheckpointedTransformOperator
 from flykka.spark_bridge.operators.source import SourceOperator
 from flykka.spark_bridge.operators.spark_keyed_batches import group_aggregate_operator
 from flykka.spark_bridge.operators.spark_windows import all_fired, batch_times, local_state, window_operator
@@ -111,21 +113,27 @@ class SourceCode(OperatorCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformCode(OperatorCode):
-    """A function of batches without memory."""
+    """A function of batches without memory, but for the `operator_state` of a rich one."""
 
     kind = OperatorKind.STATELESS
     is_computed = True
 
     function: Callable[[DataFrame], DataFrame]
+    operator_state: tuple[OperatorStateSchema, ...] = ()
+
+    @property
+    def state_schema(self) -> StateSchema | None:
+        """The operator state; None where there is none."""
+        return StateSchema(operator_state=self.operator_state) if self.operator_state else None
 
     @property
     def fingerprint(self) -> str:
-        """Stateless: any function may take the place of another."""
-        return "transform"
+        """The operator state: without any, a function may take the place of another."""
+        return f"transform({described(self.operator_state)})" if self.operator_state else "transform"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         """The operator of one attempt."""
-        return TransformOperator(context, self)
+        return (CheckpointedTransformOperator if self.operator_state else TransformOperator)(context, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ _ACCUMULATORS: dict[MetricKind, type[Accumulator[Any]]] = {
 
 
 def function_spec(context: OperatorContext, code: ProcessCode) -> FunctionSpec:
-    """The function of one attempt."""
+    """The function of one attempt; operator state it gets with each batch."""
     descriptor = context.descriptor
     vertex = descriptor.vertex
     return FunctionSpec(

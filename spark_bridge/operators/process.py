@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pyspark.sql.types import StructType
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
 
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.spark_bridge.operators.emitted_rows import computed_by_reader, computed_once
@@ -23,35 +25,42 @@ if TYPE_CHECKING:
 class ProcessOperator(Operator[Slices]):
     """A function without keys, called for the rows of each of Spark's partitions in their order."""
 
+    told_in: ClassVar[tuple[StructField, ...]] = ()
+    """Columns in which workers tell more than the rows that the function emits."""
+
     def __init__(self, context: OperatorContext, code: ProcessCode) -> None:
         super().__init__(context.operator_id)
         self._context = context
         self._side = code.side
-        self._spec = function_spec(context, code)
-        self._emitted_type = StructType([*code.emitted, *(side.field for side in code.side)])
-        self._calls = 0
+        self.spec = function_spec(context, code)
+        self._emitted_type = StructType([*code.emitted, *(side.field for side in code.side), *self.told_in])
 
     def process(self, element: Element[Slices]) -> Output[Slices]:
         """Call the function for every row of a batch."""
         work = ProcessRows(
-            spec=self._spec, watermark_ms=element.watermark_ms, processing_time_ms=element.processing_time_ms
+            spec=self.spec, watermark_ms=element.watermark_ms, processing_time_ms=element.processing_time_ms
         )
-        rows = together(element.rows).select(*(f"`{name}`" for name in self._spec.columns))
+        rows = together(element.rows).select(*(f"`{name}`" for name in self.spec.columns))
         return self._emitted(rows, work, f"stage-{element.stage}")
 
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Slices]:
         """Tell a function of the watermark that wants to know."""
-        if watermark_ms == WATERMARK_MIN or not self._spec.sees_watermarks:
+        if watermark_ms == WATERMARK_MIN or not self.spec.sees_watermarks:
             return Output()
-        work = TellWatermark(spec=self._spec, watermark_ms=watermark_ms, processing_time_ms=processing_time_ms)
+        work = TellWatermark(spec=self.spec, watermark_ms=watermark_ms, processing_time_ms=processing_time_ms)
         return self._emitted(self._context.services.session.range(1), work, f"watermark-{watermark_ms}")
+
+    def on_told(self, numbers: Mapping[str, Any]) -> None:
+        """Take what workers have told, when all rows are emitted."""
 
     def _emitted(self, rows: DataFrame, work: ProcessRows | TellWatermark, name: str) -> Output[Slices]:
         processed = rows.mapInArrow(work, self._emitted_type)
+        names = [field.name for field in self.told_in]
+        wanted = {name: F.max(name) for name in names}
         emitted = (
-            computed_once(self._context, processed, f"{self._context.descriptor.attempt}/{name}", {})
+            computed_once(self._context, processed, f"{self._context.descriptor.attempt}/{name}", wanted)
             if self._side
-            else computed_by_reader(processed, {})
+            else computed_by_reader(processed, wanted)
         )
-        main, side = emitted.parted(self._side)
-        return Output(rows=(main,), side=side, on_emitted=emitted.numbers)
+        main, side = emitted.parted(self._side, others=names)
+        return Output(rows=(main,), side=side, on_emitted=lambda: self.on_told(emitted.numbers()))

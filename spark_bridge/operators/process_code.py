@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from flykka.actors.machines.state.schema_evolution import described
 from flykka.messages.graph.job_graph import OperatorKind
+from flykka.messages.state.handles import StateSchema
+from flykka.spark_bridge.operators.checkpointed_functions import CheckpointedProcessOperator
 from flykka.spark_bridge.operators.code import OperatorCode
 from flykka.spark_bridge.operators.keyed_rows_code import with_keys
 from flykka.spark_bridge.operators.process import ProcessOperator
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructField
 
-    from flykka.messages.state.handles import StateSchema
+    from flykka.messages.state.handles import OperatorStateSchema
     from flykka.spark_bridge.functions.event_time import EventTime
     from flykka.spark_bridge.functions.metric_group import MetricKind
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
@@ -42,6 +45,7 @@ class ProcessCode(OperatorCode):
     side: tuple[SideOutput, ...] = ()
     sees_watermarks: bool = False
     metrics: tuple[tuple[str, MetricKind], ...] = ()
+    operator_state: tuple[OperatorStateSchema, ...] = ()
 
     @property
     def side_outputs(self) -> tuple[str, ...]:
@@ -49,13 +53,18 @@ class ProcessCode(OperatorCode):
         return tuple(side.tag for side in self.side)
 
     @property
+    def state_schema(self) -> StateSchema | None:
+        """The operator state; None where there is none."""
+        return StateSchema(operator_state=self.operator_state) if self.operator_state else None
+
+    @property
     def fingerprint(self) -> str:
-        """Stateless."""
-        return "process"
+        """The operator state."""
+        return f"process({described(self.operator_state)})" if self.operator_state else "process"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         """The operator of one attempt."""
-        return ProcessOperator(context, self)
+        return (CheckpointedProcessOperator if self.operator_state else ProcessOperator)(context, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +86,8 @@ class KeyedProcessCode(ProcessCode):
     def fingerprint(self) -> str:
         """The types of keys, and the states."""
         keys = ", ".join(field.dataType.simpleString() for field in self.key_fields)
-        return f"keyed_process(keys: {keys}; state: {self.state_schema.columns})"
+        lists = f"; {described(self.operator_state)}" if self.operator_state else ""
+        return f"keyed_process(keys: {keys}; state: {self.state_schema.columns}{lists})"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         """The operator of one attempt."""

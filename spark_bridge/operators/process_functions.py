@@ -39,10 +39,7 @@ def process_code(
     """
     emitted, pickled = declared_rows(prototype.sparkSession, output), pickled_function(function)
     tried = ProcessFunctionRunner(cloudpickle.loads(pickled))
-    try:
-        tried.open()
-    finally:
-        tried.close()
+    _open_and_close(tried)
     return emitted, ProcessCode(
         pickled=pickled,
         columns=tuple(prototype.columns),
@@ -50,6 +47,7 @@ def process_code(
         emitted=tuple(emitted.schema),
         sees_watermarks=type(function).process_watermark is not ProcessFunction.process_watermark,
         metrics=tried.metrics,
+        operator_state=tried.operator_state,
     )
 
 
@@ -69,10 +67,7 @@ def keyed_process_code(
     """
     emitted, pickled = declared_rows(prototype.sparkSession, output), pickled_function(function)
     tried = KeyedFunctionRunner(cloudpickle.loads(pickled))
-    try:
-        tried.open()
-    finally:
-        tried.close()
+    _open_and_close(tried)
     keyed = transformed(prototype, lambda rows: rows.select(*keys)).schema
     expiring = [each for each in tried.descriptors if each.ttl is not None]
     return emitted, KeyedProcessCode(
@@ -83,7 +78,9 @@ def keyed_process_code(
         state_schema=StateSchema(
             keys=columns_ddl((key.name, key.dataType.simpleString()) for key in keyed),
             columns=columns_ddl((each.name, each.column_type) for each in tried.descriptors),
+            operator_state=tried.operator_state,
         ),
+        operator_state=tried.operator_state,
         columns=tuple(prototype.columns),
         event_time=event_time,
         emitted=tuple(emitted.schema),
@@ -107,6 +104,15 @@ def pickled_function(function: object) -> bytes:
     except Exception as refused:  # noqa: BLE001 - whatever the user's objects raise
         raise PrototypeError(f"the function cannot be sent to Spark's workers: {refused}") from None
     return pickled
+
+
+def _open_and_close(tried: ProcessFunctionRunner | KeyedFunctionRunner) -> None:
+    """Learn of a function's states and metrics; its snapshot is tried too, since every batch ends with one."""
+    try:
+        tried.open()
+        tried.snapshot_state()
+    finally:
+        tried.close()
 
 
 def _state_fields(descriptors: Sequence[StateDescriptor]) -> tuple[StructField, ...]:

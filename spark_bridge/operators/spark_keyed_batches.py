@@ -6,9 +6,9 @@ segment, and emits rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StructField, StructType
@@ -16,8 +16,11 @@ from pyspark.sql.types import ArrayType, LongType, StructField, StructType
 from flykka.actors.machines.state.segments import Reading
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.spark_bridge.functions.current_key import TimeDomain
+from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner
+from flykka.spark_bridge.operators.checkpointed_functions import CheckpointedKeyedProcessOperator
 from flykka.spark_bridge.operators.emitted_rows import computed_by_reader, computed_once
 from flykka.spark_bridge.operators.function_specs import function_spec
+from flykka.spark_bridge.operators.function_state import STATE_FIELD, FunctionState
 from flykka.spark_bridge.operators.keyed_batch import KeyedBatchOperator, Made, Told
 from flykka.spark_bridge.operators.keyed_process import Firing, KeyedProcessOperator
 from flykka.spark_bridge.operators.operator import Element
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.operators.code import GroupAggregateCode
     from flykka.spark_bridge.operators.keyed_code import KeyedCode, TableCode, TimedTableCode
     from flykka.spark_bridge.operators.process_code import KeyedProcessCode
+    from flykka.spark_bridge.worker.function_spec import FunctionSpec
 
 Readings = Sequence[Reading[StateRows]]
 _TIMERS = {TimeDomain.EVENT_TIME: NEXT_EVENT_TIMER, TimeDomain.PROCESSING_TIME: NEXT_PROCESSING_TIMER}
@@ -74,8 +78,11 @@ def keyed_table_operator(context: OperatorContext, code: TimedTableCode) -> Keye
 
 def keyed_process_operator(context: OperatorContext, code: KeyedProcessCode) -> KeyedProcessOperator[Slices, StateRows]:
     """A user's function of each row."""
-    function = SparkKeyedFunction(context, code)
-    return KeyedProcessOperator(context.operator_id, function, function.backend)
+    if not code.operator_state:
+        function = SparkKeyedFunction(context, code)
+        return KeyedProcessOperator(context.operator_id, function, function.backend)
+    state = FunctionState(context, KeyedFunctionRunner)
+    return CheckpointedKeyedProcessOperator(context, SparkKeyedFunction(context, code, state), state)
 
 
 class SparkKeyedBatches:
@@ -102,9 +109,16 @@ class SparkKeyedBatches:
             keys=tuple(F.col(field.name) for field in code.key_fields),
             max_parallelism=context.descriptor.vertex.max_parallelism,
         )
-        self._emitted_type = StructType(
-            [*code.emitted, *(side.field for side in code.side), StructField(CONTROL, ArrayType(LongType()))]
-        )
+        self._told_in = (*self.told_in, StructField(CONTROL, ArrayType(LongType())))
+        self._emitted_type = StructType([*code.emitted, *(side.field for side in code.side), *self._told_in])
+
+    @property
+    def told_in(self) -> tuple[StructField, ...]:
+        """Columns in which workers tell more than rows and the changes of state."""
+        return ()
+
+    def on_told(self, numbers: Mapping[str, Any]) -> None:
+        """Take what workers have told in them."""
 
     def clean_up(self) -> CleanUp | None:
         """Remove state that nobody needs any more, wherever segments are merged; None where there never is any."""
@@ -148,7 +162,7 @@ class SparkKeyedBatches:
             function=function,
         )
         processed = rows.coalesce(1).mapInArrow(process, self._emitted_type)
-        wanted = {CONTROL: F.max(CONTROL)}
+        wanted = {field.name: F.max(field.name) for field in self._told_in}
         # With side outputs there are several readers, and what is computed changes state.
         emitted = (
             computed_once(self._context, processed, target, wanted)
@@ -157,11 +171,13 @@ class SparkKeyedBatches:
         )
 
         def told() -> Told[StateRows]:
-            *numbers, next_timer_ms, late_rows = emitted.numbers()[CONTROL]
+            seen = emitted.numbers()
+            *numbers, next_timer_ms, late_rows = seen[CONTROL]
             segment = self.backend.written(target, *numbers)
+            self.on_told(seen)
             return Told(segment=segment, next_timer_ms=next_timer_ms, late_rows=late_rows)
 
-        main, side = emitted.parted(self._code.side, others=[CONTROL])
+        main, side = emitted.parted(self._code.side, others=list(wanted))
         return Made(rows=(self._code.results(main),), side=side, told=told)
 
 
@@ -199,16 +215,30 @@ class SparkTimedTables(SparkKeyedTables):
 class SparkKeyedFunction(SparkKeyedBatches):
     """Implements `KeyedFunction`."""
 
-    def __init__(self, context: OperatorContext, code: KeyedProcessCode) -> None:
+    def __init__(
+        self, context: OperatorContext, code: KeyedProcessCode, state: FunctionState[KeyedFunctionRunner] | None = None
+    ) -> None:
+        """`state` is that of the subtask, of a function that has some."""
+        self._state = state
         super().__init__(context, code, self._processing)
-        self._spec = function_spec(context, code)
+        self.spec = function_spec(context, code)
         self._expiring = code.expiring_states
         self._times = (WATERMARK_MIN, 0)
 
     @property
+    def told_in(self) -> tuple[StructField, ...]:
+        """The state of the subtask."""
+        return () if self._state is None else (STATE_FIELD,)
+
+    def on_told(self, numbers: Mapping[str, Any]) -> None:
+        """Go on with the state that the worker has given back."""
+        if self._state is not None:
+            self._state.take(numbers)
+
+    @property
     def sees_watermarks(self) -> bool:
         """True if the function is called for each watermark."""
-        return self._spec.sees_watermarks
+        return self.spec.sees_watermarks
 
     def clean_up(self) -> CleanUp | None:
         """Remove values that have expired by the time of the stage before."""
@@ -223,7 +253,7 @@ class SparkKeyedFunction(SparkKeyedBatches):
         """Let a worker fire timers."""
         self._times = firing.watermark_ms, firing.processing_time_ms
         fire = FireTimers(
-            spec=self._spec,
+            spec=self._spec_of_batch,
             domain=firing.domain,
             watermark_ms=firing.watermark_ms,
             processing_time_ms=firing.processing_time_ms,
@@ -233,5 +263,9 @@ class SparkKeyedFunction(SparkKeyedBatches):
     def _processing(self, element: Element[Slices]) -> ProcessKeyedRows:
         self._times = element.watermark_ms, element.processing_time_ms
         return ProcessKeyedRows(
-            spec=self._spec, watermark_ms=element.watermark_ms, processing_time_ms=element.processing_time_ms
+            spec=self._spec_of_batch, watermark_ms=element.watermark_ms, processing_time_ms=element.processing_time_ms
         )
+
+    @property
+    def _spec_of_batch(self) -> FunctionSpec:
+        return self.spec if self._state is None else self._state.of(self.spec)

@@ -27,44 +27,44 @@ class TransformOperator(Operator[Slices]):
 
     def __init__(self, context: OperatorContext, code: TransformCode) -> None:
         super().__init__(context.operator_id)
-        self._context = context
-        self._function = code.function
+        self.context = context
+        self.function = code.function
 
     @property
     def is_ordered(self) -> bool:
         """A rich function may keep something from batch to batch."""
-        return isinstance(self._function, RichFunction)
+        return isinstance(self.function, RichFunction)
 
     def open(self) -> None:
         """Open a rich function. Raises `OperatorFailedError`."""
-        if isinstance(self._function, RichFunction):
-            with self._context.naming_failures("opening operator"):
-                self._function.open(self._runtime_context())
+        if isinstance(self.function, RichFunction):
+            with self.context.naming_failures("opening operator"):
+                self.function.open(self._runtime_context())
 
     def process(self, element: Element[Slices]) -> Output[Slices]:
         """Apply the function to the rows. Raises `OperatorFailedError`."""
-        with self._context.naming_failures():
-            return Output(rows=tuple(applied(self._function, rows) for rows in element.rows))
+        with self.context.naming_failures():
+            return Output(rows=tuple(applied(self.function, rows) for rows in element.rows))
 
     def close(self) -> None:
         """Close a rich function. Raises `OperatorFailedError`."""
-        if isinstance(self._function, RichFunction):
-            with self._context.naming_failures("closing operator"):
-                self._function.close()
+        if isinstance(self.function, RichFunction):
+            with self.context.naming_failures("closing operator"):
+                self.function.close()
 
     def _runtime_context(self) -> RuntimeContext:
-        descriptor = self._context.descriptor
+        descriptor = self.context.descriptor
         vertex = descriptor.vertex
         return RuntimeContext(
-            uid=self._context.link.uid,
+            uid=self.context.link.uid,
             task_name=vertex.name,
-            session=self._context.scope.session,
+            session=self.context.scope.session,
             job_id=descriptor.job_id,
             index_of_this_subtask=descriptor.subtask,
             number_of_parallel_subtasks=vertex.parallelism,
             max_number_of_parallel_subtasks=vertex.max_parallelism,
             attempt_number=descriptor.attempt_number,
-            _accumulators=self._context.accumulators,
+            _accumulators=self.context.accumulators,
         )
 
 

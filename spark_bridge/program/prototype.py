@@ -24,7 +24,9 @@ from pyspark.sql.types import (
 
 from flykka.spark_bridge.diagnosis.user_lines import line_of
 from flykka.spark_bridge.errors import NotADataFrameError
+from flykka.spark_bridge.functions.checkpointed_function import initialize_state
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
+from flykka.spark_bridge.functions.operator_states import OperatorStates
 from flykka.spark_bridge.program.across_rows import SORTS, across_rows
 from flykka.spark_bridge.program.across_windows import across_windows, key_columns
 from flykka.spark_bridge.program.aggregates import PartialAggregates, RowsApplied, analyze, kept_whole
@@ -125,6 +127,7 @@ def _made_by(function: RichFunction, prototype: DataFrame, *, uid: str, name: st
             raise PrototypeError(f"the declared schema cannot be read: {_text(refused)}") from None
     tried = copy(function)
     try:
+        initialize_state(tried, OperatorStates())
         tried.open(RuntimeContext(uid=uid, task_name=name, session=prototype.sparkSession))
         made = transformed(prototype, tried)
     except BaseException as raised:

@@ -87,7 +87,7 @@ class RichFunction(ABC):
     Every execution attempt of every subtask works with a shallow copy of its own, made before `open`: what is set in
     `open` belongs to that attempt. Batches are given one at a time, whole, in their order, and always on threads of the
     driver; what a batch computes runs on the executors, after `__call__` has returned its plan. What a function keeps
-    is in no checkpoint: it is gone with the attempt.
+    is in no checkpoint, and gone with the attempt, unless it is a `CheckpointedFunction` too.
 
     In a chain, functions are opened from the last to the first, so that each finds those behind it ready, and closed
     in the same order. `close` is called once, however the attempt ends: finished, failed or cancelled; also when

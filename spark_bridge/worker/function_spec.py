@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -14,10 +16,16 @@ from flykka.spark_bridge.errors import FunctionError
 from flykka.spark_bridge.functions.emission import Emitted, Row
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, ProcessFunctionRunner
+from flykka.spark_bridge.functions.operator_states import Lists, OperatorStates
 from flykka.spark_bridge.functions.runtime_context import TaskInfo
+from flykka.spark_bridge.functions.shown import note
 from flykka.spark_bridge.worker.rows import dicts, table_of
 
 R = TypeVar("R", KeyedFunctionRunner, ProcessFunctionRunner)
+
+
+OPERATOR_STATE = "__flykka_operator_state"
+"""The column in which a worker gives back operator state, pickled."""
 
 _opened: dict[str, tuple[str, Any]] = {}
 """The functions that this process has opened, by subtask, with the attempts that they are of."""
@@ -40,8 +48,19 @@ class SideColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SubtaskState:
+    """The operator state that a function begins a batch with; it `is_restored` where there was some before."""
+
+    lists: Lists = ()
+    is_restored: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionSpec:
-    """A function, pickled, with the columns that it reads and those that it emits."""
+    """A function, pickled, with the columns that it reads and those that it emits.
+
+    It has `operator_state` where it is a `CheckpointedFunction` with some.
+    """
 
     pickled: bytes = field(repr=False)
     task: TaskInfo
@@ -53,26 +72,40 @@ class FunctionSpec:
     side: tuple[SideColumn, ...]
     sees_watermarks: bool
     metrics: Mapping[str, Counts]
+    operator_state: SubtaskState | None = None
 
-    def runner(self, kind: type[R]) -> R:
-        """The function, opened by the first batch of an attempt that comes to this process."""
-        attempt, runner = _opened.get(self.subtask, (None, None))
-        if runner is None or attempt != self.attempt:
-            if runner is not None:
-                del _opened[self.subtask]
-                runner.close()
-            runner = kind(
-                cloudpickle.loads(self.pickled),
-                self.task,
-                columns=self.emitted.names,
-                side_columns={side.tag: side.schema.names for side in self.side},
-            )
-            runner.open()
-            _opened[self.subtask] = self.attempt, runner
-        opened: R = runner
-        return opened
+    @contextmanager
+    def running(self, kind: type[R]) -> Iterator[R]:
+        """Run the function on a batch, behind which its `lists` are the operator state.
 
-    def report(self, runner: KeyedFunctionRunner | ProcessFunctionRunner) -> None:
+        It is opened by the first batch of an attempt that comes to this process, and again where the operator state is
+        not what it has left, since another process has had batches. Where a batch fails it is closed.
+        """
+        attempt, runner = _opened.pop(self.subtask, (self.attempt, None))
+        state = SubtaskState() if self.operator_state is None else self.operator_state
+        if runner is not None and (attempt, runner.lists) != (self.attempt, state.lists):
+            runner.close()
+            runner = None
+        begun: R = self._begun(kind, state) if runner is None else runner
+        with _closed_if_failing(begun):
+            if runner is None:
+                begun.open()
+            yield begun
+            if self.operator_state is not None:
+                begun.snapshot_state()
+            self._report(begun)
+        _opened[self.subtask] = self.attempt, begun
+
+    def _begun(self, kind: type[R], state: SubtaskState) -> R:
+        return kind(
+            cloudpickle.loads(self.pickled),
+            self.task,
+            columns=self.emitted.names,
+            side_columns={side.tag: side.schema.names for side in self.side},
+            operator_states=OperatorStates(state.lists, is_restored=state.is_restored),
+        )
+
+    def _report(self, runner: KeyedFunctionRunner | ProcessFunctionRunner) -> None:
         """Add what the function's metrics have counted. Raises `FunctionError` for a metric that came too late."""
         for sample in runner.take_metrics():
             accumulator = self.metrics.get(sample.name)
@@ -97,12 +130,31 @@ class FunctionSpec:
         """The rows of the main output. Raises `FunctionOutputError`."""
         return table_of((row for part in parts for row in part.rows), self.emitted)
 
+    def state_rows(self, runner: KeyedFunctionRunner | ProcessFunctionRunner | None) -> Mapping[str, pa.Array]:
+        """The operator state behind a batch as a row of its own, or none yet; no column where there never is any."""
+        if self.operator_state is None:
+            return {}
+        rows = [] if runner is None else [pickle.dumps(runner.lists)]
+        return {OPERATOR_STATE: pa.array(rows, pa.binary())}
+
     def side_rows(self, parts: Sequence[Emitted]) -> Mapping[str, pa.StructArray]:
         """The rows of side outputs, by the columns that have them. Raises `FunctionOutputError`."""
         return {
             side.name: _structs(table_of((row for part in parts for row in part.side.get(side.tag, ())), side.schema))
             for side in self.side
         }
+
+
+@contextmanager
+def _closed_if_failing(runner: KeyedFunctionRunner | ProcessFunctionRunner) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as raised:
+        try:
+            runner.close()
+        except Exception as also_raised:  # noqa: BLE001 - whatever the user's close raises
+            note(raised, f"behind which close() has raised {also_raised!r}")
+        raise
 
 
 def _structs(table: pa.Table) -> pa.StructArray:

@@ -30,18 +30,18 @@ class ProcessKeyedRows:
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
         """Process a batch."""
-        columns, runner = as_lists(state), self.spec.runner(KeyedFunctionRunner)
-        emitted = runner.process(
-            batch.key_of_row().tolist(),
-            _keys(batch.keys),
-            self.spec.rows(batch.rows),
-            self.spec.timestamps(batch.rows),
-            columns,
-            watermark_ms=self.watermark_ms,
-            processing_time_ms=self.processing_time_ms,
-        )
-        self.spec.report(runner)
-        return _processed(self.spec, [emitted], columns, state.schema)
+        columns = as_lists(state)
+        with self.spec.running(KeyedFunctionRunner) as runner:
+            emitted = runner.process(
+                batch.key_of_row().tolist(),
+                _keys(batch.keys),
+                self.spec.rows(batch.rows),
+                self.spec.timestamps(batch.rows),
+                columns,
+                watermark_ms=self.watermark_ms,
+                processing_time_ms=self.processing_time_ms,
+            )
+        return _processed(self.spec, [emitted], columns, state.schema, runner)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,23 +55,29 @@ class FireTimers:
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
         """Fire the timers of the keys of a batch."""
-        columns, runner = as_lists(state), self.spec.runner(KeyedFunctionRunner)
+        columns = as_lists(state)
         times = {"watermark_ms": self.watermark_ms, "processing_time_ms": self.processing_time_ms}
-        emitted = [runner.fire(self.domain, _keys(batch.keys), columns, **times)]
-        if self.spec.sees_watermarks and self.domain is TimeDomain.EVENT_TIME:
-            emitted.append(runner.process_watermark(**times))
-        self.spec.report(runner)
-        return _processed(self.spec, emitted, columns, state.schema)
+        with self.spec.running(KeyedFunctionRunner) as runner:
+            emitted = [runner.fire(self.domain, _keys(batch.keys), columns, **times)]
+            if self.spec.sees_watermarks and self.domain is TimeDomain.EVENT_TIME:
+                emitted.append(runner.process_watermark(**times))
+        return _processed(self.spec, emitted, columns, state.schema, runner)
 
 
-def _processed(spec: FunctionSpec, parts: Sequence[Emitted], columns: StateColumns, schema: pa.Schema) -> Processed:
+def _processed(
+    spec: FunctionSpec,
+    parts: Sequence[Emitted],
+    columns: StateColumns,
+    schema: pa.Schema,
+    runner: KeyedFunctionRunner,
+) -> Processed:
     slots = sorted(columns.changed)
     return Processed(
         rows=spec.table(parts),
         state=as_table(columns, slots, schema),
         changed=np.array(slots, dtype=np.int64),
         deleted=np.array([columns.is_empty(slot) for slot in slots], dtype=np.bool_),
-        side=spec.side_rows(parts),
+        side={**spec.side_rows(parts), **spec.state_rows(runner)},
     )
 
 

@@ -23,16 +23,18 @@ class ProcessRows:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Process the rows of a partition; those that are emitted."""
-        for batch in batches:
-            table, runner = pa.Table.from_batches([batch]), self.spec.runner(ProcessFunctionRunner)
-            emitted = runner.process(
-                self.spec.rows(table),
-                self.spec.timestamps(table),
-                watermark_ms=self.watermark_ms,
-                processing_time_ms=self.processing_time_ms,
-            )
-            self.spec.report(runner)
-            yield from _batches(self.spec, emitted)
+        with self.spec.running(ProcessFunctionRunner) as runner:
+            for batch in batches:
+                table = pa.Table.from_batches([batch])
+                emitted = runner.process(
+                    self.spec.rows(table),
+                    self.spec.timestamps(table),
+                    watermark_ms=self.watermark_ms,
+                    processing_time_ms=self.processing_time_ms,
+                )
+                yield from _batches(self.spec, emitted)
+        if self.spec.operator_state is not None:
+            yield from _batches(self.spec, Emitted(), runner)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +48,12 @@ class TellWatermark:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Tell it, for a single row; the rows that are emitted."""
         for _ in batches:
-            runner = self.spec.runner(ProcessFunctionRunner)
-            emitted = runner.process_watermark(
-                watermark_ms=self.watermark_ms, processing_time_ms=self.processing_time_ms
-            )
-            self.spec.report(runner)
-            yield from _batches(self.spec, emitted)
+            with self.spec.running(ProcessFunctionRunner) as runner:
+                emitted = runner.process_watermark(
+                    watermark_ms=self.watermark_ms, processing_time_ms=self.processing_time_ms
+                )
+            yield from _batches(self.spec, emitted, runner)
 
 
-def _batches(spec: FunctionSpec, emitted: Emitted) -> list[pa.RecordBatch]:
-    return emitted_batches(spec.table([emitted]), spec.side_rows([emitted]))
+def _batches(spec: FunctionSpec, emitted: Emitted, runner: ProcessFunctionRunner | None = None) -> list[pa.RecordBatch]:
+    return emitted_batches(spec.table([emitted]), {**spec.side_rows([emitted]), **spec.state_rows(runner)})

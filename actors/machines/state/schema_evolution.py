@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from flykka.messages.state.handles import StateSchema
+from flykka.messages.state.handles import OperatorStateSchema, StateSchema
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _WIDER: Mapping[str, tuple[str, ...]] = {
@@ -46,6 +46,11 @@ def columns_of(ddl: str) -> dict[str, str]:
     return columns
 
 
+def described(operator_state: Iterable[OperatorStateSchema]) -> str:
+    """Lists of operator state as a text, for fingerprints."""
+    return "operator state: " + ", ".join(f"{each.name} {each.element} {each.mode}" for each in operator_state)
+
+
 def is_evolvable(was: StateSchema, now: StateSchema) -> bool:
     """True if both schemas name their values, so that these are found again by name.
 
@@ -68,7 +73,17 @@ def misfits(was: StateSchema, now: StateSchema) -> list[str]:
         for name, kind in columns_of(now.columns).items()
         if name in before and not is_same_or_wider(before[name], kind)
     ]
-    return found
+    return [*found, *_list_misfits(was, now)]
+
+
+def _list_misfits(was: StateSchema, now: StateSchema) -> Iterator[str]:
+    before = {each.name: each for each in was.operator_state}
+    for each in now.operator_state:
+        old = before.get(each.name)
+        if old is not None and old.mode is not each.mode:
+            yield f"operator state {each.name}: was {old.mode}, is {each.mode}"
+        elif old is not None and not is_same_or_wider(old.element, each.element):
+            yield f"operator state {each.name}: was `{old.element}`, is `{each.element}`, which is not wider"
 
 
 def changes(was: StateSchema, now: StateSchema) -> list[str]:

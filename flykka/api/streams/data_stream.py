@@ -36,6 +36,7 @@ from flykka.api.streams.windowed_stream import ColumnWindows, KeyedRows, Windowe
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
 from flykka.spark_bridge.connectors.sink import Sink
+from flykka.spark_bridge.functions.checkpointed_function import operator_state_of
 from flykka.spark_bridge.operators.code import GroupAggregateCode, KeyByCode, SinkCode, TransformCode
 from flykka.spark_bridge.program.functions import where, where_not
 from flykka.spark_bridge.program.prototype import fitted, running, transformed
@@ -165,9 +166,8 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
             name,
             lambda: fitted(self._type.prototype, make, uid=uid, name=name, per_batch=per_batch),
         )
-        made = Transformation(
-            kind=kind, position=position, name=name, code=TransformCode(function=function), inputs=self._inputs
-        )
+        code = TransformCode(function=function, operator_state=tried(name, lambda: operator_state_of(function)))
+        made = Transformation(kind=kind, position=position, name=name, code=code, inputs=self._inputs)
         self._program.add(made)
         return DataStream(self._program, made, self._type.of_rows(result, renamed))
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.errors import EmptySourceError, NotADataFrameError
+from flykka.spark_bridge.functions.checkpointed_function import initialize_state
+from flykka.spark_bridge.functions.operator_states import OperatorStates
 from flykka.spark_bridge.operators.code import AggregateCode, SourceCode, TransformCode
 from flykka.spark_bridge.operators.timestamps import TimestampsAndWatermarksCode
 from flykka.spark_bridge.program.applied import applied
@@ -113,6 +115,7 @@ class _Preview:
             # What a function keeps belongs to one run of it: the program's own stays as it is for the job.
             function = copy(function)
             self._opened.callback(function.close)
+            initialize_state(function, OperatorStates())
             function.open(RuntimeContext(uid=made.uid, task_name=made.name, session=self._session))
         try:
             return applied(function, rows)

@@ -133,7 +133,9 @@ def _details(operator: OperatorSummary) -> Iterator[str]:
     """Print details that do not fit into a table: the user's name of an operator, and the parts of its keyed state."""
     if operator.uid is not None and operator.name not in (None, operator.uid):
         yield f"{_called(operator)}: {operator.name}"
-    if (schema := operator.schema) is not None:
+    for each in operator.schema.operator_state if operator.schema is not None else ():
+        yield f"{_called(operator)}: list {each.name} of {each.element} ({each.mode})"
+    if (schema := operator.schema) is not None and schema.is_keyed:
         kept = f"window ({schema.columns}), {schema.windows}" if schema.windows else f"key ({schema.columns})"
         yield f"{_called(operator)}: keys ({schema.keys}), kept of each {kept}"
     if operator.files and operator.key_groups:

@@ -124,6 +124,7 @@ def test_as_json_it_is_all_there(tmp_path: Path, capsys: pytest.CaptureFixture[s
         "columns": "sum bigint",
         "windows": "size=60000ms",
         "merged_by": [],
+        "operator_state": [],
     }
 
 

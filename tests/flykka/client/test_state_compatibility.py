@@ -15,6 +15,8 @@ from flykka.messages.state.handles import (
     InFlightRows,
     InputChannelStateHandle,
     KeyGroupRange,
+    OperatorStateMode,
+    OperatorStateSchema,
     OperatorSubtaskState,
     StateSchema,
     TaskStateSnapshot,
@@ -191,6 +193,20 @@ def test_other_keys_and_types_are_named_as_they_were_and_as_they_are() -> None:
     assert "keys: was `shop string`, is `shop string, day date`" in problem
     assert "sum: was `bigint`, is `string`, which is not wider" in problem
     assert "size=60000ms" not in problem
+
+
+def test_a_function_that_keeps_no_list_any_more_lets_it_go() -> None:
+    held = OperatorStateSchema(name="own", element="int", mode=OperatorStateMode.SPLIT_DISTRIBUTE)
+    before = changed(
+        GRAPH,
+        "sums",
+        state_schema=StateSchema(operator_state=(held,)),
+        ref=OperatorRef(uid="sums", fingerprint="process(operator state: own int SPLIT_DISTRIBUTE)"),
+    )
+
+    found = compared(changed(GRAPH, "sums", ref=OperatorRef(uid="sums", fingerprint="process")), checkpoint(of=before))
+
+    assert found.problems == ()
 
 
 def test_what_becomes_of_stored_values_that_are_new_or_gone_is_told() -> None:

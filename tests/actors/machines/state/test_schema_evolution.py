@@ -19,7 +19,7 @@ from flykka.actors.machines.state.schema_evolution import (
 )
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint, OperatorMetadata
 from flykka.messages.graph.job_graph import JobVertex, OperatorKind
-from flykka.messages.state.handles import StateSchema, TaskStateSnapshot
+from flykka.messages.state.handles import OperatorStateMode, OperatorStateSchema, StateSchema, TaskStateSnapshot
 from flykka.messages.wire.ids import JobVertexId
 from tests.actors.machines.state.test_assignment import checkpoint, keyed, vertex
 
@@ -93,6 +93,21 @@ def test_keys_may_have_other_names_but_where_rows_are_kept() -> None:
 
     assert misfits(TOTALS, renamed) == []
     assert misfits(kept, replace(kept, keys="city string")) == ["keys: was `user string`, is `city string`"]
+
+
+def test_lists_of_a_function_may_come_and_go_and_become_wider_and_nothing_else() -> None:
+    def lists(*each: tuple[str, str, OperatorStateMode]) -> StateSchema:
+        made = (OperatorStateSchema(name=name, element=element, mode=mode) for name, element, mode in each)
+        return StateSchema(operator_state=tuple(made))
+
+    split, union = OperatorStateMode.SPLIT_DISTRIBUTE, OperatorStateMode.UNION
+    was = lists(("gone", "int", split), ("wider", "int", split), ("other", "int", split), ("mode", "int", split))
+    now = lists(("wider", "bigint", split), ("other", "string", split), ("mode", "int", union), ("new", "date", split))
+
+    assert misfits(was, now) == [
+        "operator state other: was `int`, is `string`, which is not wider",
+        "operator state mode: was SPLIT_DISTRIBUTE, is UNION",
+    ]
 
 
 def test_values_without_names_are_not_found_again_by_them() -> None:

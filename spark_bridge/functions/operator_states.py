@@ -1,0 +1,137 @@
+"""Operator state of a function: lists and maps of its subtask, between what checkpoints hold and what it works on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from flykka.messages.state.handles import OperatorListState, OperatorStateMode, OperatorStateSchema
+from flykka.messages.state.operator_state import StateElement
+from flykka.messages.wire.codec import decode, encode
+from flykka.spark_bridge.errors import StateDescriptorError
+from flykka.spark_bridge.functions.column_types import ColumnType, column_type
+from flykka.spark_bridge.functions.current_key import CurrentKey
+from flykka.spark_bridge.functions.state import ListState, MapState
+from flykka.spark_bridge.functions.state_columns import StateColumns
+from flykka.spark_bridge.functions.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
+from flykka.spark_bridge.functions.stored_bytes import from_bytes, to_bytes
+
+Lists = tuple[OperatorListState, ...]
+_GETTERS = {
+    OperatorStateMode.SPLIT_DISTRIBUTE: "get_list_state",
+    OperatorStateMode.UNION: "get_union_list_state",
+    OperatorStateMode.BROADCAST: "get_broadcast_state",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Registered:
+    state: ListState[Any] | MapState[Any, Any]
+    mode: OperatorStateMode
+
+    @property
+    def element(self) -> ColumnType:
+        """The type of the elements that a checkpoint holds: those of the list, or the entries of the map."""
+        parts = self.state.descriptor.column.parts
+        return parts[0] if isinstance(self.state, ListState) else ColumnType("struct", parts, ("key", "value"))
+
+    def elements(self) -> list[Any]:
+        if isinstance(self.state, ListState):
+            return self.state.get()
+        return [{"key": key, "value": value} for key, value in self.state.items()]
+
+    def restore(self, elements: Iterable[Any]) -> None:
+        if isinstance(self.state, ListState):
+            self.state.update(elements)
+        else:
+            self.state.put_all({each["key"]: each["value"] for each in elements})
+
+
+class OperatorStates:
+    """The states of one subtask, which begin with those that were `restored`."""
+
+    def __init__(self, restored: Lists = (), *, is_restored: bool = False) -> None:
+        self.restored = restored
+        self.is_restored = is_restored
+        self._registered: dict[str, _Registered] = {}
+        self._is_complete = False
+
+    @property
+    def schema(self) -> tuple[OperatorStateSchema, ...]:
+        """The names, types and modes, in the order in which they were registered."""
+        return tuple(
+            OperatorStateSchema(name=name, element=str(each.element), mode=each.mode)
+            for name, each in self._registered.items()
+        )
+
+    def complete(self) -> None:
+        """Take no state any more."""
+        self._is_complete = True
+
+    def lists(self) -> Lists:
+        """Return what a checkpoint is to hold."""
+        return tuple(
+            OperatorListState(
+                name=name,
+                mode=each.mode,
+                elements=tuple(
+                    encode(StateElement(type=str(each.element), data=to_bytes(element, each.element)))
+                    for element in each.elements()
+                ),
+            )
+            for name, each in self._registered.items()
+        )
+
+    def get(
+        self, descriptor: StateDescriptor, kind: type[StateDescriptor], mode: OperatorStateMode
+    ) -> ListState[Any] | MapState[Any, Any]:
+        """Return the state of a descriptor, registered if it is new. Raises as `OperatorStateStore` says."""
+        if not isinstance(descriptor, kind):
+            raise StateDescriptorError(f"{_GETTERS[mode]} takes a {kind.__name__}, not {descriptor!r}")
+        if descriptor.ttl is not None:
+            raise StateDescriptorError(f"operator state has no time-to-live, and {descriptor!r} has one")
+        there = self._registered.get(descriptor.name)
+        if there is None:
+            there = self._registered[descriptor.name] = self._new(descriptor, mode)
+        elif there.mode is not mode or not there.state.descriptor.is_same_as(descriptor):
+            raise StateDescriptorError(
+                f"operator state {descriptor.name!r} is registered twice: by {_GETTERS[there.mode]} as"
+                f" {there.state.descriptor} and by {_GETTERS[mode]} as {descriptor}; give one of them another name"
+            )
+        return there.state
+
+    def _new(self, descriptor: StateDescriptor, mode: OperatorStateMode) -> _Registered:
+        if self._is_complete:
+            raise StateDescriptorError(
+                f"operator state {descriptor.name!r} is registered too late: do it in initialize_state(context)"
+            )
+        restored = [each for each in self.restored if each.name == descriptor.name]
+        for each in restored:
+            if each.mode is not mode:
+                raise StateDescriptorError(
+                    f"operator state {descriptor.name!r} of the checkpoint was registered by {_GETTERS[each.mode]}, and"
+                    f" {_GETTERS[mode]} would divide it otherwise: give it another name, or leave it as it was"
+                )
+        registered = _Registered(_bound(descriptor), mode)
+        registered.restore(_element(data) for each in restored for data in each.elements)
+        return registered
+
+
+def _bound(descriptor: StateDescriptor) -> ListState[Any] | MapState[Any, Any]:
+    """Return a state that is always that of one key: the subtask."""
+    current = CurrentKey()
+    state: ListState[Any] | MapState[Any, Any]
+    if isinstance(descriptor, ListStateDescriptor):
+        state = ListState(descriptor, current)
+    else:
+        assert isinstance(descriptor, MapStateDescriptor)
+        state = MapState(descriptor, current)
+    state.bind(StateColumns.empty(1, [descriptor.name]))
+    return state
+
+
+def _element(data: bytes) -> Any:
+    element = decode(data)
+    assert isinstance(element, StateElement), f"an element of a function's state is a {type(element).__name__}"
+    return from_bytes(element.data, column_type(element.type, "of a checkpoint"))

@@ -1,0 +1,84 @@
+"""Values of a state's type as bytes and back: msgpack, in which the type says what stands where.
+
+Whole numbers hold dates (their ordinals) and timestamps (microseconds since 1970), texts hold decimals, arrays hold
+structs by place and maps as pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import msgpack
+
+from flykka.spark_bridge.functions.column_types import ColumnType
+
+_EPOCH = datetime(1970, 1, 1)
+_MICROSECOND = timedelta(microseconds=1)
+
+Convert = Callable[[Any], Any]
+
+
+def to_bytes(value: Any, type_: ColumnType) -> bytes:
+    """Return the bytes of a value in its stored form."""
+    packed: bytes = msgpack.packb(_or_none(_packer(type_))(value))
+    return packed
+
+
+def from_bytes(data: bytes, type_: ColumnType) -> Any:
+    """Return the value that `to_bytes` made bytes of, with the same type."""
+    return _or_none(_unpacker(type_))(msgpack.unpackb(data))
+
+
+def _packer(type_: ColumnType) -> Convert:
+    match type_.name:
+        case "date":
+            return date.toordinal
+        case "decimal":
+            return str
+        case "timestamp":
+            return lambda value: (value.astimezone(UTC).replace(tzinfo=None) - _EPOCH) // _MICROSECOND
+        case "timestamp_ntz":
+            return lambda value: (value - _EPOCH) // _MICROSECOND
+    below = [_or_none(_packer(part)) for part in type_.parts]
+    match type_.name:
+        case "array":
+            (element,) = below
+            return lambda values: [element(each) for each in values]
+        case "map":
+            key, held = below
+            return lambda entries: [[key(each), held(value)] for each, value in entries.items()]
+        case "struct":
+            fields = [*zip(type_.fields, below, strict=True)]
+            return lambda row: [pack(row[name]) for name, pack in fields]
+    return lambda value: value
+
+
+def _unpacker(type_: ColumnType) -> Convert:
+    match type_.name:
+        case "date":
+            return date.fromordinal
+        case "decimal":
+            return Decimal
+        case "timestamp":
+            return lambda micros: (_EPOCH + micros * _MICROSECOND).replace(tzinfo=UTC)
+        case "timestamp_ntz":
+            return lambda micros: _EPOCH + micros * _MICROSECOND
+    below = [_or_none(_unpacker(part)) for part in type_.parts]
+    match type_.name:
+        case "array":
+            (element,) = below
+            return lambda values: [element(each) for each in values]
+        case "map":
+            key, held = below
+            return lambda pairs: {key(each): held(value) for each, value in pairs}
+        case "struct":
+            fields = [*zip(type_.fields, below, strict=True)]
+            return lambda values: {name: unpack(value) for (name, unpack), value in zip(fields, values, strict=True)}
+    return lambda value: value
+
+
+def _or_none(convert: Convert) -> Convert:
+    return lambda value: None if value is None else convert(value)

@@ -1,0 +1,187 @@
+"""State of subtasks: exact whenever a TaskManager dies, and divided otherwise where the parallelism changes."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from flykka import (
+    CheckpointedFunction,
+    DataStream,
+    FileSink,
+    FileSource,
+    FunctionContext,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    JobClient,
+    KeyedContext,
+    KeyedProcessFunction,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ProcessFunction,
+    RestartStrategies,
+    RichFunction,
+    StreamExecutionEnvironment,
+    WatermarkStrategy,
+)
+from flykka.messages.tasks.stage import StateSnapshotted
+from tests.integration import arrivals
+from tests.integration.test_continuing import wait_checkpoint
+from tests.integration.test_kill import Moment, kill_at
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+KILL = Moment(
+    name="between barrier and acknowledgement", matches=lambda said: isinstance(said, StateSnapshotted), count=3
+)
+
+
+class Pairs(CheckpointedFunction):
+    """Holds every row until the next one of its subtask comes: `held` is split among the subtasks, at most one each."""
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        store = context.get_operator_state_store()
+        self._state = store.get_list_state(ListStateDescriptor("held", "struct<shop: bigint, id: bigint>"))
+        self._union = store.get_union_list_state(ListStateDescriptor("ids", "bigint"))
+        self._names = store.get_broadcast_state(MapStateDescriptor("names", "string", "bigint"))
+        self._held: list[dict[str, Any]] = self._state.get()
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        self._state.update(self._held)
+        self._union.update([each["id"] for each in self._held])
+
+    def released(self, row: dict[str, Any]) -> list[dict[str, Any]]:
+        self._names.put("rule", 1)
+        released, self._held = self._held, [{"shop": row["shop"], "id": row["id"]}]
+        return released
+
+
+class PairsOfRows(ProcessFunction, Pairs):
+    """Without keys."""
+
+    def process_element(self, row: dict[str, Any], ctx: FunctionContext) -> Iterator[dict[str, Any]]:
+        yield from self.released(row)
+
+
+class PairsOfKeyedRows(KeyedProcessFunction, Pairs):
+    """With keys, whose rows share the subtask's state."""
+
+    def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
+        yield from self.released(row)
+
+
+class RowsBefore(RichFunction, CheckpointedFunction):
+    """Adds to each batch the number of rows that the subtasks have seen before it."""
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        self._state = context.get_operator_state_store().get_list_state(ListStateDescriptor("rows", "bigint"))
+        self._rows = sum(self._state.get())
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        assert context.get_checkpoint_id() is not None
+        self._state.update([self._rows])
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        before, self._rows = self._rows, self._rows + rows.count()
+        return rows.select("shop", "id", F.lit(before).alias("before"))
+
+
+def keyed(sales: DataStream) -> DataStream:
+    return sales.key_by("shop").process(PairsOfKeyedRows(), "shop bigint, id bigint").uid("pairs")
+
+
+def unkeyed(sales: DataStream) -> DataStream:
+    return sales.process(PairsOfRows(), "shop bigint, id bigint").uid("pairs")
+
+
+def rich(sales: DataStream) -> DataStream:
+    return sales.transform(RowsBefore(), per_batch=True).uid("pairs")
+
+
+Define = Callable[[DataStream], DataStream]
+
+
+def start(env: StreamExecutionEnvironment, define: Define, sales: Path, output: Path) -> JobClient:
+    """A file a batch, a checkpoint every 100 ms."""
+    env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
+    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
+    source = FileSource.parquet(str(sales)).files_per_batch(1).monitor_continuously("50ms", until=arrivals.END)
+    rows = env.from_source(source, WatermarkStrategy.no_watermarks(), "sales", uid="sales")
+    numbered = rows.select("shop", F.unix_micros("at").alias("id"))
+    define(numbered).sink_to(FileSink.parquet(str(output))).uid("output")
+    return env.execute_async("pairs")
+
+
+def assert_released(spark: SparkSession, sales: Path, output: Path, *, held: int) -> None:
+    """Every row was released once, but for at most `held` that their subtasks have still."""
+    ids = spark.read.parquet(str(sales)).select(F.unix_micros("at").alias("id"))
+    truth = Counter(row["id"] for row in ids.collect())
+    released = Counter(row["id"] for row in spark.read.parquet(str(output)).collect())
+    assert not released - truth, "rows were released twice"
+    assert 1 <= (truth - released).total() <= held
+
+
+@pytest.mark.parametrize("define", [keyed, unkeyed])
+def test_a_kill_loses_and_doubles_nothing_of_what_subtasks_hold(
+    spark: SparkSession,
+    environment: Callable[..., StreamExecutionEnvironment],
+    sales_files: Path,
+    tmp_path: Path,
+    define: Define,
+) -> None:
+    arrivals.begin(sales_files, tmp_path / "arrivals")
+    env = environment().set_parallelism(2)
+    kill = kill_at(env, KILL)
+
+    client = start(env, define, tmp_path / "arrivals", tmp_path / "output")
+    assert kill.wait(timeout=60)
+    arrivals.arrive(sales_files, tmp_path / "arrivals")
+    client.wait(timeout=120)
+
+    assert_released(spark, sales_files, tmp_path / "output", held=2)
+
+
+@pytest.mark.parametrize("define", [keyed, unkeyed])
+def test_what_four_subtasks_hold_is_dealt_out_to_two(
+    spark: SparkSession,
+    environment: Callable[..., StreamExecutionEnvironment],
+    sales_files: Path,
+    tmp_path: Path,
+    define: Define,
+) -> None:
+    folder, output = tmp_path / "arrivals", tmp_path / "output"
+    arrivals.begin(sales_files, folder)
+    client = start(environment().set_parallelism(4), define, folder, output)
+    wait_checkpoint(client)
+    savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
+    shutil.rmtree(tmp_path / "checkpoints")
+    arrivals.arrive(sales_files, folder)
+
+    start(environment().set_parallelism(2).from_savepoint(savepoint), define, folder, output).wait(timeout=120)
+
+    assert_released(spark, sales_files, output, held=2)
+
+
+def test_a_rich_function_goes_on_from_its_savepoint(
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
+) -> None:
+    folder, output = tmp_path / "arrivals", tmp_path / "output"
+    arrivals.begin(sales_files, folder)
+    client = start(environment().set_parallelism(1), rich, folder, output)
+    wait_checkpoint(client)
+    savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
+    arrivals.arrive(sales_files, folder)
+
+    start(environment().set_parallelism(1).from_savepoint(savepoint), rich, folder, output).wait(timeout=120)
+
+    batches = spark.read.parquet(str(output)).groupBy("before").count().orderBy("before").collect()
+    assert [row["before"] for row in batches] == [
+        sum(row["count"] for row in batches[:place]) for place in range(len(batches))
+    ]

@@ -1,0 +1,18 @@
+"""Values of state as bytes: each is read as it was written, whatever its type."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flykka.spark_bridge.functions.stored_bytes import from_bytes, to_bytes
+from flykka.spark_bridge.functions.stored_values import stored_form
+from tests.spark_bridge.functions.typed_values import types, values
+
+
+@given(st.data())
+def test_a_stored_value_is_read_as_it_was_written(data: st.DataObject) -> None:
+    type_ = data.draw(types())
+    value = stored_form(type_, "state").stored(data.draw(values(type_)))
+
+    assert from_bytes(to_bytes(value, type_), type_) == value

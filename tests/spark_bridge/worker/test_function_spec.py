@@ -1,0 +1,132 @@
+"""A function in a Python worker: kept from batch to batch, as long as it stands where the batch before has left it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+from pyspark import cloudpickle
+
+from flykka.spark_bridge.functions.checkpointed_function import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
+from flykka.spark_bridge.functions.contexts import FunctionContext
+from flykka.spark_bridge.functions.function_runner import ProcessFunctionRunner
+from flykka.spark_bridge.functions.operator_states import Lists
+from flykka.spark_bridge.functions.process_function import ProcessFunction
+from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext, TaskInfo
+from flykka.spark_bridge.functions.state_descriptors import ListStateDescriptor
+from flykka.spark_bridge.worker import function_spec
+from flykka.spark_bridge.worker.function_spec import FunctionSpec, SubtaskState
+from tests.spark_bridge.functions.state_table import Row
+
+_events: list[str] = []
+
+
+class Numbers(ProcessFunction, CheckpointedFunction):
+    """Numbers rows; the number of those so far is its state."""
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        self._state = context.get_operator_state_store().get_list_state(ListStateDescriptor("rows", "bigint"))
+        self._rows = sum(self._state.get())
+        _events.append(f"initialize at {self._rows}, restored: {context.is_restored()}")
+
+    def open(self, runtime_context: FunctionRuntimeContext) -> None:
+        _events.append("open")
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        self._state.update([self._rows])
+
+    def process_element(self, row: Row, ctx: FunctionContext) -> Iterator[Row]:
+        self._rows += 1
+        yield {"n": 1 // row["divisor"] * self._rows}
+
+    def close(self) -> None:
+        _events.append("close")
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the function was told; no function is open yet."""
+    monkeypatch.setattr(function_spec, "_opened", {})
+    _events.clear()
+    return _events
+
+
+def spec(state: SubtaskState, attempt: str = "attempt-0") -> FunctionSpec:
+    return FunctionSpec(
+        pickled=cloudpickle.dumps(Numbers()),
+        task=TaskInfo(),
+        subtask="job/numbers/0",
+        attempt=attempt,
+        event_time=None,
+        columns=("divisor",),
+        emitted=pa.schema([("n", pa.int64())]),
+        side=(),
+        sees_watermarks=False,
+        metrics={},
+        operator_state=state,
+    )
+
+
+def numbered(function: FunctionSpec, divisor: int = 1) -> tuple[int, Lists]:
+    """The number of one row, and the state behind it."""
+    with function.running(ProcessFunctionRunner) as runner:
+        emitted = runner.process([{"divisor": divisor}], None, watermark_ms=0, processing_time_ms=0)
+    return emitted.rows[0]["n"], runner.lists
+
+
+def test_a_function_goes_on_where_it_stands(events: list[str]) -> None:
+    _, lists = numbered(spec(SubtaskState()))
+
+    number, _ = numbered(spec(SubtaskState(lists=lists, is_restored=True)))
+
+    assert number == 2
+    assert events == ["initialize at 0, restored: False", "open"]
+
+
+def test_it_begins_with_the_state_that_another_worker_has_left(events: list[str]) -> None:
+    _, first = numbered(spec(SubtaskState()))
+    numbered(spec(SubtaskState(lists=first, is_restored=True)))
+    events.clear()
+
+    number, _ = numbered(spec(SubtaskState(lists=first, is_restored=True)))
+
+    assert number == 2, "a batch that is computed again sees the state before it"
+    assert events == ["close", "initialize at 1, restored: True", "open"]
+
+
+def test_what_a_failed_batch_has_done_is_forgotten(events: list[str]) -> None:
+    _, lists = numbered(spec(SubtaskState()))
+    state = SubtaskState(lists=lists, is_restored=True)
+    with pytest.raises(ZeroDivisionError):
+        numbered(spec(state), divisor=0)
+
+    number, _ = numbered(spec(state))
+
+    assert number == 2
+    assert events[-3:] == ["close", "initialize at 1, restored: True", "open"]
+
+
+def test_another_attempt_begins_from_its_own_state(events: list[str]) -> None:
+    numbered(spec(SubtaskState()))
+
+    number, _ = numbered(spec(SubtaskState(), attempt="attempt-1"))
+
+    assert number == 1
+    assert events[-3:] == ["close", "initialize at 0, restored: False", "open"]
+
+
+def test_a_function_without_such_state_keeps_its_copy(events: list[str]) -> None:
+    plain = replace(spec(SubtaskState()), operator_state=None)
+    numbered(plain)
+
+    number, lists = numbered(plain)
+
+    assert number == 2
+    assert lists == ()
+    assert events == ["initialize at 0, restored: False", "open"]
