@@ -6,7 +6,7 @@ A row that comes late is a result of its own, at once: so no row is ever lost, a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Generic
 
@@ -61,13 +61,16 @@ class SimulatedStateBackend(ABC, Generic[Stored]):
             loaded += rows if key_groups is None else within(rows, key_groups, self.max_parallelism)
         return tuple(loaded)
 
-    def write(self, part: Unwritten[tuple[Stored, ...]], state_id: str, savepoint: str | None) -> SharedStateHandle:
-        """Write a file. Raises `OSError`."""
-        rows, path = self.read(part.readings), f"{savepoint or self._shared}/{state_id}"
-        self._world.storage.write(self._world.path(path), rows)
-        return SharedStateHandle(
-            state_id=state_id, path=path, rows=len(rows), size_bytes=size_of(rows), key_groups=self.owned
-        )
+    def write(
+        self, parts: Sequence[tuple[str, Unwritten[tuple[Stored, ...]]]], savepoint: str | None
+    ) -> Iterator[SharedStateHandle]:
+        """Write files. Raises `OSError`."""
+        for state_id, part in parts:
+            rows, path = self.read(part.readings), f"{savepoint or self._shared}/{state_id}"
+            self._world.storage.write(self._world.path(path), rows)
+            yield SharedStateHandle(
+                state_id=state_id, path=path, rows=len(rows), size_bytes=size_of(rows), key_groups=self.owned
+            )
 
     def delete(self, handle: Handle) -> None:
         """A storage that cannot be written may not be able to delete either: what stays, nobody refers to."""

@@ -165,10 +165,12 @@ class KeyedStore(Generic[Frame]):
         """Write what was noted, in pieces numbered from `first`; where all of the state lies, with its bounds."""
         noted, written = self._noted.pop(checkpoint_id), list[Written]()
         try:
-            for number, part in enumerate(noted.to_write, start=first):
-                state_id = f"{self.backend.attempt}-{checkpoint_id}" + (f"-{number}" if number else "")
-                handle = replace(self.backend.write(part, state_id, savepoint), state_name=self._name)
-                written.append(Written(handles=(handle,), checkpoint_id=checkpoint_id))
+            state_id = f"{self.backend.attempt}-{checkpoint_id}"
+            numbered = enumerate(noted.to_write, start=first)
+            parts = [(f"{state_id}-{number}" if number else state_id, part) for number, part in numbered]
+            for handle in self.backend.write(parts, savepoint):
+                named = replace(handle, state_name=self._name)
+                written.append(Written(handles=(named,), checkpoint_id=checkpoint_id))
             if savepoint is None:
                 # No later checkpoint may refer to what is a savepoint's own.
                 self._mark(noted, written)

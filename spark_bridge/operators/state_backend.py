@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from flykka.actors.machines.state.keyed_state import Handle, StatePart
@@ -39,8 +39,13 @@ class StateBackend(Protocol[Frame]):
     def load(self, part: StatePart) -> Frame:
         """The rows behind the handles of a checkpoint, of the key groups that they are read for."""
 
-    def write(self, part: Unwritten[Frame], state_id: str, savepoint: str | None) -> SharedStateHandle:
-        """Write segments as one piece, into the folder of a savepoint or beside the job's checkpoints."""
+    def write(
+        self, parts: Sequence[tuple[str, Unwritten[Frame]]], savepoint: str | None
+    ) -> Iterator[SharedStateHandle]:
+        """Write the segments of each part, by its id, into the folder of a savepoint or beside the job's checkpoints.
+
+        The handles of the parts in their order, each when it is durable; nothing of a part stays that has none.
+        """
 
     def delete(self, handle: Handle) -> None:
         """Delete what was written, as far as that is possible."""

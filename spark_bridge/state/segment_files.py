@@ -7,7 +7,7 @@ parquet files, as with state in Spark's blocks, from which a segment is made aga
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -164,14 +164,14 @@ class FileStateBackend:
             )
         else:
             work = LoadSegments(folder=self.folder, saved=rows.saved, target=name, schema=self.arrow_schema)
-        return self.written(name, *self._done(work))
+        (numbers,) = self._done(work)
+        return self.written(name, *numbers)
 
-    def _done(self, work: SegmentWork) -> list[Any]:
+    def _done(self, work: SegmentWork) -> list[list[Any]]:
         """Do work by one Spark job, and return the numbers that it tells."""
         self._scope.check()
-        row = self._services.session.range(1).coalesce(1).mapInArrow(work, CONTROL_COLUMNS).collect()[0]
-        numbers: list[Any] = row[CONTROL]
-        return numbers
+        rows = self._services.session.range(1).coalesce(1).mapInArrow(work, CONTROL_COLUMNS).collect()
+        return [row[CONTROL] for row in rows]
 
     def read(self, readings: Sequence[Reading[StateRows]]) -> SegmentFiles:
         """The rows of segments."""
@@ -204,25 +204,33 @@ class FileStateBackend:
             return {}
         return moved_values(written_as, self._state_schema)
 
-    def write(self, part: Unwritten[StateRows], state_id: str, savepoint: str | None) -> SharedStateHandle:
-        """Write segments into a folder. One Spark job."""
+    def write(
+        self, parts: Sequence[tuple[str, Unwritten[StateRows]]], savepoint: str | None
+    ) -> Iterator[SharedStateHandle]:
+        """Write each part into a folder. One Spark job for all: there are several with most checkpoints, and small."""
+        if not parts:
+            return
         filesystem, descriptor = self._services.filesystem, self._descriptor
         shared = f"{descriptor.checkpoint_directory}/{descriptor.job_id}/shared"
-        folder = filesystem.qualified(f"{savepoint or shared}/{state_id}")
+        folders = [filesystem.qualified(f"{savepoint or shared}/{state_id}") for state_id, _ in parts]
         work = SaveSegments(
             folder=self.folder,
-            names=self.read(part.readings).names,
-            address=_address(folder),
+            saved=tuple(
+                (_address(folder), self.read(part.readings).names)
+                for folder, (_, part) in zip(folders, parts, strict=True)
+            ),
             schema=self.arrow_schema,
         )
         try:
-            rows, size_bytes = self._done(work)
+            numbers = self._done(work)
         except BaseException:
-            filesystem.delete(folder)
+            for folder in folders:
+                filesystem.delete(folder)
             raise
-        return SharedStateHandle(
-            state_id=state_id, path=folder, rows=rows, size_bytes=size_bytes, key_groups=self.owned
-        )
+        for (state_id, _), folder, (rows, size_bytes) in zip(parts, folders, numbers, strict=True):
+            yield SharedStateHandle(
+                state_id=state_id, path=folder, rows=rows, size_bytes=size_bytes, key_groups=self.owned
+            )
 
     def delete(self, handle: Handle) -> None:
         """Delete a folder."""

@@ -7,7 +7,7 @@ a segment in it is live. Rows that nothing needs any more are not written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -136,8 +136,14 @@ class SparkStateBackend:
             rows = evolved(rows, written_as, self._layout.plan.state_schema)
         return rows if key_groups is None else self._groups.within(rows, key_groups)
 
-    def write(self, part: Unwritten[DataFrame], state_id: str, savepoint: str | None) -> SharedStateHandle:
-        """Write segments into a folder. One Spark job."""
+    def write(
+        self, parts: Sequence[tuple[str, Unwritten[DataFrame]]], savepoint: str | None
+    ) -> Iterator[SharedStateHandle]:
+        """Write each part into a folder. One Spark job for each."""
+        for state_id, part in parts:
+            yield self._write(part, state_id, savepoint)
+
+    def _write(self, part: Unwritten[DataFrame], state_id: str, savepoint: str | None) -> SharedStateHandle:
         filesystem, descriptor = self._services.filesystem, self._descriptor
         shared = f"{descriptor.checkpoint_directory}/{descriptor.job_id}/shared"
         folder = filesystem.qualified(f"{savepoint or shared}/{state_id}")

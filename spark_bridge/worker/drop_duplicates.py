@@ -60,8 +60,9 @@ class DropDuplicatesWithin:
         closed_to = _times(state.column(SEEN_AT), _BOUNDS.min)
         closed_to[closed_to > _BOUNDS.min] += within
         emitted = in_time[_first_rows(keys[in_time], times[in_time], closed_to, within)]
-        changed: Rows = np.flatnonzero(closed_to > watermark)
-        changed = np.intersect1d(changed, keys[emitted])
+        has_emitted = np.zeros(len(closed_to), dtype=np.bool_)
+        has_emitted[keys[emitted]] = True
+        changed: Rows = np.flatnonzero(has_emitted & (closed_to > watermark))
         seen_at = pa.array(closed_to[changed] - within).cast(_MICROS)
         return Processed(
             rows=batch.rows.select(self.columns).take(emitted),

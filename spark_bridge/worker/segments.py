@@ -54,27 +54,33 @@ class MergeSegments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaveSegments:
-    """Writes the newest row of each key from segments, named from the oldest to the newest, to an address."""
+    """Writes the newest row of each key from segments to an address; `saved` are addresses with segments.
+
+    These are named from the oldest to the newest.
+    """
 
     folder: SegmentFolder
-    names: tuple[str, ...]
-    address: str
+    saved: tuple[tuple[str, tuple[str, ...]], ...]
     schema: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write them, for a single row, as one parquet file; the numbers of rows and bytes."""
+        """Write a parquet file to each address, for a single row; the numbers of rows and bytes of each."""
         for _ in batches:
-            filesystem, folder = url_to_fs(self.address)
-            filesystem.makedirs(folder)
-            path, rows = f"{folder}/rows.parquet", 0
-            with (
-                filesystem.open(path, "wb") as file,
-                pq.ParquetWriter(file, self.schema, use_dictionary=False) as writer,
-            ):
-                for table in merged(self.folder.read(self.names)):
-                    rows += table.num_rows
-                    writer.write_table(table)
-            yield _row(rows, filesystem.size(path))
+            for address, names in self.saved:
+                yield self._written(address, names)
+
+    def _written(self, address: str, names: tuple[str, ...]) -> pa.RecordBatch:
+        filesystem, folder = url_to_fs(address)
+        filesystem.makedirs(folder, exist_ok=True)
+        path, rows = f"{folder}/rows.parquet", 0
+        with (
+            filesystem.open(path, "wb") as file,
+            pq.ParquetWriter(file, self.schema, use_dictionary=False) as writer,
+        ):
+            for table in merged(self.folder.read(names)):
+                rows += table.num_rows
+                writer.write_table(table)
+        return _row(rows, filesystem.size(path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,14 +93,17 @@ class NumbersBackend:
         self.loaded.append(loaded)
         return loaded
 
-    def write(self, part: Unwritten[Numbers], state_id: str, savepoint: str | None) -> SharedStateHandle:
-        path = f"{savepoint or 'shared'}/{state_id}"
-        if path in self._disk.full:
-            raise OSError(path)
-        numbers = self._disk.files[path] = self.read(part.readings)
-        return SharedStateHandle(
-            state_id=state_id, path=path, rows=len(numbers), size_bytes=len(numbers), key_groups=self.owned
-        )
+    def write(
+        self, parts: Sequence[tuple[str, Unwritten[Numbers]]], savepoint: str | None
+    ) -> Iterator[SharedStateHandle]:
+        for state_id, part in parts:
+            path = f"{savepoint or 'shared'}/{state_id}"
+            if path in self._disk.full:
+                raise OSError(path)
+            numbers = self._disk.files[path] = self.read(part.readings)
+            yield SharedStateHandle(
+                state_id=state_id, path=path, rows=len(numbers), size_bytes=len(numbers), key_groups=self.owned
+            )
 
     def delete(self, handle: Handle) -> None:
         del self._disk.files[handle.path]

@@ -46,7 +46,8 @@ def written(backend: SparkStateBackend, session: SparkSession, state_id: str) ->
     """Three rows of state in a folder."""
     segment = backend.keep(session.range(3).selectExpr("id as __window", "id as __key_0"))
     assert segment is not None
-    return backend.write(Unwritten(readings=(Reading(segment=segment),), closed_to_ms=None), state_id, None)
+    (handle,) = backend.write([(state_id, Unwritten(readings=(Reading(segment=segment),), closed_to_ms=None))], None)
+    return handle
 
 
 def part(handles: Sequence[SharedStateHandle]) -> StatePart:
