@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.sql import functions as F
 
-from flykka.actors.machines.state.schema_evolution import described
+from flykka.actors.machines.state.schema_evolution import columns_of, described
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import OperatorStateSchema, StateSchema
 from flykka.spark_bridge.operators.checkpointed_transform import CheckpointedTransformOperator
@@ -66,6 +66,11 @@ class OperatorCode(ABC):
     def state_schema(self) -> StateSchema | None:
         """The schema of keyed state, for readers of a checkpoint; None where there is none."""
         return None
+
+    @property
+    def upsert_keys(self) -> tuple[str, ...]:
+        """The columns by which a row that it emits takes the place of earlier ones; none where every row stays."""
+        return ()
 
     @property
     @abstractmethod
@@ -252,6 +257,11 @@ class GroupAggregateCode(AggregateCode):
     def key_fields(self) -> tuple[StructField, ...]:
         """The columns of the keys."""
         return self.plan.key_fields
+
+    @property
+    def upsert_keys(self) -> tuple[str, ...]:
+        """The keys: each batch emits their newest aggregates."""
+        return tuple(columns_of(self.plan.state_schema.keys))
 
     @property
     def state_fields(self) -> tuple[StructField, ...]:

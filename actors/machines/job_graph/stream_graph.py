@@ -51,7 +51,8 @@ class StreamNode:
     long before event time goes on by the clock.
 
     A uid is automatic where the user gave none: then the id is one of the structure (`operator_ids`). `uid_hash` is an
-    id that the user gave beside it. `state_schema` is what an operator with keyed state keeps.
+    id that the user gave beside it. `state_schema` is what an operator with state keeps.
+    Of rows that agree in the columns `upsert_keys` the newest holds.
     """
 
     uid: str
@@ -74,6 +75,7 @@ class StreamNode:
     co_location_group: str | None = None
     resources: ResourceSpec = field(default_factory=ResourceSpec)
     state_schema: StateSchema | None = None
+    upsert_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -30,8 +30,9 @@ class RunningAggregates(ABC):
         """Compute running aggregates of each key, without windows: the keys, then these aggregates.
 
         Every batch emits one row for each key that it has, with the aggregates of all rows so far, as Flink's keyed
-        aggregations do. So a key comes again and again, and its newest row is the one that holds. What is kept of the
-        rows stays for as long as the job lives, and is part of its checkpoints. The stream has no event time.
+        aggregations do. So a key comes again and again, and its newest row is the one that holds: they are upserts by
+        the keys, as `flykka plan` says. What is kept of the rows stays for as long as the job lives, and is part of its
+        checkpoints. The stream has no event time.
 
         Raises:
             ProgramError: no column is given.

@@ -104,6 +104,7 @@ class _Generator:
                 on_monotony_violation=transformation.on_monotony_violation,
                 punctuated_watermarks=transformation.punctuated_watermarks,
                 state_schema=transformation.code.state_schema,
+                upsert_keys=transformation.code.upsert_keys,
             )
         )
         for uid, source in zip(feeding, transformation.inputs, strict=True):

@@ -140,6 +140,7 @@ def _stream(graph: StreamGraph, job_graph: JobGraph) -> PlanGraph:
 
 def _operator(node: StreamNode, operator_id: OperatorId) -> PlanNode:
     settings = (
+        f"upserts by {', '.join(node.upsert_keys)}" if node.upsert_keys else "",
         f"max parallelism {node.max_parallelism}" if node.max_parallelism is not None else "",
         f"slot sharing group {node.slot_sharing_group}" if node.slot_sharing_group is not None else "",
         f"co-location group {node.co_location_group}" if node.co_location_group is not None else "",

@@ -40,6 +40,20 @@ def test_a_count_is_aggregated_before_the_exchange_and_kept_behind_it(spark: Spa
     )
 
 
+def test_running_results_are_upserts_by_their_keys(spark: SparkSession) -> None:
+    program = Program()
+    keyed = bids(spark, program).key_by("auction", F.upper("channel").alias("of"))
+    keyed.count().uid("counts")
+    keyed.max_by("price").uid("dearest")
+    bids(spark, program).key_by("auction").max_by("price").uid("dearest of auction")
+
+    graph = stream_graph(program.transformations, CodeRegistry(), Defaults())
+
+    assert graph.node("counts").upsert_keys == ("auction", "of")
+    assert graph.node("dearest").upsert_keys == (), "a row does not have the second key"
+    assert graph.node("dearest of auction").upsert_keys == ("auction",)
+
+
 @pytest.mark.parametrize("name", ["auction", "Auction"])
 def test_a_count_that_is_called_like_a_key_is_refused(spark: SparkSession, name: str) -> None:
     keyed = bids(spark).key_by("auction")

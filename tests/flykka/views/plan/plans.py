@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flykka.actors.machines.job_graph.job_graph_generator import job_graph
 from flykka.actors.machines.job_graph.stream_graph import StreamGraph
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph, JobType, OperatorKind, ShipStrategy
@@ -16,7 +18,8 @@ def graphs(job_type: JobType = JobType.STREAMING) -> tuple[StreamGraph, JobGraph
     graph.add_node(node("orders", OperatorKind.SOURCE, parallelism=4))
     graph.add_node(node("returns", OperatorKind.SOURCE, parallelism=2, automatic=True))
     graph.add_node(node("valid", parallelism=4))
-    graph.add_node(node("sums", OperatorKind.WINDOW_AGGREGATE, parallelism=2, max_parallelism=16))
+    sums = node("sums", OperatorKind.WINDOW_AGGREGATE, parallelism=2, max_parallelism=16)
+    graph.add_node(replace(sums, upsert_keys=("city", "day")))
     graph.add_node(node("archive", OperatorKind.SINK, parallelism=2, group="apart"))
     graph.add_node(node("<&out>", OperatorKind.SINK, parallelism=1))
     graph.add_edge(edge("orders", "valid"))

@@ -17,6 +17,7 @@ def test_operators_say_whether_their_uid_was_given() -> None:
     assert "uid orders" in facts["orders"]
     assert "no uid" in facts["returns"]
     assert "max parallelism 16" in facts["sums"]
+    assert "upserts by city, day" in facts["sums"]
 
 
 def test_an_operator_without_a_uid_tells_the_id_that_its_state_is_found_under() -> None:
