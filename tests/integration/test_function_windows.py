@@ -1,0 +1,142 @@
+"""Windows that call functions: whatever happens to the job, its output is that of one plain Spark batch."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from flykka import (
+    AggregateFunction,
+    DataStream,
+    EventTimeSessionWindows,
+    FileSink,
+    ProcessWindowFunction,
+    SlidingEventTimeWindows,
+    StreamExecutionEnvironment,
+)
+from flykka.spark_bridge.functions.windowing.window_function import ProcessWindowContext
+from tests.integration import arrivals, stateful
+from tests.integration.stateful import StatefulExample
+from tests.integration.test_continuing import wait_checkpoint
+from tests.integration.test_kill import kill_at
+from tests.integration.test_stateful_examples import MOMENTS, assert_true, start
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+
+class Visit(ProcessWindowFunction):
+    """A row of each session, of all its events."""
+
+    def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[dict[str, Any]]:
+        times = [each["at"] for each in elements]
+        yield {"sensor": key, "events": len(elements), "began": min(times), "ended": max(times)}
+
+
+class Total(AggregateFunction[dict[str, Any], int, dict[str, Any]]):
+    """The sum of the amounts."""
+
+    def create_accumulator(self) -> int:
+        return 0
+
+    def add(self, value: dict[str, Any], accumulator: int) -> int:
+        return accumulator + int(value["amount"])
+
+    def get_result(self, accumulator: int) -> dict[str, Any]:
+        return {"total": accumulator}
+
+
+class InWindow(ProcessWindowFunction):
+    """A total with its user and window."""
+
+    def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[dict[str, Any]]:
+        yield {"user": key, "until_ms": context.window().end, **elements[0]}
+
+
+def _visits(_: ModuleType, events: DataStream, output: Path) -> None:
+    sessions = events.key_by("sensor").window(EventTimeSessionWindows.with_gap("30min"))
+    visits = sessions.process(Visit(), "sensor bigint, events int, began timestamp, ended timestamp").uid("visits")
+    visits.sink_to(FileSink.parquet(str(output))).uid("output")
+
+
+def _true_visits(_: ModuleType, events: DataFrame) -> DataFrame:
+    sessions = events.groupBy("sensor", F.session_window("at", "30 minutes").alias("w"))
+    visits = sessions.agg(
+        F.count("*").cast("int").alias("events"), F.min("at").alias("began"), F.max("at").alias("ended")
+    )
+    return visits.drop("w")
+
+
+def _totals(_: ModuleType, events: DataStream, output: Path) -> None:
+    hours = events.key_by("user").window(SlidingEventTimeWindows.of("1h", "20min"))
+    columns = "user bigint, until_ms bigint, total bigint"
+    totals = hours.aggregate(Total(), InWindow(), accumulator_type="bigint", output=columns)
+    totals.uid("totals").sink_to(FileSink.parquet(str(output))).uid("output")
+
+
+def _true_totals(_: ModuleType, events: DataFrame) -> DataFrame:
+    hours = events.groupBy("user", F.window("at", "1 hour", "20 minutes").alias("w")).agg(
+        F.sum("amount").alias("total")
+    )
+    return hours.select("user", F.unix_millis("w.end").alias("until_ms"), "total")
+
+
+# The module of an example is not looked at.
+WINDOWS = (
+    StatefulExample(name="sessions", define=_visits, truth=_true_visits),
+    StatefulExample(name="running_totals", define=_totals, truth=_true_totals),
+)
+
+
+@pytest.fixture(scope="session")
+def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return stateful.write(tmp_path_factory.mktemp("input") / "events")
+
+
+@pytest.mark.parametrize("windows", WINDOWS, ids=str)
+def test_a_kill_changes_no_window(
+    spark: SparkSession,
+    environment: Callable[..., StreamExecutionEnvironment],
+    events: Path,
+    tmp_path: Path,
+    windows: StatefulExample,
+) -> None:
+    arrivals.begin(events, tmp_path / "arrivals", files=3)
+    env = environment().set_parallelism(2)
+    kill = kill_at(env, MOMENTS[0])
+
+    client = start(env, windows, tmp_path / "arrivals", tmp_path / "output")
+    assert kill.wait(timeout=60)
+    arrivals.arrive(events, tmp_path / "arrivals")
+    client.wait(timeout=120)
+
+    assert_true(spark, windows, events, tmp_path / "output")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("windows", WINDOWS, ids=str)
+def test_open_windows_of_four_subtasks_go_on_with_two(
+    spark: SparkSession,
+    environment: Callable[..., StreamExecutionEnvironment],
+    events: Path,
+    tmp_path: Path,
+    windows: StatefulExample,
+) -> None:
+    folder, output = tmp_path / "arrivals", tmp_path / "output"
+    arrivals.begin(events, folder, files=3)
+    client = start(environment().set_parallelism(4), windows, folder, output)
+    wait_checkpoint(client)
+    savepoint = client.stop_with_savepoint(str(tmp_path / "savepoint"))
+    shutil.rmtree(tmp_path / "checkpoints")
+
+    client = start(environment().set_parallelism(2).from_checkpoint(savepoint), windows, folder, output)
+    arrivals.arrive(events, folder)
+    client.wait(timeout=120)
+
+    assert_true(spark, windows, events, output)
