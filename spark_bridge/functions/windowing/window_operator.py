@@ -13,6 +13,11 @@ from typing import Any
 
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.spark_bridge.errors import WindowError
+from flykka.spark_bridge.functions.checkpointed_function import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
 from flykka.spark_bridge.functions.contexts import KeyedContext, Tag, TimerContext
 from flykka.spark_bridge.functions.current_key import TimeDomain
 from flykka.spark_bridge.functions.emission import Row, check_iterable
@@ -60,7 +65,7 @@ class Windowing:
     late_data_tag: Tag | None = None
 
 
-class WindowOperator(KeyedProcessFunction):
+class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
     """The windows of each key. Raises `WindowError` where the trigger cannot be used for windows that merge."""
 
     def __init__(self, windowing: Windowing) -> None:
@@ -77,6 +82,16 @@ class WindowOperator(KeyedProcessFunction):
         self._is_event_time = self._assigner.is_event_time()
         self._domain = TimeDomain.EVENT_TIME if self._is_event_time else TimeDomain.PROCESSING_TIME
         self._lateness_ms = windowing.allowed_lateness_ms if self._is_event_time else 0
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        """Let the window function register states of its subtask, if it has some: windows have none."""
+        if isinstance(self._function, CheckpointedFunction):
+            self._function.initialize_state(context)
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        """Let it write them."""
+        if isinstance(self._function, CheckpointedFunction):
+            self._function.snapshot_state(context)
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         """Register the states of contents, triggers and functions."""

@@ -8,6 +8,12 @@ from typing import Any
 import pytest
 
 from flykka.spark_bridge.errors import FunctionOutputError, KeyContextError, StateDescriptorError
+from flykka.spark_bridge.functions.checkpointed_function import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+)
+from flykka.spark_bridge.functions.operator_states import OperatorStates
 from flykka.spark_bridge.functions.state_descriptors import (
     ListStateDescriptor,
     ReducingStateDescriptor,
@@ -73,6 +79,34 @@ def test_state_of_a_window_is_cleared_by_its_function_and_that_of_the_key_stays(
     assert told(table.advance_watermark(9)) == [(1, 1, 9)]
 
     assert {name for name, value in table.entries["a"].values.items() if value is not None} == {"in_key"}
+
+
+class FiringsOfSubtask(Contents, CheckpointedFunction):
+    """Counts the firings of all windows of the subtask."""
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        self._state = context.get_operator_state_store().get_list_state(ListStateDescriptor("firings", "bigint"))
+        self._firings = sum(self._state.get())
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        self._state.update([self._firings])
+
+    def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[Row]:
+        self._firings += 1
+        yield {"told": self._firings}
+
+
+def test_a_function_has_state_of_its_subtask() -> None:
+    table = opened(TumblingEventTimeWindows.of(10), FiringsOfSubtask())
+    table.process(row("a", 1), row("b", 2))
+    table.advance_watermark(9)
+    table.runner.snapshot_state()
+    windowing = Windowing(assigner=TumblingEventTimeWindows.of(10), function=FiringsOfSubtask(), row_type=ROW_TYPE)
+
+    restored = StateTable(WindowOperator(windowing), operator_states=OperatorStates(table.runner.lists))
+    restored.process(row("a", 1))
+
+    assert told(restored.advance_watermark(9)) == [3]
 
 
 def test_a_context_that_is_kept_is_of_no_use() -> None:
