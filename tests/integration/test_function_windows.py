@@ -99,7 +99,7 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return stateful.write(tmp_path_factory.mktemp("input") / "events")
 
 
-@pytest.mark.parametrize("windows", WINDOWS, ids=str)
+@pytest.mark.parametrize("windows", [WINDOWS[0], pytest.param(WINDOWS[1], marks=pytest.mark.long)], ids=str)
 def test_a_kill_changes_no_window(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],

@@ -128,7 +128,7 @@ def assert_released(spark: SparkSession, sales: Path, output: Path, *, held: int
     assert 1 <= (truth - released).total() <= held
 
 
-@pytest.mark.parametrize("define", [keyed, unkeyed])
+@pytest.mark.parametrize("define", [keyed, pytest.param(unkeyed, marks=pytest.mark.long)])
 def test_a_kill_loses_and_doubles_nothing_of_what_subtasks_hold(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
@@ -148,7 +148,7 @@ def test_a_kill_loses_and_doubles_nothing_of_what_subtasks_hold(
     assert_released(spark, sales_files, tmp_path / "output", held=2)
 
 
-@pytest.mark.parametrize("define", [keyed, unkeyed])
+@pytest.mark.parametrize("define", [unkeyed, pytest.param(keyed, marks=pytest.mark.long)])
 def test_what_four_subtasks_hold_is_dealt_out_to_two(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],

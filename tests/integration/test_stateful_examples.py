@@ -46,7 +46,15 @@ def assert_true(spark: SparkSession, example: StatefulExample, events: Path, out
     assertDataFrameEqual(example.newest(spark.read.parquet(str(output))), truth(spark, example, events))
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=str)
+# Their windows and aggregates are killed in other tests too.
+LONG = ("sessions", "running_totals")
+
+
+@pytest.mark.parametrize(
+    "example",
+    [pytest.param(each, marks=pytest.mark.long if each.name in LONG else ()) for each in EXAMPLES],
+    ids=str,
+)
 @pytest.mark.parametrize(
     ("parallelism", "moment"),
     [
