@@ -193,10 +193,15 @@ def _firing_mode(graph: StreamGraph, chain: Chain) -> FiringMode:
     return FiringMode.ON_WATERMARK
 
 
+def _is_checkpointed(node: StreamNode) -> bool:
+    return node.kind is OperatorKind.STATELESS and node.state_schema is not None
+
+
 def _may_fire_late(graph: StreamGraph, node: StreamNode) -> bool:
     """True if nobody can tell that windows wait for the checkpoint: no event time behind, no sink shows rows.
 
-    Timers of functions may not: rows that come meanwhile would see state that the timers have yet to change.
+    Timers of functions may not: rows that come meanwhile would see state that the timers have yet to change. And no
+    function behind may keep operator state, which would be in the checkpoint without what these rows do to it.
     """
     downstream = list(graph.downstream(node.uid))
     sinks = [reached for reached in downstream if reached.kind is OperatorKind.SINK]
@@ -204,5 +209,5 @@ def _may_fire_late(graph: StreamGraph, node: StreamNode) -> bool:
         node.kind is OperatorKind.WINDOW_AGGREGATE
         and bool(sinks)
         and all(sink.publishes_per_checkpoint for sink in sinks)
-        and not any(reached.event_time for reached in downstream)
+        and not any(reached.event_time or _is_checkpointed(reached) for reached in downstream)
     )

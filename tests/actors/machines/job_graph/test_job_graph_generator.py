@@ -22,6 +22,7 @@ from flykka.messages.graph.job_graph import (
     ResultPartitionType,
     ShipStrategy,
 )
+from flykka.messages.state.handles import OperatorStateMode, OperatorStateSchema, StateSchema
 from flykka.messages.wire.ids import JobId
 from tests.actors.machines.graph.graphs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS
 from tests.actors.machines.job_graph.programs import edge, node, program
@@ -206,6 +207,11 @@ def published(uid: str) -> StreamNode:
     return node(uid, OperatorKind.SINK, publishes_per_checkpoint=True)
 
 
+def checkpointed(uid: str) -> StreamNode:
+    held = OperatorStateSchema(name="held", element="bigint", mode=OperatorStateMode.SPLIT_DISTRIBUTE)
+    return replace(node(uid), state_schema=StateSchema(operator_state=(held,)))
+
+
 def shown(uid: str) -> StreamNode:
     return node(uid, OperatorKind.SINK)
 
@@ -221,9 +227,21 @@ def shown(uid: str) -> StreamNode:
             program("in > w, w > v, v > out", window("w"), window("v"), published("out"), keys="w v"),
             FiringMode.ON_WATERMARK,
         ),
+        (
+            program("in > w, w > f, f > out", window("w"), checkpointed("f"), published("out"), keys="w"),
+            FiringMode.ON_WATERMARK,
+        ),
         (program("in > w, w > map", window("w"), keys="w"), FiringMode.ON_WATERMARK),
     ],
-    ids=["published", "published further on", "shown", "published and shown", "window behind it", "no sink"],
+    ids=[
+        "published",
+        "published further on",
+        "shown",
+        "published and shown",
+        "window behind it",
+        "function with state behind it",
+        "no sink",
+    ],
 )
 def test_windows_wait_for_the_checkpoint_only_where_nobody_can_tell(graph: StreamGraph, expected: FiringMode) -> None:
     assert vertex_of(generated(graph), "w").firing_mode is expected
