@@ -8,7 +8,7 @@ where there is no data plane. Only `bridge_props` is called in a turn, by a Task
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
@@ -42,6 +42,9 @@ class SplitDiscovery(Protocol):
 
     interval_ms: int | None
     """Milliseconds between two discoveries; None where one finds everything."""
+
+    changed: Callable[[], bool] | None
+    """Tells if there may be more than the last discovery found, cheaply enough for many calls a second; or None."""
 
     def discover(self, position: bytes) -> SplitsDiscovered:
         """The splits behind `position` (empty: all), in the order in which they are to be read. May block.

@@ -14,6 +14,7 @@ from typing import assert_never
 
 from flykka.actors.data_plane import DataPlane, SplitDiscovery
 from flykka.actors.errors import RestoreError
+from flykka.actors.job_master.discovery_watch import DiscoveryWatch
 from flykka.actors.machines.graph.execution_graph import ExecutionGraph
 from flykka.actors.machines.graph.execution_topology import Subtask
 from flykka.actors.machines.ignore import Ignore
@@ -99,7 +100,12 @@ class OperatorCoordinatorHandler:
         ]
         self._vertices = {vertex_id for vertex_id, _ in sources}
         self._discoveries = {
-            operator.operator_id: _Discovery(partial(data_plane.split_discovery, graph.job_graph.job_id, operator))
+            operator.operator_id: _Discovery(
+                partial(data_plane.split_discovery, graph.job_graph.job_id, operator),
+                DiscoveryWatch(
+                    partial(context.ref.tell, SplitDiscoveryDue(operator_id=operator.operator_id)), context.ref.is_alive
+                ),
+            )
             for _, operator in sources
         }
         self._names = {operator.operator_id: operator.name for _, operator in sources}
@@ -204,8 +210,9 @@ class _Discovery:
 
     outside_state = True
 
-    def __init__(self, begin: Callable[[], SplitDiscovery]) -> None:
+    def __init__(self, begin: Callable[[], SplitDiscovery], watch: DiscoveryWatch) -> None:
         self._begin = begin
+        self._watch = watch
 
     @cached_property
     def _discovery(self) -> SplitDiscovery:
@@ -213,5 +220,9 @@ class _Discovery:
 
     def discover(self, position: bytes) -> SplitsDiscovered:
         """Discover the splits behind `position`, and when to do so again. May block, and raise the source's errors."""
-        found = self._discovery.discover(position)
-        return replace(found, interval_ms=self._discovery.interval_ms)
+        self._watch.end()
+        discovery = self._discovery
+        found = discovery.discover(position)
+        if discovery.changed is not None and discovery.interval_ms is not None and not (found.more or found.finished):
+            self._watch.begin(discovery.changed, discovery.interval_ms)
+        return replace(found, interval_ms=discovery.interval_ms)

@@ -114,6 +114,8 @@ class ForkDataPlane(RecordedDataPlane):
 class RecordedDiscovery:
     """The look at a source: what was found then, and behind the last recorded position nothing."""
 
+    changed: Callable[[], bool] | None = None
+
     def __init__(self, data_plane: ForkDataPlane, operator_id: OperatorId) -> None:
         self._data_plane = data_plane
         self._operator_id = operator_id

@@ -77,6 +77,8 @@ _SMALL_BYTES = 4 * 1024**2
 class SimulatedDiscovery:
     """Finds some splits of a source at each look, until it has found all."""
 
+    changed: Callable[[], bool] | None = None
+
     def __init__(self, source: Source, operator_id: OperatorId, world: World) -> None:
         self.interval_ms = source.interval_ms
         self._source = source

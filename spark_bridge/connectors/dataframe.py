@@ -19,6 +19,8 @@ from flykka.spark_bridge.rows.batches import Blocks
 from flykka.spark_bridge.rows.materialise import partitions_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -111,6 +113,7 @@ class PartitionsDiscovery:
     """
 
     interval_ms: int | None = None
+    changed: Callable[[], bool] | None = None
 
     def __init__(self, source: DataFrameSource, operator_id: OperatorId) -> None:
         self._source = source

@@ -36,6 +36,7 @@ class NamedDiscovery:
         self._uid = uid
         self._registry = registry
         self.interval_ms = discovery.interval_ms
+        self.changed = discovery.changed
 
     def discover(self, position: bytes) -> SplitsDiscovered:
         """As the discovery does. Raises `SourceError` for whatever that raises."""

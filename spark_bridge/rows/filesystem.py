@@ -1,16 +1,21 @@
 """Files through Hadoop's FileSystem, with the credentials and settings of the Spark session.
 
-Paths are whatever Spark reads: local ones, `file:`, `hdfs:`, `s3a:`.
+Paths are whatever Spark reads: local ones, `file:`, `hdfs:`, `s3a:`. Those of this machine are reached without the JVM,
+unless the session has a file system of its own for them.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
+
+from flykka.spark_bridge.rows import local_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,6 +23,18 @@ if TYPE_CHECKING:
 
 _BETWEEN = "\0"
 """No path has it in it."""
+
+_LOCAL = "file:"
+
+_OF_HADOOP = frozenset(
+    (
+        "org.apache.hadoop.fs.LocalFileSystem",
+        "org.apache.hadoop.fs.RawLocalFileSystem",
+        # Of Spark with Hive's libraries: the first by another name.
+        "org.apache.hadoop.hive.ql.io.ProxyLocalFileSystem",
+    )
+)
+"""The file systems that do to local files what the operating system does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +60,28 @@ class FileSystem:
         self._file_util = getattr(context._jvm, "org.apache.hadoop.fs.FileUtil")
         self._configuration = context._jsc.hadoopConfiguration()
 
+    def local(self, path: str) -> str | None:
+        """Return the path of a local file or folder as this machine has it; None for one that the JVM reaches.
+
+        A relative one is the JVM's: it begins in its folder.
+        """
+        if path.startswith(_LOCAL):
+            plain = path.removeprefix(_LOCAL)
+            plain = plain.removeprefix("//") if plain.startswith("///") else plain
+            is_local = plain.startswith("/") and not plain.startswith("//")
+            return plain if is_local and self._is_of_hadoop else None
+        return path if path.startswith("/") and self._is_local_by_default else None
+
+    @cached_property
+    def _is_of_hadoop(self) -> bool:
+        """True if local files have the file system that Hadoop has for them."""
+        return str(self._of(self._path("file:///")).getClass().getName()) in _OF_HADOOP
+
+    @cached_property
+    def _is_local_by_default(self) -> bool:
+        """True if a path without a scheme is a local one."""
+        return self._is_of_hadoop and str(self._of(self._path("/")).getUri().getScheme()) == "file"
+
     def absolute(self, path: str) -> str:
         """The path as the user means it: a relative local one begins in this process's folder, not in the JVM's.
 
@@ -59,22 +98,30 @@ class FileSystem:
 
     def exists(self, path: str) -> bool:
         """Return True if there is a file or folder."""
+        if (local := self.local(path)) is not None:
+            return local_files.exists(local)
         hadoop_path = self._path(path)
         return bool(self._of(hadoop_path).exists(hadoop_path))
 
     def is_folder(self, path: str) -> bool:
         """Return True if there is a folder."""
+        if (local := self.local(path)) is not None:
+            return local_files.is_folder(local)
         hadoop_path = self._path(path)
         filesystem = self._of(hadoop_path)
         return bool(filesystem.exists(hadoop_path) and filesystem.getFileStatus(hadoop_path).isDirectory())
 
     def size_bytes(self, path: str) -> int:
         """Return the size of a file that exists, in bytes."""
+        if (local := self.local(path)) is not None:
+            return local_files.size_bytes(local)
         hadoop_path = self._path(path)
         return int(self._of(hadoop_path).getFileStatus(hadoop_path).getLen())
 
     def list(self, folder: str) -> list[FileStatus]:
         """List the contents of a folder by name; nothing where there is no folder."""
+        if (local := self.local(folder)) is not None:
+            return list(_local_statuses(local))
         hadoop_path = self._path(folder)
         filesystem = self._of(hadoop_path)
         if not filesystem.exists(hadoop_path):
@@ -99,8 +146,14 @@ class FileSystem:
         """Return the total size of the files in a folder, in bytes."""
         return sum(file.size_bytes for file in self.files_below(folder))
 
-    def paths_below(self, folder: str) -> Iterator[str]:
-        """The paths of what `files_below` gives, where nothing else of many files matters: a call for each folder."""
+    def paths_below(self, folder: str, begin: Callable[[str], object] = lambda folder: None) -> Iterator[str]:
+        """The paths of what `files_below` gives, where nothing else of many files matters: a call for each folder.
+
+        `begin` is told of a local folder before it is listed.
+        """
+        if (local := self.local(folder)) is not None:
+            yield from (f"{_LOCAL}{path}" for path in local_files.files_below(local, _is_hidden, begin))
+            return
         hadoop_path = self._path(folder)
         filesystem = self._of(hadoop_path)
         if not filesystem.exists(hadoop_path):
@@ -119,6 +172,9 @@ class FileSystem:
 
     def rename(self, source: str, target: str) -> bool:
         """Rename a file; False where the file system refuses, which says nothing of the reason."""
+        local, local_target = self.local(source), self.local(target)
+        if local is not None and local_target is not None:
+            return local_files.rename(local, local_target)
         hadoop_path = self._path(source)
         return bool(self._of(hadoop_path).rename(hadoop_path, self._path(target)))
 
@@ -140,6 +196,9 @@ class FileSystem:
 
     def delete(self, path: str) -> None:
         """Delete a file, or a folder and all in it; nothing happens where there is none."""
+        if (local := self.local(path)) is not None:
+            local_files.delete(local)
+            return
         hadoop_path = self._path(path)
         self._of(hadoop_path).delete(hadoop_path, True)
 
@@ -149,6 +208,9 @@ class FileSystem:
         Raises:
             OSError: the file system refuses.
         """
+        if (local := self.local(path)) is not None:
+            local_files.make_folder(local)
+            return
         hadoop_path = self._path(path)
         try:
             made = self._of(hadoop_path).mkdirs(hadoop_path)
@@ -171,6 +233,8 @@ class FileSystem:
 
     def delete_if_empty(self, folder: str) -> bool:
         """Delete a folder in which nothing lies; whether it is gone."""
+        if (local := self.local(folder)) is not None:
+            return local_files.delete_if_empty(local)
         if self.list(folder):
             return False
         hadoop_path = self._path(folder)
@@ -208,3 +272,15 @@ def _status(status: Any) -> FileStatus:
         size_bytes=int(status.getLen()),
         is_folder=bool(status.isDirectory()),
     )
+
+
+def _local_statuses(folder: str) -> Iterator[FileStatus]:
+    for entry in local_files.entries(folder):
+        # What has gone meanwhile is not there, nor what a link to nothing names.
+        with suppress(FileNotFoundError):
+            yield FileStatus(
+                path=f"{_LOCAL}{folder.rstrip('/')}/{entry.name}",
+                name=entry.name,
+                size_bytes=entry.stat().st_size,
+                is_folder=entry.is_dir(),
+            )

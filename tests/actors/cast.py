@@ -49,6 +49,7 @@ class OneFileAtATime:
     """A folder in which every look finds one file more."""
 
     interval_ms: int | None = LOOK_MS
+    changed: Callable[[], bool] | None = None
 
     def __init__(self, operator_id: OperatorId) -> None:
         self._operator_id = operator_id

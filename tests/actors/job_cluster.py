@@ -5,7 +5,7 @@ The JobManager, its JobMaster and the checkpoint coordinator are the real ones, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -61,6 +61,7 @@ class ScriptedDiscovery:
     """Finds one split at each look, or fails as often as it is told to."""
 
     interval_ms: int | None = 100
+    changed: Callable[[], bool] | None = None
 
     def __init__(self, operator_id: OperatorId, files: int, files_left: int = 0) -> None:
         self.operator_id = operator_id

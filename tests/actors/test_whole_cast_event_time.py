@@ -58,6 +58,7 @@ class Trickle:
         self._files = OneFileAtATime(operator_id)
         self._silent_looks = 0
         self.interval_ms = self._files.interval_ms
+        self.changed = self._files.changed
 
     def discover(self, position: bytes) -> SplitsDiscovered:
         if position == b"1" and self._silent_looks < SILENCE_LOOKS:

@@ -63,6 +63,8 @@ class _Source:
     discovery: _Discovery = _Discovery.NONE
     files_left: int = 0
     is_missing: bool = False
+    is_due_again: bool = False
+    """True if there may be more than the discovery under way finds."""
 
 
 class SourceCoordinator:
@@ -152,8 +154,11 @@ class SourceCoordinator:
         return []
 
     def _on_discovery_due(self, source: _Source | None) -> list[SourceEffect]:
-        if source is None or source.discovery is not _Discovery.LATER:
-            return [Ignore(reason="a discovery of this source's splits is under way, or not needed")]
+        if source is None or source.discovery is _Discovery.NONE or source.discovery is _Discovery.WHEN_FEW_ARE_LEFT:
+            return [Ignore(reason="no discovery of this source's splits is needed")]
+        if source.discovery is _Discovery.UNDER_WAY:
+            source.is_due_again = True
+            return []
         return self._discover_unless_finished(source)
 
     def _on_splits_discovered(self, event: SplitsDiscovered, now: int) -> list[SourceEffect]:
@@ -170,6 +175,8 @@ class SourceCoordinator:
         if event.more:
             source.discovery = _Discovery.WHEN_FEW_ARE_LEFT
             return effects + self._discover_where_few_are_left(source)
+        if source.is_due_again:
+            return effects + self._discover_unless_finished(source)
         source.discovery = _Discovery.LATER
         if event.interval_ms is None:
             return effects
@@ -186,7 +193,7 @@ class SourceCoordinator:
         if source.enumerator.discovery_finished:
             source.discovery = _Discovery.NONE
             return []
-        source.discovery = _Discovery.UNDER_WAY
+        source.discovery, source.is_due_again = _Discovery.UNDER_WAY, False
         return [DiscoverSplits(operator_id=source.operator_id, position=source.enumerator.position)]
 
     def _snapshot(self, checkpoint_id: int) -> TellCheckpointCoordinator:

@@ -29,6 +29,8 @@ class IndexRangeDiscovery:
     With a rate, time begins to count at the first look. What was due while nobody read waits, as in a queue.
     """
 
+    changed: Callable[[], bool] | None = None
+
     def __init__(
         self, source: DataGenSource, operator_id: OperatorId, clock: Callable[[], float] = time.monotonic
     ) -> None:

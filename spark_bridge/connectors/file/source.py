@@ -235,7 +235,7 @@ class FileSource:
         try:
             there = filesystem.exists(self.path)
             empty = there and filesystem.is_folder(self.path) and next(filesystem.files_below(self.path), None) is None
-        except Py4JJavaError as refused:
+        except (Py4JJavaError, OSError) as refused:
             raise SourceError(f"{self.path} cannot be read: {reason(refused)}") from None
         if not there:
             hint = "" if self.interval_ms is None else " yet to take the schema from: declare it with schema=..."

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
@@ -28,6 +29,7 @@ from flykka.spark_bridge.connectors.file.known_names import KnownNames
 from flykka.spark_bridge.connectors.source import SPLITS_PER_LOOK
 from flykka.spark_bridge.diagnosis.unreadable import plain_path
 from flykka.spark_bridge.errors import EmptySourceError, FileSchemaError, SourceNotFoundError
+from flykka.spark_bridge.rows.folder_times import FolderTimes
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.file.source import FileSource
@@ -72,7 +74,9 @@ class FileSplitDiscovery:
         self._listed: deque[_Found] = deque()
         self._is_last_listing = False
         self._missing_path: str | None = None
+        self._times = FolderTimes()
         self.interval_ms = source.interval_ms
+        self.changed = None if filesystem.local(source.path) is None else self._times.changed
 
     def discover(self, position: bytes) -> SplitsDiscovered:
         """The batches that are new, in reading order.
@@ -108,7 +112,7 @@ class FileSplitDiscovery:
     def _list(self) -> None:
         # Before the listing: what arrives between the two is then seen by the listing that ends the discovery.
         self._is_last_listing = self._source.interval_ms is None or self._is_finished()
-        self._listed.extend(file for file in self._files() if file.name not in self._known)
+        self._listed.extend(self._new_files())
 
     def _groups(self) -> Iterator[list[_Piece]]:
         """The groups of a look: whole files in the order of their paths, or all parts of one that is cut."""
@@ -124,6 +128,10 @@ class FileSplitDiscovery:
             self._known.add(file.name)
         if group:
             yield group
+
+    @cached_property
+    def _root(self) -> str:
+        return self._filesystem.qualified(self._source.path)
 
     def _is_finished(self) -> bool:
         until = self._source.until
@@ -166,22 +174,29 @@ class FileSplitDiscovery:
         event_time_max = described.event_time_max if whole else None
         return _Piece(name=name, split=split, event_time_max=event_time_max, size_bytes=file.size_bytes)
 
-    def _files(self) -> Iterator[_Found]:
-        root = self._filesystem.qualified(self._source.path)
+    def _new_files(self) -> Iterator[_Found]:
+        for path, name in self._files():
+            if name not in self._known:
+                yield _Found(path=path, name=name, size_bytes=self._filesystem.size_bytes(path))
+
+    def _files(self) -> Iterator[tuple[str, str]]:
+        """The paths of all files, with their names as splits have them."""
+        root = self._root
         self._missing_path = None
+        self._times.clear()
         if not self._filesystem.exists(root):
             if self._source.interval_ms is not None:
+                self._times.note(self._source.path)
                 self._missing_path = self._source.path_as_written or self._source.path
                 return
             raise SourceNotFoundError(f"nothing to read at {self._source.path}: there is no such folder or file")
         if not self._filesystem.is_folder(root):
-            name = quote(root.rsplit("/", 1)[1])
-            yield _Found(path=root, name=name, size_bytes=self._filesystem.size_bytes(root))
+            yield root, quote(root.rsplit("/", 1)[1])
             return
-        for status in self._filesystem.files_below(root):
-            name = status.path.removeprefix(root).lstrip("/")
+        for path in self._filesystem.paths_below(root, self._times.note):
+            name = path.removeprefix(root).lstrip("/")
             if name != self._source.until:
-                yield _Found(path=status.path, name=quote(name), size_bytes=status.size_bytes)
+                yield path, quote(name)
 
     def _fits(self, group: list[_Piece], piece: _Piece) -> bool:
         limit = self._source.rows_limit

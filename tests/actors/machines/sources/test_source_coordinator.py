@@ -176,8 +176,15 @@ def test_a_restart_does_not_wait_for_the_next_look_to_be_due() -> None:
     coordinated.tell(found("a"))
 
     assert coordinated.tell(SourcesReset()) == [discover()]
-    (ignored,) = coordinated.tell(due())
-    assert isinstance(ignored, Ignore)
+
+
+def test_what_is_noticed_while_a_look_is_under_way_is_looked_for_behind_it() -> None:
+    coordinated = Coordinated()
+    coordinated.tell(SourcesReset())
+
+    assert coordinated.tell(due()) == []
+    assert coordinated.tell(found("a")) == [discover(b"a")]
+    assert coordinated.tell(found("b", begun_at="a")) == [later()]
 
 
 def test_a_look_is_told_of_once() -> None:

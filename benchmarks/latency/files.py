@@ -1,0 +1,79 @@
+"""The files of the benchmark: written beforehand, and moved into the folder of a source when their time has come.
+
+A file has a number, and all its rows have the event time at which it arrives in a run that is never late. When it has
+really arrived its inode says: the time of its last change is that of the rename.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.comparison import TIME
+
+ROWS_PER_FILE = 1_000
+KEYS = 10
+SCHEMA = "file long, k long, at timestamp"
+BEGIN_MS = 1_704_067_200_000
+"""The event time of the first file: Structured Streaming takes rows of 1970 for late."""
+
+_NS_PER_S = 1_000_000_000
+_PREPARED = "prepared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feed:
+    """Files that come one after the other, so many a second, to each of the sources in turn."""
+
+    files: int
+    files_per_s: float
+    sources: int = 1
+    first: int = 0
+    """The number of the first file."""
+
+    def time_ms(self, number: int) -> int:
+        """Return the event time of the rows of a file."""
+        return BEGIN_MS + round(1000 * number / self.files_per_s)
+
+    def source(self, place: Path, number: int) -> Path:
+        """Return the folder to which a file comes."""
+        return place / f"source-{number % self.sources}"
+
+    def prepare(self, place: Path) -> None:
+        """Write the files, and make the folders of the sources."""
+        prepared = place / _PREPARED
+        for folder in (prepared, *(self.source(place, number) for number in range(self.sources))):
+            folder.mkdir(parents=True, exist_ok=True)
+        keys = pa.array(np.arange(ROWS_PER_FILE) % KEYS)
+        for number in range(self.first, self.first + self.files):
+            times = pa.array(np.full(ROWS_PER_FILE, 1000 * self.time_ms(number))).cast(TIME)
+            rows = pa.table({"file": np.full(ROWS_PER_FILE, number), "k": keys, "at": times})
+            pq.write_table(rows, prepared / _name(number))
+
+    def run(self, place: Path) -> None:
+        """Move each file to its source when it is due."""
+        begun = time.monotonic()
+        for number in range(self.first, self.first + self.files):
+            left = begun + (number - self.first) / self.files_per_s - time.monotonic()
+            if left > 0:
+                time.sleep(left)
+            (place / _PREPARED / _name(number)).rename(self.source(place, number) / _name(number))
+
+    def arrivals(self, place: Path) -> dict[int, float]:
+        """Return the arrival of each file, in seconds since the epoch."""
+        numbers = range(self.first, self.first + self.files)
+        return {number: changed(self.source(place, number) / _name(number)) for number in numbers}
+
+
+def changed(path: Path) -> float:
+    """The time at which a file got its name, in seconds since the epoch."""
+    return path.stat().st_ctime_ns / _NS_PER_S
+
+
+def _name(number: int) -> str:
+    return f"{number:06}.parquet"

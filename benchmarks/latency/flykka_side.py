@@ -1,0 +1,73 @@
+"""The works as jobs of flykka: monitored folders, exactly-once files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import functions as F
+
+from benchmarks.latency.files import SCHEMA, changed
+from benchmarks.latency.works import Committed, WorkName
+from flykka import (
+    DataStream,
+    FileSink,
+    FileSource,
+    JobClient,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
+
+DISCOVERY_INTERVAL = "50ms"
+
+
+def _selected(rows: DataStream) -> DataStream:
+    return rows.select("file", (F.col("k") * 2).alias("twice"), "at").where("twice >= 0")
+
+
+def _counted(rows: DataStream) -> DataStream:
+    return rows.key_by("k").window(TumblingEventTimeWindows.of("1s")).aggregate(F.count("*").alias("n"))
+
+
+_DEFINED: dict[WorkName, Callable[[DataStream], DataStream]] = {
+    WorkName.STATELESS: _selected,
+    WorkName.WINDOWS: _counted,
+}
+
+
+class FlykkaSide:
+    """flykka, as it is."""
+
+    def __init__(self) -> None:
+        self._env = StreamExecutionEnvironment.get_execution_environment("local[*]")
+        self._client: JobClient | None = None
+
+    def start(self, work: WorkName, sources: list[Path], place: Path, interval: str) -> None:
+        """Start a job that reads the folders, and writes into `place`/output with a checkpoint at this interval."""
+        self._env.enable_checkpointing(interval)
+        self._env.set_checkpoint_dir(str(place / "checkpoints"))
+        watermarks = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
+        streams = [
+            self._env.from_source(
+                FileSource.parquet(str(folder), schema=SCHEMA).monitor_continuously(DISCOVERY_INTERVAL), watermarks
+            )
+            for folder in sources
+        ]
+        rows = streams[0].union(*streams[1:]) if len(streams) > 1 else streams[0]
+        _DEFINED[work](rows).sink_to(FileSink.parquet(str(place / "output")))
+        self._client = self._env.execute_async(str(work))
+
+    def stop(self) -> None:
+        """End the job that was started."""
+        assert self._client is not None, "a job was started"
+        self._client.stop()
+
+    def close(self) -> None:
+        """End the cluster and its session."""
+        self._env.close()
+
+
+def committed(output: Path) -> list[Committed]:
+    """The published files: they get their names when they are."""
+    return [Committed(at=changed(path), files=(path,)) for path in output.glob("*.parquet")]

@@ -1,0 +1,77 @@
+"""Folders tell that something in them has changed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from flykka.spark_bridge.rows.folder_times import FolderTimes
+
+LONG_AGO = 1_000_000_000
+
+
+def noted(*folders: Path) -> FolderTimes:
+    times = FolderTimes()
+    for folder in folders:
+        times.note(str(folder))
+    return times
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "in"
+    made.mkdir()
+    os.utime(made, (LONG_AGO, LONG_AGO))
+    return made
+
+
+def test_a_folder_is_unchanged_until_a_file_comes(folder: Path) -> None:
+    times = noted(folder)
+    before = times.changed()
+
+    (folder / "a").touch()
+
+    assert (before, times.changed()) == (False, True)
+
+
+def test_a_file_in_any_of_the_folders_is_noticed(folder: Path, tmp_path: Path) -> None:
+    below = folder / "day=1"
+    below.mkdir()
+    os.utime(folder, (LONG_AGO, LONG_AGO))
+    os.utime(below, (LONG_AGO, LONG_AGO))
+    times = noted(folder, below)
+
+    (below / "a").touch()
+
+    assert times.changed()
+
+
+def test_a_folder_that_is_not_there_yet_is_noticed_when_it_comes(tmp_path: Path) -> None:
+    times = noted(tmp_path / "later")
+    before = times.changed()
+
+    (tmp_path / "later").mkdir()
+
+    assert (before, times.changed()) == (False, True)
+
+
+def test_a_change_within_one_tick_of_the_clock_is_not_missed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ns = LONG_AGO * 1_000_000_000
+    monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
+    times = noted(folder)
+    at_once = times.changed()
+
+    now_ns += 21_000_000
+
+    assert (at_once, times.changed()) == (False, True)
+
+
+def test_what_was_forgotten_changes_no_more(folder: Path) -> None:
+    times = noted(folder)
+    (folder / "a").touch()
+
+    times.clear()
+
+    assert not times.changed()
