@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from flykka.api.foreign_names import NamesElsewhere
-from flykka.api.streams.transformation import partitioned
+from flykka.api.streams.transformation import origins, partitioned
 from flykka.api.streams.window_aggregation import WindowAggregation
 from flykka.api.streams.window_functions import WindowFunctions
+from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import ShipStrategy
+from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from flykka.api.streams.side_outputs import LateData, SideOutputs
     from flykka.api.streams.stream_type import StreamType
     from flykka.api.streams.transformation import Input, Transformation
-    from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
     from flykka.spark_bridge.program.prototype import Column
 
     MakeStream = Callable[[Transformation, StreamType, LateData | None], DataStream]
@@ -48,8 +49,13 @@ class AllWindows(ABC):
             ProgramError: `assigner` is no such windows.
             StreamTypeError: the stream has no event time, or an operation before has dropped its column.
         """
+        if not isinstance(assigner, PeriodicEventTimeWindows):
+            raise ProgramError(
+                f"window_all after {origins(self._inputs)} takes TumblingEventTimeWindows.of(...) or"
+                f" SlidingEventTimeWindows.of(...), not {assigner!r}; key_by(F.lit(1)).window(...) has all windows"
+            )
         inputs = partitioned(self._inputs, ShipStrategy.GLOBAL)
-        aggregation = WindowAggregation.of("window_all", inputs, self._type, (), assigner)
+        aggregation = WindowAggregation.of(inputs, self._type, (), assigner)
         return AllWindowedStream(self._program, self._type, aggregation, self._emitted)
 
 

@@ -326,7 +326,7 @@ class KeyedStream(KeyedProcessVerb, _Stream, RunningAggregates, ProcessTableVerb
     def _column_windows(
         self, windows: PeriodicEventTimeWindows | EventTimeSessionWindows, late_data_tag: OutputTag | None
     ) -> ColumnWindows:
-        aggregation = WindowAggregation.of("window", self._inputs, self._type, self._keys, windows)
+        aggregation = WindowAggregation.of(self._inputs, self._type, self._keys, windows)
         if late_data_tag is not None:
             aggregation = aggregation.with_late_data_tag(late_data_tag)
         return ColumnWindows(self._program, self._type, aggregation, self._emitted)

@@ -45,23 +45,16 @@ class WindowAggregation:
     @classmethod
     def of(
         cls,
-        verb: str,
         inputs: tuple[Input, ...],
         row_type: StreamType,
         keys: tuple[Column | str, ...],
         assigner: PeriodicEventTimeWindows | EventTimeSessionWindows,
     ) -> WindowAggregation:
-        """Cut rows into windows of event time; `verb` is what the user has called.
+        """Cut rows into windows of event time.
 
         Raises:
-            ProgramError: `assigner` is no such windows.
             StreamTypeError: the stream has no event time.
         """
-        if not isinstance(assigner, PeriodicEventTimeWindows | EventTimeSessionWindows):
-            raise ProgramError(
-                f"{verb} after {origins(inputs)} takes TumblingEventTimeWindows.of(...) or"
-                f" SlidingEventTimeWindows.of(...), not {assigner!r}"
-            )
         if row_type.event_time is None:
             raise StreamTypeError(
                 f"{origins(inputs)} gives no event time to window by: its source has no timestamp column or no"
