@@ -45,6 +45,7 @@ from flykka.spark_bridge.program.trials import check_union, checked_deterministi
 if TYPE_CHECKING:
     import pandas as pd
 
+    from flykka.spark_bridge.functions.event_time import EventTime
     from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
     from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
     from flykka.spark_bridge.operators.code import OperatorCode
@@ -131,10 +132,16 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
         return DataStream(self._program, made, row_type, side_outputs)
 
     def _processed(
-        self, name: str, code: ProcessCode, prototype: DataFrame, late_data_tag: OutputTag | None = None
+        self,
+        name: str,
+        code: ProcessCode,
+        prototype: DataFrame,
+        late_data_tag: OutputTag | None = None,
+        event_time: EventTime | None = None,
     ) -> DataStream:
         made = self._added(name, code)
-        return self._emitted(made, self._type.of_rows(prototype), FunctionOutputs(made, self._type, late_data_tag))
+        row_type = self._type if event_time is None else replace(self._type, event_time=event_time)
+        return self._emitted(made, row_type.of_rows(prototype), FunctionOutputs(made, self._type, late_data_tag))
 
     def _at_head(self, name: str, code: OperatorCode, row_type: StreamType) -> DataStream:
         return self._emitted(self._added(name, code), row_type)

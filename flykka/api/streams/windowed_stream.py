@@ -14,6 +14,7 @@ from flykka.api.streams.window_functions import WindowFunctions
 from flykka.errors import ProgramError
 from flykka.runtime.durations import Duration, duration_ms
 from flykka.spark_bridge.functions.aggregate_function import AggregateFunction, AnyAggregateFunction, ReduceFunction
+from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END
 from flykka.spark_bridge.functions.windowing.evictors import Evictor
 from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows, GlobalWindows
 from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
@@ -23,7 +24,7 @@ from flykka.spark_bridge.functions.windowing.window_contents import Aggregated, 
 from flykka.spark_bridge.functions.windowing.window_function import EmitElements, ProcessWindowFunction
 from flykka.spark_bridge.functions.windowing.window_operator import Windowing, WindowOperator
 from flykka.spark_bridge.operators.process_functions import keyed_process_code
-from flykka.spark_bridge.program.prototype import row_type
+from flykka.spark_bridge.program.prototype import has_event_time, row_type
 
 if TYPE_CHECKING:
     from flykka.api.streams.all_windows import MakeStream
@@ -33,10 +34,13 @@ if TYPE_CHECKING:
     from flykka.api.streams.stream_type import StreamType
     from flykka.api.streams.transformation import Transformation
     from flykka.api.streams.window_aggregation import WindowAggregation
+    from flykka.spark_bridge.functions.event_time import EventTime
     from flykka.spark_bridge.operators.process_code import KeyedProcessCode, ProcessCode
     from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
 
 Row = dict[str, Any]
+
+_AGGREGATES = "aggregates columns"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +90,14 @@ class KeyedRows(ABC):
 
     @abstractmethod
     def _processed(
-        self, name: str, code: ProcessCode, prototype: DataFrame, late_data_tag: OutputTag | None = None
+        self,
+        name: str,
+        code: ProcessCode,
+        prototype: DataFrame,
+        late_data_tag: OutputTag | None = None,
+        event_time: EventTime | None = None,
     ) -> DataStream:
-        """Add the operator of this name that calls functions."""
+        """Add the operator of this name that calls functions; its rows have that event time, else the stream's."""
 
 
 class WindowedStream(NamesElsewhere):
@@ -195,7 +204,7 @@ class WindowedStream(NamesElsewhere):
         if isinstance(columns[0], AggregateFunction):
             return self._aggregated(*columns, accumulator_type=accumulator_type, output=output)
         is_sessions = isinstance(self._settings.assigner, EventTimeSessionWindows)
-        windows = self._sessions_in_columns() if is_sessions else self._in_columns("aggregates columns")
+        windows = self._sessions_in_columns() if is_sessions else self._in_columns(_AGGREGATES)
         return windows.aggregate(columns)
 
     def apply(self, function: Callable[[DataFrame], DataFrame]) -> DataStream:
@@ -240,6 +249,9 @@ class WindowedStream(NamesElsewhere):
     def process(self, function: ProcessWindowFunction, output: StructType | str) -> DataStream:
         """Call a function for every window that fires, with all its rows: rows of the columns `output`.
 
+        Where it fills a timestamp `window_end` with the end of its window of event time, the rows have the event time
+        of windows: a millisecond before that. Else they have that of the stream where its column is there.
+
         All columns of the stream are kept until the window is removed: select what is needed before `key_by`.
 
         Raises:
@@ -273,7 +285,7 @@ class WindowedStream(NamesElsewhere):
     def _sessions_in_columns(self) -> ColumnWindows:
         settings = self._settings
         assert isinstance(settings.assigner, EventTimeSessionWindows)
-        does = "aggregates columns"
+        does = _AGGREGATES
         if settings.assigner.dynamic_gap is not None:
             raise self._columns_refused(does, "in sessions with a dynamic gap")
         self._check_fires_once(does)
@@ -287,9 +299,10 @@ class WindowedStream(NamesElsewhere):
                 raise self._columns_refused(does, f"with {what.removesuffix('_ms')}(...)")
 
     def _columns_refused(self, does: str, why: str) -> ProgramError:
+        sessions = " and in sessions" if does == _AGGREGATES else ""
         return ProgramError(
-            f"the window aggregation after {self._origins} {does} in tumbling and sliding windows of event time and in"
-            f" sessions, which fire once, not {why}: give aggregate(...) an AggregateFunction, or use reduce(function)"
+            f"the window aggregation after {self._origins} {does} in tumbling and sliding windows of event time"
+            f"{sessions}, which fire once, not {why}: give aggregate(...) an AggregateFunction, or use reduce(function)"
             " or process(ProcessWindowFunction, output)"
         )
 
@@ -344,4 +357,6 @@ class WindowedStream(NamesElsewhere):
             return keyed_process_code(rows.prototype, keyed._keys, operator, output, rows.event_time)
 
         prototype, made = tried(name, code)
-        return keyed._processed(name, made, prototype, settings.late_data_tag)
+        tells_window = window_function is not None and settings.assigner.is_event_time()
+        of_windows = OF_WINDOWS if tells_window and has_event_time(prototype, WINDOW_END) else None
+        return keyed._processed(name, made, prototype, settings.late_data_tag, of_windows)
