@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from flykka.api.streams.side_outputs import LateData, SideOutputs
     from flykka.api.streams.stream_type import StreamType
     from flykka.api.streams.transformation import Input, Transformation
+    from flykka.runtime.durations import Duration
     from flykka.spark_bridge.program.prototype import Column
 
     MakeStream = Callable[[Transformation, StreamType, LateData | None], DataStream]
@@ -69,6 +70,15 @@ class AllWindowedStream(WindowFunctions, NamesElsewhere):
     ) -> None:
         super().__init__(program, row_type, aggregation)
         self._make = make
+
+    def allowed_lateness(self, lateness: Duration) -> AllWindowedStream:
+        """Keep windows for a while behind their end, as those of a `WindowedStream`: a row that comes then fires again.
+
+        Raises:
+            DurationError: it cannot be read, or is negative.
+        """
+        aggregation = self._aggregation.with_allowed_lateness(lateness)
+        return AllWindowedStream(self._program, self._type, aggregation, self._make)
 
     def side_output_late_data(self, tag: OutputTag) -> AllWindowedStream:
         """Give the rows that come too late to a side output, as those of a `WindowedStream`.

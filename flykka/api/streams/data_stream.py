@@ -331,9 +331,13 @@ class KeyedStream(KeyedProcessVerb, _Stream, RunningAggregates, ProcessTableVerb
         return WindowedStream(self, settings)
 
     def _column_windows(
-        self, windows: PeriodicEventTimeWindows | EventTimeSessionWindows, late_data_tag: OutputTag | None
+        self,
+        windows: PeriodicEventTimeWindows | EventTimeSessionWindows,
+        late_data_tag: OutputTag | None = None,
+        allowed_lateness_ms: int = 0,
     ) -> ColumnWindows:
         aggregation = WindowAggregation.of(self._inputs, self._type, self._keys, windows)
+        aggregation = aggregation.with_allowed_lateness(allowed_lateness_ms)
         if late_data_tag is not None:
             aggregation = aggregation.with_late_data_tag(late_data_tag)
         return ColumnWindows(self._program, self._type, aggregation, self._emitted)

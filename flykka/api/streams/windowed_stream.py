@@ -84,7 +84,10 @@ class KeyedRows(ABC):
 
     @abstractmethod
     def _column_windows(
-        self, windows: PeriodicEventTimeWindows | EventTimeSessionWindows, late_data_tag: OutputTag | None
+        self,
+        windows: PeriodicEventTimeWindows | EventTimeSessionWindows,
+        late_data_tag: OutputTag | None = None,
+        allowed_lateness_ms: int = 0,
     ) -> ColumnWindows:
         """Return the rows in windows that Spark's plans compute."""
 
@@ -142,6 +145,11 @@ class WindowedStream(NamesElsewhere):
     def allowed_lateness(self, lateness: Duration) -> WindowedStream:
         """Keep windows for a while behind their end, in event time: a row that comes then fires its window again.
 
+        So a key and window may come several times, each time with the results of all rows so far, and the newest holds:
+        aggregates of columns are upserts by window and key. All late rows of a batch fire their windows once, and where
+        all sinks publish per checkpoint it is once per checkpoint. Operators behind that go by event time get such
+        results late, as in Flink.
+
         Raises:
             DurationError: it cannot be read, or is negative.
             ProgramError: the windows are not of event time, in which alone rows are late.
@@ -196,7 +204,7 @@ class WindowedStream(NamesElsewhere):
 
         Raises:
             ProgramError: no column is given, a type is missing, or columns are to be aggregated in other windows than
-                tumbling and sliding ones of event time that fire once.
+                tumbling and sliding ones of event time and sessions, or with a trigger or an evictor.
             StreamTypeError: a column is no aggregate, or does not fit this stream; or a function cannot be pickled.
         """
         if not columns:
@@ -210,11 +218,12 @@ class WindowedStream(NamesElsewhere):
     def apply(self, function: Callable[[DataFrame], DataFrame]) -> DataStream:
         """Give all rows of the windows that fire to a function, as one DataFrame: rows in, rows out.
 
-        As `apply` of windows over all rows, in tumbling and sliding windows of event time that fire once; the function
-        must group or partition by the keys too.
+        As `apply` of windows over all rows, in tumbling and sliding windows of event time; the function must group or
+        partition by the keys too. Where rows come within an allowed lateness, all rows of their windows and keys are
+        given to it again.
 
         Raises:
-            ProgramError: other windows.
+            ProgramError: other windows, or a trigger or an evictor.
             StreamTypeError: the function does not fit the rows, returns no DataFrame, is none of DataFrames, or
                 computes something of several windows or keys together.
         """
@@ -279,8 +288,8 @@ class WindowedStream(NamesElsewhere):
         settings = self._settings
         if not isinstance(settings.assigner, PeriodicEventTimeWindows):
             raise self._columns_refused(does, f"in {type(settings.assigner).__name__}")
-        self._check_fires_once(does)
-        return self._keyed._column_windows(settings.assigner, settings.late_data_tag)
+        self._check_fires_at_end(does)
+        return self._keyed._column_windows(settings.assigner, settings.late_data_tag, settings.allowed_lateness_ms)
 
     def _sessions_in_columns(self) -> ColumnWindows:
         settings = self._settings
@@ -288,22 +297,24 @@ class WindowedStream(NamesElsewhere):
         does = _AGGREGATES
         if settings.assigner.dynamic_gap is not None:
             raise self._columns_refused(does, "in sessions with a dynamic gap")
-        self._check_fires_once(does)
+        self._check_fires_at_end(does)
+        if settings.allowed_lateness_ms:
+            raise self._columns_refused(does, "in sessions with allowed_lateness(...)")
         if settings.late_data_tag is not None:
             raise self._columns_refused(does, "in sessions with side_output_late_data(...)")
-        return self._keyed._column_windows(settings.assigner, None)
+        return self._keyed._column_windows(settings.assigner)
 
-    def _check_fires_once(self, does: str) -> None:
-        for what in ("trigger", "evictor", "allowed_lateness_ms"):
+    def _check_fires_at_end(self, does: str) -> None:
+        for what in ("trigger", "evictor"):
             if getattr(self._settings, what):
-                raise self._columns_refused(does, f"with {what.removesuffix('_ms')}(...)")
+                raise self._columns_refused(does, f"with {what}(...)")
 
     def _columns_refused(self, does: str, why: str) -> ProgramError:
         sessions = " and in sessions" if does == _AGGREGATES else ""
         return ProgramError(
             f"the window aggregation after {self._origins} {does} in tumbling and sliding windows of event time"
-            f"{sessions}, which fire once, not {why}: give aggregate(...) an AggregateFunction, or use reduce(function)"
-            " or process(ProcessWindowFunction, output)"
+            f"{sessions}, which fire at their end, not {why}: give aggregate(...) an AggregateFunction, or use"
+            " reduce(function) or process(ProcessWindowFunction, output)"
         )
 
     def _aggregated(

@@ -60,7 +60,7 @@ def first(one: dict[str, Any], two: dict[str, Any]) -> dict[str, Any]:
         ),
         (
             lambda bids: bids.window(SESSIONS).allowed_lateness("1min").aggregate(F.count("*")),
-            r"not with allowed_lateness\(\.\.\.\): give aggregate\(\.\.\.\)",
+            r"not in sessions with allowed_lateness\(\.\.\.\): give aggregate\(\.\.\.\)",
         ),
         (
             lambda bids: bids.window(SESSIONS).side_output_late_data(OutputTag("late")).aggregate(F.count("*")),
@@ -76,11 +76,7 @@ def first(one: dict[str, Any], two: dict[str, Any]) -> dict[str, Any]:
         ),
         (lambda bids: bids.count_window(3).aggregate(F.count("*")), "not in GlobalWindows"),
         (
-            lambda bids: bids.window(HOURS).allowed_lateness("1s").aggregate(F.count("*")),
-            r"not with allowed_lateness\(\.\.\.\)",
-        ),
-        (
-            lambda bids: bids.window(HOURS).trigger(CountTrigger.of(2)).aggregate(F.count("*")),
+            lambda bids: bids.window(HOURS).allowed_lateness("1s").trigger(CountTrigger.of(2)).aggregate(F.count("*")),
             r"not with trigger\(\.\.\.\)",
         ),
         (
