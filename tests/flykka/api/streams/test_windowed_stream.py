@@ -72,7 +72,7 @@ def first(one: dict[str, Any], two: dict[str, Any]) -> dict[str, Any]:
         ),
         (
             lambda bids: bids.window(SESSIONS).apply(lambda rows: rows),
-            "windows of event time, which fire once, not in EventTimeS",
+            "windows of event time, which fire at their end, not in EventTimeS",
         ),
         (lambda bids: bids.count_window(3).aggregate(F.count("*")), "not in GlobalWindows"),
         (
