@@ -110,7 +110,7 @@ class SimulatedWindowState(SimulatedStateBackend[Row]):
 
     def load(self, part: StatePart) -> Rows:
         """The rows of files, of windows that have not closed. Raises `FileNotFoundError`."""
-        closed_to = part.closed_to_ms
+        closed_to = part.bounds.closed_to_ms
         return tuple(row for row in super().load(part) if closed_to is None or self._start(row) > closed_to)
 
     def _is_read(self, row: Row, reading: Reading[Rows]) -> bool:

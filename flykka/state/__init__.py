@@ -18,7 +18,7 @@ def read(path: str | PathLike[str], uid: str) -> SavedState:
     """The keyed state of the operator `uid` in the savepoint or the completed checkpoint at `path`.
 
     Its `table()` has a row for each key with a column for each state, `timers()` those of a function, `windows()` what
-    is kept of windows that have not fired; each is a DataFrame of the active Spark session, or of a new one.
+    is kept of windows that are not over; each is a DataFrame of the active Spark session, or of a new one.
 
     Raises:
         CheckpointNotFoundError: there is none at this path; the text says what is there.

@@ -15,6 +15,7 @@ from flykka.actors.errors import CheckpointDirectoryError
 from flykka.actors.machines.state.handles import operator_metadata, with_operators, with_paths
 from flykka.actors.machines.state.key_groups import key_groups_of
 from flykka.actors.machines.state.keyed_state import keyed_state, restored_keyed_state
+from flykka.actors.machines.state.segments import ResultBounds
 from flykka.actors.machines.state.user_defined_ids import current_ids, under_current_ids
 from flykka.client.checkpoints import find_checkpoint, operators_of
 from flykka.client.saved_state import WITH_TIMERS, keyed_operators, max_parallelism_of, state_in
@@ -136,9 +137,9 @@ class SavepointWriter:
                 max_parallelism=max_parallelism,
                 parallelism=vertex.parallelism,
             )
-        emitted_to_ms = _emitted_to(place, before)
+        bounds = _bounds(place, before)
         for subtask, each in enumerate(written):
-            empty = keyed_state(place.operator.operator_id, each.key_groups, {}, emitted_to_ms=emitted_to_ms)
+            empty = keyed_state(place.operator.operator_id, each.key_groups, {}, bounds=bounds)
             kept = replace(empty, exclusive=() if each.handle is None else (each.handle,))
             yield TaskStateEntry(
                 vertex_id=vertex.vertex_id,
@@ -226,8 +227,8 @@ def _timers_before(place: _Place, before: CompletedCheckpoint | None) -> DataFra
     return state_in(before, place.operator.ref.uid).timers()
 
 
-def _emitted_to(place: _Place, before: CompletedCheckpoint | None) -> int | None:
-    """The start of the last window that has fired, by the savepoint before.
+def _bounds(place: _Place, before: CompletedCheckpoint | None) -> ResultBounds:
+    """The starts of the last window that is over, and of the last one that has fired, by the savepoint before.
 
     Raises:
         SavedStateError: subtasks have fired different windows, which overlap: their panes are of use for some windows
@@ -240,10 +241,10 @@ def _emitted_to(place: _Place, before: CompletedCheckpoint | None) -> int | None
         if state.operator_id == place.operator.operator_id and state.key_groups is not None
     ]
     restored = restored_keyed_state(states)
-    bounds = {part.closed_to_ms for parts in restored.parts.values() for part in parts}
+    bounds = {part.bounds.closed_to_ms for parts in restored.parts.values() for part in parts}
     if len(bounds) > 1 and isinstance(place.code, WindowCode) and place.code.windows.overlap:
         raise SavedStateError(
             f"the subtasks of {place.operator.ref.uid!r} had fired different windows, which overlap: take another"
             " savepoint, or one at parallelism 1"
         )
-    return restored.emitted_to_ms
+    return restored.bounds

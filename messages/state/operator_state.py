@@ -16,16 +16,29 @@ class ClosedTo(Value):
     closed_to_ms: int
 
 
+@value("operator_state.emitted_to")
+class EmittedTo(Value):
+    """The results up to `emitted_to_ms` were emitted with the rows of the shared state `state_id`."""
+
+    state_id: str
+    emitted_to_ms: int
+
+
 @value("operator_state.window")
 class EventTimeBounds(Value):
     """The results emitted of state that is cut by event time: those up to `emitted_to_ms`; None where none was.
 
     Of the rows in `closed` later ones were emitted too: other subtasks held them, which were further. The time of a
     window's result is its start.
+
+    Where results are emitted again for rows that come late, rows are kept for those later than `closed_to_ms`, if there
+    are more of them than were not emitted. Of the rows in `emitted` later ones than `emitted_to_ms` were emitted too.
     """
 
     emitted_to_ms: int | None = None
     closed: tuple[ClosedTo, ...] = ()
+    closed_to_ms: int | None = None
+    emitted: tuple[EmittedTo, ...] = ()
 
 
 @value("operator_state.pending_file")

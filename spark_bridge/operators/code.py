@@ -17,13 +17,14 @@ from pyspark.sql import functions as F
 from flykka.actors.machines.state.schema_evolution import columns_of, described
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.state.handles import OperatorStateSchema, StateSchema
+from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.operators.checkpointed_transform import CheckpointedTransformOperator
 from flykka.spark_bridge.operators.source import SourceOperator
 from flykka.spark_bridge.operators.spark_keyed_batches import group_aggregate_operator
 from flykka.spark_bridge.operators.spark_windows import all_fired, batch_times, local_state, window_operator
 from flykka.spark_bridge.operators.stateless import LocalAggregateOperator, SideOutputOperator, TransformOperator
 from flykka.spark_bridge.operators.window import LATE_DATA
-from flykka.spark_bridge.program.aggregates import TIME
+from flykka.spark_bridge.program.aggregates import TIME, RowsApplied
 from flykka.spark_bridge.program.prototype import has_event_time
 
 if TYPE_CHECKING:
@@ -187,7 +188,8 @@ class WindowCode(AggregateCode):
     """Windows over the event time of rows.
 
     `side_outputs_late_data`: rows that come too late are handed to `SideOutputCode`, not dropped. They must then come
-    as they are, with no local part before the exchange.
+    as they are, with no local part before the exchange. For `allowed_lateness_ms` behind its end a window fires again
+    where rows come for it.
     """
 
     kind = OperatorKind.WINDOW_AGGREGATE
@@ -197,11 +199,19 @@ class WindowCode(AggregateCode):
     event_time: EventTime
     plan: AggregatePlan
     side_outputs_late_data: bool = False
+    allowed_lateness_ms: int = 0
 
     @property
     def side_outputs(self) -> tuple[str, ...]:
         """Late rows."""
         return (LATE_DATA,)
+
+    @property
+    def upsert_keys(self) -> tuple[str, ...]:
+        """Window and keys, where windows may fire again with aggregates. A function makes any number of rows."""
+        if not self.allowed_lateness_ms or isinstance(self.plan, RowsApplied):
+            return ()
+        return (WINDOW_START, WINDOW_END, *columns_of(self.plan.state_schema.keys))
 
     @property
     def fingerprint(self) -> str:

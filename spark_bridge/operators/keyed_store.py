@@ -19,7 +19,7 @@ from flykka.actors.machines.state.keyed_state import (
     keyed_state,
     restored_keyed_state,
 )
-from flykka.actors.machines.state.segments import Frame, Reading, Segment, Segments, Unwritten, Written
+from flykka.actors.machines.state.segments import Frame, Reading, ResultBounds, Segment, Segments, Unwritten, Written
 from flykka.messages.state.handles import OperatorSubtaskState
 from flykka.messages.wire.ids import BatchId, OperatorId
 from flykka.spark_bridge.operators.operator import Operator, OperatorSnapshot, Rows
@@ -36,7 +36,7 @@ class _AtBarrier(Generic[Frame]):
     """
 
     live: tuple[Segment[Frame], ...]
-    durable: Mapping[Written, int | None]
+    durable: Mapping[Written, ResultBounds]
     to_write: tuple[Unwritten[Frame], ...]
 
     @property
@@ -95,16 +95,19 @@ class KeyedStore(Generic[Frame]):
             self.backend.hold([each.batch_id for each in segments])
             place = Written(handles=handles, checkpoint_id=None)
             for segment in segments:
-                self._add_restored(segment, part.closed_to_ms, place)
+                self._add_restored(segment, part.bounds, place)
             part = part.without(handles)
         loaded = self.backend.keep(self.backend.load(part)) if part.handles else None
         if loaded is not None:
-            self._add_restored(replace(loaded, level=1), part.closed_to_ms, part.written)
+            self._add_restored(replace(loaded, level=1), part.bounds, part.written)
 
-    def _add_restored(self, segment: Segment[Frame], closed_to_ms: int | None, written: Written | None) -> None:
+    def _add_restored(self, segment: Segment[Frame], bounds: ResultBounds, written: Written | None) -> None:
         with self._lock:
-            closed_to = self.segments.bound_of(segment, closed_to_ms)
-            self.segments.add(replace(segment, closed_to_ms=closed_to, written=written))
+            self.segments.add(replace(self._bounded(segment, bounds), written=written))
+
+    def _bounded(self, segment: Segment[Frame], bounds: ResultBounds) -> Segment[Frame]:
+        closed_to = self.segments.bound_of(segment, bounds.closed_to_ms)
+        return replace(segment, closed_to_ms=closed_to, emitted_to_ms=bounds.emitted_to_ms)
 
     def add(self, segment: Segment[Frame] | None) -> None:
         """Add rows to the state; where segments are many, they are merged in the background."""
@@ -125,12 +128,11 @@ class KeyedStore(Generic[Frame]):
             self.segments.begin_merge(merging)
             readings = [self.segments.reading(each) for each in merging]
             are_oldest = not self.has_to_read and self.segments.are_oldest(merging)
-        level, closed_to = merging[0].level + 1, merging[0].closed_to_ms
+            bounds = self.segments.bounds(merging[0])
         merged = self.backend.keep(self.backend.merge(self.backend.read(readings), are_oldest=are_oldest))
         with self._lock:
             if merged is not None:
-                closed_to = self.segments.bound_of(merged, closed_to)
-                merged = replace(merged, level=level, closed_to_ms=closed_to)
+                merged = replace(self._bounded(merged, bounds), level=merging[0].level + 1)
             self.segments.replace_merged(merging, merged)
         self.backend.release([each.batch_id for each in merging])
 
@@ -161,7 +163,7 @@ class KeyedStore(Generic[Frame]):
             self.backend.hold(noted.held, self._holder(checkpoint_id))
         self._noted[checkpoint_id] = noted
 
-    def write(self, checkpoint_id: int, savepoint: str | None, first: int) -> dict[Written, int | None]:
+    def write(self, checkpoint_id: int, savepoint: str | None, first: int) -> dict[Written, ResultBounds]:
         """Write what was noted, in pieces numbered from `first`; where all of the state lies, with its bounds."""
         noted, written = self._noted.pop(checkpoint_id), list[Written]()
         try:
@@ -180,7 +182,7 @@ class KeyedStore(Generic[Frame]):
             raise
         finally:
             self.backend.release(noted.held, self._holder(checkpoint_id))
-        bounds = (part.closed_to_ms for part in noted.to_write)
+        bounds = (part.bounds for part in noted.to_write)
         return {**noted.durable, **dict(zip(written, bounds, strict=True))}
 
     def delete(self, written: Sequence[Written]) -> None:
@@ -239,17 +241,17 @@ class KeyedOperator(Operator[Rows], Generic[Rows, Frame]):
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
         """Begin with the state of a checkpoint, which `read_restored` reads."""
-        restored = restored_keyed_state(states)
-        self.restore_bounds(restored)
+        restored = self.restore_bounds(restored_keyed_state(states))
         for name, store in self.stores.items():
             store.restore(restored.parts.get(name, ()))
 
-    def restore_bounds(self, restored: RestoredKeyedState) -> None:
-        """Begin with the event time of a checkpoint, where state is cut by it."""
+    def restore_bounds(self, restored: RestoredKeyedState) -> RestoredKeyedState:
+        """Begin with the event time of a checkpoint, where state is cut by it; the state that is needed."""
+        return restored
 
-    def emitted_to(self, checkpoint_id: int) -> int | None:
-        """The time up to which results were emitted at the barrier, where state is cut by event time."""
-        return None
+    def bounds_at(self, checkpoint_id: int) -> ResultBounds:
+        """The bounds of results at the barrier, where state is cut by event time."""
+        return ResultBounds()
 
     def snapshot(self, checkpoint_id: int, *, everything: bool) -> None:
         """Note all states."""
@@ -258,8 +260,8 @@ class KeyedOperator(Operator[Rows], Generic[Rows, Frame]):
 
     def write_snapshot(self, checkpoint_id: int, savepoint: str | None) -> OperatorSnapshot:
         """Write all states, or none."""
-        emitted_to_ms = self.emitted_to(checkpoint_id)
-        written: dict[Written, int | None] = {}
+        bounds = self.bounds_at(checkpoint_id)
+        written: dict[Written, ResultBounds] = {}
         new: list[Written] = []
         for store in self.stores.values():
             try:
@@ -272,9 +274,7 @@ class KeyedOperator(Operator[Rows], Generic[Rows, Frame]):
             written.update(places)
             new += [place for place in places if place.checkpoint_id is not None]
         owned = next(iter(self.stores.values())).backend.owned
-        state = keyed_state(
-            self.operator_id, owned, written, emitted_to_ms=emitted_to_ms, in_savepoint=savepoint is not None
-        )
+        state = keyed_state(self.operator_id, owned, written, bounds=bounds, in_savepoint=savepoint is not None)
         size = sum(handle.size_bytes for place in new for handle in place.handles)
         return OperatorSnapshot(state=state, incremental_bytes=size)
 

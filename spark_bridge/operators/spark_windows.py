@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from flykka.actors.machines.state.schema_evolution import quoted
+from flykka.messages.graph.job_graph import FiringMode
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.operators.window import Arrived, WindowOperator
-from flykka.spark_bridge.program.aggregates import TIME, RowsApplied
+from flykka.spark_bridge.program.aggregates import NEWS, TIME, RowsApplied
 from flykka.spark_bridge.program.event_time import MICROS_PER_MS, event_time_micros
 from flykka.spark_bridge.rows.materialise import counted, numbers_of, together
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend, StateLayout, gathered
@@ -93,15 +94,19 @@ class SparkPanes:
         return Arrived(segment=segment, late_rows=late_rows)
 
     def fired(self, readings: Sequence[Reading[DataFrame]], to_ms: int) -> Slices:
-        """The results of the windows that start at `to_ms` or before."""
-        alike: dict[int | None, list[Reading[DataFrame]]] = {}
+        """The results of the windows that start at `to_ms` or before, of keys that have a row not emitted yet."""
+        alike: dict[tuple[int | None, int | None], list[Reading[DataFrame]]] = {}
         for reading in readings:
-            alike.setdefault(reading.closed_to_ms, []).append(reading)
-        rows = [
-            by_window(self._code.windows, self._backend.bounded(some), closed_to, to_ms)
-            for closed_to, some in alike.items()
-        ]
-        return (fired(self._code, gathered(together(rows), readings)),)
+            alike.setdefault((reading.closed_to_ms, reading.emitted_to_ms), []).append(reading)
+        are_all_news = all(emitted_to is None for _, emitted_to in alike)
+        rows: list[DataFrame] = []
+        for (closed_to, emitted_to), some in alike.items():
+            state = by_window(self._code.windows, self._backend.bounded(some), closed_to, to_ms)
+            if not are_all_news:
+                is_news = F.lit(True) if emitted_to is None else F.col(TIME) > _micros(emitted_to)
+                state = state.withColumn(NEWS, is_news)
+            rows.append(state)
+        return (fired(self._code, gathered(together(rows), readings), are_all_news=are_all_news),)
 
 
 class AppliedPanes(SparkPanes):
@@ -122,7 +127,15 @@ def window_operator(context: OperatorContext, code: WindowCode) -> WindowOperato
     backend = SparkStateBackend(WindowLayout(code), context.descriptor, context.scope, context.services)
     calls_function = isinstance(code.plan, RowsApplied)
     panes = AppliedPanes(code, backend, context) if calls_function else SparkPanes(code, backend)
-    return WindowOperator(context.operator_id, code.windows, panes, backend)
+    fires_with_watermark = context.descriptor.vertex.firing_mode is FiringMode.ON_WATERMARK
+    return WindowOperator(
+        context.operator_id,
+        code.windows,
+        panes,
+        backend,
+        code.allowed_lateness_ms,
+        fires_late_rows_at_once=code.allowed_lateness_ms > 0 and fires_with_watermark,
+    )
 
 
 def local_state(code: WindowCode, rows: DataFrame) -> DataFrame:
@@ -156,11 +169,15 @@ def by_window(windows: EventTimeWindows, state: DataFrame, after_ms: int | None,
     return state.withColumn(TIME, F.explode(F.sequence(first, F.least(last, _micros(to_ms)), slide)))
 
 
-def fired(code: WindowCode, state: DataFrame) -> DataFrame:
-    """The results of the windows in `state`, with their bounds as timestamps."""
+def fired(code: WindowCode, state: DataFrame, *, are_all_news: bool = True) -> DataFrame:
+    """The results of the windows in `state`, with their bounds as timestamps.
+
+    Where rows in it `are_all_news` every window fires of every key; else the column `NEWS` of the state says for which.
+    """
     end = F.col(TIME) + F.lit(code.windows.size_ms * MICROS_PER_MS)
     bounds = {WINDOW_START: F.timestamp_micros(TIME), WINDOW_END: F.timestamp_micros(end)}
-    return code.plan.results_of(state, **bounds)
+    results_of = code.plan.results_of if are_all_news else code.plan.news_of
+    return results_of(state, **bounds)
 
 
 def all_fired(code: WindowCode, rows: DataFrame) -> DataFrame:

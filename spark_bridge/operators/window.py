@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Generic, Protocol
 
 from flykka.actors.machines.state.keyed_state import RestoredKeyedState
-from flykka.actors.machines.state.segments import Frame, Reading, Segment
+from flykka.actors.machines.state.segments import Frame, Reading, ResultBounds, Segment
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.actors.machines.windows.window_segments import Firing, WindowSegments
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
-from flykka.messages.wire.ids import BatchId, OperatorId
+from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator, KeyedStore
 from flykka.spark_bridge.operators.operator import Element, Output, Rows
 from flykka.spark_bridge.operators.state_backend import StateBackend
@@ -24,7 +24,8 @@ LATE_DATA = "late-data"
 class Arrived(Generic[Rows, Frame]):
     """A batch that has come to windows: what is kept of it, and how many input rows were late.
 
-    A row is late when its last window is closed (in Flink's words, when `isWindowLate` holds for each of its windows).
+    A row is late when its last window is closed for good, the allowed lateness behind its end (in Flink's words, when
+    `isWindowLate` holds for each of its windows).
     `late` are such rows, where a side output has them, and `results` what is emitted of them at once.
     """
 
@@ -41,11 +42,15 @@ class Panes(Protocol[Rows, Frame]):
         """Make state of a batch, where windows that start at `closed_to_ms` or before are closed (None: none is)."""
 
     def fired(self, readings: Sequence[Reading[Frame]], to_ms: int) -> Rows:
-        """The results of the windows that start at `to_ms` or before."""
+        """The results of the windows that start at `to_ms` or before, of keys that have a row not emitted yet."""
 
 
 class WindowOperator(KeyedOperator[Rows, Frame]):
-    """The windows of one attempt. Its only state has no name."""
+    """The windows of one attempt. Its only state has no name.
+
+    A window fires again for rows that come within the allowed lateness: at once where it `fires_late_rows_at_once`,
+    which needs the batches one after the other, else with what fires next.
+    """
 
     def __init__(
         self,
@@ -53,18 +58,30 @@ class WindowOperator(KeyedOperator[Rows, Frame]):
         windows: EventTimeWindows,
         panes: Panes[Rows, Frame],
         backend: StateBackend[Frame],
+        allowed_lateness_ms: int = 0,
+        *,
+        fires_late_rows_at_once: bool = False,
     ) -> None:
-        self._windows = windows
         self._panes = panes
-        self._segments: WindowSegments[Frame] = WindowSegments(windows)
+        self._fires_late_rows_at_once = fires_late_rows_at_once
+        self._segments: WindowSegments[Frame] = WindowSegments(windows, allowed_lateness_ms)
         self._store = KeyedStore(backend, self._segments)
         self._arrived: dict[int, Segment[Frame] | None] = {}
-        self._emitted_to: dict[int, int | None] = {}
+        self._bounds: dict[int, ResultBounds] = {}
         super().__init__(operator_id, {"": self._store})
 
-    def restore_bounds(self, restored: RestoredKeyedState) -> None:
-        """Windows that had fired do not fire again."""
-        self._segments.emitted_to_ms = restored.emitted_to_ms
+    @property
+    def is_ordered(self) -> bool:
+        """True if late rows see the state at once."""
+        return self._fires_late_rows_at_once
+
+    def restore_bounds(self, restored: RestoredKeyedState) -> RestoredKeyedState:
+        """Windows that had fired do not fire again, but for late rows."""
+        if not self._segments.allowed_lateness_ms:
+            restored = restored.emitted_once()
+        self._segments.emitted_to_ms = restored.bounds.emitted_to_ms
+        self._segments.closed_to_ms = restored.bounds.closed_to_ms
+        return restored
 
     def process(self, element: Element[Rows]) -> Output[Rows]:
         """Make state of a batch, without what is late when the watermark is there."""
@@ -73,50 +90,59 @@ class WindowOperator(KeyedOperator[Rows, Frame]):
         segment = arrived.segment
         if segment is not None:
             segment = replace(segment, closed_to_ms=self._segments.bound_of(segment, closed_to))
-        self._arrived[element.stage] = segment
-        return Output(
+        output = Output(
             rows=arrived.results,
             side={} if arrived.late is None else {LATE_DATA: arrived.late},
             late_rows=lambda: arrived.late_rows,
-            updates_state=True,
         )
+        if segment is not None and self._fires_late_rows_at_once and self._segments.is_late(segment):
+            assert arrived.results is None, "what is late for good has no results where windows fire again"
+            self._store.add(segment)
+            again = self._fired(WATERMARK_MIN)
+            return replace(output, rows=again.rows, on_emitted=again.on_emitted)
+        self._arrived[element.stage] = segment
+        return replace(output, updates_state=True)
 
     def update_state(self, stage: int) -> None:
         """Add the batch of a stage to the state."""
         self._store.add(self._arrived.pop(stage))
 
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Rows]:
-        """Fire the windows that the watermark closes."""
-        if watermark_ms == WATERMARK_MIN:
+        """Fire the windows that the watermark has come to the end of, and those for which rows have come late."""
+        if watermark_ms == WATERMARK_MIN and not self._segments.allowed_lateness_ms:
             return Output()
-        to_ms, finished = self._windows.last_fired_start(watermark_ms), list[BatchId]()
+        return self._fired(watermark_ms)
+
+    def _fired(self, watermark_ms: int) -> Output[Rows]:
+        fired: list[Firing[Frame]] = []
 
         def fire() -> Sequence[Reading[Frame]]:
-            firing: Firing[Frame] = self._segments.fire(to_ms)
-            finished.extend(firing.finished)
-            return firing.readings
+            fired.append(self._segments.fire(watermark_ms))
+            return fired[0].readings
 
         readings, release = self._store.held(fire)
+        (firing,) = fired
 
         def on_emitted() -> None:
             release()
-            self._store.backend.release(finished)
+            self._store.backend.release(firing.finished)
 
-        return Output(rows=self._panes.fired(readings, to_ms) if readings else None, on_emitted=on_emitted)
+        return Output(rows=self._panes.fired(readings, firing.to_ms) if readings else None, on_emitted=on_emitted)
 
     def snapshot(self, checkpoint_id: int, *, everything: bool) -> None:
         """Note the state, and how far windows have fired."""
         super().snapshot(checkpoint_id, everything=everything)
-        emitted = self._segments.emitted_to_ms
+        closed_to, emitted_to = self._segments.closed_to_ms, self._segments.emitted_to_ms
+        bounds = ResultBounds(closed_to_ms=closed_to, emitted_to_ms=emitted_to)
         # A job that was drained is at the end of event time. What goes on from there begins event time again, as in
         # Flink: else all rows to come were late.
-        self._emitted_to[checkpoint_id] = None if emitted == WATERMARK_MAX else emitted
+        self._bounds[checkpoint_id] = ResultBounds() if emitted_to == WATERMARK_MAX else bounds
 
-    def emitted_to(self, checkpoint_id: int) -> int | None:
-        """Return the time up to which windows had fired at the barrier."""
-        return self._emitted_to.pop(checkpoint_id)
+    def bounds_at(self, checkpoint_id: int) -> ResultBounds:
+        """Return the windows that were through and those that had fired at the barrier."""
+        return self._bounds.pop(checkpoint_id)
 
     def discard_snapshot(self, checkpoint_id: int) -> None:
         """Let go of what was noted."""
         super().discard_snapshot(checkpoint_id)
-        del self._emitted_to[checkpoint_id]
+        del self._bounds[checkpoint_id]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column
+from pyspark.sql import Column, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField
 
@@ -36,6 +36,9 @@ TIME = "__window"
 
 The name is that of files in checkpoints, and was chosen when nothing but windows had state.
 """
+
+NEWS = "__news"
+"""True for a row that is in no result yet, where state is read with rows of which only some are news."""
 
 _ROWS_COLUMN = ("rows", "bigint")
 """The number of input rows behind a row of state, as readers of a checkpoint know it."""
@@ -90,10 +93,10 @@ class PartialAggregates:
         one = F.lit(1).cast("bigint").alias(ROWS)
         return rows.select(time.alias(TIME), *self._made_keys, *(part.of_row for part in self.parts), one)
 
-    def merge(self, state: DataFrame, time: Column | str = TIME) -> DataFrame:
-        """Merge the parts of each time and key."""
+    def merge(self, state: DataFrame, time: Column | str = TIME, *also: Column) -> DataFrame:
+        """Merge the parts of each time and key, and compute what else is wanted of them."""
         count = F.sum(ROWS).alias(ROWS)
-        return state.groupBy(time, *self.keys).agg(*(part.merged() for part in self.parts), count)
+        return state.groupBy(time, *self.keys).agg(*(part.merged() for part in self.parts), count, *also)
 
     def evaluated(self, merged: DataFrame, **of_time: Column) -> DataFrame:
         """The results of parts that are merged: columns made `of_time`, the keys, the aggregates."""
@@ -110,6 +113,10 @@ class PartialAggregates:
     def results_of(self, state: DataFrame, **of_time: Column) -> DataFrame:
         """Merge, and turn parts into results."""
         return self.evaluated(self.merge(state), **of_time)
+
+    def news_of(self, state: DataFrame, **of_time: Column) -> DataFrame:
+        """The results of all rows, for the times and keys that have `NEWS`."""
+        return self.evaluated(self.merge(state, TIME, _has_news()).where(NEWS), **of_time)
 
     def rows_behind(self, counted: Column) -> Column:
         """Every row of parts knows."""
@@ -162,6 +169,11 @@ class RowsKept(KeptRows):
         results = state.groupBy(TIME, *self.keys).agg(*self.aggregates)
         return results.select(*_named(of_time), *(F.col(quoted(name)) for name in results.columns[1:]))
 
+    def news_of(self, state: DataFrame, **of_time: Column) -> DataFrame:
+        """The results of all rows, for the times and keys that have `NEWS`."""
+        results = state.groupBy(TIME, *self.keys).agg(*self.aggregates, _has_news()).where(NEWS)
+        return results.select(*_named(of_time), *(F.col(quoted(name)) for name in results.columns[1:-1]))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsApplied(KeptRows):
@@ -177,6 +189,11 @@ class RowsApplied(KeptRows):
     def results_of(self, state: DataFrame, **of_time: Column) -> DataFrame:
         """The rows that the function makes."""
         return applied(self.function, self.given(state, **of_time))
+
+    def news_of(self, state: DataFrame, **of_time: Column) -> DataFrame:
+        """The rows that the function makes of all rows of the times and keys that have `NEWS`."""
+        has_news = F.max(NEWS).over(Window.partitionBy(TIME, *self.keys))
+        return self.results_of(state.withColumn(NEWS, has_news).where(NEWS).drop(NEWS), **of_time)
 
 
 AggregatePlan = PartialAggregates | RowsKept | RowsApplied
@@ -240,6 +257,10 @@ def _rows_structure(prototype: DataFrame, columns: Iterable[str]) -> str:
 
 def _named(columns: Mapping[str, Column]) -> Iterator[Column]:
     return (column.alias(name) for name, column in columns.items())
+
+
+def _has_news() -> Column:
+    return F.max(NEWS).alias(NEWS)
 
 
 def _key(place: int) -> str:

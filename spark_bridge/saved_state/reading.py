@@ -140,7 +140,7 @@ class SavedState:
         )
 
     def windows(self) -> DataFrame:
-        """The state of windows that have not fired: keys, `window_start`, `window_end`, and a column for each value.
+        """The state of windows that are not over: keys, `window_start`, `window_end`, and a column for each value.
 
         A row for each key and window; where the rows themselves are kept, one for each row and window.
         """
@@ -244,7 +244,7 @@ class SavedState:
         return self._session.createDataFrame([], ddl)
 
     def _open_panes(self, windows: EventTimeWindows) -> list[tuple[DataFrame, int | None]]:
-        """The rows that windows still need, and the start of the last window that has fired."""
+        """The rows that windows still need, and the start of the last window that is over."""
         if not self._files:
             return [(self._none(), None)]
         found = []
@@ -272,7 +272,7 @@ def _files(states: Iterable[OperatorSubtaskState]) -> Iterable[_Files]:
     for parts in restored_keyed_state(states).parts.values():
         for part in parts:
             for handle, _ in part.handles:
-                paths.setdefault(part.closed_to_ms, {}).setdefault(handle.path)
+                paths.setdefault(part.bounds.closed_to_ms, {}).setdefault(handle.path)
     return (_Files(paths=tuple(some), closed_to_ms=closed_to) for closed_to, some in paths.items())
 
 

@@ -127,7 +127,7 @@ class SparkStateBackend:
         for handle, key_groups in part.handles:
             wanted.setdefault(key_groups, []).append(handle.path)
         rows = together([self._loaded(paths, key_groups, part.written_as) for key_groups, paths in wanted.items()])
-        return self._layout.later(rows, part.closed_to_ms)
+        return self._layout.later(rows, part.bounds.closed_to_ms)
 
     def _loaded(self, paths: list[str], key_groups: KeyGroupRange | None, written_as: StateSchema | None) -> DataFrame:
         rows = read_parquet(self._services.session, paths, self._schemas.get(written_as))

@@ -16,6 +16,7 @@ from flykka.spark_bridge.errors import FunctionError
 from flykka.spark_bridge.functions.emission import Emitted, Row
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, ProcessFunctionRunner
+from flykka.spark_bridge.functions.metric_group import MetricKind
 from flykka.spark_bridge.functions.operator_states import Lists, OperatorStates
 from flykka.spark_bridge.functions.runtime_context import TaskInfo
 from flykka.spark_bridge.functions.shown import note
@@ -111,7 +112,8 @@ class FunctionSpec:
             accumulator = self.metrics.get(sample.name)
             if accumulator is None:
                 raise FunctionError(f"metric {sample.name!r} is registered too late: do it in open(runtime_context)")
-            for value in sample.values or (sample.count,):
+            is_counted = sample.kind in {MetricKind.COUNTER, MetricKind.METER}
+            for value in (sample.count,) if is_counted else sample.values:
                 accumulator.add(value)
 
     def rows(self, table: pa.Table) -> list[Row]:

@@ -42,8 +42,9 @@ class MergeParts:
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
         """Merge a batch of parts into the state of its keys."""
         keys = batch.key_of_row()
+        new = batch.rows.select(state.column_names).cast(state.schema)
         merged = [
-            _merged(function, state.column(name), reduced(function, batch.rows.column(name), keys, len(batch.starts)))
+            _merged(function, state.column(name), reduced(function, new.column(name), keys, len(batch.starts)))
             for name, function in self.functions.items()
         ]
         parts = pa.Table.from_arrays(merged, schema=state.schema)

@@ -25,8 +25,8 @@ from flykka.spark_bridge.worker.segment_file import (
     VERSION,
     Run,
     Segment,
-    as_in,
     state_columns,
+    with_keys_as_in,
 )
 from flykka.spark_bridge.worker.segment_folder import SegmentFolder
 from flykka.spark_bridge.worker.segments import CONTROL, CONTROL_TYPE, written
@@ -70,7 +70,7 @@ class ProcessBatch:
         """Process all rows as one batch."""
         arrived = [batch for batch in batches if batch.num_rows]
         if arrived:
-            yield from self._processed(as_in(self.schema, pa.Table.from_batches(arrived)), self._read())
+            yield from self._processed(with_keys_as_in(self.schema, pa.Table.from_batches(arrived)), self._read())
 
     def _read(self) -> list[Segment]:
         return self.folder.read(self.segments)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import ipc
 
-from flykka.spark_bridge.worker.keys import KEY_PREFIX, Rows, sorted_by_key
+from flykka.spark_bridge.worker.keys import KEY_PREFIX, Rows, key_columns, sorted_by_key
 
 POSITION = "__position"
 """The column of positions, which are not negative."""
@@ -73,9 +73,10 @@ def state_columns(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field for field in schema if field.name not in own and not field.name.startswith(KEY_PREFIX)])
 
 
-def as_in(schema: pa.Schema, table: pa.Table) -> pa.Table:
-    """The table with the types of `schema` in the columns that both have."""
-    fields = [schema.field(field.name) if field.name in schema.names else field for field in table.schema]
+def with_keys_as_in(schema: pa.Schema, table: pa.Table) -> pa.Table:
+    """The table with the types of `schema` in the position and the keys; its other columns may be named as states."""
+    of_key = {POSITION, *key_columns(table)}
+    fields = [schema.field(field.name) if field.name in of_key else field for field in table.schema]
     return table.cast(pa.schema(fields))
 
 

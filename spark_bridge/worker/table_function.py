@@ -134,7 +134,8 @@ class FireTableTimers:
     def _without_fired(self, kept: pa.Table) -> pa.Table:
         assert self.spec.timer is not None, "there are timers"
         timers = kept.column(self.spec.timer)
-        has_fired = pc.less_equal(timers.cast(pa.int64()), 1000 * self.due_ms)
+        # Behind the end of the data no time in microseconds is later.
+        has_fired = pc.less_equal(timers.cast(pa.int64()), min(1000 * self.due_ms, np.iinfo(np.int64).max))
         left = pc.if_else(pc.fill_null(has_fired, False), pa.scalar(None, timers.type), timers)
         return kept.set_column(kept.column_names.index(self.spec.timer), self.spec.timer, left)
 

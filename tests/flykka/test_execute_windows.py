@@ -76,6 +76,37 @@ def test_sliding_windows_are_those_of_the_batch(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "sold")), expected)
 
 
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_of_windows_that_fire_again_the_newest_rows_are_those_of_the_batch(
+    spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path, parallelism: int
+) -> None:
+    seconds = [[n * 20 + m / 2 for m in range(60)] for n in range(6)]
+    sales = write_sales(tmp_path / "sales", *seconds, [80.0, 119.0, 200.0])
+    (
+        env.from_source(FileSource.parquet(str(sales)).files_per_batch(1), IN_ORDER, "sales")
+        .key_by("item")
+        .window(SlidingEventTimeWindows.of("30s", "12s"))
+        .allowed_lateness("40s")
+        .aggregate(F.count("*").alias("sold"), F.max("note").alias("last"))
+        .set_parallelism(parallelism)
+        .sink_to(FileSink.parquet(str(tmp_path / "sold")))
+        .set_parallelism(parallelism)
+    )
+
+    env.execute("again")
+
+    cut = spark.read.parquet(str(sales)).groupBy(F.window("at", "30 seconds", "12 seconds"), "item")
+    batch = cut.agg(F.count("*").alias("sold"), F.max("note").alias("last"))
+    expected = batch.select("window.start", "window.end", "item", "sold", "last").toDF(
+        "window_start", "window_end", "item", "sold", "last"
+    )
+    emitted = spark.read.parquet(str(tmp_path / "sold"))
+    newest = emitted.groupBy("window_start", "window_end", "item").agg(
+        F.max("sold").alias("sold"), F.max("last").alias("last")
+    )
+    assertDataFrameEqual(newest, expected)
+
+
 def test_a_row_is_in_its_windows_or_in_the_side_output(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:

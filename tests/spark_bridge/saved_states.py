@@ -11,7 +11,7 @@ from pyarrow import parquet as pq
 from pyspark.sql import SparkSession
 
 from flykka.actors.machines.state.keyed_state import keyed_state
-from flykka.actors.machines.state.segments import Written
+from flykka.actors.machines.state.segments import ResultBounds, Written
 from flykka.messages.state.handles import KeyGroupRange, OperatorSubtaskState, SharedStateHandle, StateSchema
 from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.rows.partitioning import KeyGroups
@@ -102,5 +102,8 @@ def saved(
 
 def subtask_state(*handles: tuple[SharedStateHandle, int | None]) -> OperatorSubtaskState:
     """What a subtask with all key groups keeps."""
-    places = {Written(handles=(handle,), checkpoint_id=1): closed_to for handle, closed_to in handles}
+    places = {
+        Written(handles=(handle,), checkpoint_id=1): ResultBounds(closed_to_ms=closed_to)
+        for handle, closed_to in handles
+    }
     return keyed_state(OPERATOR, KeyGroupRange(start=0, end=127), places)

@@ -63,6 +63,21 @@ def test_late_rows_go_to_the_side_output_as_they_came_and_are_not_counted(files:
     assert files.published().selectExpr("sum(n)").first() == (4 * 1000 // slide_ms,)
 
 
+def test_only_what_comes_behind_the_allowed_lateness_goes_to_the_side_output(files: Laboratory) -> None:
+    code = replace(files.windows(), side_outputs_late_data=True, allowed_lateness_ms=1000)
+    source, window = pipeline(files, code)
+    first, second = files.splits(source.engine.descriptor.vertex)
+
+    window.run(source.read([first]))
+    (run,) = window.run(source.read([second]), watermark_ms=at_ms(2.5) - 1)
+    window.snapshot(1, END)
+    window.commit(1)
+
+    assert run.late_rows == 0
+    assert late_rows(files) == [(1, 11, 0.6)]
+    assert files.published().selectExpr("sum(n)").first() == (5,)
+
+
 def test_late_rows_belong_to_the_checkpoint_before_whose_barrier_they_came(files: Laboratory) -> None:
     code = replace(files.windows(), side_outputs_late_data=True)
     source, window = pipeline(files, code)

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flykka.actors.machines.state.keyed_state import StatePart
-from flykka.actors.machines.state.segments import Reading, Unwritten
+from flykka.actors.machines.state.segments import Reading, ResultBounds, Unwritten
 from flykka.messages.state.handles import SharedStateHandle
 from flykka.spark_bridge.attempt.engine import SparkEngine
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator
@@ -46,10 +46,12 @@ def written(backend: SparkStateBackend, session: SparkSession, state_id: str) ->
     """Three rows of state in a folder."""
     segment = backend.keep(session.range(3).selectExpr("id as __window", "id as __key_0"))
     assert segment is not None
-    (handle,) = backend.write([(state_id, Unwritten(readings=(Reading(segment=segment),), closed_to_ms=None))], None)
+    (handle,) = backend.write(
+        [(state_id, Unwritten(readings=(Reading(segment=segment),), bounds=ResultBounds()))], None
+    )
     return handle
 
 
 def part(handles: Sequence[SharedStateHandle]) -> StatePart:
     """All rows behind these handles."""
-    return StatePart(closed_to_ms=None, handles=[(handle, None) for handle in handles])
+    return StatePart(handles=[(handle, None) for handle in handles])

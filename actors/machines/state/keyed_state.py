@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from flykka.actors.errors import UnreadableStateError
 from flykka.actors.machines.state.key_groups import covers
-from flykka.actors.machines.state.segments import Written
+from flykka.actors.machines.state.segments import ResultBounds, Written
 from flykka.messages.state.handles import (
     ExclusiveStateHandle,
     KeyGroupRange,
@@ -20,23 +20,24 @@ from flykka.messages.state.handles import (
     SharedStateHandle,
     StateSchema,
 )
-from flykka.messages.state.operator_state import ClosedTo, EventTimeBounds
+from flykka.messages.state.operator_state import ClosedTo, EmittedTo, EventTimeBounds
 from flykka.messages.wire.codec import decode, encode
 from flykka.messages.wire.errors import DecodeError
 from flykka.messages.wire.ids import OperatorId
 
 Handle = SharedStateHandle | ExclusiveStateHandle
+_NO_BOUNDS = ResultBounds()
 
 
 @dataclass(slots=True, kw_only=True)
 class StatePart:
-    """Rows of one state, for results later than `closed_to_ms` (None: for all).
+    """Rows of one state, for results within `bounds`.
 
     Each handle is read for some key groups, or (None) as a whole. `written` is where all of these rows lie, and no
     others do; None where others do, or the rows are `written_as` another schema: they are to be written again.
     """
 
-    closed_to_ms: int | None
+    bounds: ResultBounds = _NO_BOUNDS
     written_as: StateSchema | None = None
     handles: list[tuple[Handle, KeyGroupRange | None]] = field(default_factory=list)
     written: Written | None = None
@@ -59,10 +60,20 @@ class StatePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredKeyedState:
-    """Restored state of a subtask: the parts of each state by its name; results up to `emitted_to_ms` were emitted."""
+    """Restored state of a subtask: the parts of each state by its name, and the bounds of all that is not restored."""
 
-    emitted_to_ms: int | None = None
+    bounds: ResultBounds = _NO_BOUNDS
     parts: Mapping[str, tuple[StatePart, ...]] = field(default_factory=dict)
+
+    def emitted_once(self) -> RestoredKeyedState:
+        """The same for results that are not emitted again: no rows are needed for those that were."""
+        return RestoredKeyedState(
+            bounds=_emitted_once(self.bounds),
+            parts={
+                name: tuple(replace(part, bounds=_emitted_once(part.bounds)) for part in parts)
+                for name, parts in self.parts.items()
+            },
+        )
 
 
 def restored_keyed_state(states: Iterable[OperatorSubtaskState]) -> RestoredKeyedState:
@@ -71,24 +82,30 @@ def restored_keyed_state(states: Iterable[OperatorSubtaskState]) -> RestoredKeye
     Raises:
         UnreadableStateError: what is noted of a piece cannot be decoded.
     """
-    bounds: list[int | None] = []
-    parts: dict[tuple[str, int | None, bool, StateSchema | None], StatePart] = {}
+    bounds: list[ResultBounds] = []
+    parts: dict[tuple[str, ResultBounds, bool, StateSchema | None], StatePart] = {}
     for state in states:
         if state.key_groups is None:
             continue
         noted = _noted(state)
-        bounds.append(noted.emitted_to_ms)
+        of_piece = ResultBounds(closed_to_ms=_closed_to(noted), emitted_to_ms=noted.emitted_to_ms)
+        bounds.append(of_piece)
         closed = {each.state_id: each.closed_to_ms for each in noted.closed}
+        emitted = {each.state_id: each.emitted_to_ms for each in noted.emitted}
         # A savepoint's handles are exclusive: what is read of it is written again, so that it may be deleted.
         handles: tuple[Handle, ...] = (*state.shared, *state.exclusive)
         for handle in handles:
-            closed_to = closed.get(_state_id(handle), noted.emitted_to_ms)
+            state_id = _state_id(handle)
+            of_handle = ResultBounds(
+                closed_to_ms=closed.get(state_id, of_piece.closed_to_ms),
+                emitted_to_ms=emitted.get(state_id, of_piece.emitted_to_ms),
+            )
             is_own = (
                 isinstance(handle, SharedStateHandle) and state.written_as is None and _is_own(handle, state.key_groups)
             )
             part = parts.setdefault(
-                (handle.state_name, closed_to, is_own, state.written_as),
-                StatePart(closed_to_ms=closed_to, written_as=state.written_as),
+                (handle.state_name, of_handle, is_own, state.written_as),
+                StatePart(bounds=of_handle, written_as=state.written_as),
             )
             part.handles.append((handle, None if is_own else state.key_groups))
     by_name: dict[str, list[StatePart]] = {}
@@ -97,26 +114,40 @@ def restored_keyed_state(states: Iterable[OperatorSubtaskState]) -> RestoredKeye
             own = tuple(handle for handle, _ in part.handles if isinstance(handle, SharedStateHandle))
             part.written = Written(handles=own, checkpoint_id=None)
         by_name.setdefault(name, []).append(part)
-    emitted = None if None in bounds else min((bound for bound in bounds if bound is not None), default=None)
-    return RestoredKeyedState(emitted_to_ms=emitted, parts={name: tuple(some) for name, some in by_name.items()})
+    of_all = ResultBounds(
+        closed_to_ms=_earliest([each.closed_to_ms for each in bounds]),
+        emitted_to_ms=_earliest([each.emitted_to_ms for each in bounds]),
+    )
+    return RestoredKeyedState(bounds=of_all, parts={name: tuple(some) for name, some in by_name.items()})
 
 
 def keyed_state(
     operator_id: OperatorId,
     key_groups: KeyGroupRange,
-    written: Mapping[Written, int | None],
+    written: Mapping[Written, ResultBounds],
     *,
-    emitted_to_ms: int | None = None,
+    bounds: ResultBounds = _NO_BOUNDS,
     in_savepoint: bool = False,
 ) -> OperatorSubtaskState:
-    """The keyed state of a subtask, whose rows lie where `written` says, each for results later than its bound."""
+    """The keyed state of a subtask, whose rows lie where `written` says, each with its bounds; `bounds` are of all."""
     closed = tuple(
-        ClosedTo(state_id=handle.state_id, closed_to_ms=closed_to)
-        for part, closed_to in written.items()
+        ClosedTo(state_id=handle.state_id, closed_to_ms=each.closed_to_ms)
+        for part, each in written.items()
         for handle in part.handles
-        if closed_to is not None and closed_to != emitted_to_ms
+        if each.closed_to_ms is not None and each.closed_to_ms != bounds.closed_to_ms
     )
-    noted = EventTimeBounds(emitted_to_ms=emitted_to_ms, closed=closed)
+    emitted = tuple(
+        EmittedTo(state_id=handle.state_id, emitted_to_ms=each.emitted_to_ms)
+        for part, each in written.items()
+        for handle in part.handles
+        if each.emitted_to_ms is not None and each.emitted_to_ms != _latest(each.closed_to_ms, bounds.emitted_to_ms)
+    )
+    noted = EventTimeBounds(
+        emitted_to_ms=bounds.emitted_to_ms,
+        closed=closed,
+        closed_to_ms=None if bounds.closed_to_ms == bounds.emitted_to_ms else bounds.closed_to_ms,
+        emitted=emitted,
+    )
     handles = tuple({handle.state_id: handle for part in written for handle in part.handles}.values())
     exclusive = (
         ExclusiveStateHandle(path=each.path, size_bytes=each.size_bytes, state_name=each.state_name) for each in handles
@@ -126,8 +157,24 @@ def keyed_state(
         shared=() if in_savepoint else handles,
         exclusive=tuple(exclusive) if in_savepoint else (),
         key_groups=key_groups,
-        keyed_state=encode(noted) if emitted_to_ms is not None or closed else b"",
+        keyed_state=encode(noted) if noted != EventTimeBounds() else b"",
     )
+
+
+def _emitted_once(bounds: ResultBounds) -> ResultBounds:
+    return replace(bounds, closed_to_ms=_latest(bounds.closed_to_ms, bounds.emitted_to_ms))
+
+
+def _latest(*bounds: int | None) -> int | None:
+    return max((bound for bound in bounds if bound is not None), default=None)
+
+
+def _earliest(bounds: Sequence[int | None]) -> int | None:
+    return None if None in bounds else min((bound for bound in bounds if bound is not None), default=None)
+
+
+def _closed_to(noted: EventTimeBounds) -> int | None:
+    return noted.emitted_to_ms if noted.closed_to_ms is None else noted.closed_to_ms
 
 
 def _state_id(handle: Handle) -> str:

@@ -29,11 +29,24 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResultBounds:
+    """The results that rows of state are of no use for any more, and those that have all that the rows tell.
+
+    Rows are for results later than `closed_to_ms` only. Those up to `emitted_to_ms` were emitted with these rows in
+    them. None is no bound. Where results are emitted once, the two are one.
+    """
+
+    closed_to_ms: int | None = None
+    emitted_to_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Segment(Generic[Frame]):
     """Rows of state; `level` counts how often they were merged.
 
     Where state is cut by event time, its rows are of times from `first_ms` to `last_ms`, and are for results later than
-    `closed_to_ms` only: None where no result that they belong to was closed, fired or not, when they came.
+    `closed_to_ms` only: None where no result that they belong to was closed, fired or not, when they came. Where rows
+    that come late have results emitted again, those up to `emitted_to_ms` were emitted with the rows of the segment.
 
     Where newer rows of a key take the place of older ones, `version` is that of the newest in the segment. Where keys
     have timers, `first_timers_ms` are the first by event time and by processing time.
@@ -48,6 +61,7 @@ class Segment(Generic[Frame]):
     last_ms: int = 0
     level: int = 0
     closed_to_ms: int | None = None
+    emitted_to_ms: int | None = None
     written: Written | None = None
 
     @property
@@ -60,21 +74,23 @@ class Segment(Generic[Frame]):
 class Reading(Generic[Frame]):
     """A segment to be read: the rows of times from `from_ms` and before `until_ms`; None where no row is beyond.
 
-    Its rows are for results later than `closed_to_ms`; None is no bound.
+    Its rows are for results later than `closed_to_ms`; None is no bound. Where some of these have its rows already,
+    they are those up to `emitted_to_ms`, which are emitted again only for rows of other segments.
     """
 
     segment: Segment[Frame]
     from_ms: int | None = None
     until_ms: int | None = None
     closed_to_ms: int | None = None
+    emitted_to_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unwritten(Generic[Frame]):
-    """Segments that are to be written together, for results later than `closed_to_ms`."""
+    """Segments that are to be written together, for the same results."""
 
     readings: tuple[Reading[Frame], ...]
-    closed_to_ms: int | None
+    bounds: ResultBounds
 
 
 class Segments(Generic[Frame]):
@@ -97,9 +113,13 @@ class Segments(Generic[Frame]):
         """The bound that a segment has whose rows came when results up to `closed_to_ms` were closed."""
         return closed_to_ms
 
+    def bounds(self, segment: Segment[Frame]) -> ResultBounds:
+        """Return the results that a segment is not for, and those that have all of its rows."""
+        return ResultBounds(closed_to_ms=segment.closed_to_ms)
+
     def reading(self, segment: Segment[Frame]) -> Reading[Frame]:
         """Return the reading of all of a segment that is still needed."""
-        return Reading(segment=segment, closed_to_ms=self._closed_to(segment))
+        return Reading(segment=segment, closed_to_ms=segment.closed_to_ms)
 
     def to_write(self, *, everything: bool = False) -> tuple[Unwritten[Frame], ...]:
         """Return the segments that no complete checkpoint has, in parts written by themselves: one for each level.
@@ -107,19 +127,17 @@ class Segments(Generic[Frame]):
         They are for the same results, too: so they are merged with all others that are alike, and at once, or fire.
         Those that are being merged are parts of their own. With `everything` it is what such checkpoints have as well.
         """
-        parts: dict[tuple[int, int | None, bool], list[Reading[Frame]]] = {}
+        parts: dict[tuple[int, ResultBounds, bool], list[Reading[Frame]]] = {}
         for segment in self._live:
             if everything or not segment.is_durable:
-                alike = segment.level, self._closed_to(segment), segment.batch_id in self._merging
+                alike = segment.level, self.bounds(segment), segment.batch_id in self._merging
                 parts.setdefault(alike, []).append(self.reading(segment))
-        return tuple(
-            Unwritten(readings=tuple(readings), closed_to_ms=closed_to) for (_, closed_to, _), readings in parts.items()
-        )
+        return tuple(Unwritten(readings=tuple(readings), bounds=bounds) for (_, bounds, _), readings in parts.items())
 
-    def durable(self) -> dict[Written, int | None]:
-        """Return the segments that a complete checkpoint has, with the last time whose results each is not for."""
+    def durable(self) -> dict[Written, ResultBounds]:
+        """Return the segments that a complete checkpoint has, with the results that each is not for."""
         return {
-            segment.written: self._closed_to(segment)
+            segment.written: self.bounds(segment)
             for segment in self._live
             if segment.written is not None and segment.is_durable
         }
@@ -129,9 +147,9 @@ class Segments(Generic[Frame]):
 
         They are all for the same results.
         """
-        alike: dict[tuple[int, int | None], list[Segment[Frame]]] = {}
+        alike: dict[tuple[int, ResultBounds], list[Segment[Frame]]] = {}
         for segment in self._live:
-            alike.setdefault((segment.level, self._closed_to(segment)), []).append(segment)
+            alike.setdefault((segment.level, self.bounds(segment)), []).append(segment)
         enough = [segments for segments in alike.values() if len(segments) >= at_least]
         if not enough:
             return ()
@@ -181,6 +199,3 @@ class Segments(Generic[Frame]):
         """Assert the invariants: no segment twice, none empty."""
         assert len({segment.batch_id for segment in self._live}) == len(self._live)
         assert all(segment.first_ms <= segment.last_ms for segment in self._live)
-
-    def _closed_to(self, segment: Segment[Frame]) -> int | None:
-        return segment.closed_to_ms

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flykka.messages.tasks.exchange import WATERMARK_MAX
+from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,16 +38,23 @@ class EventTimeWindows:
         """The start of the last window that the watermark fires: its last millisecond has passed."""
         if watermark_ms == WATERMARK_MAX:
             return WATERMARK_MAX
-        return self._start_at(watermark_ms + 1 - self.size_ms)
+        return self.last_start(watermark_ms + 1 - self.size_ms)
+
+    def last_closed_start(self, watermark_ms: int, allowed_lateness_ms: int) -> int:
+        """The start of the last window that is closed for late rows: the allowed lateness behind its end has passed."""
+        if watermark_ms == WATERMARK_MAX:
+            return WATERMARK_MAX
+        # No event time comes near the bounds of 64 bits, which a very long lateness would pass.
+        return self.last_fired_start(max(watermark_ms - allowed_lateness_ms, min(watermark_ms, WATERMARK_MIN // 2)))
 
     def next_start(self, start_ms: int) -> int:
         """The start of the first window after `start_ms`: rows before it are in no window that is still to come."""
-        return self._start_at(start_ms) + self.slide_ms
+        return self.last_start(start_ms) + self.slide_ms
 
     def end_of_last(self, start_ms: int) -> int:
         """Return the end of the last window that starts at `start_ms` or before: later rows are in none of these."""
-        return self._start_at(start_ms) + self.size_ms
+        return self.last_start(start_ms) + self.size_ms
 
-    def _start_at(self, time_ms: int) -> int:
+    def last_start(self, time_ms: int) -> int:
         """The start of the last window that starts at this time or before."""
         return time_ms - (time_ms - self.offset_ms) % self.slide_ms

@@ -1,16 +1,19 @@
-"""The memory of a window operator: segments by pane (`event_time_windows.py`), and the bound that firing moves.
+"""The memory of a window operator: segments by pane (`event_time_windows.py`), and the bounds that firing moves.
 
-Windows that start at `emitted_to_ms` or before are through. Rows that are in no later window may still be in a segment,
-and are passed over when it is read; a segment with no others is dropped. `closed_to_ms` of a segment is the start of
-the last window that was closed when its rows came.
+Windows that start at `emitted_to_ms` or before have fired. Those that start at `closed_to_ms` or before are through:
+where no lateness is allowed these are the same, else windows are kept between the two, and fire again where rows come
+for them. Rows that are in no later window may still be in a segment, and are passed over when it is read; a segment
+with no others is dropped. `closed_to_ms` of a segment is the start of the last window that was closed when its rows
+came, and `emitted_to_ms` that of the last one that has fired with them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Generic
 
-from flykka.actors.machines.state.segments import Frame, Reading, Segment, Segments
+from flykka.actors.machines.state.segments import Frame, Reading, ResultBounds, Segment, Segments
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.wire.ids import BatchId
@@ -18,40 +21,57 @@ from flykka.messages.wire.ids import BatchId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firing(Generic[Frame]):
-    """Readings for the windows that fire, and the segments that are not needed any more when that is done."""
+    """Readings for the windows that fire, and the segments that are not needed any more when that is done.
+
+    The windows that fire start at `to_ms` or before: of each key those that have a row which was in no firing before.
+    """
 
     readings: tuple[Reading[Frame], ...]
     finished: tuple[BatchId, ...]
+    to_ms: int
 
 
 class WindowSegments(Segments[Frame]):
     """The live segments of one window operator."""
 
-    def __init__(self, windows: EventTimeWindows, emitted_to_ms: int | None = None) -> None:
+    def __init__(self, windows: EventTimeWindows, allowed_lateness_ms: int = 0) -> None:
         super().__init__()
-        self.emitted_to_ms = emitted_to_ms
+        self.emitted_to_ms: int | None = None
+        self.closed_to_ms: int | None = None
+        self.allowed_lateness_ms = allowed_lateness_ms
         self._windows = windows
 
-    def fire(self, to_ms: int) -> Firing[Frame]:
-        """Move the bound: the windows from the old one to the new one fire, if there are any.
+    def fire(self, watermark_ms: int) -> Firing[Frame]:
+        """Move the bounds to a watermark: the windows from the old one to the new one fire, if there are any.
 
-        It moves where there are none, too: what is late must not depend on what came before.
+        So do those before for which rows have come late. The bounds move where nothing fires, too: what is late must
+        not depend on what came before.
         """
-        if self.emitted_to_ms is not None and to_ms <= self.emitted_to_ms:
-            return Firing(readings=(), finished=())
-        until_ms, next_ms = self._windows.end_of_last(to_ms), self._windows.next_start(to_ms)
-        readings = tuple(self._reading(segment, until_ms) for segment in self._live if self._fires(segment, to_ms))
-        finished = tuple(segment.batch_id for segment in self._live if segment.last_ms < next_ms)
-        self._live = [segment for segment in self._live if segment.last_ms >= next_ms]
-        self.emitted_to_ms = to_ms
-        return Firing(readings=readings, finished=finished)
+        to_ms = self._emitted_at(watermark_ms)
+        if to_ms is None:
+            return Firing(readings=(), finished=(), to_ms=watermark_ms)
+        news = [segment for segment in self._live if self._has_rows_for(segment, self._emitted_to(segment), to_ms)]
+        until_ms = to_ms
+        if news:
+            # What is later than all news has nothing to fire again.
+            until_ms = min(to_ms, self._windows.last_start(max(segment.last_ms for segment in news)))
+        readings = self._readings(self._emitted_before(news), until_ms) if news else ()
+        self.emitted_to_ms, self.closed_to_ms = to_ms, self.closed_at(watermark_ms)
+        needed = [segment for segment in self._live if self._is_needed(segment)]
+        finished = tuple(segment.batch_id for segment in self._live if not self._is_needed(segment))
+        self._live = [replace(each, emitted_to_ms=_latest(each.emitted_to_ms, to_ms)) for each in needed]
+        return Firing(readings=readings, finished=finished, to_ms=until_ms)
 
     def closed_at(self, watermark_ms: int) -> int | None:
         """Windows that start at this time or before are closed at a watermark, fired or not; None: none is."""
         if watermark_ms == WATERMARK_MIN:
-            return self.emitted_to_ms
-        closed = self._windows.last_fired_start(watermark_ms)
-        return closed if self.emitted_to_ms is None else max(closed, self.emitted_to_ms)
+            return self.closed_to_ms
+        return _latest(self._windows.last_closed_start(watermark_ms, self.allowed_lateness_ms), self.closed_to_ms)
+
+    def is_late(self, segment: Segment[Frame]) -> bool:
+        """True if a segment has rows for windows that have fired without them, and are still kept."""
+        emitted = self.emitted_to_ms
+        return emitted is not None and self._has_rows_for(segment, self._emitted_to(segment), emitted)
 
     def bound_of(self, segment: Segment[Frame], closed_to_ms: int | None) -> int | None:
         """The bound, where it closes some window of the segment's panes."""
@@ -59,30 +79,70 @@ class WindowSegments(Segments[Frame]):
             return None
         return closed_to_ms
 
+    def bounds(self, segment: Segment[Frame]) -> ResultBounds:
+        """Return the starts of the last window that is through, and of the last that has fired with all rows."""
+        return ResultBounds(closed_to_ms=self._closed_to(segment), emitted_to_ms=self._emitted_to(segment))
+
     def reading(self, segment: Segment[Frame]) -> Reading[Frame]:
         """Return the reading of all of a segment that some window still needs."""
-        return self._reading(segment, None)
+        return self._reading(segment, self._closed_to(segment), None)
 
     def check(self) -> None:
         """Assert the invariants: those of all segments, and none that no window needs."""
         super().check()
-        bound = self.emitted_to_ms
-        assert bound is None or all(segment.last_ms >= self._windows.next_start(bound) for segment in self._live)
+        assert all(self._is_needed(segment) for segment in self._live)
+        assert self.closed_to_ms is None or (self.emitted_to_ms is not None and self.closed_to_ms <= self.emitted_to_ms)
 
-    def _fires(self, segment: Segment[Frame], to_ms: int) -> bool:
-        """True if a segment has rows for a window up to `to_ms`."""
-        is_open = segment.closed_to_ms is None or segment.closed_to_ms < to_ms
+    def _emitted_at(self, watermark_ms: int) -> int | None:
+        if watermark_ms == WATERMARK_MIN:
+            return self.emitted_to_ms
+        return _latest(self._windows.last_fired_start(watermark_ms), self.emitted_to_ms)
+
+    def _has_rows_for(self, segment: Segment[Frame], after_ms: int | None, to_ms: int) -> bool:
+        """True if a segment has rows for a window that starts after `after_ms`, to `to_ms`."""
+        is_open = after_ms is None or (after_ms < to_ms and segment.last_ms >= self._windows.next_start(after_ms))
         return is_open and segment.first_ms < self._windows.end_of_last(to_ms)
 
-    def _reading(self, segment: Segment[Frame], until_ms: int | None) -> Reading[Frame]:
-        from_ms = None if self.emitted_to_ms is None else self._windows.next_start(self.emitted_to_ms)
+    def _is_needed(self, segment: Segment[Frame]) -> bool:
+        return self.closed_to_ms is None or segment.last_ms >= self._windows.next_start(self.closed_to_ms)
+
+    def _emitted_before(self, news: Sequence[Segment[Frame]]) -> int | None:
+        """The start of the last window before all that fire."""
+        if self.emitted_to_ms is None:
+            return None
+        # No window fires again that ends before the first row that has come late.
+        first = [self._windows.last_fired_start(segment.first_ms - 1) for segment in news if self.is_late(segment)]
+        return _latest(min([self.emitted_to_ms, *first]), self.closed_to_ms)
+
+    def _readings(self, after_ms: int | None, to_ms: int) -> tuple[Reading[Frame], ...]:
+        """All rows for the windows that start after `after_ms`, to `to_ms`."""
+        bounds = ((segment, _latest(self._closed_to(segment), after_ms)) for segment in self._live)
+        return tuple(
+            self._reading(segment, bound, self._windows.end_of_last(to_ms))
+            for segment, bound in bounds
+            if self._has_rows_for(segment, bound, to_ms)
+        )
+
+    def _reading(self, segment: Segment[Frame], closed_to_ms: int | None, until_ms: int | None) -> Reading[Frame]:
+        from_ms = None if closed_to_ms is None else self._windows.next_start(closed_to_ms)
+        emitted = self._emitted_to(segment)
         return Reading(
             segment=segment,
             from_ms=from_ms if from_ms is not None and segment.first_ms < from_ms else None,
             until_ms=until_ms if until_ms is not None and segment.last_ms >= until_ms else None,
-            closed_to_ms=self._closed_to(segment),
+            closed_to_ms=closed_to_ms,
+            emitted_to_ms=emitted if emitted is not None and _latest(emitted, closed_to_ms) != closed_to_ms else None,
         )
 
     def _closed_to(self, segment: Segment[Frame]) -> int | None:
-        bounds = (self.emitted_to_ms, segment.closed_to_ms)
-        return max((bound for bound in bounds if bound is not None), default=None)
+        return _latest(self.closed_to_ms, segment.closed_to_ms)
+
+    def _emitted_to(self, segment: Segment[Frame]) -> int | None:
+        """The start of the last window that has fired with all that the segment has for it."""
+        bound, emitted = _latest(self._closed_to(segment), segment.emitted_to_ms), self.emitted_to_ms
+        is_later = emitted is not None and segment.first_ms >= self._windows.end_of_last(emitted)
+        return _latest(bound, emitted) if is_later else bound
+
+
+def _latest(*bounds: int | None) -> int | None:
+    return max((bound for bound in bounds if bound is not None), default=None)

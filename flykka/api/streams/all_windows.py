@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from flykka.api.foreign_names import NamesElsewhere
-from flykka.api.streams.transformation import partitioned
+from flykka.api.streams.transformation import origins, partitioned
 from flykka.api.streams.window_aggregation import WindowAggregation
 from flykka.api.streams.window_functions import WindowFunctions
+from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import ShipStrategy
+from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from flykka.api.streams.side_outputs import LateData, SideOutputs
     from flykka.api.streams.stream_type import StreamType
     from flykka.api.streams.transformation import Input, Transformation
-    from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
+    from flykka.runtime.durations import Duration
     from flykka.spark_bridge.program.prototype import Column
 
     MakeStream = Callable[[Transformation, StreamType, LateData | None], DataStream]
@@ -48,8 +50,13 @@ class AllWindows(ABC):
             ProgramError: `assigner` is no such windows.
             StreamTypeError: the stream has no event time, or an operation before has dropped its column.
         """
+        if not isinstance(assigner, PeriodicEventTimeWindows):
+            raise ProgramError(
+                f"window_all after {origins(self._inputs)} takes TumblingEventTimeWindows.of(...) or"
+                f" SlidingEventTimeWindows.of(...), not {assigner!r}; key_by(F.lit(1)).window(...) has all windows"
+            )
         inputs = partitioned(self._inputs, ShipStrategy.GLOBAL)
-        aggregation = WindowAggregation.of("window_all", inputs, self._type, (), assigner)
+        aggregation = WindowAggregation.of(inputs, self._type, (), assigner)
         return AllWindowedStream(self._program, self._type, aggregation, self._emitted)
 
 
@@ -63,6 +70,15 @@ class AllWindowedStream(WindowFunctions, NamesElsewhere):
     ) -> None:
         super().__init__(program, row_type, aggregation)
         self._make = make
+
+    def allowed_lateness(self, lateness: Duration) -> AllWindowedStream:
+        """Keep windows for a while behind their end, as those of a `WindowedStream`: a row that comes then fires again.
+
+        Raises:
+            DurationError: it cannot be read, or is negative.
+        """
+        aggregation = self._aggregation.with_allowed_lateness(lateness)
+        return AllWindowedStream(self._program, self._type, aggregation, self._make)
 
     def side_output_late_data(self, tag: OutputTag) -> AllWindowedStream:
         """Give the rows that come too late to a side output, as those of a `WindowedStream`.

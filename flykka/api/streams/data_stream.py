@@ -45,6 +45,7 @@ from flykka.spark_bridge.program.trials import check_union, checked_deterministi
 if TYPE_CHECKING:
     import pandas as pd
 
+    from flykka.spark_bridge.functions.event_time import EventTime
     from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
     from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
     from flykka.spark_bridge.operators.code import OperatorCode
@@ -131,10 +132,16 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
         return DataStream(self._program, made, row_type, side_outputs)
 
     def _processed(
-        self, name: str, code: ProcessCode, prototype: DataFrame, late_data_tag: OutputTag | None = None
+        self,
+        name: str,
+        code: ProcessCode,
+        prototype: DataFrame,
+        late_data_tag: OutputTag | None = None,
+        event_time: EventTime | None = None,
     ) -> DataStream:
         made = self._added(name, code)
-        return self._emitted(made, self._type.of_rows(prototype), FunctionOutputs(made, self._type, late_data_tag))
+        row_type = self._type if event_time is None else replace(self._type, event_time=event_time)
+        return self._emitted(made, row_type.of_rows(prototype), FunctionOutputs(made, self._type, late_data_tag))
 
     def _at_head(self, name: str, code: OperatorCode, row_type: StreamType) -> DataStream:
         return self._emitted(self._added(name, code), row_type)
@@ -324,9 +331,13 @@ class KeyedStream(KeyedProcessVerb, _Stream, RunningAggregates, ProcessTableVerb
         return WindowedStream(self, settings)
 
     def _column_windows(
-        self, windows: PeriodicEventTimeWindows | EventTimeSessionWindows, late_data_tag: OutputTag | None
+        self,
+        windows: PeriodicEventTimeWindows | EventTimeSessionWindows,
+        late_data_tag: OutputTag | None = None,
+        allowed_lateness_ms: int = 0,
     ) -> ColumnWindows:
-        aggregation = WindowAggregation.of("window", self._inputs, self._type, self._keys, windows)
+        aggregation = WindowAggregation.of(self._inputs, self._type, self._keys, windows)
+        aggregation = aggregation.with_allowed_lateness(allowed_lateness_ms)
         if late_data_tag is not None:
             aggregation = aggregation.with_late_data_tag(late_data_tag)
         return ColumnWindows(self._program, self._type, aggregation, self._emitted)

@@ -10,6 +10,7 @@ from flykka.api.streams.program import Program, tried
 from flykka.api.streams.stateless_verbs import listed, named
 from flykka.api.streams.transformation import Input, Transformation, origins
 from flykka.errors import ProgramError, StreamTypeError
+from flykka.runtime.durations import Duration, duration_ms
 from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
 from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
 from flykka.spark_bridge.operators.code import AggregateCode, KeyByCode, LocalAggregateCode, WindowCode
@@ -41,27 +42,21 @@ class WindowAggregation:
     keys: tuple[Column | str, ...]
     windows: EventTimeWindows | EventTimeSessionWindows
     late_data_tag: OutputTag | None = None
+    allowed_lateness_ms: int = 0
 
     @classmethod
     def of(
         cls,
-        verb: str,
         inputs: tuple[Input, ...],
         row_type: StreamType,
         keys: tuple[Column | str, ...],
         assigner: PeriodicEventTimeWindows | EventTimeSessionWindows,
     ) -> WindowAggregation:
-        """Cut rows into windows of event time; `verb` is what the user has called.
+        """Cut rows into windows of event time.
 
         Raises:
-            ProgramError: `assigner` is no such windows.
             StreamTypeError: the stream has no event time.
         """
-        if not isinstance(assigner, PeriodicEventTimeWindows | EventTimeSessionWindows):
-            raise ProgramError(
-                f"{verb} after {origins(inputs)} takes TumblingEventTimeWindows.of(...) or"
-                f" SlidingEventTimeWindows.of(...), not {assigner!r}"
-            )
         if row_type.event_time is None:
             raise StreamTypeError(
                 f"{origins(inputs)} gives no event time to window by: its source has no timestamp column or no"
@@ -75,6 +70,10 @@ class WindowAggregation:
         if not isinstance(tag, OutputTag):
             raise ProgramError(f"side_output_late_data takes an OutputTag, such as OutputTag('late'), not {tag!r}")
         return replace(self, late_data_tag=tag)
+
+    def with_allowed_lateness(self, lateness: Duration) -> WindowAggregation:
+        """The same with windows that are kept so long behind their end. Raises `DurationError`: it is no duration."""
+        return replace(self, allowed_lateness_ms=duration_ms(lateness, "allowed lateness"))
 
     def add_to(self, program: Program, columns: tuple[Column, ...]) -> tuple[Transformation, DataFrame]:
         """Add the aggregation to a program; its operator, and the prototype of what it makes.
@@ -125,6 +124,7 @@ class WindowAggregation:
             event_time=self.event_time,
             plan=plan,
             side_outputs_late_data=self.late_data_tag is not None,
+            allowed_lateness_ms=self.allowed_lateness_ms,
         )
         made = add_aggregates(program, name, code, self.inputs, is_local_first=self.late_data_tag is None)
         if not self.keys:

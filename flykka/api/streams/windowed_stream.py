@@ -14,6 +14,7 @@ from flykka.api.streams.window_functions import WindowFunctions
 from flykka.errors import ProgramError
 from flykka.runtime.durations import Duration, duration_ms
 from flykka.spark_bridge.functions.aggregate_function import AggregateFunction, AnyAggregateFunction, ReduceFunction
+from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END
 from flykka.spark_bridge.functions.windowing.evictors import Evictor
 from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows, GlobalWindows
 from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
@@ -23,7 +24,7 @@ from flykka.spark_bridge.functions.windowing.window_contents import Aggregated, 
 from flykka.spark_bridge.functions.windowing.window_function import EmitElements, ProcessWindowFunction
 from flykka.spark_bridge.functions.windowing.window_operator import Windowing, WindowOperator
 from flykka.spark_bridge.operators.process_functions import keyed_process_code
-from flykka.spark_bridge.program.prototype import row_type
+from flykka.spark_bridge.program.prototype import has_event_time, row_type
 
 if TYPE_CHECKING:
     from flykka.api.streams.all_windows import MakeStream
@@ -33,10 +34,13 @@ if TYPE_CHECKING:
     from flykka.api.streams.stream_type import StreamType
     from flykka.api.streams.transformation import Transformation
     from flykka.api.streams.window_aggregation import WindowAggregation
+    from flykka.spark_bridge.functions.event_time import EventTime
     from flykka.spark_bridge.operators.process_code import KeyedProcessCode, ProcessCode
     from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
 
 Row = dict[str, Any]
+
+_AGGREGATES = "aggregates columns"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,15 +84,23 @@ class KeyedRows(ABC):
 
     @abstractmethod
     def _column_windows(
-        self, windows: PeriodicEventTimeWindows | EventTimeSessionWindows, late_data_tag: OutputTag | None
+        self,
+        windows: PeriodicEventTimeWindows | EventTimeSessionWindows,
+        late_data_tag: OutputTag | None = None,
+        allowed_lateness_ms: int = 0,
     ) -> ColumnWindows:
         """Return the rows in windows that Spark's plans compute."""
 
     @abstractmethod
     def _processed(
-        self, name: str, code: ProcessCode, prototype: DataFrame, late_data_tag: OutputTag | None = None
+        self,
+        name: str,
+        code: ProcessCode,
+        prototype: DataFrame,
+        late_data_tag: OutputTag | None = None,
+        event_time: EventTime | None = None,
     ) -> DataStream:
-        """Add the operator of this name that calls functions."""
+        """Add the operator of this name that calls functions; its rows have that event time, else the stream's."""
 
 
 class WindowedStream(NamesElsewhere):
@@ -132,6 +144,11 @@ class WindowedStream(NamesElsewhere):
 
     def allowed_lateness(self, lateness: Duration) -> WindowedStream:
         """Keep windows for a while behind their end, in event time: a row that comes then fires its window again.
+
+        So a key and window may come several times, each time with the results of all rows so far, and the newest holds:
+        aggregates of columns are upserts by window and key. All late rows of a batch fire their windows once, and where
+        all sinks publish per checkpoint it is once per checkpoint. Operators behind that go by event time get such
+        results late, as in Flink.
 
         Raises:
             DurationError: it cannot be read, or is negative.
@@ -187,7 +204,7 @@ class WindowedStream(NamesElsewhere):
 
         Raises:
             ProgramError: no column is given, a type is missing, or columns are to be aggregated in other windows than
-                tumbling and sliding ones of event time that fire once.
+                tumbling and sliding ones of event time and sessions, or with a trigger or an evictor.
             StreamTypeError: a column is no aggregate, or does not fit this stream; or a function cannot be pickled.
         """
         if not columns:
@@ -195,17 +212,18 @@ class WindowedStream(NamesElsewhere):
         if isinstance(columns[0], AggregateFunction):
             return self._aggregated(*columns, accumulator_type=accumulator_type, output=output)
         is_sessions = isinstance(self._settings.assigner, EventTimeSessionWindows)
-        windows = self._sessions_in_columns() if is_sessions else self._in_columns("aggregates columns")
+        windows = self._sessions_in_columns() if is_sessions else self._in_columns(_AGGREGATES)
         return windows.aggregate(columns)
 
     def apply(self, function: Callable[[DataFrame], DataFrame]) -> DataStream:
         """Give all rows of the windows that fire to a function, as one DataFrame: rows in, rows out.
 
-        As `apply` of windows over all rows, in tumbling and sliding windows of event time that fire once; the function
-        must group or partition by the keys too.
+        As `apply` of windows over all rows, in tumbling and sliding windows of event time; the function must group or
+        partition by the keys too. Where rows come within an allowed lateness, all rows of their windows and keys are
+        given to it again.
 
         Raises:
-            ProgramError: other windows.
+            ProgramError: other windows, or a trigger or an evictor.
             StreamTypeError: the function does not fit the rows, returns no DataFrame, is none of DataFrames, or
                 computes something of several windows or keys together.
         """
@@ -240,6 +258,9 @@ class WindowedStream(NamesElsewhere):
     def process(self, function: ProcessWindowFunction, output: StructType | str) -> DataStream:
         """Call a function for every window that fires, with all its rows: rows of the columns `output`.
 
+        Where it fills a timestamp `window_end` with the end of its window of event time, the rows have the event time
+        of windows: a millisecond before that. Else they have that of the stream where its column is there.
+
         All columns of the stream are kept until the window is removed: select what is needed before `key_by`.
 
         Raises:
@@ -267,30 +288,33 @@ class WindowedStream(NamesElsewhere):
         settings = self._settings
         if not isinstance(settings.assigner, PeriodicEventTimeWindows):
             raise self._columns_refused(does, f"in {type(settings.assigner).__name__}")
-        self._check_fires_once(does)
-        return self._keyed._column_windows(settings.assigner, settings.late_data_tag)
+        self._check_fires_at_end(does)
+        return self._keyed._column_windows(settings.assigner, settings.late_data_tag, settings.allowed_lateness_ms)
 
     def _sessions_in_columns(self) -> ColumnWindows:
         settings = self._settings
         assert isinstance(settings.assigner, EventTimeSessionWindows)
-        does = "aggregates columns"
+        does = _AGGREGATES
         if settings.assigner.dynamic_gap is not None:
             raise self._columns_refused(does, "in sessions with a dynamic gap")
-        self._check_fires_once(does)
+        self._check_fires_at_end(does)
+        if settings.allowed_lateness_ms:
+            raise self._columns_refused(does, "in sessions with allowed_lateness(...)")
         if settings.late_data_tag is not None:
             raise self._columns_refused(does, "in sessions with side_output_late_data(...)")
-        return self._keyed._column_windows(settings.assigner, None)
+        return self._keyed._column_windows(settings.assigner)
 
-    def _check_fires_once(self, does: str) -> None:
-        for what in ("trigger", "evictor", "allowed_lateness_ms"):
+    def _check_fires_at_end(self, does: str) -> None:
+        for what in ("trigger", "evictor"):
             if getattr(self._settings, what):
-                raise self._columns_refused(does, f"with {what.removesuffix('_ms')}(...)")
+                raise self._columns_refused(does, f"with {what}(...)")
 
     def _columns_refused(self, does: str, why: str) -> ProgramError:
+        sessions = " and in sessions" if does == _AGGREGATES else ""
         return ProgramError(
-            f"the window aggregation after {self._origins} {does} in tumbling and sliding windows of event time and in"
-            f" sessions, which fire once, not {why}: give aggregate(...) an AggregateFunction, or use reduce(function)"
-            " or process(ProcessWindowFunction, output)"
+            f"the window aggregation after {self._origins} {does} in tumbling and sliding windows of event time"
+            f"{sessions}, which fire at their end, not {why}: give aggregate(...) an AggregateFunction, or use"
+            " reduce(function) or process(ProcessWindowFunction, output)"
         )
 
     def _aggregated(
@@ -344,4 +368,6 @@ class WindowedStream(NamesElsewhere):
             return keyed_process_code(rows.prototype, keyed._keys, operator, output, rows.event_time)
 
         prototype, made = tried(name, code)
-        return keyed._processed(name, made, prototype, settings.late_data_tag)
+        tells_window = window_function is not None and settings.assigner.is_event_time()
+        of_windows = OF_WINDOWS if tells_window and has_event_time(prototype, WINDOW_END) else None
+        return keyed._processed(name, made, prototype, settings.late_data_tag, of_windows)

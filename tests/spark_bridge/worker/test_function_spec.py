@@ -130,3 +130,38 @@ def test_a_function_without_such_state_keeps_its_copy(events: list[str]) -> None
     assert number == 2
     assert lists == ()
     assert events == ["initialize at 0, restored: False", "open"]
+
+
+class Measured(ProcessFunction):
+    """Has a metric of each kind, and uses none but the gauge."""
+
+    def open(self, runtime_context: FunctionRuntimeContext) -> None:
+        metrics = runtime_context.get_metrics_group()
+        metrics.counter("counter")
+        metrics.meter("meter")
+        metrics.histogram("histogram")
+        metrics.gauge("gauge", lambda: 0.5)
+
+    def process_element(self, row: Row, ctx: FunctionContext) -> None:
+        pass
+
+
+class Values:
+    """Values that were added."""
+
+    def __init__(self) -> None:
+        self.added: list[float] = []
+
+    def add(self, value: float) -> None:
+        self.added.append(value)
+
+
+def test_a_histogram_counts_no_value_that_was_not_given(events: list[str]) -> None:
+    counts = {name: Values() for name in ("counter", "meter", "histogram", "gauge")}
+    measured = replace(spec(SubtaskState()), pickled=cloudpickle.dumps(Measured()), metrics=counts, operator_state=None)
+
+    with measured.running(ProcessFunctionRunner) as runner:
+        runner.process([{"divisor": 1}], None, watermark_ms=0, processing_time_ms=0)
+
+    added = {name: values.added for name, values in counts.items()}
+    assert added == {"counter": [0], "meter": [0], "histogram": [], "gauge": [0.5]}

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pytest
 from pyspark import cloudpickle
 
+from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.spark_bridge.errors import FunctionOutputError
 from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.process_batch import Processed
@@ -195,6 +196,13 @@ def test_a_timer_function_may_set_the_next_one_and_delete_what_is_kept() -> None
     assert processed.deleted.tolist() == [True, False]
     assert [row["n"] for row in processed.state.to_pylist()] == [None, 7]
     assert processed.state[NEXT_EVENT_TIMER].to_pylist() == [None, 5]
+
+
+def test_all_timers_fire_at_the_end_of_the_data() -> None:
+    processed = fire(lambda state: (state.select(["user", "n"]), None), [3000, None, 1 << 62], due_ms=WATERMARK_MAX)
+
+    assert [row["user"] for row in processed.rows.to_pylist()] == [0, 2]
+    assert processed.state[NEXT_EVENT_TIMER].to_pylist() == [None, None]
 
 
 def test_where_no_timer_is_due_nothing_is_called() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
-from flykka.messages.tasks.exchange import WATERMARK_MAX
+from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 
 LENGTHS = st.integers(1, 30)
 TIMES = st.integers(-100, 100)
@@ -34,6 +34,22 @@ def test_the_watermark_fires_a_window_when_its_last_millisecond_has_passed(
         is_over = start + windows.size_ms - 1 <= watermark
 
         assert (start <= windows.last_fired_start(watermark)) is is_over
+
+
+@given(windows(), TIMES, TIMES, st.integers(0, 100))
+def test_the_watermark_closes_a_window_when_the_allowed_lateness_behind_its_end_has_passed(
+    windows: EventTimeWindows, time: int, watermark: int, lateness: int
+) -> None:
+    for start in starts(windows, time):
+        is_over = start + windows.size_ms - 1 + lateness <= watermark
+
+        assert (start <= windows.last_closed_start(watermark, lateness)) is is_over
+
+
+@given(windows())
+def test_however_long_the_lateness_is_the_bound_is_a_number_of_64_bits(windows: EventTimeWindows) -> None:
+    assert windows.last_closed_start(0, 10**30) > WATERMARK_MIN
+    assert windows.last_closed_start(WATERMARK_MAX, 10**30) == WATERMARK_MAX
 
 
 @given(windows(), TIMES, TIMES)

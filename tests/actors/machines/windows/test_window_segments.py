@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flykka.actors.machines.state.segments import Reading, Segment, Written
+from flykka.actors.machines.state.segments import Reading, ResultBounds, Segment, Written
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.actors.machines.windows.window_segments import WindowSegments
 from flykka.messages.state.handles import SharedStateHandle
+from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.wire.ids import BatchId
 
 TIMES = st.integers(0, 20)
@@ -125,7 +126,7 @@ def test_segments_for_different_windows_do_not_merge() -> None:
         overlapping.add(replace(segment(number, 10, 15), closed_to_ms=closed_to))
 
     alike = overlapping.mergeable(2)
-    overlapping.fire(0)
+    overlapping.fire(9)
     alike_now = overlapping.mergeable(3)
 
     assert [each.batch_id for each in alike] == ["1", "2"]
@@ -136,12 +137,63 @@ def test_a_segment_is_let_go_with_the_last_window_that_needs_it() -> None:
     segments: WindowSegments[frozenset[int]] = WindowSegments(EventTimeWindows(size_ms=10, slide_ms=5))
     segments.add(segment(1, 5, 5))
 
-    first, second = segments.fire(0), segments.fire(5)
+    first, second = segments.fire(9), segments.fire(14)
 
     assert [(reading.closed_to_ms, reading.until_ms) for reading in first.readings] == [(None, None)]
     assert first.finished == ()
     assert [(reading.closed_to_ms, reading.until_ms) for reading in second.readings] == [(0, None)]
     assert second.finished == ("1",)
+
+
+def test_a_window_that_is_kept_behind_its_end_fires_again_with_all_rows_for_those_that_come_late() -> None:
+    segments: WindowSegments[frozenset[int]] = WindowSegments(SECONDS, allowed_lateness_ms=10)
+    segments.add(segment(1, 0, 5))
+    segments.fire(5)
+    segments.add(segment(2, 3, 4))
+
+    again, once_more = segments.fire(5), segments.fire(5)
+
+    assert [(each.segment.batch_id, each.from_ms, each.until_ms, each.emitted_to_ms) for each in again.readings] == [
+        ("1", 3, 5, 5),
+        ("2", None, None, None),
+    ]
+    assert (again.to_ms, again.finished, once_more.readings) == (4, (), ())
+    segments.check()
+
+
+def test_a_segment_is_kept_until_the_allowed_lateness_behind_its_last_window_has_passed() -> None:
+    segments: WindowSegments[frozenset[int]] = WindowSegments(SECONDS, allowed_lateness_ms=10)
+    segments.add(segment(1, 0, 5))
+
+    kept, gone = segments.fire(14), segments.fire(15)
+
+    assert (kept.finished, gone.finished) == ((), ("1",))
+    assert (segments.emitted_to_ms, segments.closed_to_ms) == (15, 5)
+    segments.check()
+
+
+def test_what_has_fired_is_written_apart_from_what_has_come_late_and_not_fired_yet() -> None:
+    segments: WindowSegments[frozenset[int]] = WindowSegments(SECONDS, allowed_lateness_ms=10)
+    segments.add(segment(1, 0, 5))
+    segments.fire(5)
+    segments.add(segment(2, 3, 4))
+    segments.add(segment(3, 6, 9))
+
+    parts = segments.to_write()
+
+    assert [([each.segment.batch_id for each in part.readings], part.bounds) for part in parts] == [
+        (["1", "3"], ResultBounds(closed_to_ms=-5, emitted_to_ms=5)),
+        (["2"], ResultBounds(closed_to_ms=-5, emitted_to_ms=-5)),
+    ]
+
+
+def test_before_the_first_watermark_nothing_is_closed_that_was_not_before() -> None:
+    segments: WindowSegments[frozenset[int]] = WindowSegments(SECONDS, allowed_lateness_ms=10)
+    before = segments.closed_at(WATERMARK_MIN)
+    segments.fire(20)
+
+    assert (before, segments.closed_at(WATERMARK_MIN), segments.closed_at(12)) == (None, 10, 10)
+    assert segments.closed_at(25) == 15
 
 
 @given(
@@ -168,10 +220,10 @@ def test_every_row_is_in_each_of_its_windows_that_was_open_once(
             segments.add(made)
             wanted |= {(made.batch_id, t, s) for t in kept for s in starts(windows, t) if s > closed_to}
         if fires:
-            fired += [each for reading in fire(segments, closed_to) for each in read(windows, reading, closed_to)]
+            fired += fire(windows, segments, watermark)
             segments.check()
 
-    fired += [each for reading in fire(segments, 99) for each in read(windows, reading, 99)]
+    fired += fire(windows, segments, WATERMARK_MAX)
 
     assert len(fired) == len(set(fired))
     assert set(fired) == wanted
@@ -279,8 +331,11 @@ def starts(windows: EventTimeWindows, time: int) -> list[int]:
     return list(range(last, time - windows.size_ms, -windows.slide_ms))
 
 
-def fire(segments: WindowSegments[frozenset[int]], to_ms: int) -> tuple[Reading[frozenset[int]], ...]:
-    return segments.fire(to_ms).readings
+def fire(
+    windows: EventTimeWindows, segments: WindowSegments[frozenset[int]], watermark: int
+) -> list[tuple[BatchId, int, int]]:
+    fired = segments.fire(watermark)
+    return [each for reading in fired.readings for each in read(windows, reading, fired.to_ms)]
 
 
 def read(windows: EventTimeWindows, reading: Reading[frozenset[int]], to_ms: int) -> list[tuple[BatchId, int, int]]:

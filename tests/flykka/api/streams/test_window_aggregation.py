@@ -15,6 +15,7 @@ from flykka.api.streams.program import Program
 from flykka.api.streams.stream_graph_generator import Defaults, stream_graph
 from flykka.errors import ProgramError
 from flykka.messages.graph.job_graph import ShipStrategy
+from flykka.runtime.errors import DurationError
 from flykka.spark_bridge.connectors.file.sink import FileSink
 from flykka.spark_bridge.functions.windowing.time_windows import SlidingEventTimeWindows
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
@@ -49,6 +50,40 @@ def test_sliding_windows_are_aggregated_before_the_exchange_too(spark: SparkSess
     graph = stream_graph(program.transformations, CodeRegistry(), Defaults())
 
     assert [node.uid for node in graph.nodes] == ["source-1", "counts-local", "counts"]
+
+
+def test_windows_that_may_fire_again_emit_upserts_by_window_and_keys(spark: SparkSession) -> None:
+    program = Program()
+    stream = bids(spark, program)
+    windows = stream.key_by("auction", F.upper("channel").alias("of")).window(HOURS)
+    windows.aggregate(F.count("*")).uid("once")
+    windows.allowed_lateness("5min").aggregate(F.count("*")).uid("again")
+    windows.allowed_lateness("5min").apply(lambda rows: rows).uid("function")
+    stream.window_all(HOURS).allowed_lateness("5min").aggregate(F.count("*")).uid("all")
+
+    graph = stream_graph(program.transformations, CodeRegistry(), Defaults())
+
+    assert {uid: graph.node(uid).upsert_keys for uid in ("once", "again", "function", "all")} == {
+        "once": (),
+        "again": ("window_start", "window_end", "auction", "of"),
+        "function": (),
+        "all": ("window_start", "window_end"),
+    }
+    assert graph.node("once").ref.fingerprint == graph.node("again").ref.fingerprint, "the state of one fits the other"
+
+
+def test_rows_are_aggregated_before_the_exchange_for_windows_that_may_fire_again_too(spark: SparkSession) -> None:
+    program = Program()
+    bids(spark, program).key_by("auction").window(HOURS).allowed_lateness("5min").aggregate(F.count("*")).uid("counts")
+
+    graph = stream_graph(program.transformations, CodeRegistry(), Defaults())
+
+    assert [node.uid for node in graph.nodes] == ["source-1", "counts-local", "counts"]
+
+
+def test_a_lateness_is_a_length_of_time(spark: SparkSession) -> None:
+    with pytest.raises(DurationError, match="allowed lateness '-1s' is negative"):
+        bids(spark).window_all(HOURS).allowed_lateness("-1s")
 
 
 def test_late_rows_have_the_columns_and_the_event_time_of_the_input(spark: SparkSession) -> None:

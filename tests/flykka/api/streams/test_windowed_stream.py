@@ -13,6 +13,7 @@ from flykka.api.streams.data_stream import DataStream, KeyedStream
 from flykka.api.streams.output_tag import OutputTag
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.spark_bridge.functions.aggregate_function import AggregateFunction
+from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.functions.windowing.evictors import CountEvictor
 from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows, GlobalWindows
 from flykka.spark_bridge.functions.windowing.time_windows import TumblingProcessingTimeWindows
@@ -59,7 +60,7 @@ def first(one: dict[str, Any], two: dict[str, Any]) -> dict[str, Any]:
         ),
         (
             lambda bids: bids.window(SESSIONS).allowed_lateness("1min").aggregate(F.count("*")),
-            r"not with allowed_lateness\(\.\.\.\): give aggregate\(\.\.\.\)",
+            r"not in sessions with allowed_lateness\(\.\.\.\): give aggregate\(\.\.\.\)",
         ),
         (
             lambda bids: bids.window(SESSIONS).side_output_late_data(OutputTag("late")).aggregate(F.count("*")),
@@ -69,14 +70,13 @@ def first(one: dict[str, Any], two: dict[str, Any]) -> dict[str, Any]:
             lambda bids: bids.window(EventTimeSessionWindows.with_dynamic_gap(str)).aggregate(F.count("*")),
             "not in sessions with a dynamic gap",
         ),
-        (lambda bids: bids.window(SESSIONS).apply(lambda rows: rows), "not in EventTimeSessionWindows"),
+        (
+            lambda bids: bids.window(SESSIONS).apply(lambda rows: rows),
+            "windows of event time, which fire at their end, not in EventTimeS",
+        ),
         (lambda bids: bids.count_window(3).aggregate(F.count("*")), "not in GlobalWindows"),
         (
-            lambda bids: bids.window(HOURS).allowed_lateness("1s").aggregate(F.count("*")),
-            r"not with allowed_lateness\(\.\.\.\)",
-        ),
-        (
-            lambda bids: bids.window(HOURS).trigger(CountTrigger.of(2)).aggregate(F.count("*")),
+            lambda bids: bids.window(HOURS).allowed_lateness("1s").trigger(CountTrigger.of(2)).aggregate(F.count("*")),
             r"not with trigger\(\.\.\.\)",
         ),
         (
@@ -142,6 +142,22 @@ def test_reduced_rows_have_the_columns_and_the_event_time_of_the_stream(spark: S
 
     assert reduced.schema.names == stream.schema.names
     assert isinstance(reduced.key_by("channel").window(HOURS).aggregate(F.count("*")), DataStream)
+
+
+@pytest.mark.parametrize(
+    ("columns", "event_time"),
+    [
+        ("window_end timestamp", EventTime(column="window_end", offset_ms=-1)),
+        ("at timestamp", EventTime(column="at")),
+        ("window_end bigint", None),
+    ],
+)
+def test_rows_of_window_functions_have_the_event_time_of_windows_where_they_tell_their_end(
+    spark: SparkSession, columns: str, event_time: EventTime | None
+) -> None:
+    made = bids(spark).key_by("auction").window(HOURS).process(Nothing(), columns)
+
+    assert made._type.event_time == event_time
 
 
 def test_late_rows_have_the_columns_of_the_input(spark: SparkSession) -> None:

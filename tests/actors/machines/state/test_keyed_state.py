@@ -1,0 +1,78 @@
+"""What a checkpoint notes of the bounds of keyed state, and what is read of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.actors.machines.state.keyed_state import StatePart, keyed_state, restored_keyed_state
+from flykka.actors.machines.state.segments import ResultBounds, Written
+from flykka.messages.state.handles import KeyGroupRange, OperatorSubtaskState, SharedStateHandle
+from flykka.messages.state.operator_state import EventTimeBounds
+from flykka.messages.wire.codec import decode
+from flykka.messages.wire.ids import OperatorId
+
+ALL = KeyGroupRange(start=0, end=127)
+
+
+def bounds(closed_to_ms: int | None, emitted_to_ms: int | None) -> ResultBounds:
+    return ResultBounds(closed_to_ms=closed_to_ms, emitted_to_ms=emitted_to_ms)
+
+
+def taken(of_all: ResultBounds, *of_handles: ResultBounds) -> OperatorSubtaskState:
+    """A state with a handle for each of these bounds."""
+    handles = [
+        SharedStateHandle(state_id=str(number), path=str(number), rows=1, size_bytes=1, key_groups=ALL)
+        for number in range(len(of_handles))
+    ]
+    places = {
+        Written(handles=(handle,), checkpoint_id=1): each for handle, each in zip(handles, of_handles, strict=True)
+    }
+    return keyed_state(OperatorId("windows"), ALL, places, bounds=of_all)
+
+
+def parts(state: OperatorSubtaskState) -> tuple[StatePart, ...]:
+    """The parts of the only state."""
+    (found,) = restored_keyed_state([state]).parts.values()
+    return found
+
+
+def test_bounds_are_read_as_they_were_noted() -> None:
+    of_handles = (bounds(10, 20), bounds(15, 20), bounds(10, 30), bounds(10, 10), bounds(25, 40))
+
+    read = restored_keyed_state([taken(bounds(10, 20), *of_handles)])
+
+    assert read.bounds == bounds(10, 20)
+    assert tuple(part.bounds for part in read.parts[""]) == of_handles
+
+
+@pytest.mark.parametrize("bound", [None, 20])
+def test_results_that_are_emitted_once_are_noted_as_ever(bound: int | None) -> None:
+    state = taken(bounds(bound, bound), bounds(bound, bound), bounds(30, 30))
+
+    noted = decode(state.keyed_state)
+
+    assert isinstance(noted, EventTimeBounds)
+    assert (noted.emitted_to_ms, noted.closed_to_ms, noted.emitted) == (bound, None, ())
+    assert [(each.state_id, each.closed_to_ms) for each in noted.closed] == [("1", 30)]
+
+
+def test_of_several_pieces_what_each_has_emitted_stays_known() -> None:
+    pieces = (taken(bounds(10, 20), bounds(10, 20)), taken(bounds(15, 30), bounds(15, 30)))
+
+    read = restored_keyed_state(pieces)
+
+    assert read.bounds == bounds(10, 20)
+    assert [part.bounds for part in read.parts[""]] == [bounds(10, 20), bounds(15, 30)]
+
+
+def test_a_piece_that_has_emitted_nothing_leaves_all_results_open() -> None:
+    read = restored_keyed_state([taken(bounds(10, 20), bounds(10, 20)), taken(bounds(None, None), bounds(None, None))])
+
+    assert read.bounds == bounds(None, None)
+
+
+def test_where_results_are_emitted_once_no_rows_are_kept_for_those_that_were() -> None:
+    read = restored_keyed_state([taken(bounds(10, 20), bounds(10, 30), bounds(25, 20))]).emitted_once()
+
+    assert read.bounds == bounds(20, 20)
+    assert [part.bounds.closed_to_ms for part in read.parts[""]] == [30, 25]

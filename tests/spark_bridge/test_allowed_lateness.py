@@ -1,0 +1,185 @@
+"""Windows in columns that are kept behind their end: what is published of each batch is what Flink's windows would."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from flykka.actors.machines.state.assignment import assign
+from flykka.actors.machines.state.key_groups import key_group_range
+from flykka.messages.graph.job_graph import FiringMode
+from flykka.messages.tasks.stage import AdvanceWatermark, StageFinished, StateSnapshotted
+from flykka.spark_bridge.operators.code import LocalAggregateCode, WindowCode
+from flykka.spark_bridge.program.aggregates import kept_whole
+from tests.conformance.key_groups.checkpoints import completed
+from tests.spark_bridge.laboratory import END, Laboratory, Told, at_ms, count_and_most, write_rows
+from tests.spark_bridge.windows_in_memory import FlinkWindows, Result, Rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+LATENESS_MS = 3000
+BATCHES: list[list[tuple[int, float]]] = [
+    [(1, 0.5), (2, 1.0), (3, 2.5), (1, 3.0), (1, 5.0)],
+    [(1, 1.5), (2, 6.0), (2, 2.0), (2, 2.1)],
+    [(3, 3.9), (3, 9.0), (1, 0.1)],
+    [(2, 3.0), (1, 10.5), (3, 7.0), (4, 7.5)],
+    [(1, 0.0), (2, 7.9), (3, 11.0)],
+]
+"""Keys and seconds."""
+Published = Counter[tuple[int, int, int, int]]
+"""The start of a window in ms, a key, the number of its rows, and the largest of their numbers."""
+
+
+class Job:
+    """A source and windows with allowed lateness, and beside them what Flink would emit. Each step is a checkpoint."""
+
+    def __init__(self, laboratory: Laboratory, windows: WindowCode, firing_mode: FiringMode) -> None:
+        self.numbers: list[Rows] = []
+        for number, rows in enumerate(BATCHES):
+            batch = tuple((key, at_ms(second), number * 10 + place) for place, (key, second) in enumerate(rows))
+            self.numbers.append(batch)
+            path = laboratory.input / f"{number}.parquet"
+            write_rows(path, [(key, amount, second) for (key, _, amount), (_, second) in zip(batch, rows, strict=True)])
+        self.laboratory = laboratory
+        self.deferred = firing_mode is FiringMode.ON_CHECKPOINT
+        self.vertex = laboratory.vertex("windows", windows, laboratory.sink(), firing_mode=firing_mode)
+        local = () if windows.side_outputs_late_data else (LocalAggregateCode(of=windows),)
+        self.source_vertex = laboratory.source(*local)
+        self.flink = FlinkWindows(windows=windows.windows, allowed_lateness_ms=windows.allowed_lateness_ms)
+        self.counts_late = not windows.side_outputs_late_data
+        self.snapshots: list[StateSnapshotted] = []
+        self.source: Told | None = None
+        self.subtasks: list[Told] = []
+        self.attempts = self.checkpoints = 0
+        self.emitted: list[Result] = []
+        self.published: Published = Counter()
+        self.begin(1)
+
+    def begin(self, parallelism: int) -> None:
+        """Go on from the last checkpoint, as so many subtasks."""
+        if self.source is not None:
+            for each in (self.source, *self.subtasks):
+                each.close(cancel=True)
+        vertex = replace(self.vertex, parallelism=parallelism)
+        before = replace(self.vertex, parallelism=len(self.snapshots) or parallelism)
+        states = assign(
+            completed({before.vertex_id: (before, [each.state for each in self.snapshots])}), [vertex]
+        ).states
+        number, self.attempts = self.attempts, self.attempts + 1
+        self.source = self.laboratory.begin(self.source_vertex, readers=parallelism, number=number).open()
+        self.subtasks = [
+            self.laboratory.begin(vertex, subtask=subtask, number=number, reads=self.source).open(
+                states.get((vertex.vertex_id, subtask))
+            )
+            for subtask in range(parallelism)
+        ]
+        every_key = key_group_range(0, 127)
+        assert every_key is not None
+        self.flink = self.flink.of_keys(every_key)
+
+    def process(self, number: int) -> None:
+        """Process a batch."""
+        splits = self.laboratory.splits(self.source_vertex)
+        assert self.source is not None
+        batches = self.source.read([splits[number]])
+        late = 0
+        for subtask, windows in enumerate(self.subtasks):
+            late += sum(each.late_rows for each in windows.run(batches, self.flink.watermark, subpartition=subtask))
+        expected = self.flink.add(self.numbers[number])
+        assert late == (expected if self.counts_late else 0)
+        if not self.deferred:
+            self.emitted += self.flink.fire(self.flink.fired)
+        self.checkpoint()
+
+    def advance(self, watermark_ms: int) -> None:
+        """Advance the watermark."""
+        self.flink.watermark = watermark_ms
+        if not self.deferred:
+            for windows in self.subtasks:
+                windows.stage += 1
+                windows.tell(AdvanceWatermark(stage=windows.stage, watermark_ms=watermark_ms))
+                windows.expect(StageFinished)
+            self.emitted += self.flink.fire(watermark_ms)
+        self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Complete a checkpoint, and compare what it has published."""
+        self.checkpoints += 1
+        self.snapshots = [each.snapshot(self.checkpoints, self.flink.watermark) for each in self.subtasks]
+        for windows in self.subtasks:
+            windows.commit(self.checkpoints)
+        if self.deferred:
+            self.emitted += self.flink.fire(self.flink.watermark)
+        expected = Counter((start, key, len(rows), max(rows)) for start, key, rows in self.emitted)
+        published = self._published()
+        assert published - self.published == expected
+        self.published, self.emitted = published, []
+
+    def _published(self) -> Published:
+        if not list(self.laboratory.output.rglob("*.parquet")):
+            return Counter()
+        rows = self.laboratory.published().selectExpr("unix_millis(window_start)", "key", "n", "most").collect()
+        return Counter((row[0], row[1], row[2], row[3]) for row in rows)
+
+
+def counted(rows: DataFrame) -> DataFrame:
+    """Of each window and key the number of rows, and the largest amount."""
+    return rows.groupBy("window_start", "window_end", "key").agg(*count_and_most())
+
+
+def parts(laboratory: Laboratory, slide_ms: int) -> WindowCode:
+    """Aggregates that are put together from parts."""
+    return laboratory.windows(size_ms=4000, slide_ms=slide_ms)
+
+
+def kept_rows(laboratory: Laboratory, slide_ms: int) -> WindowCode:
+    """Aggregates for which rows are kept."""
+    most = F.max("amount").alias("most")
+    return laboratory.windows(F.countDistinct("amount").alias("n"), most, size_ms=4000, slide_ms=slide_ms)
+
+
+def function(laboratory: Laboratory, slide_ms: int) -> WindowCode:
+    """A function of the rows."""
+    prototype = laboratory.plane.session.createDataFrame([], "key long, amount long, at timestamp")
+    return replace(parts(laboratory, slide_ms), plan=kept_whole(prototype, ("key",), counted))
+
+
+def rows_as_they_come(laboratory: Laboratory, slide_ms: int) -> WindowCode:
+    """Aggregates that are made behind the exchange."""
+    return replace(parts(laboratory, slide_ms), side_outputs_late_data=True)
+
+
+@pytest.mark.parametrize(
+    ("code", "slide_ms", "firing_mode"),
+    [
+        (parts, 4000, FiringMode.ON_WATERMARK),
+        (parts, 2000, FiringMode.ON_WATERMARK),
+        (parts, 3000, FiringMode.ON_CHECKPOINT),
+        (kept_rows, 2000, FiringMode.ON_CHECKPOINT),
+        (function, 2000, FiringMode.ON_WATERMARK),
+        (rows_as_they_come, 4000, FiringMode.ON_WATERMARK),
+    ],
+)
+def test_windows_fire_again_for_the_keys_of_late_rows_across_restarts_and_parallelisms(
+    laboratory: Laboratory, code: Callable[[Laboratory, int], WindowCode], slide_ms: int, firing_mode: FiringMode
+) -> None:
+    job = Job(laboratory, replace(code(laboratory, slide_ms), allowed_lateness_ms=LATENESS_MS), firing_mode)
+
+    job.process(0)
+    job.advance(at_ms(5) - 1)
+    job.process(1)
+    job.begin(2)
+    job.process(2)
+    job.advance(at_ms(8))
+    job.process(3)
+    job.begin(1)
+    job.advance(at_ms(10))
+    job.process(4)
+    job.advance(END)
+
+    assert any(count > 1 for count in Counter((start, key) for start, key, *_ in job.published).values())

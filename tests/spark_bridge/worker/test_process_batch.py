@@ -1,0 +1,41 @@
+"""A batch in a Python worker: its rows reach the function as they have come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark import SparkFiles
+
+from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
+from flykka.spark_bridge.worker.process_batch import ProcessBatch, Processed
+from flykka.spark_bridge.worker.segment_folder import SegmentFolder
+from tests.spark_bridge.worker.tables import SCHEMA, rows
+
+
+class Keeping:
+    """Keeps the rows that it is given, and no state."""
+
+    def __init__(self) -> None:
+        self.given = pa.table({})
+
+    def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
+        """Keep the rows of a batch."""
+        self.given = batch.rows
+        return Processed(rows=batch.rows.slice(0, 0), state=state)
+
+
+def test_a_column_of_the_rows_may_be_named_as_a_state_of_another_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path))
+    function = Keeping()
+    process = ProcessBatch(
+        folder=SegmentFolder(name="state"), segments=(), target="new", version=1, schema=SCHEMA, function=function
+    )
+    batch = rows([(1, "a"), (2, "b")]).append_column("total", pa.array([1.5, 2.5]))
+
+    list(process(iter(batch.to_batches())))
+
+    assert function.given["total"].to_pylist() == [1.5, 2.5]
