@@ -1,1 +1,1 @@
-"""How late rows come out, beside Structured Streaming: from a file's arrival to the commit of its rows."""
+"""Latency beside Structured Streaming: from the arrival of a file to the commit of its rows."""

@@ -1,0 +1,74 @@
+"""A source is woken when something has changed, once, and only as long as somebody needs it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from flykka.actors.job_master.discovery_watch import DiscoveryWatch
+
+LONG_MS = 60_000
+
+
+def wait_over() -> None:
+    """Wait until no source is watched any more."""
+    for thread in threading.enumerate():
+        if thread.name == "flykka-discovery":
+            thread.join(10)
+            assert not thread.is_alive(), "a source is still watched"
+
+
+class Source:
+    """Counts how often it was woken, and looked at."""
+
+    def __init__(self, *, is_needed: Callable[[], bool] = lambda: True) -> None:
+        self.woken = threading.Semaphore(0)
+        self.looked = threading.Semaphore(0)
+        self.watch = DiscoveryWatch(self.woken.release, is_needed)
+
+    def looks(self, *, changed: bool) -> Callable[[], bool]:
+        def look() -> bool:
+            self.looked.release()
+            return changed
+
+        return look
+
+
+def test_a_source_is_woken_once_when_something_has_changed() -> None:
+    source = Source()
+
+    source.watch.begin(source.looks(changed=True), LONG_MS)
+    wait_over()
+
+    assert source.woken.acquire(blocking=False)
+    assert not source.woken.acquire(blocking=False)
+
+
+def test_a_watch_that_has_ended_wakes_nobody() -> None:
+    source = Source()
+    source.watch.begin(source.looks(changed=False), LONG_MS)
+    assert source.looked.acquire(timeout=10)
+
+    source.watch.end()
+    wait_over()
+
+    assert not source.woken.acquire(blocking=False)
+
+
+def test_a_source_that_has_ended_or_is_about_to_look_is_not_woken() -> None:
+    ended, late = Source(is_needed=lambda: False), Source()
+
+    ended.watch.begin(ended.looks(changed=True), LONG_MS)
+    late.watch.begin(late.looks(changed=True), 0)
+    wait_over()
+
+    assert not ended.woken.acquire(blocking=False)
+    assert not late.woken.acquire(blocking=False)
+
+
+def test_a_watch_that_was_never_begun_may_end() -> None:
+    source = Source()
+
+    source.watch.end()
+
+    assert not source.woken.acquire(blocking=False)
