@@ -19,7 +19,7 @@ from flykka import (
     WatermarkStrategy,
 )
 
-DISCOVERY_INTERVAL = "50ms"
+DISCOVERY_INTERVAL = "1s"
 
 
 def _selected(rows: DataStream) -> DataStream:

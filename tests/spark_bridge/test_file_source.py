@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -375,3 +376,23 @@ def test_an_interval_that_is_none_is_refused(interval: str | int) -> None:
 def test_a_batch_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="files per batch must be at least 1, not 0"):
         FileSource.parquet("in").files_per_batch(0)
+
+
+def test_a_monitored_folder_tells_that_a_file_has_come(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    os.utime(tmp_path / "in", (1, 1))
+    source = FileSource.json(tmp_path / "in", schema="n int").monitor_continuously("1h")
+    look = discovery(spark, source)
+    assert look.discover(b"").splits == ()
+    assert look.changed is not None
+    before = look.changed()
+
+    (tmp_path / "in" / "a.json").write_text('{"n": 1}')
+
+    assert (before, look.changed()) == (False, True)
+
+
+def test_a_source_that_is_not_to_watch_looks_at_its_interval_only(spark: SparkSession, tmp_path: Path) -> None:
+    source = FileSource.json(tmp_path, schema="n int").monitor_continuously("1h", watch=False)
+
+    assert discovery(spark, source).changed is None

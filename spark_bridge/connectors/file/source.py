@@ -62,6 +62,7 @@ class FileSource:
     rows_limit: int | None = None
     interval_ms: int | None = None
     until: Until = None
+    watches: bool = True
     path_as_written: str | None = None
 
     @classmethod
@@ -156,15 +157,17 @@ class FileSource:
             )
         return replace(self, rows_limit=positive(rows, "rows per batch"))
 
-    def monitor_continuously(self, interval: Duration, until: Until = "_SUCCESS") -> Self:
+    def monitor_continuously(self, interval: Duration, until: Until = "_SUCCESS", *, watch: bool = True) -> Self:
         """Look for new files at this interval (`"500ms"`, `"10s"`, a timedelta, ms) until told that no more come.
 
-        `until` is the name of a file in the folder, or a function; None: until the job is cancelled.
+        `until` is the name of a file in the folder, or a function; None: until the job is cancelled. In a folder of
+        this machine new files are noticed within some milliseconds, unless `watch` is False.
 
         Raises:
             DurationError: the interval cannot be read, or is not positive.
         """
-        return replace(self, interval_ms=positive_duration_ms(interval, "discovery interval"), until=until)
+        interval_ms = positive_duration_ms(interval, "discovery interval")
+        return replace(self, interval_ms=interval_ms, until=until, watches=watch)
 
     @property
     def boundedness(self) -> Boundedness:

@@ -76,7 +76,8 @@ class FileSplitDiscovery:
         self._missing_path: str | None = None
         self._times = FolderTimes()
         self.interval_ms = source.interval_ms
-        self.changed = None if filesystem.local(source.path) is None else self._times.changed
+        is_watched = source.watches and filesystem.local(source.path) is not None
+        self.changed = self._times.changed if is_watched else None
 
     def discover(self, position: bytes) -> SplitsDiscovered:
         """The batches that are new, in reading order.
