@@ -65,6 +65,7 @@ class NoSplits:
     """A folder in which there is never a file."""
 
     interval_ms: int | None = None
+    changed: Callable[[], bool] | None = None
 
     def __init__(self, operator_id: OperatorId) -> None:
         self._operator_id = operator_id
