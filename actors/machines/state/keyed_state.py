@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from flykka.actors.errors import UnreadableStateError
 from flykka.actors.machines.state.key_groups import covers
-from flykka.actors.machines.state.segments import ResultBounds, Written
+from flykka.actors.machines.state.segments import ResultBounds, Written, latest
 from flykka.messages.state.handles import (
     ExclusiveStateHandle,
     KeyGroupRange,
@@ -140,7 +140,7 @@ def keyed_state(
         EmittedTo(state_id=handle.state_id, emitted_to_ms=each.emitted_to_ms)
         for part, each in written.items()
         for handle in part.handles
-        if each.emitted_to_ms is not None and each.emitted_to_ms != _latest(each.closed_to_ms, bounds.emitted_to_ms)
+        if each.emitted_to_ms is not None and each.emitted_to_ms != latest(each.closed_to_ms, bounds.emitted_to_ms)
     )
     noted = EventTimeBounds(
         emitted_to_ms=bounds.emitted_to_ms,
@@ -162,11 +162,7 @@ def keyed_state(
 
 
 def _emitted_once(bounds: ResultBounds) -> ResultBounds:
-    return replace(bounds, closed_to_ms=_latest(bounds.closed_to_ms, bounds.emitted_to_ms))
-
-
-def _latest(*bounds: int | None) -> int | None:
-    return max((bound for bound in bounds if bound is not None), default=None)
+    return replace(bounds, closed_to_ms=latest(bounds.closed_to_ms, bounds.emitted_to_ms))
 
 
 def _earliest(bounds: Sequence[int | None]) -> int | None:

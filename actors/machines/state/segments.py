@@ -40,6 +40,11 @@ class ResultBounds:
     emitted_to_ms: int | None = None
 
 
+def latest(*bounds: int | None) -> int | None:
+    """Return the greatest of some bounds, None where all are no bound."""
+    return max((bound for bound in bounds if bound is not None), default=None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment(Generic[Frame]):
     """Rows of state; `level` counts how often they were merged.

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Generic
 
-from flykka.actors.machines.state.segments import Frame, Reading, ResultBounds, Segment, Segments
+from flykka.actors.machines.state.segments import Frame, Reading, ResultBounds, Segment, Segments, latest
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.wire.ids import BatchId
@@ -59,14 +59,14 @@ class WindowSegments(Segments[Frame]):
         self.emitted_to_ms, self.closed_to_ms = to_ms, self.closed_at(watermark_ms)
         needed = [segment for segment in self._live if self._is_needed(segment)]
         finished = tuple(segment.batch_id for segment in self._live if not self._is_needed(segment))
-        self._live = [replace(each, emitted_to_ms=_latest(each.emitted_to_ms, to_ms)) for each in needed]
+        self._live = [replace(each, emitted_to_ms=latest(each.emitted_to_ms, to_ms)) for each in needed]
         return Firing(readings=readings, finished=finished, to_ms=until_ms)
 
     def closed_at(self, watermark_ms: int) -> int | None:
         """Windows that start at this time or before are closed at a watermark, fired or not; None: none is."""
         if watermark_ms == WATERMARK_MIN:
             return self.closed_to_ms
-        return _latest(self._windows.last_closed_start(watermark_ms, self.allowed_lateness_ms), self.closed_to_ms)
+        return latest(self._windows.last_closed_start(watermark_ms, self.allowed_lateness_ms), self.closed_to_ms)
 
     def is_late(self, segment: Segment[Frame]) -> bool:
         """True if a segment has rows for windows that have fired without them, and are still kept."""
@@ -96,7 +96,7 @@ class WindowSegments(Segments[Frame]):
     def _emitted_at(self, watermark_ms: int) -> int | None:
         if watermark_ms == WATERMARK_MIN:
             return self.emitted_to_ms
-        return _latest(self._windows.last_fired_start(watermark_ms), self.emitted_to_ms)
+        return latest(self._windows.last_fired_start(watermark_ms), self.emitted_to_ms)
 
     def _has_rows_for(self, segment: Segment[Frame], after_ms: int | None, to_ms: int) -> bool:
         """True if a segment has rows for a window that starts after `after_ms`, to `to_ms`."""
@@ -112,11 +112,11 @@ class WindowSegments(Segments[Frame]):
             return None
         # No window fires again that ends before the first row that has come late.
         first = [self._windows.last_fired_start(segment.first_ms - 1) for segment in news if self.is_late(segment)]
-        return _latest(min([self.emitted_to_ms, *first]), self.closed_to_ms)
+        return latest(min([self.emitted_to_ms, *first]), self.closed_to_ms)
 
     def _readings(self, after_ms: int | None, to_ms: int) -> tuple[Reading[Frame], ...]:
         """All rows for the windows that start after `after_ms`, to `to_ms`."""
-        bounds = ((segment, _latest(self._closed_to(segment), after_ms)) for segment in self._live)
+        bounds = ((segment, latest(self._closed_to(segment), after_ms)) for segment in self._live)
         return tuple(
             self._reading(segment, bound, self._windows.end_of_last(to_ms))
             for segment, bound in bounds
@@ -131,18 +131,14 @@ class WindowSegments(Segments[Frame]):
             from_ms=from_ms if from_ms is not None and segment.first_ms < from_ms else None,
             until_ms=until_ms if until_ms is not None and segment.last_ms >= until_ms else None,
             closed_to_ms=closed_to_ms,
-            emitted_to_ms=emitted if emitted is not None and _latest(emitted, closed_to_ms) != closed_to_ms else None,
+            emitted_to_ms=emitted if emitted is not None and latest(emitted, closed_to_ms) != closed_to_ms else None,
         )
 
     def _closed_to(self, segment: Segment[Frame]) -> int | None:
-        return _latest(self.closed_to_ms, segment.closed_to_ms)
+        return latest(self.closed_to_ms, segment.closed_to_ms)
 
     def _emitted_to(self, segment: Segment[Frame]) -> int | None:
         """The start of the last window that has fired with all that the segment has for it."""
-        bound, emitted = _latest(self._closed_to(segment), segment.emitted_to_ms), self.emitted_to_ms
+        bound, emitted = latest(self._closed_to(segment), segment.emitted_to_ms), self.emitted_to_ms
         is_later = emitted is not None and segment.first_ms >= self._windows.end_of_last(emitted)
-        return _latest(bound, emitted) if is_later else bound
-
-
-def _latest(*bounds: int | None) -> int | None:
-    return max((bound for bound in bounds if bound is not None), default=None)
+        return latest(bound, emitted) if is_later else bound
