@@ -8,10 +8,9 @@ discovery of the interval finds it.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
-_PAUSE_SECONDS = 0.01
+_PAUSE_MS = 10
 
 
 class DiscoveryWatch:
@@ -25,16 +24,18 @@ class DiscoveryWatch:
     def begin(self, changed: Callable[[], bool], within_ms: int) -> None:
         """Wake the source when it has `changed`, within this time."""
         over = self._watching = threading.Event()
-        ends = time.monotonic() + within_ms / 1000 - _PAUSE_SECONDS
-        threading.Thread(target=self._watch, args=(changed, over, ends), name="flykka-discovery", daemon=True).start()
+        looks = within_ms // _PAUSE_MS - 1
+        threading.Thread(target=self._watch, args=(changed, over, looks), name="flykka-discovery", daemon=True).start()
 
     def end(self) -> None:
         """Watch no more."""
         if self._watching is not None:
             self._watching.set()
 
-    def _watch(self, changed: Callable[[], bool], over: threading.Event, ends: float) -> None:
-        while not over.wait(_PAUSE_SECONDS) and self._is_needed() and time.monotonic() < ends:
+    def _watch(self, changed: Callable[[], bool], over: threading.Event, looks: int) -> None:
+        for _ in range(looks):
+            if over.wait(_PAUSE_MS / 1000) or not self._is_needed():
+                return
             if changed():
                 self._wake()
                 return
