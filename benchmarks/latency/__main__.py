@@ -209,6 +209,8 @@ def _sustained(
             last = range(first + feed.files - 1, first + feed.files)
             keeps_up = bool(_await(contender, WorkName.STATELESS, feed, last, place, BEHIND_SECONDS))
             say(f"{contender}: {rate:.0f} files/s: {'keeps up' if keeps_up else 'falls behind'}")
+            if not keeps_up and not first:
+                raise EngineFailedError(f"{contender} falls behind {rate:.0f} files/s, where the rising load begins")
             if not keeps_up:
                 break
             sustained[contender.side] = rate
