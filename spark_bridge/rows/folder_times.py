@@ -3,6 +3,9 @@
 A folder's time changes with every name in it. It is noted before the folder is listed, so that no change is missed. The
 clock of a file system ticks some times a second only: of two changes within a tick the second is not to be seen. So a
 folder that had just been changed when its time was noted counts as changed once more, a tick later.
+
+So early a look would find files of which only a part has been written. A file that is written where it lies, not
+renamed to there, is left alone until nothing has been written to it for a moment.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import os
 import time
 
 _TICK_NS = 20_000_000
+_PAUSE_NS = 50_000_000
 
 
 class FolderTimes:
@@ -30,6 +34,20 @@ class FolderTimes:
         self._noted[folder] = changed_ns
         if changed_ns is not None and abs(now_ns - changed_ns) < _TICK_NS:
             self._doubtful_until_ns = now_ns + _TICK_NS
+
+    def may_grow(self, file: str) -> bool:
+        """True if a file was written to just now, where it lies: the folder counts as changed once more, a moment later.
+
+        Raises:
+            OSError: there is no such file.
+        """
+        now_ns, status = time.time_ns(), os.stat(file)
+        # A name that was given, or a time that was set, comes after the last writing.
+        is_written_here = status.st_mtime_ns == status.st_ctime_ns
+        if not is_written_here or abs(now_ns - status.st_mtime_ns) >= _PAUSE_NS:
+            return False
+        self._doubtful_until_ns = now_ns + _PAUSE_NS
+        return True
 
     def changed(self) -> bool:
         """True if a folder may have been changed since its time was noted."""

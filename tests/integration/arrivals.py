@@ -35,8 +35,10 @@ def begin(sales: Path, arrivals: Path, files: int = FILES // 2) -> None:
 
 
 def arrive(sales: Path, arrivals: Path) -> None:
-    """The rest arrives, and nothing follows."""
-    shutil.copytree(sales, arrivals, dirs_exist_ok=True)
+    """The rest arrives in its order, each file as a whole, and nothing follows."""
+    for file in sorted(sales.glob("*.parquet")):
+        if not (arrivals / file.name).exists():
+            shutil.copy(file, arrivals / f".{file.name}").rename(arrivals / file.name)
     (arrivals / END).touch()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -121,7 +120,8 @@ def test_a_look_that_failed_is_taken_again_with_nothing_lost(spark: SparkSession
 
 
 def test_a_monitored_folder_gives_what_is_there_and_ends_with_its_marker(spark: SparkSession, tmp_path: Path) -> None:
-    look = discovery(spark, FileSource.parquet(str(tmp_path / "in")).monitor_continuously("300ms"))
+    source = FileSource.parquet(str(tmp_path / "in")).monitor_continuously("300ms", watch=False)
+    look = discovery(spark, source)
 
     before = look.discover(b"")
     write_rows(tmp_path / "in" / "a.parquet", [(1, 1, 1)])
@@ -136,12 +136,14 @@ def test_a_monitored_folder_gives_what_is_there_and_ends_with_its_marker(spark: 
     assert look.interval_ms == 300
 
 
-def test_a_watched_folder_that_is_not_there_is_named_as_it_was_written_and_read_when_it_is(
+def test_a_monitored_folder_that_is_not_there_is_named_as_it_was_written_and_read_when_it_is(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     schema = "key long, amount long, at timestamp"
-    look = discovery(spark, FileSource.parquet("in", schema=schema).monitor_continuously("1s").bound(spark, None))
+    look = discovery(
+        spark, FileSource.parquet("in", schema=schema).monitor_continuously("1s", watch=False).bound(spark, None)
+    )
 
     before = look.discover(b"")
     write_rows(tmp_path / "in" / "a.parquet", [(1, 1, 1)])
@@ -376,23 +378,3 @@ def test_an_interval_that_is_none_is_refused(interval: str | int) -> None:
 def test_a_batch_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="files per batch must be at least 1, not 0"):
         FileSource.parquet("in").files_per_batch(0)
-
-
-def test_a_monitored_folder_tells_that_a_file_has_come(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    os.utime(tmp_path / "in", (1, 1))
-    source = FileSource.json(tmp_path / "in", schema="n int").monitor_continuously("1h")
-    look = discovery(spark, source)
-    assert look.discover(b"").splits == ()
-    assert look.changed is not None
-    before = look.changed()
-
-    (tmp_path / "in" / "a.json").write_text('{"n": 1}')
-
-    assert (before, look.changed()) == (False, True)
-
-
-def test_a_source_that_is_not_to_watch_looks_at_its_interval_only(spark: SparkSession, tmp_path: Path) -> None:
-    source = FileSource.json(tmp_path, schema="n int").monitor_continuously("1h", watch=False)
-
-    assert discovery(spark, source).changed is None

@@ -75,3 +75,30 @@ def test_what_was_forgotten_changes_no_more(folder: Path) -> None:
     times.clear()
 
     assert not times.changed()
+
+
+def test_a_file_may_grow_until_nothing_was_written_to_it_for_a_moment(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times, file = noted(), folder / "a"
+    file.touch()
+    now_ns = file.stat().st_mtime_ns
+    monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
+    grows, at_once = times.may_grow(str(file)), times.changed()
+
+    now_ns += 51_000_000
+
+    assert (grows, at_once) == (True, False)
+    assert (times.may_grow(str(file)), times.changed()) == (False, True)
+
+
+def test_a_file_that_got_its_name_or_time_after_it_was_written_does_not_grow(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times, file = noted(), folder / "a"
+    file.touch()
+    os.utime(file, ns=(file.stat().st_mtime_ns - 10_000_000,) * 2)
+    now_ns = file.stat().st_mtime_ns
+    monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
+
+    assert not times.may_grow(str(file))

@@ -177,8 +177,14 @@ class FileSplitDiscovery:
 
     def _new_files(self) -> Iterator[_Found]:
         for path, name in self._files():
-            if name not in self._known:
+            if name not in self._known and not self._may_grow(path):
                 yield _Found(path=path, name=name, size_bytes=self._filesystem.size_bytes(path))
+
+    def _may_grow(self, path: str) -> bool:
+        """True if more of a file may come and there is a later look at it: soon, since the folder is watched."""
+        local = self._filesystem.local(path)
+        is_left = self.changed is not None and not self._is_last_listing
+        return is_left and local is not None and self._times.may_grow(local)
 
     def _files(self) -> Iterator[tuple[str, str]]:
         """The paths of all files, with their names as splits have them."""
