@@ -1,4 +1,4 @@
-"""Contexts of the calls of a function, by Flink's names. Each may be used within its call only."""
+"""Contexts of the calls of a function, by Flink's names. Each is made for one call, and may be used within it only."""
 
 from __future__ import annotations
 
@@ -24,17 +24,13 @@ class FunctionContext:
 
     __slots__ = ("_current", "_emit", "_timers")
 
-    def __init__(self, timers: TimerService, emit: Emit) -> None:
+    def __init__(self, current: CurrentKey, timers: TimerService, emit: Emit) -> None:
+        self._current = current
         self._timers = timers
         self._emit = emit
-        self._current = NO_CURRENT_KEY
-
-    def bind(self, current: CurrentKey) -> None:
-        """Be used from now on; for runners."""
-        self._current = current
 
     def release(self) -> None:
-        """Be used no more; for runners."""
+        """Be used no more: the call is over; for runners."""
         self._current = NO_CURRENT_KEY
 
     def timestamp(self) -> int | None:
@@ -47,15 +43,16 @@ class FunctionContext:
 
     def timer_service(self) -> TimerService:
         """Return time and timers."""
-        self._check_in_use()
+        self.check_in_use()
         return self._timers
 
     def output(self, tag: Tag, row: dict[str, Any]) -> None:
         """Emit a row to a side output. Raises `FunctionOutputError` where it is no row of that output."""
-        self._check_in_use()
+        self.check_in_use()
         self._emit(tag, row)
 
-    def _check_in_use(self) -> None:
+    def check_in_use(self) -> None:
+        """Raise `KeyContextError` outside of the call."""
         self._current.slot  # noqa: B018 - reading it raises
 
 

@@ -55,7 +55,7 @@ class _FunctionRunner(Generic[F]):
         self._current = CurrentKey()
         self._collector = Collector(columns, side_columns)
         self._metrics = MetricGroup()
-        self._context = FunctionContext(TimerServiceWithoutKeys(self._current), self._collector.output)
+        self._no_timers = TimerServiceWithoutKeys(self._current)
 
     def close(self) -> None:
         """Close the function."""
@@ -63,10 +63,15 @@ class _FunctionRunner(Generic[F]):
 
     def process_watermark(self, *, watermark_ms: int, processing_time_ms: int) -> Emitted:
         """Tell the function of a watermark; behind the timers that this fires."""
-        with self._in_use(self._context, watermark_ms, processing_time_ms):
-            emitted = self._function.process_watermark(watermark_ms, self._context)
+        context = FunctionContext(
+            self._begin(watermark_ms, processing_time_ms), self._no_timers, self._collector.output
+        )
+        try:
+            emitted = self._function.process_watermark(watermark_ms, context)
             if emitted is not None:
                 self._collector.collect(emitted)
+        finally:
+            context.release()
         return self._collector.take()
 
     @property
@@ -91,18 +96,13 @@ class _FunctionRunner(Generic[F]):
         initialize_state(self._function, self._operator_states)
         self._function.open(FunctionRuntimeContext(self._task, states, self._metrics))
 
-    @contextmanager
-    def _in_use(self, context: FunctionContext, watermark_ms: int, processing_time_ms: int) -> Iterator[CurrentKey]:
+    def _begin(self, watermark_ms: int, processing_time_ms: int) -> CurrentKey:
         self._collector.take()  # A call that failed has left some.
         current = self._current
         current.timestamp = None
         current.watermark_ms = watermark_ms
         current.processing_time_ms = processing_time_ms
-        context.bind(current)
-        try:
-            yield current
-        finally:
-            context.release()
+        return current
 
 
 class ProcessFunctionRunner(_FunctionRunner[ProcessFunction]):
@@ -120,17 +120,25 @@ class ProcessFunctionRunner(_FunctionRunner[ProcessFunction]):
         What the function raises is raised, with a note that shows the row. Raises `FunctionError` where the function
         does what it may not.
         """
-        context, collect, process_element = self._context, self._collector.collect, self._function.process_element
+        process_element, collect, output = (
+            self._function.process_element,
+            self._collector.collect,
+            self._collector.output,
+        )
+        current, timers = self._begin(watermark_ms, processing_time_ms), self._no_timers
         row: Row = {}
-        with self._in_use(context, watermark_ms, processing_time_ms) as current:
-            try:
-                for row, current.timestamp in zip(rows, _of_each(rows, timestamps), strict=True):
-                    emitted = process_element(row, context)
-                    if emitted is not None:
-                        collect(emitted)
-            except Exception as raised:
-                note(raised, f"in process_element, at row {shown(row)}")
-                raise
+        context = FunctionContext(current, timers, output)
+        try:
+            for row, current.timestamp in zip(rows, _of_each(rows, timestamps), strict=True):
+                context = FunctionContext(current, timers, output)
+                emitted = process_element(row, context)
+                if emitted is not None:
+                    collect(emitted)
+                context.release()
+        except Exception as raised:
+            context.release()
+            note(raised, f"in process_element, at row {shown(row)}")
+            raise
         return self._collector.take()
 
 
@@ -152,8 +160,6 @@ class KeyedFunctionRunner(_FunctionRunner[KeyedProcessFunction]):
         super().__init__(function, task, columns=columns, side_columns=side_columns, operator_states=operator_states)
         self._states = KeyedStates(self._current)
         self._timers = TimerService(self._current)
-        self._row_context = KeyedContext(self._timers, self._collector.output)
-        self._timer_context = TimerContext(self._timers, self._collector.output)
 
     @property
     def descriptors(self) -> tuple[StateDescriptor, ...]:
@@ -181,16 +187,25 @@ class KeyedFunctionRunner(_FunctionRunner[KeyedProcessFunction]):
         `timestamps` are the event times of the rows, None for rows without. What the function raises is raised, with a
         note that shows row and key. Raises `FunctionError` where the function does what it may not.
         """
-        context, collect, process_element = self._row_context, self._collector.collect, self._function.process_element
+        process_element, collect, output = (
+            self._function.process_element,
+            self._collector.collect,
+            self._collector.output,
+        )
+        timers = self._timers
         row: Row = {}
-        with self._at_keys(context, keys, columns, watermark_ms, processing_time_ms) as current:
+        with self._at_keys(keys, columns, watermark_ms, processing_time_ms) as current:
             current.domain = TimeDomain.EVENT_TIME
+            context = KeyedContext(current, timers, output)
             try:
                 for current.slot, row, current.timestamp in zip(slots, rows, _of_each(rows, timestamps), strict=True):
+                    context = KeyedContext(current, timers, output)
                     emitted = process_element(row, context)
                     if emitted is not None:
                         collect(emitted)
+                    context.release()
             except Exception as raised:
+                context.release()
                 note(raised, f"in process_element, at key {shown(keys[current.slot])}, row {shown(row)}")
                 raise
         return self._collector.take()
@@ -211,20 +226,25 @@ class KeyedFunctionRunner(_FunctionRunner[KeyedProcessFunction]):
         is_event_time = domain is TimeDomain.EVENT_TIME
         due_to = watermark_ms if is_event_time else processing_time_ms
         of_slots = columns.event_timers if is_event_time else columns.processing_timers
-        context, collect, on_timer = self._timer_context, self._collector.collect, self._function.on_timer
-        with self._at_keys(context, keys, columns, watermark_ms, processing_time_ms) as current:
+        on_timer, collect, output = self._function.on_timer, self._collector.collect, self._collector.output
+        timers = self._timers
+        with self._at_keys(keys, columns, watermark_ms, processing_time_ms) as current:
             current.domain = domain
+            context = TimerContext(current, timers, output)
             try:
                 for slot in range(len(of_slots)):
                     # Registering the first timer of a key makes a list.
-                    while (timers := of_slots[slot]) and timers[0] <= due_to:
+                    while (due := of_slots[slot]) and due[0] <= due_to:
                         current.slot = slot
-                        current.timestamp = timestamp = timers.pop(0)
+                        current.timestamp = timestamp = due.pop(0)
                         columns.changed.add(slot)
+                        context = TimerContext(current, timers, output)
                         emitted = on_timer(timestamp, context)
                         if emitted is not None:
                             collect(emitted)
+                        context.release()
             except Exception as raised:
+                context.release()
                 key = shown(keys[current.slot])
                 note(raised, f"in on_timer, at key {key}, {domain.value} timer {current.timestamp}")
                 raise
@@ -232,23 +252,18 @@ class KeyedFunctionRunner(_FunctionRunner[KeyedProcessFunction]):
 
     @contextmanager
     def _at_keys(
-        self,
-        context: FunctionContext,
-        keys: Sequence[Any],
-        columns: StateColumns,
-        watermark_ms: int,
-        processing_time_ms: int,
+        self, keys: Sequence[Any], columns: StateColumns, watermark_ms: int, processing_time_ms: int
     ) -> Iterator[CurrentKey]:
-        with self._in_use(context, watermark_ms, processing_time_ms) as current:
-            current.keys = keys
-            self._states.bind(columns)
-            self._timers.bind(columns)
-            try:
-                yield current
-            finally:
-                current.keys = ()
-                self._states.release()
-                self._timers.release()
+        current = self._begin(watermark_ms, processing_time_ms)
+        current.keys = keys
+        self._states.bind(columns)
+        self._timers.bind(columns)
+        try:
+            yield current
+        finally:
+            current.keys = ()
+            self._states.release()
+            self._timers.release()
 
 
 def _of_each(rows: Sequence[Row], timestamps: Timestamps | None) -> Iterable[int | None]:

@@ -36,7 +36,7 @@ class FolderTimes:
             self._doubtful_until_ns = now_ns + _TICK_NS
 
     def may_grow(self, file: str) -> bool:
-        """True if a file was written to just now, where it lies: the folder counts as changed once more, a moment later.
+        """True if a file was written to just now, where it lies: the folder changes once more, a moment later.
 
         Raises:
             OSError: there is no such file.

@@ -38,7 +38,9 @@ def arrive(sales: Path, arrivals: Path) -> None:
     """The rest arrives in its order, each file as a whole, and nothing follows."""
     for file in sorted(sales.glob("*.parquet")):
         if not (arrivals / file.name).exists():
-            shutil.copy(file, arrivals / f".{file.name}").rename(arrivals / file.name)
+            hidden = arrivals / f".{file.name}"
+            shutil.copy(file, hidden)
+            hidden.rename(arrivals / file.name)
     (arrivals / END).touch()
 
 

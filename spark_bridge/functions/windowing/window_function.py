@@ -13,7 +13,7 @@ from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext
 from flykka.spark_bridge.functions.state import State
 from flykka.spark_bridge.functions.state_descriptors import StateDescriptor
 from flykka.spark_bridge.functions.windowing.trigger_context import not_declared
-from flykka.spark_bridge.functions.windowing.windows import GLOBAL_WINDOW, Window
+from flykka.spark_bridge.functions.windowing.windows import Window
 
 
 class KeyedStateStore:
@@ -40,18 +40,17 @@ class KeyedStateStore:
 class ProcessWindowContext:
     """Context of a window that fires, or is cleared. Raises `KeyContextError` where it is used outside of the call."""
 
-    def __init__(self, window_states: KeyedStateStore, global_states: KeyedStateStore) -> None:
-        self._window_states = window_states
-        self._global_states = global_states
-        self._window: Window = GLOBAL_WINDOW
-
-    def bind(self, context: KeyedContext, window: Window) -> None:
-        """Be of a window in the calls to come; for operators."""
+    def __init__(
+        self, context: KeyedContext, window: Window, window_states: KeyedStateStore, global_states: KeyedStateStore
+    ) -> None:
         self._context = context
         self._window = window
+        self._window_states = window_states
+        self._global_states = global_states
 
     def window(self) -> Any:
         """Return the window: a `TimeWindow`, `start` and `end` in milliseconds since the epoch, or `GlobalWindow`."""
+        self._context.check_in_use()
         return self._window
 
     def current_watermark(self) -> int:
@@ -64,10 +63,12 @@ class ProcessWindowContext:
 
     def window_state(self) -> KeyedStateStore:
         """Return the states of this key and window, which are the function's to clear, in `clear`."""
+        self._context.check_in_use()
         return self._window_states
 
     def global_state(self) -> KeyedStateStore:
         """Return the states of this key, in whatever window."""
+        self._context.check_in_use()
         return self._global_states
 
     def output(self, tag: Tag, row: Row) -> None:

@@ -107,7 +107,7 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
             self._merging = runtime_context.get_state(ValueStateDescriptor("merging_window_set", "array<bigint>"))
         self._dropped = runtime_context.get_metrics_group().counter(LATE_RECORDS_DROPPED)
         self._function.open(runtime_context)
-        self._open_context(runtime_context)
+        self._open_states(runtime_context)
 
     def close(self) -> None:
         """Close the function."""
@@ -167,7 +167,7 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
                 if merging is not None:
                     self._keep(merging)
 
-    def _open_context(self, runtime_context: FunctionRuntimeContext) -> None:
+    def _open_states(self, runtime_context: FunctionRuntimeContext) -> None:
         function, name = self._function, type(self._function).__name__
         self._window_namespace = Namespace()
         of_window = {
@@ -175,9 +175,8 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
             for each in function.window_states
         }
         of_key = {each.name: runtime_context.get_any_state(each) for each in function.global_states}
-        self._context = ProcessWindowContext(
-            KeyedStateStore(f"{name}.window_states", of_window), KeyedStateStore(f"{name}.global_states", of_key)
-        )
+        self._window_states = KeyedStateStore(f"{name}.window_states", of_window)
+        self._global_states = KeyedStateStore(f"{name}.global_states", of_key)
         self._has_window_states = bool(of_window)
 
     # Windows that fire and end
@@ -186,8 +185,8 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
         fired = self._contents.fired(window, self._triggers)
         if fired is None:
             return
-        self._bind(window, ctx)
-        returned = self._function.process(ctx.get_current_key(), self._context, fired.elements)
+        context = self._context_of(window, ctx)
+        returned = self._function.process(ctx.get_current_key(), context, fired.elements)
         if returned is not None:
             check_iterable(returned)
             yield from returned
@@ -196,15 +195,14 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
     def _remove(self, window: Window, merging: MergingWindowSet | None, ctx: KeyedContext) -> None:
         self._contents.clear()
         self._triggers.clear()
-        self._bind(window, ctx)
-        self._function.clear(self._context)
+        self._function.clear(self._context_of(window, ctx))
         if merging is not None:
             merging.retire_window(window)  # type: ignore[arg-type]
 
-    def _bind(self, window: Window, ctx: KeyedContext) -> None:
-        self._context.bind(ctx, window)
+    def _context_of(self, window: Window, ctx: KeyedContext) -> ProcessWindowContext:
         if self._has_window_states:
             self._window_namespace.name = namespace_of(window)
+        return ProcessWindowContext(ctx, window, self._window_states, self._global_states)
 
     # Time
 

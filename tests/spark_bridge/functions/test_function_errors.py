@@ -226,6 +226,27 @@ def test_a_context_that_was_kept_cannot_be_used_in_another_call() -> None:
     assert str(raised.value) == OUTSIDE
 
 
+class Comparing(KeyedProcessFunction):
+    """Uses the context of its first row at every other."""
+
+    kept: Any = None
+
+    def process_element(self, row: Row, ctx: KeyedContext) -> list[Row]:
+        self.kept = self.kept or ctx
+        return [{"key": self.kept.get_current_key()}]
+
+
+@pytest.mark.parametrize(("before", "after"), [([], ["a", "b"]), (["a"], ["b"]), (["a"], ["a"])])
+def test_a_context_that_was_kept_cannot_be_used_at_another_row(before: list[str], after: list[str]) -> None:
+    kept = StateTable(Comparing())
+    kept.process(*({"key": key} for key in before))
+
+    with pytest.raises(KeyContextError) as raised:
+        kept.process(*({"key": key} for key in after))
+
+    assert str(raised.value) == OUTSIDE
+
+
 def test_a_context_is_out_of_use_after_a_call_that_failed() -> None:
     class Raising(Keeping):
         def process_element(self, row: Row, ctx: KeyedContext) -> None:

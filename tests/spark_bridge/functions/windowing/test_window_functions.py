@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -109,7 +109,16 @@ def test_a_function_has_state_of_its_subtask() -> None:
     assert told(restored.advance_watermark(9)) == [3]
 
 
-def test_a_context_that_is_kept_is_of_no_use() -> None:
+@pytest.mark.parametrize(
+    "use",
+    [
+        ProcessWindowContext.window,
+        ProcessWindowContext.current_watermark,
+        ProcessWindowContext.window_state,
+        ProcessWindowContext.global_state,
+    ],
+)
+def test_a_context_that_is_kept_is_of_no_use(use: Callable[[ProcessWindowContext], object]) -> None:
     function = Firings()
     table = StateTable(
         WindowOperator(
@@ -117,10 +126,12 @@ def test_a_context_that_is_kept_is_of_no_use() -> None:
         )
     )
     table.process(row("a", None))
+    kept = function.kept
+    table.process(row("a", None))
 
-    assert function.kept is not None
+    assert kept is not None
     with pytest.raises(KeyContextError, match="used outside of the call"):
-        function.kept.current_watermark()
+        use(kept)
 
 
 class Undeclared(Contents):
