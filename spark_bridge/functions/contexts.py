@@ -43,15 +43,15 @@ class FunctionContext:
 
     def timer_service(self) -> TimerService:
         """Return time and timers."""
-        self.check_in_use()
+        self.ensure_in_use()
         return self._timers
 
     def output(self, tag: Tag, row: dict[str, Any]) -> None:
         """Emit a row to a side output. Raises `FunctionOutputError` where it is no row of that output."""
-        self.check_in_use()
+        self.ensure_in_use()
         self._emit(tag, row)
 
-    def check_in_use(self) -> None:
+    def ensure_in_use(self) -> None:
         """Raise `KeyContextError` outside of the call."""
         self._current.slot  # noqa: B018 - reading it raises
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JJavaError
 
 from flykka.spark_bridge.rows import local_files
+from flykka.spark_bridge.session.local_file_system import LOCAL_FILE_SYSTEMS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,16 +26,6 @@ _BETWEEN = "\0"
 """No path has it in it."""
 
 _LOCAL = "file:"
-
-_OF_HADOOP = frozenset(
-    (
-        "org.apache.hadoop.fs.LocalFileSystem",
-        "org.apache.hadoop.fs.RawLocalFileSystem",
-        # Of Spark with Hive's libraries: the first by another name.
-        "org.apache.hadoop.hive.ql.io.ProxyLocalFileSystem",
-    )
-)
-"""The file systems that do to local files what the operating system does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +66,7 @@ class FileSystem:
     @cached_property
     def _is_of_hadoop(self) -> bool:
         """True if local files have the file system that Hadoop has for them."""
-        return str(self._of(self._path("file:///")).getClass().getName()) in _OF_HADOOP
+        return str(self._of(self._path("file:///")).getClass().getName()) in LOCAL_FILE_SYSTEMS
 
     @cached_property
     def _is_local_by_default(self) -> bool:

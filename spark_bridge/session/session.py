@@ -31,6 +31,7 @@ from flykka.spark_bridge.errors import SessionError
 from flykka.spark_bridge.session import python_daemon
 from flykka.spark_bridge.session.class_archive import reading_options
 from flykka.spark_bridge.session.gateway import ensure_gateway
+from flykka.spark_bridge.session.local_file_system import set_permissions_without_processes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -187,6 +188,8 @@ def engine_session(session: SparkSession) -> SparkSession:
     context = getattr(session, "sparkContext", None)
     if not isinstance(context, SparkContext) or context._jsc is None:
         raise SessionError("flykka needs a classic Spark session whose context runs")
+    if str(context.master).startswith("local"):
+        set_permissions_without_processes(context)
     clone = SparkSession(context, session._jsparkSession.cloneSession())
     for key, text in _ENGINE.items():
         clone.conf.set(key, text)

@@ -62,7 +62,7 @@ FOR_THE_RUNTIME = {
     # What only those need who start a cluster without an environment.
     *("submit", "shutdown", "system", "restart_strategy", "resolved_restart_strategy"),
     # What only the runners of functions need.
-    *("bind", "release", "column_type", "touched_type", "is_same_as"),
+    *("ensure_in_use", "release", "column_type", "touched_type", "is_same_as"),
     # What operators register states by that call functions of users.
     *("get_any_state", "get_namespaced_state"),
 }

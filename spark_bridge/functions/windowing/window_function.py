@@ -50,7 +50,7 @@ class ProcessWindowContext:
 
     def window(self) -> Any:
         """Return the window: a `TimeWindow`, `start` and `end` in milliseconds since the epoch, or `GlobalWindow`."""
-        self._context.check_in_use()
+        self._context.ensure_in_use()
         return self._window
 
     def current_watermark(self) -> int:
@@ -63,12 +63,12 @@ class ProcessWindowContext:
 
     def window_state(self) -> KeyedStateStore:
         """Return the states of this key and window, which are the function's to clear, in `clear`."""
-        self._context.check_in_use()
+        self._context.ensure_in_use()
         return self._window_states
 
     def global_state(self) -> KeyedStateStore:
         """Return the states of this key, in whatever window."""
-        self._context.check_in_use()
+        self._context.ensure_in_use()
         return self._global_states
 
     def output(self, tag: Tag, row: Row) -> None:
