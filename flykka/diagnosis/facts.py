@@ -12,7 +12,7 @@ from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.explanation import AttemptExplained, PendingExplained
 from flykka.messages.tasks.task import ExecutionState
 from flykka.views.text.failures import outcome, story
-from flykka.views.text.formats import STOPPED, counted, format_cause, lasting
+from flykka.views.text.formats import STOPPED, counted, format_bytes, format_cause, lasting
 
 SHOWN = 12
 """Rows that one screen has room for."""
@@ -57,6 +57,7 @@ def job_facts(reports: ActorReports) -> Iterator[tuple[str, str]]:
         yield from _failures(reports)
     if details.kept_checkpoint is not None:
         yield "kept", details.kept_checkpoint
+    yield from _backlogs(reports)
     yield from _checkpoints(reports)
     if reports.slots is not None:
         slots = reports.slots
@@ -65,6 +66,19 @@ def job_facts(reports: ActorReports) -> Iterator[tuple[str, str]]:
         yield "slots", f"{there}, {counted(slots.slots, 'slot')}, {slots.free} free{waiting}"
     if reports.unresponsive:
         yield "silent", ", ".join(each.name for each in reports.unresponsive[:SHOWN])
+
+
+def _backlogs(reports: ActorReports) -> Iterator[tuple[str, str]]:
+    """The sources that have more to read than the batch at work."""
+    attempts = reports.job.attempts if reports.job else ()
+    for attempt in attempts:
+        task = reports.tasks.get(attempt.attempt)
+        if task is None or not task.files_unread:
+            continue
+        text = f"{attempt.name} has {counted(task.files_unread, 'file')} to read"
+        if task.batch_limit_bytes is not None:
+            text += f", {format_bytes(task.batch_limit_bytes)} in a batch: as much as it reads in a second"
+        yield "backlog", text
 
 
 def _failures(reports: ActorReports) -> Iterator[tuple[str, str]]:

@@ -149,6 +149,9 @@ class TaskExplained(Message):
     channels those are told that tell most; `channels_open` is how many there are. `aligning` is the checkpoint whose
     barriers are coming together, `snapshotting` are those that the attempt has begun and not acknowledged. `ending`:
     the state that it is on its way to, while its bridge closes.
+
+    A source that reads files holds `files_unread`; its next batch takes as many of them as are `batch_limit_bytes`
+    together, which is None where the user has said how many.
     """
 
     attempt: ExecutionAttemptId
@@ -166,6 +169,8 @@ class TaskExplained(Message):
     snapshotting: tuple[int, ...] = ()
     waits_for_final_checkpoint: bool = False
     ending: ExecutionState | None = None
+    files_unread: int = 0
+    batch_limit_bytes: int | None = None
 
 
 @message("explanation.explain_stages")

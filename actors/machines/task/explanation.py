@@ -56,7 +56,13 @@ def explain_task(
 def explain_source(explained: TaskExplained, source: SourceReading) -> TaskExplained:
     """The same of an attempt whose chain begins with a source."""
     waits = not source.has_unread and not source.end_of_data
-    return replace(explained, is_source=True, waits_for_splits=waits)
+    return replace(
+        explained,
+        is_source=True,
+        waits_for_splits=waits,
+        files_unread=source.files_unread,
+        batch_limit_bytes=source.batch_limit_bytes,
+    )
 
 
 def _channels(inputs: TaskInputs) -> Iterator[ChannelExplained]:

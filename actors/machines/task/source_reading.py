@@ -56,6 +56,11 @@ class SourceReading:
         """The number of files to be read."""
         return self._reader.files_unread
 
+    @property
+    def batch_limit_bytes(self) -> int | None:
+        """The most that the next batch takes of what waits; None where it takes one split, whatever its size."""
+        return self._reader.batch_limit_bytes
+
     def open(self) -> None:
         """Take back the splits that the checkpoint found unread."""
         if self._restore is not None:

@@ -50,6 +50,11 @@ class SplitReader:
         return files_in(unread.split for unread in self._unread)
 
     @property
+    def batch_limit_bytes(self) -> int | None:
+        """The limit of the next batch; None where splits are not read together."""
+        return None if self._typical_cost is None else self.limit.bytes
+
+    @property
     def exhausted(self) -> bool:
         """Nothing is left to read and nothing more will come."""
         return self._no_more and not self._unread

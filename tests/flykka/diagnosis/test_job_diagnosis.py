@@ -352,6 +352,22 @@ def test_what_it_rests_on_is_told_by_its_labels() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("unread", "limit", "backlog"),
+    [
+        (0, 2**24, None),
+        (1, None, "source (1/1) has 1 file to read"),
+        (3_400, 2**20, "source (1/1) has 3,400 files to read, 1.0 MiB in a batch: as much as it reads in a second"),
+    ],
+)
+def test_of_a_source_with_a_backlog_it_is_told_how_much_waits_and_how_much_a_batch_takes(
+    unread: int, limit: int | None, backlog: str | None
+) -> None:
+    reading = task(SOURCE, is_source=True, files_unread=unread, batch_limit_bytes=limit)
+
+    assert dict(diagnose(answers(reading)).facts).get("backlog") == backlog
+
+
 def test_names_of_the_users_are_escaped_in_html() -> None:
     why = JobDiagnosis(job_name="<b>", job_id="j", answer="job '<b>' works")
 

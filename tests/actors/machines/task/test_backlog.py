@@ -91,3 +91,14 @@ def test_the_files_that_a_reader_holds_are_reported() -> None:
     reported = metrics(task.feed(MetricsDue()))
 
     assert reported.files_unread == 2
+
+
+def test_it_is_told_how_many_files_wait_and_how_much_the_next_batch_takes() -> None:
+    reader = SplitReader(SOURCE, ahead=4)
+    reader.add((replace(small("a"), size_bytes=None),))
+    of_user = (reader.files_unread, reader.batch_limit_bytes)
+
+    reader.add((small("b"), small("c")))
+
+    assert of_user == (1, None)
+    assert (reader.files_unread, reader.batch_limit_bytes) == (3, LIMIT_START)
