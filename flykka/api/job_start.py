@@ -31,6 +31,7 @@ from flykka.messages.control.job_control import JobRun
 from flykka.messages.graph.job_graph import JobGraph, JobType
 from flykka.spark_bridge.connectors.job_sinks import SinkFolders, delete_published, sink_folders
 from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.warm_up import warm_up_in_background
 
 if TYPE_CHECKING:
     from flykka.api.job_settings import JobSettings
@@ -106,7 +107,7 @@ class JobStarts:
             check_restorable(checkpoint, job_graph, allow_non_restored_state=said.allow_non_restored_state)
             named = checkpoint.path
         if has_store:
-            known = self._known(said, job_graph, named, cluster())
+            known = self._known(said, job_graph, named, cluster(), session)
             job_graph, named = known.job_graph, known.restore_path
             if known.has_ended or known.goes_on:
                 return JobStart(job_graph=job_graph, restore_path=named, runs=not known.has_ended)
@@ -136,15 +137,22 @@ class JobStarts:
             delete_published(job_graph, self._registry, FileSystem(session), start.overwrites)
         return JobStart(job_graph=job_graph, restore_path=start.restore_path)
 
-    def _known(self, said: JobSettings, job_graph: JobGraph, named: str | None, cluster: LocalCluster) -> IdentifiedJob:
+    def _known(
+        self, said: JobSettings, job_graph: JobGraph, named: str | None, cluster: LocalCluster, session: SparkSession
+    ) -> IdentifiedJob:
         """The job in the store of high availability: under the id that it has there."""
+
+        def say_that_it_waits(text: str) -> None:
+            current_launch().say(text)
+            warm_up_in_background(session)
+
         begins = start_mode(said) in (StartMode.FRESH, StartMode.OVERWRITE)
         identified = cluster.identify(
             job_graph,
             named,
             allow_non_restored_state=said.allow_non_restored_state,
             repeats=begins,
-            say=current_launch().say,
+            say=say_that_it_waits,
         )
         if identified.goes_on and begins and not identified.has_ended:
             raise ClusterError(

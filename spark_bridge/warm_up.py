@@ -1,0 +1,71 @@
+"""Work of the kind that jobs do, done while there is none: so a driver that waits for another to end gets ready.
+
+A Spark that has run nothing takes ten seconds for its first batch: it loads classes, compiles plans and starts Python.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from flykka.spark_bridge.rows.batches import Blocks
+from flykka.spark_bridge.rows.files import read_parquet, write_files
+from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.rows.materialise import counted
+from flykka.spark_bridge.session.session import engine_session, has_one_machine
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger("flykka.spark_bridge")
+
+_ROUNDS = 4
+
+
+def warm_up_in_background(session: SparkSession) -> None:
+    """Begin to warm up a session, on a thread of its own."""
+    Thread(target=warm_up, args=(session,), name="flykka-warm-up", daemon=True).start()
+
+
+def warm_up(session: SparkSession) -> None:
+    """Run some stages, of a session all of whose executors are on this machine; nothing happens to another."""
+    if not has_one_machine(session):
+        return
+    folder = Path(tempfile.mkdtemp(prefix="flykka-warm-up-"))
+    try:
+        engine = engine_session(session)
+        for number in range(_ROUNDS):
+            _run_stages(engine, folder / str(number))
+    except (Py4JError, PySparkException, OSError) as failed:
+        # The session was stopped meanwhile, or whatever it is that a job will tell better.
+        logger.info("the session was not warmed up: %s", failed)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run_stages(engine: SparkSession, folder: Path) -> None:
+    """A batch on its way: read from files, aggregated by key, kept, given to Python, and written."""
+    filesystem = FileSystem(engine)
+    rows = engine.range(0, 1_000, numPartitions=1).select(
+        (F.col("id") % 10).alias("key"), F.current_timestamp().alias("at")
+    )
+    write_files(filesystem, rows, str(folder / "in"))
+    of_keys = (
+        read_parquet(engine, [str(folder / "in")], rows.schema)
+        .groupBy("key")
+        .agg(F.count("*"), F.max("at").alias("at"))
+    )
+    _, observed = counted(of_keys, {"last_micros": F.max(F.unix_micros("at"))})
+    blocks = Blocks(observed.localCheckpoint(eager=True))
+    # Workers need not find this module: the function is pickled by its value.
+    through_python = blocks.frame.mapInArrow(lambda batches: batches, blocks.frame.schema)
+    write_files(filesystem, through_python.coalesce(1), str(folder / "out"))
+    blocks.free()

@@ -1,0 +1,62 @@
+"""A session is warmed up without a trace."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from flykka.spark_bridge import warm_up as module
+from flykka.spark_bridge.warm_up import warm_up
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def jobs(session: SparkSession) -> int:
+    return len(session.sparkContext.statusTracker().getJobIdsForGroup(None))
+
+
+def blocks(session: SparkSession) -> int:
+    return len(session.sparkContext._jsc.sc().getRDDStorageInfo())
+
+
+def test_stages_are_run_and_neither_files_nor_blocks_are_left(spark: SparkSession, temporary: Path) -> None:
+    before = jobs(spark), blocks(spark)
+
+    warm_up(spark)
+
+    assert jobs(spark) >= before[0] + 3
+    assert blocks(spark) == before[1]
+    assert list(temporary.iterdir()) == []
+
+
+def test_executors_of_other_machines_are_left_alone(
+    spark: SparkSession, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "has_one_machine", lambda session: False)
+    before = jobs(spark)
+
+    warm_up(spark)
+
+    assert jobs(spark) == before
+
+
+def test_a_session_whose_folder_cannot_be_written_stays_cold_without_an_error(
+    spark: SparkSession, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(module, "write_files", refuse)
+
+    warm_up(spark)
+
+    assert list(temporary.iterdir()) == []
