@@ -44,6 +44,10 @@ class Feed:
         """Return the folder to which a file comes."""
         return place / f"source-{number % self.sources}"
 
+    def file(self, place: Path, number: int) -> Path:
+        """Return the place of a file that has come."""
+        return self.source(place, number) / _name(number)
+
     def prepare(self, place: Path) -> None:
         """Write the files, and make the folders of the sources."""
         prepared = place / _PREPARED
@@ -62,12 +66,20 @@ class Feed:
             left = begun + (number - self.first) / self.files_per_s - time.monotonic()
             if left > 0:
                 time.sleep(left)
-            (place / _PREPARED / _name(number)).rename(self.source(place, number) / _name(number))
+            self._move(place, number)
+
+    def put(self, place: Path) -> None:
+        """Move all files to their sources at once."""
+        for number in range(self.first, self.first + self.files):
+            self._move(place, number)
 
     def arrivals(self, place: Path) -> dict[int, float]:
         """Return the arrival of each file, in seconds since the epoch."""
         numbers = range(self.first, self.first + self.files)
-        return {number: changed(self.source(place, number) / _name(number)) for number in numbers}
+        return {number: changed(self.file(place, number)) for number in numbers}
+
+    def _move(self, place: Path, number: int) -> None:
+        (place / _PREPARED / _name(number)).rename(self.file(place, number))
 
 
 def changed(path: Path) -> float:

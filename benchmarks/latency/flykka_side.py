@@ -58,10 +58,20 @@ class FlykkaSide:
         _DEFINED[work](rows).sink_to(FileSink.parquet(str(place / "output")))
         self._client = self._env.execute_async(str(work))
 
+    @property
+    def env(self) -> StreamExecutionEnvironment:
+        """The environment, with its cluster and its session."""
+        return self._env
+
+    @property
+    def client(self) -> JobClient:
+        """The client of the job that was started."""
+        assert self._client is not None, "a job was started"
+        return self._client
+
     def stop(self) -> None:
         """End the job that was started."""
-        assert self._client is not None, "a job was started"
-        self._client.stop()
+        self.client.stop()
 
     def close(self) -> None:
         """End the cluster and its session."""

@@ -6,7 +6,8 @@ windows: counts per key in windows of a second
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -44,17 +45,60 @@ def committed_files(
     Raises:
         WrongResultError: rows of a file came twice, or are not what they have to be.
     """
+    ledger = Ledger(work, output)
     if work is WorkName.STATELESS:
-        return _whole("file", {number: number for number in numbers}, ROWS_PER_FILE, _of_files(output))
-    of_window: dict[int, int] = {}
-    for number in range(feed.first, feed.first + feed.files):
-        start_ms = _window(feed, number)
-        of_window[start_ms] = of_window.get(start_ms, 0) + ROWS_PER_FILE
-    windows = {number: _window(feed, number) for number in numbers}
-    return _whole("window", windows, of_window, _of_windows(output))
+        return ledger.times({number: number for number in numbers}, ROWS_PER_FILE)
+    windows = {number: window_of(feed, number) for number in numbers}
+    return ledger.times(windows, rows_of_windows(feed))
 
 
-def _window(feed: Feed, number: int) -> int:
+class Ledger:
+    """Counts the rows of output, file by file as they come, and says what is whole."""
+
+    def __init__(self, work: WorkName, output: Iterable[Committed] = ()) -> None:
+        self._what, self._count = _COUNTED[work]
+        self._rows: dict[int, int] = {}
+        self._last: dict[int, float] = {}
+        self.add(output)
+
+    def add(self, output: Iterable[Committed]) -> None:
+        """Count the rows of more output; its files may be deleted afterwards."""
+        for at, counts in self._count(output):
+            for key, count in counts.items():
+                self._rows[key] = self._rows.get(key, 0) + count
+                self._last[key] = max(self._last.get(key, at), at)
+
+    @property
+    def keys(self) -> Set[int]:
+        """The numbers of the files, or the starts of the windows in ms, of which there are rows."""
+        return self._rows.keys()
+
+    def times(self, wanted: Mapping[int, int], rows_of: int | Mapping[int, int]) -> dict[int, float]:
+        """The time at which all rows were there of what each number stands for, for those whose rows were.
+
+        Raises:
+            WrongResultError: there are more rows of one than are true.
+        """
+        made: dict[int, float] = {}
+        for number, key in wanted.items():
+            whole = rows_of if isinstance(rows_of, int) else rows_of[key]
+            if self._rows.get(key, 0) > whole:
+                raise WrongResultError(
+                    f"{self._what} {key} has {self._rows[key]} rows in the output, and {whole} are true"
+                )
+            if self._rows.get(key) == whole:
+                made[number] = self._last[key]
+        return made
+
+
+def rows_of_windows(feed: Feed) -> dict[int, int]:
+    """The number of rows in each window of a feed, by the start of the window in ms."""
+    starts = Counter(window_of(feed, number) for number in range(feed.first, feed.first + feed.files))
+    return {start_ms: files * ROWS_PER_FILE for start_ms, files in starts.items()}
+
+
+def window_of(feed: Feed, number: int) -> int:
+    """The start of the window, in ms, that has the rows of a file."""
     return feed.time_ms(number) // WINDOW_MS * WINDOW_MS
 
 
@@ -76,24 +120,7 @@ def _read(output: Iterable[Committed], columns: list[str]) -> Iterable[tuple[Com
         yield each, pa.concat_tables([pq.ParquetFile(path).read(columns) for path in each.files])
 
 
-def _whole(
-    what: str,
-    wanted: Mapping[int, int],
-    rows_of: int | Mapping[int, int],
-    found: Iterable[tuple[float, Mapping[int, int]]],
-) -> dict[int, float]:
-    """The time at which all rows were there of what each number stands for."""
-    rows: dict[int, int] = {}
-    last: dict[int, float] = {}
-    for at, counts in found:
-        for key, count in counts.items():
-            rows[key] = rows.get(key, 0) + count
-            last[key] = max(last.get(key, at), at)
-    made: dict[int, float] = {}
-    for number, key in wanted.items():
-        whole = rows_of if isinstance(rows_of, int) else rows_of[key]
-        if rows.get(key, 0) > whole:
-            raise WrongResultError(f"{what} {key} has {rows[key]} rows in the output, and {whole} are true")
-        if rows.get(key) == whole:
-            made[number] = last[key]
-    return made
+_COUNTED: dict[WorkName, tuple[str, Callable[[Iterable[Committed]], Iterable[tuple[float, Mapping[int, int]]]]]] = {
+    WorkName.STATELESS: ("file", _of_files),
+    WorkName.WINDOWS: ("window", _of_windows),
+}
