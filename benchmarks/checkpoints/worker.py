@@ -1,4 +1,7 @@
-"""Runs one topology in its process: `python -m benchmarks.checkpoints.worker NAME SCALE` prints the times."""
+"""Runs one topology in its process: `python -m benchmarks.checkpoints.worker NAME SCALE` prints the times.
+
+NAME is one of the measured topologies, or a number of tasks.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from dataclasses import asdict
 from functools import partial
 
 from benchmarks.checkpoints.measuring import Measured, Times, measure
-from benchmarks.checkpoints.topologies import TOPOLOGIES, Topology
+from benchmarks.checkpoints.topologies import Topology, topology_named
 
 
 class WorkerFailedError(Exception):
@@ -45,9 +48,9 @@ def main(name: str, scale: str) -> int:
     """Measure; the exit code."""
     # The watchdog would tell of turns that start or end thousands of tasks.
     logging.getLogger("flykka.runtime").setLevel(logging.CRITICAL)
-    topology = next(each for each in TOPOLOGIES if each.name == name).scaled(float(scale))
+    measured = topology_named(name).scaled(float(scale))
     try:
-        print(to_json(measure(topology, partial(print, file=sys.stderr, flush=True))))
+        print(to_json(measure(measured, partial(print, file=sys.stderr, flush=True))))
     except TimeoutError as late:
         print(f"{name}: {late}", file=sys.stderr)
         return 1

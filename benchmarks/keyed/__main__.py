@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.comparison import WrongResultError
 from benchmarks.engine_process import EngineFailedError, EngineProcess
-from benchmarks.keyed.worker import Side
+from benchmarks.keyed.worker import Side, run
 from benchmarks.keyed.works import WORKS, Work, WorkName, check
 from benchmarks.memory import PeakMemory
 
@@ -127,11 +127,11 @@ def _measured(
         for side, engine in engines.items():
             engine.read()
             if not is_large:
-                _run(engine, name, first, folder / side)
+                run(engine, name, first, folder / side)
         for number in range(1 if is_large else options.repeat):
             for side, engine in engines.items():
                 with PeakMemory(engine.pid) as memory:
-                    took = _run(engine, name, source, folder / side)
+                    took = run(engine, name, source, folder / side)
                 check(side, folder / side / "output", source, work)
                 say(f"{name}, round {number + 1}: {side}: {took:.1f} s")
                 seconds[side].append(took)
@@ -141,14 +141,6 @@ def _measured(
     for path in folder.iterdir():
         shutil.rmtree(path)
     return Measured(rows=rows, keys=work.keys, seconds=seconds, peak_bytes=peak)
-
-
-def _run(engine: EngineProcess, name: WorkName, source: Path, place: Path) -> float:
-    if place.exists():
-        shutil.rmtree(place)
-    place.mkdir()
-    seconds: float = engine.ask(json.dumps([name, str(source), str(place)]))
-    return seconds
 
 
 def _link(source: Path, target: Path, files: int) -> None:

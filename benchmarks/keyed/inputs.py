@@ -26,6 +26,13 @@ def write_values(folder: Path, files: int, rows: int, keys: int) -> None:
         pq.write_table(pa.table({"k": k, "v": v}), path)
 
 
+def write_every_key(folder: Path, files: int, rows: int, keys: int) -> None:
+    """Rows as of `write_values`, of which each file has as many of every key (`k`), or one more."""
+    chance = np.random.default_rng(_SEED)
+    for path in _paths(folder, files):
+        pq.write_table(pa.table({"k": chance.permutation(rows) % keys, "v": chance.integers(0, 1_000_000, rows)}), path)
+
+
 def write_events(folder: Path, files: int, rows: int, keys: int) -> None:
     """Rows of any of some keys (`k`), whose event time (`at`) ascends; the first file has all keys that fit into it."""
     chance = np.random.default_rng(_SEED)

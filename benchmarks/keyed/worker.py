@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
 from contextlib import closing
@@ -15,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.engine_process import answering
+from benchmarks.engine_process import EngineProcess, answering
 from benchmarks.keyed.works import WorkName
 
 if TYPE_CHECKING:
@@ -28,6 +29,18 @@ class Side(StrEnum):
 
     FLYKKA = "flykka"
     STRUCTURED_STREAMING = "structured_streaming"
+
+
+def run(engine: EngineProcess, name: WorkName, source: Path, place: Path) -> float:
+    """Have such a process do a work, into `place`/output; the seconds it took. What lies in `place` is deleted first.
+
+    Raises `EngineFailedError` where the process ends instead.
+    """
+    if place.exists():
+        shutil.rmtree(place)
+    place.mkdir()
+    seconds: float = engine.ask(json.dumps([name, str(source), str(place)]))
+    return seconds
 
 
 def main(side: str, parallelism: str) -> None:
