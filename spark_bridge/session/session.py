@@ -67,6 +67,8 @@ _ENGINE = {
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
     # Event times go into files as integers: exact, and with statistics of a file's range.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # A file is read once: Spark would keep the status of each, with its paths, until they fill 250 MB of the heap.
+    "spark.sql.hive.filesourcePartitionFileCacheSize": "0",
 }
 
 

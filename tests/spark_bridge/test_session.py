@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -91,6 +92,18 @@ def test_an_engine_session_sees_the_users_views_and_settings(spark: SparkSession
 
     assert engine.table("three").count() == 3
     assert engine.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
+
+
+def test_an_engine_session_does_not_keep_the_status_of_files_that_were_read(spark: SparkSession) -> None:
+    caches: Any = spark._jvm.org.apache.spark.sql.execution.datasources.FileStatusCache  # type: ignore[union-attr]
+
+    of_the_user, of_the_engine = (
+        caches.getOrCreate(session._jsparkSession).getClass().getSimpleName()
+        for session in (spark, engine_session(spark))
+    )
+
+    assert of_the_user != "NoopCache$"
+    assert of_the_engine == "NoopCache$"
 
 
 def test_what_is_no_classic_session_is_refused() -> None:
