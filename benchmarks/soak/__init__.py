@@ -1,0 +1,1 @@
+"""A long run of one job: whether memory, files, threads and times grow."""

@@ -1,0 +1,91 @@
+"""The process whose growth is measured: `python -m benchmarks.soak.worker`.
+
+It says `ready`. Each line of its input is `["start", [source, ...], place, checkpoint interval]`; `["look", whether
+garbage is to be collected first]`, answered with the figures that only the process itself can tell; or `["finish"]`,
+answered when the job has come to the end of its input. The end of the worker's input is its end.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from benchmarks.engine_process import answering
+from benchmarks.latency.flykka_side import FlykkaSide
+from benchmarks.latency.works import WorkName
+from flykka.messages.monitoring.job_details import RequestJobVertexDetails, SubtasksOfVertex
+from flykka.messages.tasks.task import TaskIOMetrics
+
+_ANSWER_SECONDS = 30.0
+
+_PATIENCE_SECONDS = 120.0
+"""A job that has not ended by then, behind the end of its input, never does."""
+
+
+def look(side: FlykkaSide, *, collect: bool) -> dict[str, float]:
+    """The figures of a running job. Counts of batches and of their time are those since its start.
+
+    Live memory is told where garbage is collected first: bytes on the heap of the JVM, objects of Python.
+
+    Raises:
+        RuntimeError: the job has ended.
+    """
+    if side.client.done():
+        raise RuntimeError(f"the job has ended before its input: {side.client.status}") from side.client.exception()
+    context = side.env.spark.sparkContext
+    jvm: Any = context._jvm
+    stored = list(context._jsc.sc().getRDDStorageInfo())
+    reading, last = _source_metrics(side), side.client.details_with(0).last_completed
+    found: dict[str, float] = {
+        "jvm_pid": jvm.java.lang.ProcessHandle.current().pid(),
+        "python_blocks": sys.getallocatedblocks(),
+        "stored_blocks": sum(info.numCachedPartitions() for info in stored),
+        "batches": reading.batches_in,
+        "busy_ms": reading.busy_ms,
+        "checkpoint_ms": 0 if last is None else last.duration_ms,
+    }
+    if collect:
+        gc.collect()
+        found["python_objects"] = len(gc.get_objects())
+        jvm.java.lang.System.gc()
+        heap = jvm.java.lang.management.ManagementFactory.getMemoryMXBean().getHeapMemoryUsage()
+        found["live_heap_bytes"] = heap.getUsed()
+    return found
+
+
+def _source_metrics(side: FlykkaSide) -> TaskIOMetrics:
+    job_manager = side.env.cluster.system.find("/user/job-manager")
+    assert job_manager is not None, "a running job has a JobManager"
+    job_id, source = side.client.job_id, side.client.job_graph.vertices[0].vertex_id
+    answer = job_manager.ask(
+        lambda me: RequestJobVertexDetails(job_id=job_id, reply_to=me, vertex_id=source), timeout=_ANSWER_SECONDS
+    )
+    assert isinstance(answer, SubtasksOfVertex), f"a question about a vertex is not answered with {answer}"
+    return answer.subtasks[0].current.metrics
+
+
+def main() -> None:
+    """Serve the requests."""
+    answers = answering()
+    with closing(FlykkaSide()) as side:
+        print(json.dumps("ready"), file=answers)
+        for line in sys.stdin:
+            answer: Any = True
+            match json.loads(line):
+                case ["start", sources, place, interval]:
+                    side.start(WorkName.WINDOWS, [Path(source) for source in sources], Path(place), interval)
+                case ["look", collect]:
+                    answer = look(side, collect=collect)
+                case ["finish"]:
+                    side.client.wait(_PATIENCE_SECONDS)
+                case unknown:
+                    raise ValueError(f"{unknown} is no request")
+            print(json.dumps(answer), file=answers)
+
+
+if __name__ == "__main__":
+    main()
