@@ -1,0 +1,136 @@
+"""The benchmark of scaling: costs are of the units they say, a picture shows them, wrong output is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.checkpoints.topologies import topology_named
+from benchmarks.comparison import WrongResultError
+from benchmarks.keyed.works import check
+from benchmarks.latency.files import Feed
+from benchmarks.scaling.__main__ import main
+from benchmarks.scaling.curves import AXES, AxisName, Curve, as_json, as_table
+from benchmarks.scaling.measuring import of_keys
+from benchmarks.scaling.picture import picture
+
+FLAT = Curve(axis=AxisName.FILES, seconds={100: 2.0, 200: 2.0, 400: 4.0})
+RISING = Curve(axis=AxisName.TASKS, seconds={64: 0.0064, 128: 0.0128, 256: 0.0512})
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_a_cost_is_that_of_a_unit() -> None:
+    assert FLAT.costs == {100: 20.0, 200: 10.0, 400: 10.0}
+    assert Curve(axis=AxisName.ROWS, seconds={1_000_000: 3.0}).costs == {1_000_000: 0.5}
+    assert Curve(axis=AxisName.KEYS, seconds={50_000: 0.6}).costs == {50_000: 2.0}
+    assert Curve(axis=AxisName.PARALLELISM, seconds={2: 1.2}).costs == {2: 100.0}
+
+
+def test_a_curve_rises_from_its_least_cost_to_its_last() -> None:
+    assert [(curve.rise, curve.is_flat) for curve in (FLAT, RISING)] == [(1.0, True), (2.0, False)]
+
+
+def test_a_falling_cost_is_flat() -> None:
+    curve = Curve(axis=AxisName.FILES, seconds={100: 2.0, 200: 2.1})
+
+    assert (curve.rise, curve.is_flat) == (1.0, True)
+
+
+def test_json_and_table_have_every_step() -> None:
+    assert as_json([RISING]) == {
+        "tasks": {
+            "unit": "ms per task",
+            "steps": [
+                {"size": 64, "seconds": 0.0064, "cost": 0.1},
+                {"size": 128, "seconds": 0.0128, "cost": 0.1},
+                {"size": 256, "seconds": 0.0512, "cost": 0.2},
+            ],
+            "rise": 2.0,
+            "flat": False,
+        }
+    }
+    assert as_table([RISING]).splitlines()[-1] == (
+        "| tasks of a checkpoint, 64 to 256 | ms per task | 0.1, 0.1, 0.2 | 2.00 | no |"
+    )
+
+
+def test_the_picture_has_a_line_for_each_curve_that_is_flat_where_the_cost_is() -> None:
+    drawn = ElementTree.fromstring(picture([FLAT, RISING, FLAT]))
+
+    lines = drawn.findall(f".//{SVG}polyline")
+    heights = [[float(point.split(",")[1]) for point in line.attrib["points"].split()] for line in lines]
+    assert [line.attrib["class"] for line in lines] == ["flat", "rising", "flat"]
+    assert heights[0][1] == heights[0][2] > heights[0][0]
+    assert heights[1][0] == heights[1][1] > heights[1][2]
+
+
+def test_each_batch_has_every_key_once(tmp_path: Path) -> None:
+    work = of_keys(50)
+    work.write(tmp_path / "input", 2, work.rows_per_file, work.keys)
+
+    files = sorted((tmp_path / "input").iterdir())
+
+    assert [sorted(pq.read_table(path)["k"].to_pylist()) for path in files] == [list(range(50))] * 2
+
+
+def test_output_that_lacks_a_row_is_refused(tmp_path: Path) -> None:
+    work = of_keys(50)
+    work.write(tmp_path / "input", 1, work.rows_per_file, work.keys)
+    rows = pq.read_table(tmp_path / "input" / "0000.parquet").rename_columns(["k", "m"])
+    counted = rows.append_column("n", [[1] * 50])
+    (tmp_path / "output").mkdir()
+    pq.write_table(counted, tmp_path / "output" / "part.parquet")
+    check("it", tmp_path / "output", tmp_path / "input", work)
+
+    pq.write_table(counted.slice(1), tmp_path / "output" / "part.parquet")
+
+    with pytest.raises(WrongResultError, match="49 rows, and 50 are true"):
+        check("it", tmp_path / "output", tmp_path / "input", work)
+
+
+def test_files_may_be_there_at_once(tmp_path: Path) -> None:
+    feed = Feed(files=3, files_per_s=1)
+    feed.prepare(tmp_path)
+
+    feed.put(tmp_path)
+
+    assert list(feed.arrivals(tmp_path)) == [0, 1, 2]
+
+
+def test_a_topology_is_a_measured_one_or_has_so_many_tasks() -> None:
+    assert topology_named("16").warm_up == 50
+    assert [topology_named(str(AXES[AxisName.TASKS].start << step)).tasks for step in (0, 5)] == [64, 2048]
+
+
+def test_what_cannot_be_measured_is_refused_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--only", "rivers"], ["--doublings", "0"]):
+        with pytest.raises(SystemExit):
+            main(arguments)
+
+    assert "0 is not a positive number" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_it_is_started_as_its_users_do(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code = main(["--only", "tasks", "--doublings", "1", "--json", "--picture", str(tmp_path / "curves.svg")])
+
+    printed, told = capsys.readouterr()
+    assert code == 0, told
+    assert [step["size"] for step in json.loads(printed)["tasks"]["steps"]] == [64, 128]
+    ElementTree.parse(tmp_path / "curves.svg")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.long
+def test_every_axis_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["--only", "rows,keys,parallelism,files", "--doublings", "1", "--repeat", "1", "--json"])
+
+    printed, told = capsys.readouterr()
+    assert code == 0, told
+    found = json.loads(printed)
+    assert [len(each["steps"]) for each in found.values()] == [2] * 4
