@@ -1,4 +1,4 @@
-"""Functions of windows, by Flink's names: `ProcessWindowFunction` and its context."""
+"""Functions of windows, by Flink's names: `ProcessWindowFunction`, `ProcessAllWindowFunction` and their context."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class _WindowFunction:
         """Clear the window's state: the window is removed."""
 
 
-class ProcessWindowFunction(_WindowFunction, ABC):
+class AnyWindowFunction(_WindowFunction, ABC):
     """Makes rows of a window that fires. It is pickled, opened before the first row of a worker and closed behind all.
 
     `window_states` are descriptors of states of each key and window, `global_states` of states of each key.
@@ -97,13 +97,34 @@ class ProcessWindowFunction(_WindowFunction, ABC):
     global_states: Sequence[StateDescriptor] = ()
 
     @abstractmethod
+    def _process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Rows:
+        """Emit rows for a window of a key; the operator calls it."""
+
+
+class ProcessWindowFunction(AnyWindowFunction):
+    """Makes rows of a window of a key."""
+
+    @abstractmethod
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Rows:
         """Emit rows for a window; `elements` are its rows, or the one value that they were reduced or aggregated to."""
 
+    def _process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Rows:
+        return self.process(key, context, elements)
 
-class EmitElements(ProcessWindowFunction):
+
+class ProcessAllWindowFunction(AnyWindowFunction):
+    """Makes rows of a window over all rows. Its `global_states` are of all windows."""
+
+    @abstractmethod
+    def process(self, context: ProcessWindowContext, elements: list[Any]) -> Rows:
+        """Emit rows for a window; `elements` are its rows, or the one value that they were reduced or aggregated to."""
+
+    def _process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Rows:
+        return self.process(context, elements)
+
+
+class EmitElements(AnyWindowFunction):
     """Emits the elements: the results of a reduce or an aggregate without a window function."""
 
-    def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Rows:
-        """Emit them."""
+    def _process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Rows:
         return elements

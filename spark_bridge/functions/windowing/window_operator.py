@@ -37,9 +37,9 @@ from flykka.spark_bridge.functions.windowing.window_contents import (
     WindowContents,
 )
 from flykka.spark_bridge.functions.windowing.window_function import (
+    AnyWindowFunction,
     KeyedStateStore,
     ProcessWindowContext,
-    ProcessWindowFunction,
 )
 from flykka.spark_bridge.functions.windowing.windows import TimeWindow, Window, namespace_of, window_of
 
@@ -56,7 +56,7 @@ class Windowing:
     """
 
     assigner: WindowAssigner
-    function: ProcessWindowFunction
+    function: AnyWindowFunction
     row_type: str
     combination: Combination = field(default_factory=AllRows)
     trigger: Trigger | None = None
@@ -186,7 +186,7 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
         if fired is None:
             return
         context = self._context_of(window, ctx)
-        returned = self._function.process(ctx.get_current_key(), context, fired.elements)
+        returned = self._function._process(ctx.get_current_key(), context, fired.elements)
         if returned is not None:
             check_iterable(returned)
             yield from returned

@@ -11,7 +11,11 @@ from pyspark import cloudpickle
 from flykka.spark_bridge.functions.aggregate_function import AggregateFunction
 from flykka.spark_bridge.functions.windowing.window_assigner import WindowAssigner
 from flykka.spark_bridge.functions.windowing.window_contents import Aggregated
-from flykka.spark_bridge.functions.windowing.window_function import ProcessWindowContext, ProcessWindowFunction
+from flykka.spark_bridge.functions.windowing.window_function import (
+    AnyWindowFunction,
+    ProcessWindowContext,
+    ProcessWindowFunction,
+)
 from flykka.spark_bridge.functions.windowing.window_operator import Windowing, WindowOperator
 from tests.spark_bridge.functions.state_table import Row, StateTable
 
@@ -56,7 +60,7 @@ def summed(one: Row, two: Row) -> Row:
 SUM = Aggregated(Sum(), "struct<total:bigint>")
 
 
-def opened(assigner: WindowAssigner, function: ProcessWindowFunction | None = None, **more: Any) -> StateTable:
+def opened(assigner: WindowAssigner, function: AnyWindowFunction | None = None, **more: Any) -> StateTable:
     """The operator, pickled once as it is on the way to workers."""
     function = Contents() if function is None else function
     operator = WindowOperator(Windowing(assigner=assigner, function=function, row_type=ROW_TYPE, **more))

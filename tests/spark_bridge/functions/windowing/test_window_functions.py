@@ -29,7 +29,11 @@ from flykka.spark_bridge.functions.windowing.time_windows import (
 from flykka.spark_bridge.functions.windowing.triggers import (
     CountTrigger,
 )
-from flykka.spark_bridge.functions.windowing.window_function import ProcessWindowContext, ProcessWindowFunction
+from flykka.spark_bridge.functions.windowing.window_function import (
+    ProcessAllWindowFunction,
+    ProcessWindowContext,
+    ProcessWindowFunction,
+)
 from flykka.spark_bridge.functions.windowing.window_operator import Windowing, WindowOperator
 from tests.spark_bridge.functions.state_table import Row, StateTable
 from tests.spark_bridge.functions.windowing.operators import (
@@ -79,6 +83,25 @@ def test_state_of_a_window_is_cleared_by_its_function_and_that_of_the_key_stays(
     assert told(table.advance_watermark(9)) == [(1, 1, 9)]
 
     assert {name for name, value in table.entries["a"].values.items() if value is not None} == {"in_key"}
+
+
+class FiringsOfAll(ProcessAllWindowFunction):
+    """Counts the firings of windows over all rows."""
+
+    firings = ValueStateDescriptor("firings", "bigint", 0)
+    global_states = (firings,)
+
+    def process(self, context: ProcessWindowContext, elements: list[Any]) -> Iterator[Row]:
+        firings = context.global_state().get_state(self.firings)
+        firings.update(firings.value() + 1)
+        yield {"told": (context.window().start, firings.value(), [each["n"] for each in elements])}
+
+
+def test_a_function_of_all_rows_is_given_no_key_and_has_state_of_all_windows() -> None:
+    table = opened(TumblingEventTimeWindows.of(10), FiringsOfAll())
+    table.process(row("all", 1, n=1), row("all", 12, n=2), row("all", 3, n=3))
+
+    assert told(table.advance_watermark(19)) == [(0, 1, [1, 3]), (10, 2, [2])]
 
 
 class FiringsOfSubtask(Contents, CheckpointedFunction):
