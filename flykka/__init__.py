@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from flykka.api.environment import StreamExecutionEnvironment as StreamExecutionEnvironment
     from flykka.api.restart_strategies import RestartStrategies as RestartStrategies
     from flykka.api.runtime_mode import RuntimeExecutionMode as RuntimeExecutionMode
+    from flykka.api.streams.all_windows import AllWindowedStream as AllWindowedStream
     from flykka.api.streams.data_stream import DataStream as DataStream
     from flykka.api.streams.data_stream import KeyedStream as KeyedStream
     from flykka.api.streams.output_tag import OutputTag as OutputTag
@@ -100,6 +101,9 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.functions.windowing.triggers import PurgingTrigger as PurgingTrigger
     from flykka.spark_bridge.functions.windowing.window_assigner import MergingWindowAssigner as MergingWindowAssigner
     from flykka.spark_bridge.functions.windowing.window_assigner import WindowAssigner as WindowAssigner
+    from flykka.spark_bridge.functions.windowing.window_function import (
+        ProcessAllWindowFunction as ProcessAllWindowFunction,
+    )
     from flykka.spark_bridge.functions.windowing.window_function import ProcessWindowFunction as ProcessWindowFunction
     from flykka.spark_bridge.functions.windowing.windows import GlobalWindow as GlobalWindow
     from flykka.spark_bridge.functions.windowing.windows import TimeWindow as TimeWindow
@@ -114,6 +118,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "AggregateFunction": "spark_bridge.functions.aggregate_function",
     "AggregatingStateDescriptor": "spark_bridge.functions.state_descriptors",
+    "AllWindowedStream": "api.streams.all_windows",
     "CheckpointedFunction": "spark_bridge.functions.checkpointed_function",
     "CheckpointingMode": "messages.graph.job_graph",
     "Console": "console.event_lines",
@@ -159,6 +164,7 @@ _MODULES = {
     "MonitoringRecorder": "monitors.recorder",
     "MonotonyViolationHandler": "messages.graph.job_graph",
     "OutputTag": "api.streams.output_tag",
+    "ProcessAllWindowFunction": "spark_bridge.functions.windowing.window_function",
     "ProcessFunction": "spark_bridge.functions.process_function",
     "ProcessWindowFunction": "spark_bridge.functions.windowing.window_function",
     "ProcessingTimeSessionWindows": "spark_bridge.functions.windowing.session_windows",

@@ -78,3 +78,8 @@ def aggregated_columns(function: Literal["sum", "min", "max"], names: tuple[str,
     """Columns aggregated by a function, each under its own name."""
     aggregate = {"sum": F.sum, "min": F.min, "max": F.max}[function]
     return tuple(aggregate(name).alias(name) for name in names)
+
+
+def only_key() -> Column:
+    """The key of all rows of a stream that has none (Flink's NullByteKeySelector)."""
+    return F.lit(0).cast("tinyint").alias("__all")

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from flykka import (
@@ -17,6 +17,7 @@ from flykka import (
     DataStream,
     EventTimeSessionWindows,
     FileSink,
+    ProcessAllWindowFunction,
     ProcessWindowFunction,
     SlidingEventTimeWindows,
     StreamExecutionEnvironment,
@@ -87,10 +88,49 @@ def _true_totals(_: ModuleType, events: DataFrame) -> DataFrame:
     return hours.select("user", F.unix_millis("w.end").alias("until_ms"), "total")
 
 
+class Sums(ProcessAllWindowFunction):
+    """A row of each window over all rows."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def process(self, context: ProcessWindowContext, elements: list[Any]) -> Iterator[dict[str, Any]]:
+        ended, total = max(each["at"] for each in elements), sum(each["amount"] for each in elements)
+        yield {"kind": self._kind, "events": len(elements), "total": total, "ended": ended}
+
+
+SUMS = "kind string, events bigint, total bigint, ended timestamp"
+
+
+def _sums() -> list[Column]:
+    return [F.count("*").alias("events"), F.sum("amount").alias("total"), F.max("at").alias("ended")]
+
+
+def _of_all(_: ModuleType, events: DataStream, output: Path) -> None:
+    events.set_parallelism(1)  # Which rows are counted together depends on their order.
+    gap = EventTimeSessionWindows.with_gap("15s")
+    counted = events.count_window_all(70).process(Sums("count"), SUMS).uid("counts")
+    sessions = events.window_all(gap).process(Sums("session"), SUMS).uid("sessions")
+    in_columns = events.window_all(gap).aggregate(*_sums()).uid("sessions in columns")
+    of_columns = in_columns.select(F.lit("columns").alias("kind"), "events", "total", "ended")
+    counted.union(sessions, of_columns).sink_to(FileSink.parquet(str(output))).uid("output")
+
+
+def _true_of_all(_: ModuleType, events: DataFrame) -> DataFrame:
+    in_order = Window.orderBy("_metadata.file_name", "_metadata.row_index")
+    number = F.floor((F.row_number().over(in_order) - 1) / 70)
+    counted = events.withColumn("number", number).groupBy("number").agg(*_sums()).where("events = 70").drop("number")
+    sessions = events.groupBy(F.session_window("at", "15 seconds").alias("w")).agg(*_sums()).drop("w")
+    kinds = {"count": counted, "session": sessions, "columns": sessions}
+    count, session, columns = (rows.select(F.lit(kind).alias("kind"), "*") for kind, rows in kinds.items())
+    return count.union(session).union(columns)
+
+
 # The module of an example is not looked at.
 WINDOWS = (
     StatefulExample(name="sessions", define=_visits, truth=_true_visits),
     StatefulExample(name="running_totals", define=_totals, truth=_true_totals),
+    StatefulExample(name="top_products", define=_of_all, truth=_true_of_all),
 )
 
 
@@ -99,7 +139,7 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return stateful.write(tmp_path_factory.mktemp("input") / "events")
 
 
-@pytest.mark.parametrize("windows", [WINDOWS[0], pytest.param(WINDOWS[1], marks=pytest.mark.long)], ids=str)
+@pytest.mark.parametrize("windows", [WINDOWS[0], pytest.param(WINDOWS[1], marks=pytest.mark.long), WINDOWS[2]], ids=str)
 def test_a_kill_changes_no_window(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],

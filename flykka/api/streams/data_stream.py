@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
 from flykka.api.foreign_names import NamesElsewhere
-from flykka.api.streams.all_windows import AllWindows
+from flykka.api.streams.all_windows import AllWindowedStream, AllWindows
 from flykka.api.streams.keyed_rows_verbs import DropDuplicatesVerb, KeptRowVerbs, ProcessTableVerb
 from flykka.api.streams.operator_settings import DataStreamSink, OperatorSettings
 from flykka.api.streams.output_tag import OutputTag
@@ -30,9 +30,10 @@ from flykka.api.streams.stream_type import StreamType
 from flykka.api.streams.summary import Displayed, Summary, stream_summary
 from flykka.api.streams.transformation import Input, Transformation, default_uid, origins, partitioned
 from flykka.api.streams.watermark_assignment import WatermarkAssignment
-from flykka.api.streams.window_aggregation import WindowAggregation, add_aggregates
+from flykka.api.streams.window_aggregation import add_aggregates
 from flykka.api.streams.window_verbs import WindowVerbs
-from flykka.api.streams.windowed_stream import ColumnWindows, KeyedRows, WindowedStream, WindowSettings
+from flykka.api.streams.windowed_rows import KeyedRows, WindowSettings
+from flykka.api.streams.windowed_stream import WindowedStream
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
 from flykka.spark_bridge.connectors.sink import Sink
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from flykka.spark_bridge.functions.event_time import EventTime
-    from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
-    from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
     from flykka.spark_bridge.operators.code import OperatorCode
     from flykka.spark_bridge.operators.process_code import ProcessCode
     from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
@@ -288,6 +287,9 @@ class DataStream(OperatorSettings, Partitioning, _Stream, DropDuplicatesVerb, Al
         tried(keyed, lambda: transformed(self._type.prototype, lambda rows: rows.select(*columns)))
         return KeyedStream(self._program, self._inputs, self._type, columns)
 
+    def _all_rows(self) -> NonParallelStream:
+        return NonParallelStream(self._program, partitioned(self._inputs, ShipStrategy.GLOBAL), self._type)
+
 
 class SideOutputDataStream(DataStream):
     """The rows that an operator gives to a side output. They leave in the task of that operator."""
@@ -309,7 +311,15 @@ class SideOutputDataStream(DataStream):
         return ProgramError(f"the {what} of {self._transformation} is that of {windows}, in whose tasks it runs")
 
 
-class KeyedStream(KeyedProcessVerb, _Stream, RunningAggregates, ProcessTableVerb, KeptRowVerbs, WindowVerbs, KeyedRows):
+class KeyedStream(
+    KeyedProcessVerb,
+    _Stream,
+    RunningAggregates,
+    ProcessTableVerb,
+    KeptRowVerbs,
+    WindowVerbs[WindowedStream],
+    KeyedRows,
+):
     """The rows of a stream, brought together by key.
 
     What follows at once, a window or a stateless operator, has all rows of a key in the same subtask.
@@ -330,20 +340,23 @@ class KeyedStream(KeyedProcessVerb, _Stream, RunningAggregates, ProcessTableVerb
     def _windowed(self, settings: WindowSettings) -> WindowedStream:
         return WindowedStream(self, settings)
 
-    def _column_windows(
-        self,
-        windows: PeriodicEventTimeWindows | EventTimeSessionWindows,
-        late_data_tag: OutputTag | None = None,
-        allowed_lateness_ms: int = 0,
-    ) -> ColumnWindows:
-        aggregation = WindowAggregation.of(self._inputs, self._type, self._keys, windows)
-        aggregation = aggregation.with_allowed_lateness(allowed_lateness_ms)
-        if late_data_tag is not None:
-            aggregation = aggregation.with_late_data_tag(late_data_tag)
-        return ColumnWindows(self._program, self._type, aggregation, self._emitted)
-
     def _running(self, name: str, columns: tuple[Column, ...]) -> DataStream:
         prototype = self._type.prototype
         result, plan = tried(name, lambda: running(prototype, self._keys, columns))
         made = add_aggregates(self._program, name, GroupAggregateCode(plan=plan), self._inputs)
         return DataStream(self._program, made, StreamType(prototype=result, event_time=None))
+
+
+class NonParallelStream(_Stream, WindowVerbs[AllWindowedStream], KeyedRows):
+    """The rows of a stream in one subtask, to be cut into windows all together."""
+
+    _keys = ()
+
+    def _windowed(self, settings: WindowSettings) -> AllWindowedStream:
+        return AllWindowedStream(self, settings)
+
+    def _emitted(
+        self, made: Transformation, row_type: StreamType, side_outputs: SideOutputs | None = None
+    ) -> DataStream:
+        made.parallelism_limit = 1
+        return super()._emitted(made, row_type, side_outputs)

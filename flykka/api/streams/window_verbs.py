@@ -1,13 +1,13 @@
-"""The verbs of a keyed stream that cut its rows into windows."""
+"""The verbs that cut rows into windows: those of each key, or all rows."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from flykka.api.streams.program import at_least_one
-from flykka.api.streams.windowed_stream import WindowedStream, WindowSettings
+from flykka.api.streams.windowed_rows import WindowSettings
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.spark_bridge.functions.windowing.evictors import CountEvictor
 from flykka.spark_bridge.functions.windowing.session_windows import GlobalWindows
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from flykka.api.streams.stream_type import StreamType
 
 
-class WindowVerbs(ABC):
+Windowed = TypeVar("Windowed")
+"""The rows in windows."""
+
+
+class WindowVerbs(ABC, Generic[Windowed]):
     """Windows of each key."""
 
     _type: StreamType
@@ -29,10 +33,10 @@ class WindowVerbs(ABC):
         """The origins of the rows, for messages."""
 
     @abstractmethod
-    def _windowed(self, settings: WindowSettings) -> WindowedStream:
+    def _windowed(self, settings: WindowSettings) -> Windowed:
         """Return the rows in windows."""
 
-    def window(self, assigner: WindowAssigner) -> WindowedStream:
+    def window(self, assigner: WindowAssigner) -> Windowed:
         """Cut each key's rows into windows.
 
         They are tumbling or sliding windows or sessions, each of event time or of processing time, `GlobalWindows` with
@@ -45,7 +49,7 @@ class WindowVerbs(ABC):
         """
         if not isinstance(assigner, WindowAssigner):
             raise ProgramError(
-                f"window after {self._origins} takes an assigner such as TumblingEventTimeWindows.of('1h') or"
+                f"windows after {self._origins} take an assigner such as TumblingEventTimeWindows.of('1h') or"
                 f" EventTimeSessionWindows.with_gap('30min'), not {assigner!r}"
             )
         if assigner.is_event_time() and self._type.event_time is None:
@@ -55,7 +59,7 @@ class WindowVerbs(ABC):
             )
         return self._windowed(WindowSettings(assigner=assigner))
 
-    def count_window(self, size: int, slide: int | None = None) -> WindowedStream:
+    def count_window(self, size: int, slide: int | None = None) -> Windowed:
         """Cut each key's rows into windows of `size` rows.
 
         They follow each other; with a `slide` a window of the last `size` rows, or of all where there are fewer, fires

@@ -1,118 +1,56 @@
-"""The rows of a keyed stream in windows: when these fire, and what is made of them then."""
+"""Rows in windows, of each key or without keys: when these fire, and what is made of them then."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, overload
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
 from flykka.api.foreign_names import NamesElsewhere
+from flykka.api.streams.column_windows import ColumnWindows
 from flykka.api.streams.output_tag import OutputTag
 from flykka.api.streams.program import tried
-from flykka.api.streams.window_functions import WindowFunctions
 from flykka.errors import ProgramError
 from flykka.runtime.durations import Duration, duration_ms
 from flykka.spark_bridge.functions.aggregate_function import AggregateFunction, AnyAggregateFunction, ReduceFunction
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END
 from flykka.spark_bridge.functions.windowing.evictors import Evictor
-from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows, GlobalWindows
-from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
+from flykka.spark_bridge.functions.windowing.session_windows import GlobalWindows
 from flykka.spark_bridge.functions.windowing.trigger import Trigger
-from flykka.spark_bridge.functions.windowing.window_assigner import MergingWindowAssigner, WindowAssigner
+from flykka.spark_bridge.functions.windowing.window_assigner import MergingWindowAssigner
 from flykka.spark_bridge.functions.windowing.window_contents import Aggregated, AllRows, Combination, Reduced
-from flykka.spark_bridge.functions.windowing.window_function import EmitElements, ProcessWindowFunction
+from flykka.spark_bridge.functions.windowing.window_function import (
+    AnyWindowFunction,
+    EmitElements,
+    ProcessWindowFunction,
+)
 from flykka.spark_bridge.functions.windowing.window_operator import Windowing, WindowOperator
 from flykka.spark_bridge.operators.process_functions import keyed_process_code
+from flykka.spark_bridge.program.functions import only_key
 from flykka.spark_bridge.program.prototype import has_event_time, row_type
 
 if TYPE_CHECKING:
-    from flykka.api.streams.all_windows import MakeStream
     from flykka.api.streams.data_stream import DataStream
-    from flykka.api.streams.program import Program
-    from flykka.api.streams.side_outputs import LateData
-    from flykka.api.streams.stream_type import StreamType
-    from flykka.api.streams.transformation import Transformation
-    from flykka.api.streams.window_aggregation import WindowAggregation
-    from flykka.spark_bridge.functions.event_time import EventTime
-    from flykka.spark_bridge.operators.process_code import KeyedProcessCode, ProcessCode
+    from flykka.api.streams.windowed_rows import KeyedRows, WindowSettings
+    from flykka.spark_bridge.operators.process_code import KeyedProcessCode
     from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
 
 Row = dict[str, Any]
-
-_AGGREGATES = "aggregates columns"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowSettings:
-    """Windows, before it is said what is made of them. Without a trigger they have that of their assigner."""
-
-    assigner: WindowAssigner
-    trigger: Trigger | None = None
-    evictor: Evictor | None = None
-    allowed_lateness_ms: int = 0
-    late_data_tag: OutputTag | None = None
+Function = TypeVar("Function", bound=AnyWindowFunction)
+"""The functions of windows, with keys or without."""
 
 
-class ColumnWindows(WindowFunctions):
-    """Keyed rows in windows that Spark's plans compute."""
-
-    def __init__(
-        self, program: Program, row_type: StreamType, aggregation: WindowAggregation, make: MakeStream
-    ) -> None:
-        super().__init__(program, row_type, aggregation)
-        self._make = make
-
-    def aggregate(self, columns: tuple[Column, ...]) -> DataStream:
-        """Compute aggregates per key and window."""
-        return self._results(*self._aggregation.add_to(self._program, columns))
-
-    def _emitted(self, made: Transformation, row_type: StreamType, late_data: LateData | None) -> DataStream:
-        return self._make(made, row_type, late_data)
-
-
-class KeyedRows(ABC):
-    """Keyed rows that are cut into windows, and become streams again."""
-
-    _type: StreamType
-    _keys: tuple[Column | str, ...]
-
-    @property
-    @abstractmethod
-    def _origins(self) -> str:
-        """The origins of the rows, for messages."""
-
-    @abstractmethod
-    def _column_windows(
-        self,
-        windows: PeriodicEventTimeWindows | EventTimeSessionWindows,
-        late_data_tag: OutputTag | None = None,
-        allowed_lateness_ms: int = 0,
-    ) -> ColumnWindows:
-        """Return the rows in windows that Spark's plans compute."""
-
-    @abstractmethod
-    def _processed(
-        self,
-        name: str,
-        code: ProcessCode,
-        prototype: DataFrame,
-        late_data_tag: OutputTag | None = None,
-        event_time: EventTime | None = None,
-    ) -> DataStream:
-        """Add the operator of this name that calls functions; its rows have that event time, else the stream's."""
-
-
-class WindowedStream(NamesElsewhere):
-    """The rows of a keyed stream, cut into windows."""
+class AnyWindowedStream(NamesElsewhere, Generic[Function]):
+    """The rows of a stream, cut into windows, with keys or without."""
 
     _foreign_names = ("windowed_stream", "behind_windows")
+    _window_function: ClassVar[type[AnyWindowFunction]]
 
     def __init__(self, keyed: KeyedRows, settings: WindowSettings) -> None:
         self._keyed = keyed
         self._settings = settings
 
-    def trigger(self, trigger: Trigger) -> WindowedStream:
+    def trigger(self, trigger: Trigger) -> Self:
         """Let windows fire when a trigger says so, in place of the end of the window.
 
         Raises:
@@ -130,7 +68,7 @@ class WindowedStream(NamesElsewhere):
             )
         return self._with(trigger=trigger)
 
-    def evictor(self, evictor: Evictor) -> WindowedStream:
+    def evictor(self, evictor: Evictor) -> Self:
         """Let an evictor remove rows of a window that fires. All rows of the window are kept for it.
 
         Raises:
@@ -142,7 +80,7 @@ class WindowedStream(NamesElsewhere):
             )
         return self._with(evictor=evictor)
 
-    def allowed_lateness(self, lateness: Duration) -> WindowedStream:
+    def allowed_lateness(self, lateness: Duration) -> Self:
         """Keep windows for a while behind their end, in event time: a row that comes then fires its window again.
 
         So a key and window may come several times, each time with the results of all rows so far, and the newest holds:
@@ -158,7 +96,7 @@ class WindowedStream(NamesElsewhere):
         self._check_event_time("allowed_lateness")
         return self._with(allowed_lateness_ms=lateness_ms)
 
-    def side_output_late_data(self, tag: OutputTag) -> WindowedStream:
+    def side_output_late_data(self, tag: OutputTag) -> Self:
         """Give the rows that come too late to a side output; else they are dropped, and counted.
 
         A row is too late when every window it belongs to has been closed by the watermark, the allowed lateness
@@ -181,7 +119,7 @@ class WindowedStream(NamesElsewhere):
     def aggregate(
         self,
         function: AnyAggregateFunction,
-        window_function: ProcessWindowFunction | None = None,
+        window_function: Function | None = None,
         /,
         *,
         accumulator_type: str,
@@ -193,7 +131,8 @@ class WindowedStream(NamesElsewhere):
     ) -> DataStream:
         """Compute one row per key and window: of aggregates of Spark's, or by an `AggregateFunction`.
 
-        `aggregate(*columns)` gives `window_start`, `window_end`, the keys, then these aggregates. Any aggregate of
+        `aggregate(*columns)` gives `window_start`, `window_end`, the keys where there are some, then these aggregates.
+        Any aggregate of
         Spark's will do. Where all can be put together from parts (count, sum, min, max, avg) the rows are aggregated
         before they are exchanged and kept as parts; else the rows themselves are kept.
 
@@ -211,28 +150,38 @@ class WindowedStream(NamesElsewhere):
             raise ProgramError(f"the window aggregation after {self._origins} needs at least one column")
         if isinstance(columns[0], AggregateFunction):
             return self._aggregated(*columns, accumulator_type=accumulator_type, output=output)
-        is_sessions = isinstance(self._settings.assigner, EventTimeSessionWindows)
-        windows = self._sessions_in_columns() if is_sessions else self._in_columns(_AGGREGATES)
-        return windows.aggregate(columns)
+        return ColumnWindows(self._keyed, self._settings).aggregate(columns)
 
     def apply(self, function: Callable[[DataFrame], DataFrame]) -> DataStream:
         """Give all rows of the windows that fire to a function, as one DataFrame: rows in, rows out.
 
-        As `apply` of windows over all rows, in tumbling and sliding windows of event time; the function must group or
-        partition by the keys too. Where rows come within an allowed lateness, all rows of their windows and keys are
-        given to it again.
+        The DataFrame has `window_start` and `window_end`, then all columns of the rows; a row is in it once for each of
+        its windows. So the three best of each hour are
+
+            best_first = Window.partitionBy("window_start", "window_end").orderBy(F.desc("price"))
+            best = bids.window_all(TumblingEventTimeWindows.of("1h")).apply(
+                lambda rows: rows.withColumn("place", F.row_number().over(best_first)).where("place <= 3")
+            )
+
+        How many windows fire together depends on how the rows came in, and of a keyed stream a subtask has the rows of
+        its keys alone. So the function must group or partition by `window_start` or `window_end`, and behind `key_by`
+        by the keys too; one that Spark's plan shows to do otherwise is refused. Columns of the rows that are called
+        like the bounds of windows give way to them: to keep them, rename them first. The result has the event time of
+        its windows while `window_end` is in it. All columns of all rows are kept until their windows fire: what the
+        function does not need is best dropped before. Where rows come within an allowed lateness, all rows of their
+        windows and keys are given to it again.
 
         Raises:
-            ProgramError: other windows, or a trigger or an evictor.
+            ProgramError: other windows than tumbling and sliding ones of event time, or a trigger or an evictor.
             StreamTypeError: the function does not fit the rows, returns no DataFrame, is none of DataFrames, or
                 computes something of several windows or keys together.
         """
-        return self._in_columns("applies functions of DataFrames").apply(function)
+        return ColumnWindows(self._keyed, self._settings).apply(function)
 
     def reduce(
         self,
         function: ReduceFunction[Row] | Callable[[Row, Row], Row],
-        window_function: ProcessWindowFunction | None = None,
+        window_function: Function | None = None,
         output: StructType | str | None = None,
     ) -> DataStream:
         """Reduce the rows of each window to one, two at a time: a row of the columns of this stream.
@@ -255,16 +204,16 @@ class WindowedStream(NamesElsewhere):
         columns = self._keyed._type.prototype.schema if output is None else output
         return self._processed("reduce", function, combination, window_function, columns)
 
-    def process(self, function: ProcessWindowFunction, output: StructType | str) -> DataStream:
+    def process(self, function: Function, output: StructType | str) -> DataStream:
         """Call a function for every window that fires, with all its rows: rows of the columns `output`.
 
         Where it fills a timestamp `window_end` with the end of its window of event time, the rows have the event time
         of windows: a millisecond before that. Else they have that of the stream where its column is there.
 
-        All columns of the stream are kept until the window is removed: select what is needed before `key_by`.
+        All columns of the stream are kept until the window is removed: select what is needed before it is windowed.
 
         Raises:
-            ProgramError: `function` is no ProcessWindowFunction.
+            ProgramError: `function` is no function of such windows.
             StreamTypeError: the output is no columns, or the function cannot be pickled.
         """
         return self._processed("process", function, AllRows(), function, output)
@@ -273,8 +222,8 @@ class WindowedStream(NamesElsewhere):
     def _origins(self) -> str:
         return self._keyed._origins
 
-    def _with(self, **changed: Any) -> WindowedStream:
-        return WindowedStream(self._keyed, replace(self._settings, **changed))
+    def _with(self, **changed: Any) -> Self:
+        return type(self)(self._keyed, replace(self._settings, **changed))
 
     def _check_event_time(self, verb: str) -> None:
         assigner = self._settings.assigner
@@ -284,43 +233,10 @@ class WindowedStream(NamesElsewhere):
                 " time, such as TumblingEventTimeWindows and EventTimeSessionWindows"
             )
 
-    def _in_columns(self, does: str) -> ColumnWindows:
-        settings = self._settings
-        if not isinstance(settings.assigner, PeriodicEventTimeWindows):
-            raise self._columns_refused(does, f"in {type(settings.assigner).__name__}")
-        self._check_fires_at_end(does)
-        return self._keyed._column_windows(settings.assigner, settings.late_data_tag, settings.allowed_lateness_ms)
-
-    def _sessions_in_columns(self) -> ColumnWindows:
-        settings = self._settings
-        assert isinstance(settings.assigner, EventTimeSessionWindows)
-        does = _AGGREGATES
-        if settings.assigner.dynamic_gap is not None:
-            raise self._columns_refused(does, "in sessions with a dynamic gap")
-        self._check_fires_at_end(does)
-        if settings.allowed_lateness_ms:
-            raise self._columns_refused(does, "in sessions with allowed_lateness(...)")
-        if settings.late_data_tag is not None:
-            raise self._columns_refused(does, "in sessions with side_output_late_data(...)")
-        return self._keyed._column_windows(settings.assigner)
-
-    def _check_fires_at_end(self, does: str) -> None:
-        for what in ("trigger", "evictor"):
-            if getattr(self._settings, what):
-                raise self._columns_refused(does, f"with {what}(...)")
-
-    def _columns_refused(self, does: str, why: str) -> ProgramError:
-        sessions = " and in sessions" if does == _AGGREGATES else ""
-        return ProgramError(
-            f"the window aggregation after {self._origins} {does} in tumbling and sliding windows of event time"
-            f"{sessions}, which fire at their end, not {why}: give aggregate(...) an AggregateFunction, or use"
-            " reduce(function) or process(ProcessWindowFunction, output)"
-        )
-
     def _aggregated(
         self,
         function: AnyAggregateFunction,
-        window_function: ProcessWindowFunction | None = None,
+        window_function: Function | None = None,
         *,
         accumulator_type: str | None,
         output: StructType | str | None,
@@ -339,12 +255,13 @@ class WindowedStream(NamesElsewhere):
         verb: str,
         function: object,
         combination: Combination,
-        window_function: ProcessWindowFunction | None,
+        window_function: Function | None,
         output: StructType | str,
     ) -> DataStream:
         settings, keyed = self._settings, self._keyed
-        if window_function is not None and not isinstance(window_function, ProcessWindowFunction):
-            raise ProgramError(f"{verb} after {self._origins} takes a ProcessWindowFunction, not {window_function!r}")
+        wanted = self._window_function
+        if window_function is not None and not isinstance(window_function, wanted):
+            raise ProgramError(f"{verb} after {self._origins} takes a {wanted.__name__}, not {window_function!r}")
         if settings.trigger is None and isinstance(settings.assigner, GlobalWindows):
             raise ProgramError(
                 f"{verb} after {self._origins}: GlobalWindows never end, so they need a trigger, as in"
@@ -365,9 +282,15 @@ class WindowedStream(NamesElsewhere):
                 late_data_tag=settings.late_data_tag,
             )
             operator = WindowOperator(windowing)
-            return keyed_process_code(rows.prototype, keyed._keys, operator, output, rows.event_time)
+            return keyed_process_code(rows.prototype, keyed._keys or (only_key(),), operator, output, rows.event_time)
 
         prototype, made = tried(name, code)
         tells_window = window_function is not None and settings.assigner.is_event_time()
         of_windows = OF_WINDOWS if tells_window and has_event_time(prototype, WINDOW_END) else None
         return keyed._processed(name, made, prototype, settings.late_data_tag, of_windows)
+
+
+class WindowedStream(AnyWindowedStream[ProcessWindowFunction]):
+    """The rows of a keyed stream, cut into windows. Functions of windows are `ProcessWindowFunction`s."""
+
+    _window_function = ProcessWindowFunction

@@ -12,7 +12,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import flykka
-from flykka import ConsoleSink, DataStream, KeyedStream, StreamExecutionEnvironment, WindowedStream
+from flykka import (
+    AllWindowedStream,
+    ConsoleSink,
+    DataStream,
+    KeyedStream,
+    StreamExecutionEnvironment,
+    WindowedStream,
+)
 from flykka.api.foreign_names import NamesElsewhere, hint_for, hints
 from flykka.api.streams.operator_settings import DataStreamSink
 from tests.flykka.programs import HOURS, bids
@@ -21,6 +28,7 @@ OWNERS: list[type[NamesElsewhere]] = [
     DataStream,
     KeyedStream,
     WindowedStream,
+    AllWindowedStream,
     DataStreamSink,
     StreamExecutionEnvironment,
 ]
@@ -36,6 +44,8 @@ PYFLINK: dict[type[NamesElsewhere], str] = {
         union connect partition_custom print sink_to name uid set_parallelism""",
     WindowedStream: """trigger allowed_lateness side_output_late_data evictor reduce aggregate apply process sum min max
         allowedLateness sideOutputLateData""",
+    AllWindowedStream: """trigger allowed_lateness side_output_late_data evictor reduce aggregate apply process
+        sum min max allowedLateness sideOutputLateData""",
     DataStreamSink: "name uid set_parallelism set_description disable_chaining slot_sharing_group setParallelism",
     StreamExecutionEnvironment: """get_config set_parallelism set_max_parallelism get_parallelism set_runtime_mode
         set_buffer_timeout get_buffer_timeout disable_operator_chaining get_checkpoint_config enable_checkpointing
@@ -48,7 +58,7 @@ PYFLINK: dict[type[NamesElsewhere], str] = {
 }
 
 
-@pytest.mark.parametrize("stream", [DataStream, KeyedStream, WindowedStream])
+@pytest.mark.parametrize("stream", [DataStream, KeyedStream, WindowedStream, AllWindowedStream])
 def test_every_name_of_a_data_frame_is_there_or_has_a_hint(stream: type[NamesElsewhere]) -> None:
     names = [name for name in dir(DataFrame) if not name.startswith("_")]
 
@@ -104,6 +114,8 @@ def test_a_hint_tells_of_nothing_that_is_not_there() -> None:
         (DataStream, "max_by", r"it is said of keys: key_by\(\.\.\.\)"),
         (KeyedStream, "uid", r"key_by\(\.\.\.\) is no operator"),
         (WindowedStream, "sum", r"aggregate\(F\.sum\('amount'\)"),
+        (KeyedStream, "countWindowAll", r"say it before key_by\(\.\.\.\)"),
+        (AllWindowedStream, "max", r"aggregate\(F\.sum\('amount'\)"),
         (WindowedStream, "groupBy", r"say it behind aggregate\(\.\.\.\)"),
         (DataStreamSink, "execute", r"env\.execute\(name\)"),
         (StreamExecutionEnvironment, "addSource", r"from_source\("),

@@ -38,7 +38,7 @@ def counted(spark: SparkSession, program: Program | None = None, tag: OutputTag 
 def test_a_window_is_cut_by_windows_and_by_nothing_else(spark: SparkSession, assigner: object) -> None:
     keyed = bids(spark).key_by("auction")
 
-    with pytest.raises(ProgramError, match=r"takes an assigner such as TumblingEventTimeWindows\.of"):
+    with pytest.raises(ProgramError, match=r"take an assigner such as TumblingEventTimeWindows\.of"):
         keyed.window(assigner)  # type: ignore[arg-type]
 
 

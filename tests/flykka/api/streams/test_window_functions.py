@@ -16,7 +16,6 @@ from flykka.api.streams.stream_graph_generator import Defaults, stream_graph
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import ShipStrategy
 from flykka.spark_bridge.connectors.file.sink import FileSink
-from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from flykka.spark_bridge.program.rich_function import RichFunction
 from tests.flykka.programs import HOURS, bids
@@ -191,14 +190,3 @@ def test_late_rows_of_windows_over_all_rows_have_a_side_output(
     late = late_rows_of(rows).get_side_output(LATE)
 
     assert late.columns == rows.columns
-
-
-def test_windows_over_all_rows_need_an_event_time_and_windows(spark: SparkSession) -> None:
-    with pytest.raises(StreamTypeError, match="gives no event time to window by"):
-        bids(spark, event_time=None).window_all(HOURS)
-    with pytest.raises(ProgramError, match=r"^window_all after bids takes TumblingEventTimeWindows\.of"):
-        bids(spark).window_all("1h")  # type: ignore[arg-type]
-    with pytest.raises(ProgramError, match=r"key_by\(F\.lit\(1\)\)\.window\(\.\.\.\) has all windows$"):
-        bids(spark).window_all(EventTimeSessionWindows.with_gap("1s"))  # type: ignore[arg-type]
-    with pytest.raises(ProgramError, match="needs at least one column"):
-        bids(spark).window_all(HOURS).aggregate()

@@ -1,0 +1,91 @@
+"""Windows that Spark's plans compute: aggregates of columns, and functions of DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from flykka.api.streams.side_outputs import LateData
+from flykka.api.streams.window_aggregation import WindowAggregation
+from flykka.errors import ProgramError
+from flykka.spark_bridge.functions.event_time import OF_WINDOWS
+from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
+from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
+
+if TYPE_CHECKING:
+    from flykka.api.streams.data_stream import DataStream
+    from flykka.api.streams.transformation import Transformation
+    from flykka.api.streams.windowed_rows import KeyedRows, WindowSettings
+    from flykka.spark_bridge.program.prototype import Column, DataFrame
+
+_AGGREGATES = "aggregates columns"
+
+
+class ColumnWindows:
+    """Rows in windows that Spark's plans compute, where these can."""
+
+    def __init__(self, keyed: KeyedRows, settings: WindowSettings) -> None:
+        self._keyed = keyed
+        self._settings = settings
+
+    def aggregate(self, columns: tuple[Column, ...]) -> DataStream:
+        """Compute aggregates per key and window. Raises `ProgramError` where the windows are others."""
+        assigner = self._settings.assigner
+        windows = (
+            self._sessions(assigner) if isinstance(assigner, EventTimeSessionWindows) else self._periodic(_AGGREGATES)
+        )
+        return self._results(*self._cut_into(windows).add_to(self._keyed._program, columns))
+
+    def apply(self, function: Callable[[DataFrame], DataFrame]) -> DataStream:
+        """Give all rows of the windows that fire to a function. Raises `ProgramError` where the windows are others."""
+        windows = self._periodic("applies functions of DataFrames")
+        return self._results(*self._cut_into(windows).add_function(self._keyed._program, function))
+
+    def _periodic(self, does: str) -> PeriodicEventTimeWindows:
+        assigner = self._settings.assigner
+        if not isinstance(assigner, PeriodicEventTimeWindows):
+            raise self._refused(does, f"in {type(assigner).__name__}")
+        self._check_fires_at_end(does)
+        return assigner
+
+    def _sessions(self, sessions: EventTimeSessionWindows) -> EventTimeSessionWindows:
+        if sessions.dynamic_gap is not None:
+            raise self._refused(_AGGREGATES, "in sessions with a dynamic gap")
+        self._check_fires_at_end(_AGGREGATES)
+        if self._settings.allowed_lateness_ms:
+            raise self._refused(_AGGREGATES, "in sessions with allowed_lateness(...)")
+        if self._settings.late_data_tag is not None:
+            raise self._refused(_AGGREGATES, "in sessions with side_output_late_data(...)")
+        return sessions
+
+    def _check_fires_at_end(self, does: str) -> None:
+        for what in ("trigger", "evictor"):
+            if getattr(self._settings, what):
+                raise self._refused(does, f"with {what}(...)")
+
+    def _refused(self, does: str, why: str) -> ProgramError:
+        sessions = " and in sessions" if does == _AGGREGATES else ""
+        return ProgramError(
+            f"the window aggregation after {self._keyed._origins} {does} in tumbling and sliding windows of event time"
+            f"{sessions}, which fire at their end, not {why}: give aggregate(...) an AggregateFunction, or use"
+            " reduce(function) or process(function, output)"
+        )
+
+    def _cut_into(self, windows: PeriodicEventTimeWindows | EventTimeSessionWindows) -> WindowAggregation:
+        keyed, row_type = self._keyed, self._keyed._type
+        assert row_type.event_time is not None, "without event time there are no windows of it"
+        return WindowAggregation(
+            inputs=keyed._inputs,
+            rows=row_type.prototype,
+            event_time=row_type.event_time,
+            keys=keyed._keys,
+            windows=windows,
+            late_data_tag=self._settings.late_data_tag,
+            allowed_lateness_ms=self._settings.allowed_lateness_ms,
+        )
+
+    def _results(self, made: Transformation, prototype: DataFrame) -> DataStream:
+        row_type, tag = self._keyed._type, self._settings.late_data_tag
+        late_data = None if tag is None else LateData(made, tag, row_type)
+        return self._keyed._emitted(made, replace(row_type, event_time=OF_WINDOWS).of_rows(prototype), late_data)
