@@ -41,11 +41,7 @@ from flykka.cluster.local_cluster import (
     slots_needed,
 )
 from flykka.errors import ClusterError, ProgramError
-from flykka.messages.graph.job_graph import (
-    FailoverStrategyKind,
-    JobGraph,
-    RestartStrategyConfiguration,
-)
+from flykka.messages.graph.job_graph import FailoverStrategyKind, JobGraph, RestartStrategyConfiguration
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.runtime.trace.record.flight_recorder import DEFAULT_TURNS
 from flykka.runtime.trace.record.recorder import TraceRecorder
@@ -176,8 +172,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
             DuplicateUidError: another operator has the uid.
             SourceError: the source has no schema to be read from it.
         """
-        self._check_open()
-        return source_stream(self._program, self.spark, source, watermark_strategy, name, uid)
+        return source_stream(self._program_for_source(), self.spark, source, watermark_strategy, name, uid)
 
     def from_dataframe(
         self,
@@ -200,10 +195,10 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
             StreamTypeError: the event-time column is not there, or is no timestamp.
             DuplicateUidError: another operator has the uid.
         """
-        self._check_open()
+        program = self._program_for_source()
         limit = None if partitions_per_batch is None else at_least_one(partitions_per_batch, "partitions per batch")
         source = DataFrameSource(computed=self._computed.keep(self.spark, frame), partitions_limit=limit)
-        return source_stream(self._program, self.spark, source, watermark_strategy, name, uid)
+        return source_stream(program, self.spark, source, watermark_strategy, name, uid)
 
     def add_master_hook(self, hook: MasterTriggerRestoreHook) -> Self:
         """Have `hook` run in the driver before each checkpoint of a job, and before a job starts from one.
@@ -283,6 +278,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
             JobSubmissionError: the job was refused; a `DuplicateJobSubmissionError` where it would publish rows twice.
         """
         self._check_open()
+        self._program.submit()
         launch = current_launch()
         launch.override_settings(self)
         launch.program_written(self, job_name)
@@ -310,8 +306,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
         self._starts.remember(client)
         self.from_checkpoint(AUTO)
         self._computed.belong_to(client)
-        self._program.close()
-        self._program = Program(after=job_name)
+        self._program = self._program.close(job_name)
         assert self._data_plane is not None, "the cluster that took the job has it"
         look = partial(self._data_plane.long_work, client.job_id)
         launch.job_submitted(client, keeps_checkpoints=survives, look=look)
@@ -389,6 +384,11 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
     def _check_open(self) -> None:
         if self._closed:
             raise ProgramError("this environment is closed: make another one with get_execution_environment(...)")
+
+    def _program_for_source(self) -> Program:
+        self._check_open()
+        self._program = self._program.for_source()
+        return self._program
 
     def _take_place_of(self, earlier: StreamExecutionEnvironment | None) -> None:
         """Close the environment that this cell made when it ran before; take over its Spark session and checkpoints."""

@@ -230,6 +230,27 @@ def test_a_job_that_needs_more_slots_than_there_are_is_refused_at_once(
         env.execute()
 
 
+def test_a_refused_program_may_be_mended_or_written_down_again_and_runs_once(
+    spark: SparkSession, env: StreamExecutionEnvironment, bids: Path, tmp_path: Path
+) -> None:
+    def write(output: str) -> None:
+        source = env.from_source(FileSource.parquet(str(bids)), LATE_BY_A_SECOND, "bids", uid="bids")
+        source.set_parallelism(1).sink_to(FileSink.parquet(str(tmp_path / output))).uid("output")
+
+    env.set_parallelism(5)
+    write("refused")
+    with pytest.raises(InsufficientSlotsError):
+        env.execute()
+    write("mended")
+    with pytest.raises(InsufficientSlotsError):
+        env.execute()
+
+    env.set_parallelism(1).execute()
+
+    assert spark.read.parquet(str(tmp_path / "mended")).count() == 3_000
+    assert not (tmp_path / "refused").exists()
+
+
 def test_the_first_job_decides_the_number_of_slots_unless_it_was_given(
     spark: SparkSession, env: StreamExecutionEnvironment
 ) -> None:

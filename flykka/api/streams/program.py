@@ -25,7 +25,8 @@ class Program:
         """`after` is the job before, in the same environment."""
         self._after = after
         self._transformations: list[Transformation] = []
-        self._executed = False
+        self._is_submitted = False
+        self._ended: str | None = None
 
     @property
     def transformations(self) -> tuple[Transformation, ...]:
@@ -68,11 +69,11 @@ class Program:
 
         Raises:
             DuplicateUidError: another was given the uid that this one has.
-            ProgramError: the program was executed, and would go on without it; or the uid is none.
+            ProgramError: the program has ended, and would go on without it; or the uid is none.
         """
-        if self._executed:
+        if self._ended is not None:
             raise ProgramError(
-                f"{transformation.name!r} comes too late: the job of its input was executed already; begin the next"
+                f"{transformation.name!r} comes too late: the job of its input was {self._ended}; begin the next"
                 " one with from_source(...)"
             )
         if transformation.explicit_uid is not None:
@@ -83,15 +84,32 @@ class Program:
     def take_back(self, transformations: Iterable[Transformation]) -> None:
         """Forget operators, and all that they feed."""
         gone = set(transformations)
+        if gone:
+            self._is_submitted = False  # It is being mended, and what is left is still wanted.
         for transformation in self._transformations:
             # Inputs come before what they feed: one pass finds everything.
             if any(edge.source in gone for edge in transformation.inputs):
                 gone.add(transformation)
         self._transformations = [kept for kept in self._transformations if kept not in gone]
 
-    def close(self) -> None:
-        """It was executed: its streams are at their end."""
-        self._executed = True
+    def submit(self) -> None:
+        """It is submitted as a job. Where it is not closed behind that, the job was refused."""
+        self._is_submitted = True
+
+    def for_source(self) -> Program:
+        """The program that a source which is written down now belongs to: another one where this one was refused.
+
+        So it can be mended and executed again, and can be written down again from its first line on.
+        """
+        if not self._is_submitted:
+            return self
+        self._ended = "refused, and another one was begun"
+        return Program(self._after)
+
+    def close(self, job_name: str) -> Program:
+        """It was executed under this name: its streams are at their end. Returns the program that follows it."""
+        self._ended = "executed already"
+        return Program(job_name)
 
     def set_uid(self, transformation: Transformation, uid: str) -> None:
         """Name an operator for good. Raises `DuplicateUidError` where the uid is taken, `ProgramError` if empty."""

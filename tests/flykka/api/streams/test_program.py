@@ -35,3 +35,33 @@ def test_a_program_that_writes_nothing_is_refused_with_what_it_might_write(spark
 
     with pytest.raises(ProgramError, match=r"writes nothing: end a stream with sink_to\(...\), perhaps that of prices"):
         program.leading_to_sinks()
+
+
+def test_a_refused_program_is_forgotten_with_the_next_source_and_not_before(spark: SparkSession) -> None:
+    refused = Program()
+    refused.submit()
+    stream = bids(spark, refused)
+
+    following = refused.for_source()
+
+    assert (len(refused.transformations), following.transformations) == (1, ())
+    with pytest.raises(ProgramError, match="comes too late: the job of its input was refused, and another one was be"):
+        stream.select("price")
+
+
+def test_a_program_that_was_not_submitted_gets_another_source(spark: SparkSession) -> None:
+    program = Program()
+    bids(spark, program)
+
+    assert program.for_source() is program
+
+
+def test_what_is_left_of_a_refused_program_that_is_mended_stays(spark: SparkSession) -> None:
+    program = Program()
+    bids(spark, program).select("price").uid("prices")
+    program.submit()
+
+    program.take_back(program.transformations[1:])
+
+    assert program.for_source() is program
+    assert [made.uid for made in program.transformations] == ["source-1"]

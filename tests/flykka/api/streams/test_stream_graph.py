@@ -177,7 +177,7 @@ def test_an_operator_is_bound_with_the_line_that_wrote_it(spark: SparkSession) -
 def test_an_operator_cannot_be_put_behind_a_job_that_was_executed(spark: SparkSession) -> None:
     program = Program()
     stream = bids(spark, program)
-    program.close()
+    program.close("counts")
 
     with pytest.raises(ProgramError, match=r"'select\(price\)' comes too late: the job of its input was executed"):
         stream.select("price")
