@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from flykka import (
     DataGenSource,
+    EventTimeSessionWindows,
     FileSink,
     FileSource,
     OutputTag,
@@ -90,6 +91,17 @@ def test_windows_over_all_rows_behind_assigned_watermarks_are_shown_too(
     shown = timed.window_all(SECONDS).apply(lambda rows: rows.groupBy("window_end").count()).preview()
 
     assert sorted(shown["count"]) == [4, 4]
+
+
+def test_sessions_over_all_rows_have_no_column_of_a_key(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+    write(tmp_path / "in", "a", first=0, rows=8)
+
+    sessions = watched(env, tmp_path / "in").window_all(EventTimeSessionWindows.with_gap("10min"))
+    counted = sessions.aggregate(F.count("*").alias("rows"))
+    shown = counted.preview()
+
+    assert list(shown.columns) == counted.columns == ["window_start", "window_end", "rows"]
+    assert list(shown["rows"]) == [8]
 
 
 def test_a_preview_leaves_no_trace_in_the_program_and_writes_nothing(
