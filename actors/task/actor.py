@@ -11,6 +11,7 @@ from typing import assert_never, cast, get_args
 
 from flykka.actors.data_plane import DataPlane
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import StartAlignmentTimer
+from flykka.actors.machines.exchange.effects import TellPeer
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.task.effects import (
     EndAttempt,
@@ -25,7 +26,6 @@ from flykka.actors.machines.task.effects import (
     TaskEffect,
     TellBridge,
     TellJobMaster,
-    TellPeer,
     TellProducer,
     TellSender,
 )
@@ -95,17 +95,19 @@ class Task(Actor):
     def handle_message(self, message: Message) -> None:
         """Everything but the bridge's death is the machine's to decide."""
         match message:
+            # What comes most often first: a match asks class by class.
+            case BufferResponse(partition_id=partition_id) | BacklogAnnouncement(partition_id=partition_id):
+                # Credit goes straight to the sender, not by way of its TaskManager.
+                sender = self.context.sender
+                if sender is not None:
+                    self._producers[partition_id] = sender
+                self._decide(message)
             case Terminated(ref=ref) if ref == self._bridge:
                 self._decide(BridgeLost(cause=_bridge_died(self._bridge.path)))
             case Terminated(ref=ref):
                 self._decide(ConnectionLost(task_manager=ref))
             case ExplainTask(reply_to=reply_to):
                 reply_to.tell(self.explain(self.context.now()))
-            case BufferResponse(partition_id=partition_id) | BacklogAnnouncement(partition_id=partition_id):
-                # Credit goes straight to the sender, not by way of its TaskManager.
-                if self.context.sender is not None:
-                    self._producers[partition_id] = self.context.sender
-                self._decide(message)
             case _ if type(message) in _EVENTS:
                 self._decide(cast(TaskEvent, message))
             case _:

@@ -14,7 +14,7 @@ from flykka.actors.data_plane import DataPlane
 from flykka.actors.machines.exchange.effects import (
     PartitionEffect,
     ReleaseBatch,
-    Send,
+    TellPeer,
 )
 from flykka.actors.machines.exchange.kept_partition import KeptPartition
 from flykka.actors.machines.ignore import Ignore
@@ -91,7 +91,7 @@ class PartitionTracker:
     def _perform(self, effects: Iterable[PartitionEffect]) -> None:
         for effect in effects:
             match effect:
-                case Send(consumer=consumer, response=response):
+                case TellPeer(receiver=consumer, message=response):
                     consumer.tell(response)
                 case ReleaseBatch():
                     raise AssertionError("a kept partition is written, and stays as it is until it is released")

@@ -7,15 +7,10 @@ from enum import StrEnum
 
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import (
-    AddCredit,
-    BacklogAnnouncement,
-    BufferResponse,
-    CancelPartitionRequest,
-    ErrorResponse,
-)
+from flykka.messages.tasks.exchange import AddCredit, CancelPartitionRequest
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ResultPartitionId
+from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 
 PRODUCER_FAILED_ERROR = "ProducerFailedError"
@@ -30,14 +25,14 @@ class ReleaseBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Send:
-    """Tell the consumer of a subpartition."""
+class TellPeer:
+    """Tell another part of the exchange: a consuming Task, or the TaskManager of a producing one."""
 
-    consumer: Ref
-    response: BufferResponse | BacklogAnnouncement | ErrorResponse
+    receiver: Ref
+    message: Message
 
 
-PartitionEffect = Send | ReleaseBatch | Ignore
+PartitionEffect = TellPeer | ReleaseBatch | Ignore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,9 @@ between channels, and who is told what, belong to the gate. Follows Flink's Remo
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
+from typing import NamedTuple
 
 from flykka.actors.machines.exchange.barrier_alignment import as_unaligned, is_unaligned, may_time_out
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import BarrierAnnouncement
@@ -45,12 +46,13 @@ class ChannelState(Enum):
     FAILED = "failed"
 
 
-OPEN = frozenset({ChannelState.REQUESTED, ChannelState.READING})
-"""Something may still arrive."""
+# Looked up for every element: an Enum member is slow to reach.
+_REQUESTED = ChannelState.REQUESTED
+_READING = ChannelState.READING
+_ENDED = ChannelState.ENDED
 
 
-@dataclass(frozen=True, slots=True)
-class Queued:
+class Queued(NamedTuple):
     """An element that is not yet read, under its sequence number; a barrier that may time out is announced first."""
 
     sequence_number: int
@@ -98,7 +100,7 @@ class InputChannel:
     @property
     def is_open(self) -> bool:
         """Asked for, and neither ended nor given up."""
-        return self.state in OPEN
+        return self.state is _READING or self.state is _REQUESTED
 
     def request(self) -> RequestPartition:
         """Ask for the subpartition, for the first time or again, with the channel's own credits."""
@@ -153,7 +155,7 @@ class InputChannel:
             text = f"element {response.sequence_number} came without a credit"
             cause = SerializedThrowable(type_name="CreditOverrunError", message=text)
             return self._fail(ChannelFailureKind.CREDIT_OVERRUN, cause)
-        self.state = ChannelState.ENDED if isinstance(response.buffer, EndOfPartition) else ChannelState.READING
+        self.state = _ENDED if isinstance(response.buffer, EndOfPartition) else _READING
         self._enqueue(Queued(response.sequence_number, response.buffer))
         self.next_sequence_number += 1
         self.credits.on_backlog(response.backlog)

@@ -203,8 +203,12 @@ class InputGate:
             self.buffers_in_use += 1
         # A channel that is in the line already keeps its place.
         self._line_up(channel)
-        takers = channel.credits.release() if channel.state is ChannelState.ENDED else [channel.credits]
-        return [*self._persisted(channel, response.buffer), *self._announce(takers)]
+        effects = self._persisted(channel, response.buffer)
+        if isinstance(response.buffer, EndOfPartition):
+            effects += self._announce(channel.credits.release())
+        elif channel.credits.unannounced:
+            effects += self._announce([channel.credits])
+        return effects
 
     def on_backlog(self, announcement: BacklogAnnouncement) -> list[GateEffect]:
         """Data waits for credit at the producer."""

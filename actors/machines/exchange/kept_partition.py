@@ -5,7 +5,7 @@ What was read stays until the partition is released. Follows Flink's BoundedBloc
 
 from __future__ import annotations
 
-from flykka.actors.machines.exchange.effects import PartitionEffect, Send
+from flykka.actors.machines.exchange.effects import PartitionEffect, TellPeer
 from flykka.actors.machines.exchange.result_partition import unknown_subpartition
 from flykka.actors.machines.exchange.subpartition import Subpartition
 from flykka.actors.machines.ignore import Ignore
@@ -25,7 +25,7 @@ class KeptPartition:
         """A consumer asks for a subpartition."""
         index, descriptor = request.subpartition, self._finished.descriptor
         if not 0 <= index < descriptor.subpartitions:
-            return [Send(consumer=request.consumer, response=unknown_subpartition(descriptor, index))]
+            return [TellPeer(receiver=request.consumer, message=unknown_subpartition(descriptor, index))]
         place = index, request.consumer
         self._readers[place] = Subpartition(descriptor.partition_id, index, self._finished.subpartitions[index])
         self._readers[place].request(request.consumer, request.credit)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch, Send
+from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch, TellPeer
 from flykka.actors.machines.exchange.partition_errors import partition_error, partition_not_found
 from flykka.actors.machines.exchange.subpartition import Subpartition
 from flykka.actors.machines.ignore import Ignore
@@ -157,7 +157,7 @@ class ResultPartition:
         """A reader asks for its subpartition and has room for `credit` batches."""
         refused = self._refusal(subpartition)
         if refused is not None:
-            return [Send(consumer=consumer, response=refused)]
+            return [TellPeer(receiver=consumer, message=refused)]
         self.subpartitions[subpartition].request(consumer, credit)
         return self._served(subpartition)
 
@@ -199,10 +199,11 @@ class ResultPartition:
     def _served(self, index: int) -> list[PartitionEffect]:
         """The elements that the reader is sent now, if it is here."""
         holder = self.subpartitions[index]
+        has_waited = holder.backlog > 0
         sent = holder.serve()
-        responses = (effect.response for effect in sent)
-        buffers = (response.buffer for response in responses if isinstance(response, BufferResponse))
-        self._account(holder, [buffer for buffer in buffers if isinstance(buffer, BatchRef)])
+        if has_waited:
+            buffers = (effect.message.buffer for effect in sent if isinstance(effect.message, BufferResponse))
+            self._account(holder, [buffer for buffer in buffers if isinstance(buffer, BatchRef)])
         if holder.is_consumed:
             self._consumed(index)
         return list(sent)

@@ -22,6 +22,9 @@ from flykka.messages.tasks.task import ExecutionState, TaskExecutionState, Updat
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId
 
+# Looked up several times in every turn of a Task: an Enum member is slow to reach.
+_RUNNING = ExecutionState.RUNNING
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _End:
@@ -44,7 +47,7 @@ class AttemptLife:
     @property
     def is_running(self) -> bool:
         """The attempt processes: it is RUNNING and not on its way to an end."""
-        return self.state is ExecutionState.RUNNING and self._end is None
+        return self.state is _RUNNING and self._end is None
 
     @property
     def is_finishing(self) -> bool:

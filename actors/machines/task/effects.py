@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import StartAlignmentTimer
+from flykka.actors.machines.exchange.effects import TellPeer
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.tasks.exchange import AddCredit
 from flykka.messages.tasks.task import FinishedPartition
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.message import Message
-from flykka.messages.wire.ref import Ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,14 +24,6 @@ class TellBridge:
 class TellJobMaster:
     """Tell the JobMaster, under its leader session."""
 
-    message: Message
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TellPeer:
-    """Tell another part of the exchange: a consuming Task, or the TaskManager of a producing one."""
-
-    receiver: Ref
     message: Message
 
 

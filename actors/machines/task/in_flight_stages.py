@@ -41,6 +41,10 @@ from flykka.messages.tasks.task import NotifyEndOfData, TaskDeploymentDescriptor
 STAGES_IN_FLIGHT = 2
 """Two: the planning of one stage overlaps the work of the other; a third only adds memory."""
 
+# Looked up for every event: an Enum member is slow to reach.
+_BUSY = Activity.BUSY
+_IDLE = Activity.IDLE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
@@ -160,11 +164,11 @@ class InFlightStages:
         if not is_running:
             self._meter.activity = Activity.NOT_RUNNING
         elif self._pipeline.in_flight > 0:
-            self._meter.activity = Activity.BUSY
+            self._meter.activity = _BUSY
         elif self._outputs.is_back_pressured and has_input():
             self._meter.activity = Activity.BACK_PRESSURED
         else:
-            self._meter.activity = Activity.IDLE
+            self._meter.activity = _IDLE
 
     def start(self, purpose: Purpose) -> int:
         """Begin a stage; its number."""

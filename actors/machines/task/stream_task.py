@@ -144,8 +144,10 @@ class StreamTask:
     def _on_event(self, event: TaskEvent, now: int) -> list[TaskEffect]:
         match event:
             # What comes with every batch and every checkpoint first: a match asks class by class.
-            case StageFinished() | BufferResponse() if self._life.is_running:
-                return self._on_running(event, now) + self._read_on(now)
+            case BufferResponse() if self._life.is_running:
+                return self._inputs.on_buffer(event) + self._input_failure() + self._read_on(now)
+            case StageFinished() if self._life.is_running:
+                return self._on_stage_finished(event, now) + self._read_on(now)
             case CheckpointCommitted():
                 # Counted in every state: it has been published.
                 self._stages.committed(event)
@@ -207,10 +209,6 @@ class StreamTask:
 
     def _on_running(self, event: TaskEvent, now: int) -> list[TaskEffect]:
         match event:
-            case BufferResponse():
-                return self._inputs.handle(event) + self._input_failure()
-            case StageFinished():
-                return self._on_stage_finished(event, now)
             case NotifyCheckpointComplete(checkpoint_id=checkpoint_id):
                 commit = self._checkpoints.on_complete(checkpoint_id)
                 return self._on_committed(checkpoint_id) if commit is None else [commit]

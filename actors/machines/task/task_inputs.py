@@ -35,6 +35,7 @@ from flykka.actors.machines.exchange.effects import (
     ReleaseBatch,
     RequestPartition,
     RetryRequest,
+    TellPeer,
     TurnAway,
 )
 from flykka.actors.machines.exchange.input_channel import InputChannel
@@ -46,7 +47,6 @@ from flykka.actors.machines.task.effects import (
     RetryPartitionRequest,
     TaskEffect,
     TellBridge,
-    TellPeer,
     TellProducer,
     TellSender,
 )
@@ -81,7 +81,7 @@ from flykka.messages.tasks.stage import InputInFlight, ReleaseBatches
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ref import Ref
 
-ExchangeEvent = BufferResponse | BacklogAnnouncement | ErrorResponse | PartitionRequestDue
+ExchangeEvent = BacklogAnnouncement | ErrorResponse | PartitionRequestDue
 
 
 InputEvent = Watermark | WatermarkStatus | LatencyMarker | EndOfData
@@ -179,11 +179,13 @@ class TaskInputs:
         """A TaskManager has ended: what it has not answered it will not answer."""
         return self._effects(self._gate.on_connection_failed(task_manager))
 
+    def on_buffer(self, response: BufferResponse) -> list[TaskEffect]:
+        """An element has come from a producer."""
+        return self._effects(self._gate.on_buffer(response))
+
     def handle(self, event: ExchangeEvent) -> list[TaskEffect]:
-        """Something has come from a producer, or is to be asked for again."""
+        """A producer has said something else, or is to be asked again."""
         match event:
-            case BufferResponse():
-                return self._effects(self._gate.on_buffer(event))
             case BacklogAnnouncement():
                 return self._effects(self._gate.on_backlog(event))
             case ErrorResponse():
@@ -252,6 +254,9 @@ class TaskInputs:
 
     def _act(self, action: BarrierAction, now: int) -> None:
         match action:
+            # What comes with almost every barrier first: a match asks class by class.
+            case BlockChannel(channel=channel):
+                self._gate.block(channel)
             case TriggerCheckpointOnBarrier(barrier=barrier, alignment_start_ms=start_ms):
                 self._alignment_start_ms = start_ms
                 due = SnapshotDue(barrier=barrier, alignment=self._alignment(now), in_flight=self._in_flight)
@@ -259,8 +264,6 @@ class TaskInputs:
                 self._for_checkpoints.append(due)
             case AbortCheckpointOnBarrier(checkpoint_id=checkpoint_id, reason=reason):
                 self._for_checkpoints.append(SnapshotGivenUp(checkpoint_id=checkpoint_id, reason=reason))
-            case BlockChannel(channel=channel):
-                self._gate.block(channel)
             case UnblockAllChannels():
                 self._gate.unblock_all()
             case StartPersisting(checkpoint_id=checkpoint_id):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import assert_never
 
 from flykka.actors.machines.exchange.barrier_alignment import is_unaligned, may_time_out, unaligned_unsupported
-from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch, Send
+from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch, TellPeer
 from flykka.actors.machines.exchange.partition_errors import partition_not_found
 from flykka.actors.machines.exchange.result_partition import ResultPartition
 from flykka.actors.machines.ignore import Ignore
-from flykka.actors.machines.task.effects import TaskEffect, TellBridge, TellPeer
+from flykka.actors.machines.task.effects import TaskEffect, TellBridge
 from flykka.messages.graph.job_graph import ShipStrategy
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
@@ -179,12 +178,6 @@ def _effects(effects: list[PartitionEffect]) -> list[TaskEffect]:
 
 
 def _effect(effect: PartitionEffect) -> TaskEffect:
-    match effect:
-        case Send(consumer=consumer, response=response):
-            return TellPeer(receiver=consumer, message=response)
-        case ReleaseBatch(batch=batch):
-            return TellBridge(message=ReleaseBatches(batch_ids=(batch.batch_id,)))
-        case Ignore():
-            return effect
-        case _:
-            assert_never(effect)
+    if isinstance(effect, ReleaseBatch):
+        return TellBridge(message=ReleaseBatches(batch_ids=(effect.batch.batch_id,)))
+    return effect

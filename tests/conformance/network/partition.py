@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch, Send
+from flykka.actors.machines.exchange.effects import PartitionEffect, ReleaseBatch, TellPeer
 from flykka.actors.machines.exchange.kept_partition import KeptPartition
 from flykka.actors.machines.exchange.result_partition import ResultPartition
-from flykka.actors.machines.task.effects import TellPeer
 from flykka.actors.machines.task.task_outputs import TaskOutputs
 from flykka.messages.graph.job_graph import ResultPartitionType
 from flykka.messages.tasks.exchange import ErrorResponse, PartitionRequest
@@ -99,7 +98,7 @@ class Output:
     def _create_view(self, index: int) -> None:
         if self._is_registered:
             answers = self.partition.request(index, 1, CONSUMER)
-            messages: list[object] = [effect.response for effect in answers if isinstance(effect, Send)]
+            messages = [effect.message for effect in answers if isinstance(effect, TellPeer)]
         else:
             answers_of_task = TaskOutputs([]).handle(_request(index))
             messages = [effect.message for effect in answers_of_task if isinstance(effect, TellPeer)]

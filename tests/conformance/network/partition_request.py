@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from flykka.actors.machines.exchange.effects import ChannelFailed, RequestPartition, RetryRequest, Send
+from flykka.actors.machines.exchange.effects import ChannelFailed, RequestPartition, RetryRequest, TellPeer
 from flykka.actors.machines.exchange.input_gate import InputGate
 from flykka.actors.machines.task.effects import TellJobMaster
 from flykka.actors.machines.task.events import StartTask
@@ -88,9 +88,9 @@ class Requester:
             case {"do": "producer_failed" | "producer_releases_partition"}:
                 self._partition.request(0, self.requests[0].credit, CONSUMER)
                 for told in self._partition.fail(CAUSE):
-                    assert isinstance(told, Send)
-                    assert isinstance(told.response, ErrorResponse)
-                    self._take(self.gate.on_error(told.response))
+                    assert isinstance(told, TellPeer)
+                    assert isinstance(told.message, ErrorResponse)
+                    self._take(self.gate.on_error(told.message))
             case {"do": "read"}:
                 pass
             case _:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR, Send
+from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR, TellPeer
 from flykka.actors.machines.exchange.result_partition import ResultPartition
 from flykka.messages.tasks.exchange import ErrorResponse
 from flykka.messages.wire.failure import SerializedThrowable
@@ -24,7 +24,7 @@ def run_sender(case: Case) -> None:
     partition.request(0, reader["credit"], CONSUMER)
     (told,) = partition.fail(CAUSE)
 
-    assert isinstance(told, Send)
-    assert isinstance(told.response, ErrorResponse)
-    blames_producer = told.response.cause.type_name == PRODUCER_FAILED_ERROR
+    assert isinstance(told, TellPeer)
+    assert isinstance(told.message, ErrorResponse)
+    blames_producer = told.message.cause.type_name == PRODUCER_FAILED_ERROR
     assert {"error_sent_to": name, "error": "CANCEL_TASK" if blames_producer else "ERROR"} == case["expect"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from flykka.actors.machines.exchange.effects import TellPeer
 from flykka.actors.machines.task.effects import (
     RetryPartitionRequest,
     TaskEffect,
     TellBridge,
     TellJobMaster,
-    TellPeer,
 )
 from flykka.actors.machines.task.events import StartTask, TaskEvent
 from flykka.actors.machines.task.partition_producer import PRODUCER_DISPOSED_ERROR

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flykka.actors.machines.exchange.effects import ChannelFailed, GateEffect, Send
+from flykka.actors.machines.exchange.effects import ChannelFailed, GateEffect, TellPeer
 from flykka.actors.machines.exchange.input_gate import InputGate
 from flykka.actors.machines.exchange.result_partition import ResultPartition
 from flykka.messages.graph.job_graph import ResultPartitionType, ShipStrategy
@@ -101,9 +101,9 @@ def error(
 def sent(effects: Iterable[object]) -> list[Buffer]:
     """The elements among `effects` that go to a consumer."""
     return [
-        effect.response.buffer
+        effect.message.buffer
         for effect in effects
-        if isinstance(effect, Send) and isinstance(effect.response, BufferResponse)
+        if isinstance(effect, TellPeer) and isinstance(effect.message, BufferResponse)
     ]
 
 

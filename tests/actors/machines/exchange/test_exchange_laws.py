@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 )
 
 from flykka.actors.machines.exchange.checkpoint_barrier_handler import BarrierAnnouncement
-from flykka.actors.machines.exchange.effects import GateEffect, GiveCredit, PartitionEffect, RequestPartition, Send
+from flykka.actors.machines.exchange.effects import GateEffect, GiveCredit, PartitionEffect, RequestPartition, TellPeer
 from flykka.actors.machines.exchange.input_gate import InputGate
 from flykka.actors.machines.exchange.result_partition import ResultPartition
 from flykka.messages.tasks.batch import BatchRef
@@ -186,9 +186,9 @@ class Exchange(RuleBasedStateMachine):
 
     def _post_to_gate(self, channel: int, effects: Iterable[PartitionEffect]) -> None:
         for effect in effects:
-            if isinstance(effect, Send):
-                assert isinstance(effect.response, ToGate)
-                self.to_gate[channel].append(effect.response)
+            if isinstance(effect, TellPeer):
+                assert isinstance(effect.message, ToGate)
+                self.to_gate[channel].append(effect.message)
 
     def _post_to_producers(self, effects: Iterable[GateEffect]) -> None:
         for effect in effects:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.actors.machines.exchange.effects import PartitionEffect, Send
+from flykka.actors.machines.exchange.effects import PartitionEffect, TellPeer
 from flykka.actors.machines.exchange.kept_partition import KeptPartition
 from flykka.actors.machines.exchange.result_partition import ResultPartition
 from flykka.actors.machines.ignore import Ignore
@@ -80,10 +80,10 @@ def test_what_is_said_by_a_consumer_that_does_not_read_is_ignored() -> None:
 def test_an_unknown_subpartition_is_refused_by_number(subpartition: int) -> None:
     (refused,) = asked(kept("a"), 1, subpartition=subpartition)
 
-    assert isinstance(refused, Send)
-    assert isinstance(refused.response, ErrorResponse)
-    assert refused.response.cause.type_name == "UnknownSubpartitionError"
-    assert str(subpartition) in refused.response.cause.message
+    assert isinstance(refused, TellPeer)
+    assert isinstance(refused.message, ErrorResponse)
+    assert refused.message.cause.type_name == "UnknownSubpartitionError"
+    assert str(subpartition) in refused.message.cause.message
 
 
 def test_a_partition_is_kept_when_it_is_written_wholly() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR, PartitionEffect, ReleaseBatch, Send
+from flykka.actors.machines.exchange.effects import PRODUCER_FAILED_ERROR, PartitionEffect, ReleaseBatch, TellPeer
 from flykka.actors.machines.exchange.result_partition import MAX_BUFFERS_PER_CHANNEL, ResultPartition
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.tasks.exchange import (
@@ -26,10 +26,10 @@ BARRIER = CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
 CAUSE = SerializedThrowable(type_name="ValueError", message="bad row")
 
 
-def element(buffer: Buffer, sequence_number: int, backlog: int = 0, subpartition: int = 0) -> Send:
-    return Send(
-        consumer=CONSUMER,
-        response=BufferResponse(
+def element(buffer: Buffer, sequence_number: int, backlog: int = 0, subpartition: int = 0) -> TellPeer:
+    return TellPeer(
+        receiver=CONSUMER,
+        message=BufferResponse(
             partition_id=partition_id(),
             subpartition=subpartition,
             sequence_number=sequence_number,
@@ -39,10 +39,10 @@ def element(buffer: Buffer, sequence_number: int, backlog: int = 0, subpartition
     )
 
 
-def waiting(backlog: int) -> Send:
-    return Send(
-        consumer=CONSUMER,
-        response=BacklogAnnouncement(partition_id=partition_id(), subpartition=0, backlog=backlog),
+def waiting(backlog: int) -> TellPeer:
+    return TellPeer(
+        receiver=CONSUMER,
+        message=BacklogAnnouncement(partition_id=partition_id(), subpartition=0, backlog=backlog),
     )
 
 
@@ -55,9 +55,9 @@ def filled(*names: str) -> ResultPartition:
 
 def error_of(effects: list[PartitionEffect]) -> ErrorResponse:
     (effect,) = effects
-    assert isinstance(effect, Send)
-    assert isinstance(effect.response, ErrorResponse)
-    return effect.response
+    assert isinstance(effect, TellPeer)
+    assert isinstance(effect.message, ErrorResponse)
+    return effect.message
 
 
 def test_nothing_is_sent_before_the_reader_has_asked() -> None:

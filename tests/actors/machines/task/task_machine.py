@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from flykka.actors.machines.task.effects import TaskEffect, TellBridge, TellJobMaster, TellPeer
+from flykka.actors.machines.exchange.effects import TellPeer
+from flykka.actors.machines.task.effects import TaskEffect, TellBridge, TellJobMaster
 from flykka.actors.machines.task.events import StartTask, TaskEvent
 from flykka.actors.machines.task.stream_task import StreamTask
 from flykka.messages.checkpointing.checkpoint import (

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from flykka.actors.machines.task.effects import EndAttempt, KeepResults, TaskEffect, TellPeer
+from flykka.actors.machines.exchange.effects import TellPeer
+from flykka.actors.machines.task.effects import EndAttempt, KeepResults, TaskEffect
 from flykka.actors.machines.task.events import BridgeLost, StartTask
 from flykka.messages.checkpointing.checkpoint import NotifyCheckpointComplete
 from flykka.messages.graph.job_graph import JobType, OperatorKind, ResultPartitionType
