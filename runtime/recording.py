@@ -79,7 +79,7 @@ def end_record(cell: Cell, recorder: Recorder, envelope: Envelope, failure: Seri
 def effects_told(cell: Cell, effects: list[Effect] | None) -> list[Effect]:
     """Return the effects of a turn for the recorder; the last one says whether a kill has cut them short."""
     told = effects or []
-    if cell.end_reason is EndReason.KILLED:
+    if cell.end_reason is not None and cell.end_reason is EndReason.KILLED:
         told.append(("cut_short",))
     return told
 

@@ -58,6 +58,7 @@ logger = logging.getLogger("flykka.runtime")
 
 # Looked up for every turn: an Enum member is slow to reach.
 _RUNNING = Life.RUNNING
+_ENDING = Life.ENDING
 
 
 class Cell(pykka.Actor):
@@ -261,7 +262,7 @@ class Cell(pykka.Actor):
     @property
     def receptive(self) -> bool:
         """Tells whether messages may be handled now."""
-        return self.life is Life.RUNNING
+        return self.life is _RUNNING
 
     def schedule(self) -> None:
         """Have the dispatcher run this cell."""
@@ -284,7 +285,7 @@ class Cell(pykka.Actor):
         outer, RUNNING.cell = RUNNING.cell, self
         try:
             self.variables.run(self._take_turns)
-            if self.life is Life.ENDING:
+            if self.life is _ENDING:
                 self.life = Life.ENDED
                 self.release_all()
                 self.announce_end()
@@ -323,7 +324,7 @@ class Cell(pykka.Actor):
         """Handle a plain tell that no recorder or hook observes: the fast path of `_message_turn`."""
         message = told[0] if isinstance(told, tuple) else told
         if self.system.observed or type(message) is LeaderSessionMessage:
-            self._message_turn(Envelope.wrap(told))
+            self._message_turn(Envelope(*told) if isinstance(told, tuple) else Envelope(told, None, None))
             return
         behaviour = self.behaviour
         # After the behaviour was read, which a release sets to None.
