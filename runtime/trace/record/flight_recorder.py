@@ -75,6 +75,7 @@ class FlightRecorder(Recorder):
         self._page_payload = payload_bytes // _PAGES
         self._page = _Page()
         self._pages = deque([self._page])
+        # Those of the full pages.
         self._count = 0
         self._payload = 0
         self._noted = 0
@@ -156,14 +157,14 @@ class FlightRecorder(Recorder):
             page.places += places
             page.count += 1
             page.payload += carried
-            self._noted += 1
-            self._count += 1
-            self._payload += carried
             if page.count >= self._page_turns or page.payload > self._page_payload:
                 self._turn_page()
 
     def _turn_page(self) -> None:
         gone = []
+        self._noted += self._page.count
+        self._count += self._page.count
+        self._payload += self._page.payload
         # The newest records stay whatever they carry: they may be the ones that explain the failure.
         while len(self._pages) > 1 and self._is_dispensable(self._pages[0]):
             oldest = self._pages.popleft()
@@ -185,7 +186,7 @@ class FlightRecorder(Recorder):
             if self._closed:
                 raise RuntimeError(f"system {self._system[0]!r} has ended, and with it what its recorder kept")
             pages = [tuple(page.places) for page in self._pages]
-            noted = self._noted
+            noted = self._noted + self._page.count
         records = [record for page in pages for record in _records(page)][-self._limit :]
         not_kept = noted - len(records)
         begins_at = min((record[1] for record in records), default=None)
