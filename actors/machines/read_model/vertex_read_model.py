@@ -109,8 +109,11 @@ class _Subtask:
 
     def checkpointed(self, triggered_ms: int) -> None:
         """A checkpoint that was triggered then is complete: what was counted before is not read again."""
-        counted = (sample.metrics.rows_in for sample in self.samples if sample.at_ms <= triggered_ms)
-        self.rows_in_checkpoint = max(counted, default=self.rows_in_checkpoint)
+        # The counts of an attempt only grow: those told last, of those told before, are the greatest.
+        for sample in reversed(self.samples):
+            if sample.at_ms <= triggered_ms:
+                self.rows_in_checkpoint = sample.metrics.rows_in
+                return
 
     def recent(self) -> tuple[_Sample, _Sample] | None:
         """The first and the last sample of the window; None where the attempt does not run, or told too little yet."""
