@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField
+from pyspark.sql.types import StructField, StructType
 
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.wire.ids import BatchId
@@ -18,7 +18,6 @@ from flykka.spark_bridge.rows.materialise import Slices, counted, is_complete, m
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
 
@@ -35,6 +34,12 @@ class SideOutput:
     def field(self) -> StructField:
         """The column, in which a row of the side output is a struct."""
         return StructField(self.column, self.columns)
+
+
+def emitted_type(columns: Sequence[StructField], side: Sequence[SideOutput], told: Sequence[StructField]) -> StructType:
+    """The columns of all that a worker emits; those of one output are null in rows of others, whatever they say."""
+    main = (StructField(each.name, each.dataType, nullable=True, metadata=each.metadata) for each in columns)
+    return StructType([*main, *(each.field for each in side), *told])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructField
 
 from flykka.messages.tasks.exchange import WATERMARK_MIN
-from flykka.spark_bridge.operators.emitted_rows import computed_by_reader, computed_once
+from flykka.spark_bridge.operators.emitted_rows import computed_by_reader, computed_once, emitted_type
 from flykka.spark_bridge.operators.function_specs import function_spec
 from flykka.spark_bridge.operators.operator import Element, Operator, Output
 from flykka.spark_bridge.rows.materialise import Slices, together
@@ -33,7 +33,7 @@ class ProcessOperator(Operator[Slices]):
         self._context = context
         self._side = code.side
         self.spec = function_spec(context, code)
-        self._emitted_type = StructType([*code.emitted, *(side.field for side in code.side), *self.told_in])
+        self._emitted_type = emitted_type(code.emitted, code.side, self.told_in)
 
     def process(self, element: Element[Slices]) -> Output[Slices]:
         """Call the function for every row of a batch."""

@@ -11,14 +11,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, LongType, StructField, StructType
+from pyspark.sql.types import ArrayType, LongType, StructField
 
 from flykka.actors.machines.state.segments import Reading
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.spark_bridge.functions.current_key import TimeDomain
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner
 from flykka.spark_bridge.operators.checkpointed_functions import CheckpointedKeyedProcessOperator
-from flykka.spark_bridge.operators.emitted_rows import computed_by_reader, computed_once
+from flykka.spark_bridge.operators.emitted_rows import computed_by_reader, computed_once, emitted_type
 from flykka.spark_bridge.operators.function_specs import function_spec
 from flykka.spark_bridge.operators.function_state import STATE_FIELD, FunctionState
 from flykka.spark_bridge.operators.keyed_batch import KeyedBatchOperator, Made, Told
@@ -110,7 +110,7 @@ class SparkKeyedBatches:
             max_parallelism=context.descriptor.vertex.max_parallelism,
         )
         self._told_in = (*self.told_in, StructField(CONTROL, ArrayType(LongType())))
-        self._emitted_type = StructType([*code.emitted, *(side.field for side in code.side), *self._told_in])
+        self._emitted_type = emitted_type(code.emitted, code.side, self._told_in)
 
     @property
     def told_in(self) -> tuple[StructField, ...]:

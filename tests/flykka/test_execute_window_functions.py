@@ -143,3 +143,21 @@ def test_a_function_of_windows_that_fails_is_named_with_its_line(
     assert "): there are rows" in text
     assert "window_all(TENS).apply(failing)" in text
     assert 'raise RuntimeError("there are rows")' in text
+
+
+def test_columns_that_are_never_null_are_reduced(
+    spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
+) -> None:
+    numbers = spark.range(60).select("id", F.timestamp_millis(F.col("id") * 1_000).alias("at"), F.lit("a").alias("key"))
+    (
+        env.from_dataframe(numbers, IN_ORDER)
+        .key_by("key")
+        .window(TENS)
+        .reduce(lambda one, two: {**two, "id": one["id"] + two["id"]})
+        .sink_to(FileSink.parquet(str(tmp_path / "sums")))
+    )
+
+    env.execute("sums")
+
+    sums = numbers.groupBy(F.window("at", "10 seconds")).agg(F.sum("id").alias("id"))
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "sums")).select("id"), sums.select("id"))
