@@ -3,7 +3,7 @@
 rows         of a batch, counted for few keys
 keys         of a batch, each touched once, in a state that has no others
 parallelism  subtasks of the keyed operator, each with as many rows of its own
-tasks        of a checkpoint where the data costs nothing
+tasks        of a checkpoint where the data costs nothing: processor time
 files        that wait when the job starts, counted in windows
 
 Each is doubled five times from a small start, and the cost of a unit is told for each step: what a job costs however

@@ -1,4 +1,4 @@
-"""What is doubled, and the curves that come of it: the cost of a unit at each step."""
+"""Axes, along which a number is doubled, and the curves that come of it: the cost of a unit at each step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class AxisName(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """What is doubled from `start` on.
+    """A number that is doubled, from `start` on.
 
     A run has `runs_of` times as many units as its size says, and the cost is that of `per` of them, in `unit`: seconds,
     or with `in_ms` milliseconds.
@@ -62,7 +62,7 @@ AXES = {
         runs_of=BATCHES,
         in_ms=True,
     ),
-    AxisName.TASKS: Axis(title="tasks of a checkpoint", unit="ms per task", start=64, in_ms=True),
+    AxisName.TASKS: Axis(title="tasks of a checkpoint", unit="ms of a processor per task", start=64, in_ms=True),
     AxisName.FILES: Axis(title="files that wait", unit="ms per file", start=100, in_ms=True),
 }
 

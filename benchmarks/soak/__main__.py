@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class Soak:
-    """One run: files arrive, samples are taken, output is looked through."""
+    """A run: files arrive, samples are taken, output is looked through."""
 
     def __init__(self, engine: EngineProcess, feed: Feed, place: Path, *, keeps_input: bool) -> None:
         self._engine, self._feed, self._place = engine, feed, place

@@ -126,7 +126,7 @@ def as_json(recorded: Recorded, files: int) -> dict[str, Any]:
 
 
 def as_table(found: Mapping[str, Any]) -> str:
-    """What `as_json` has made, as Markdown."""
+    """The same as Markdown, of what `as_json` has made."""
     early_s, late_s = found["compared_seconds"]
     lines = [
         f"{found['files']:,} files in {found['seconds']:,.0f} s; medians of {found['span_seconds']:,.0f} s, from the"

@@ -10,6 +10,8 @@ from __future__ import annotations
 import gc
 import json
 import sys
+import time
+from collections.abc import Sized
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from flykka.messages.monitoring.job_details import RequestJobVertexDetails, Subt
 from flykka.messages.tasks.task import TaskIOMetrics
 
 _ANSWER_SECONDS = 30.0
+_RELEASE_SECONDS = 10.0
 
 _PATIENCE_SECONDS = 120.0
 """A job that has not ended by then, behind the end of its input, never does."""
@@ -36,8 +39,8 @@ def look(side: FlykkaSide, *, collect: bool) -> dict[str, float]:
     """
     if side.client.done():
         raise RuntimeError(f"the job has ended before its input: {side.client.status}") from side.client.exception()
-    context = side.env.spark.sparkContext
-    jvm: Any = context._jvm
+    context: Any = side.env.spark.sparkContext
+    jvm = context._jvm
     stored = list(context._jsc.sc().getRDDStorageInfo())
     reading, last = _source_metrics(side), side.client.details_with(0).last_completed
     found: dict[str, float] = {
@@ -51,10 +54,18 @@ def look(side: FlykkaSide, *, collect: bool) -> dict[str, float]:
     if collect:
         gc.collect()
         found["python_objects"] = len(gc.get_objects())
+        _wait_for_py4j(context._gateway._gateway_client.finalizer_deque)
         jvm.java.lang.System.gc()
         heap = jvm.java.lang.management.ManagementFactory.getMemoryMXBean().getHeapMemoryUsage()
         found["live_heap_bytes"] = heap.getUsed()
     return found
+
+
+def _wait_for_py4j(released: Sized) -> None:
+    """Wait until the JVM has let go of what Python has: Py4J tells it on a thread of its own, some time later."""
+    deadline = time.monotonic() + _RELEASE_SECONDS
+    while len(released) and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def _source_metrics(side: FlykkaSide) -> TaskIOMetrics:

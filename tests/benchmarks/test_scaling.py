@@ -43,7 +43,7 @@ def test_a_falling_cost_is_flat() -> None:
 def test_json_and_table_have_every_step() -> None:
     assert as_json([RISING]) == {
         "tasks": {
-            "unit": "ms per task",
+            "unit": "ms of a processor per task",
             "steps": [
                 {"size": 64, "seconds": 0.0064, "cost": 0.1},
                 {"size": 128, "seconds": 0.0128, "cost": 0.1},
@@ -54,7 +54,7 @@ def test_json_and_table_have_every_step() -> None:
         }
     }
     assert as_table([RISING]).splitlines()[-1] == (
-        "| tasks of a checkpoint, 64 to 256 | ms per task | 0.1, 0.1, 0.2 | 2.00 | no |"
+        "| tasks of a checkpoint, 64 to 256 | ms of a processor per task | 0.1, 0.1, 0.2 | 2.00 | no |"
     )
 
 
