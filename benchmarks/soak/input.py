@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -44,12 +44,10 @@ class Arriving:
 
     def wait_until(self, second: float) -> bool:
         """Wait for a time after the beginning; False if all files have come before. Raises what went wrong with one."""
-        try:
-            self._all.result(max(0.0, self.begun + second - time.time()))
-        except TimeoutError:
-            if self._all.done():
-                raise
+        done, _ = wait((self._all,), max(0.0, self.begun + second - time.time()))
+        if not done:
             return True
+        self._all.result()
         return False
 
     def wait_all(self) -> None:
