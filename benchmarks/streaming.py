@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from benchmarks.arguments import positive_int, several
 from benchmarks.comparison import WrongResultError
 from benchmarks.engine_process import EngineFailedError
 from benchmarks.engines import EngineName
@@ -64,11 +65,13 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.streaming", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", action="store_true", help="print JSON, not a table")
-    parser.add_argument("--rows", type=_positive, default=40_000_000, metavar="N", help="how many bids")
-    parser.add_argument("--files", type=_positive, default=80, metavar="N", help="in how many files")
-    parser.add_argument("--repeat", type=_positive, default=3, metavar="N", help="timed runs of each engine")
-    parser.add_argument("--only", type=_engines, default=tuple(EngineName), metavar="ENGINE,...", help=_ENGINES)
-    parser.add_argument("--rows-per-batch", type=_sizes, default=(500_000, 2_500_000), metavar="N,...")
+    parser.add_argument("--rows", type=positive_int, default=40_000_000, metavar="N", help="how many bids")
+    parser.add_argument("--files", type=positive_int, default=80, metavar="N", help="in how many files")
+    parser.add_argument("--repeat", type=positive_int, default=3, metavar="N", help="timed runs of each engine")
+    parser.add_argument(
+        "--only", type=several(EngineName), default=tuple(EngineName), metavar="ENGINE,...", help=_ENGINES
+    )
+    parser.add_argument("--rows-per-batch", type=several(positive_int), default=(500_000, 2_500_000), metavar="N,...")
     parser.add_argument("--checkpoints-at-least", type=int, default=5, metavar="N", help="of a run of flykka's")
     parser.add_argument("--heap", default="4g", metavar="SIZE", help="memory of each JVM (default 4g)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave there what each engine has written last")
@@ -76,21 +79,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 _ENGINES = f"which of {', '.join(EngineName)}; plain Spark always runs, for the others are compared with it"
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return number
-
-
-def _sizes(text: str) -> tuple[int, ...]:
-    return tuple(_positive(part) for part in text.split(","))
-
-
-def _engines(text: str) -> tuple[EngineName, ...]:
-    return tuple(EngineName(part) for part in text.split(","))
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from benchmarks.arguments import positive_int
 from benchmarks.backlog import logs
 from benchmarks.backlog.engines import EngineName
 from benchmarks.comparison import TIME, WrongResultError, check, check_closed_windows, result
@@ -132,20 +133,13 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.backlog", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", action="store_true", help="print JSON, not a table")
-    parser.add_argument("--rows", type=_positive, default=150_000, metavar="N", help="how many lines")
-    parser.add_argument("--files", type=_positive, default=300, metavar="N", help="in how many files")
-    parser.add_argument("--repeat", type=_positive, default=3, metavar="N", help="runs of each engine")
+    parser.add_argument("--rows", type=positive_int, default=150_000, metavar="N", help="how many lines")
+    parser.add_argument("--files", type=positive_int, default=300, metavar="N", help="in how many files")
+    parser.add_argument("--repeat", type=positive_int, default=3, metavar="N", help="runs of each engine")
     parser.add_argument(
-        "--files-per-trigger", type=_positive, metavar="N", help="a Structured Streaming of such batches"
+        "--files-per-trigger", type=positive_int, metavar="N", help="a Structured Streaming of such batches"
     )
     return parser
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return number
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Sequence
 
+from benchmarks.arguments import positive_float
 from benchmarks.checkpoints.results import as_json, as_table
 from benchmarks.checkpoints.topologies import TOPOLOGIES, Topology
 from benchmarks.checkpoints.worker import WorkerFailedError, measured_apart
@@ -39,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="print JSON, not a table")
     parser.add_argument("--only", type=_topologies, default=TOPOLOGIES, metavar="NAME,...", help=f"which of {names}")
     parser.add_argument(
-        "--scale", type=_share, default=1.0, metavar="X", help="so many times the checkpoints (default 1)"
+        "--scale", type=positive_float, default=1.0, metavar="X", help="so many times the checkpoints (default 1)"
     )
     return parser
 
@@ -51,13 +52,6 @@ def _topologies(text: str) -> tuple[Topology, ...]:
     if unknown:
         raise argparse.ArgumentTypeError(f"there is no topology {unknown[0]!r}; there are {', '.join(known)}")
     return tuple(known[name] for name in names)
-
-
-def _share(text: str) -> float:
-    share = float(text)
-    if not share > 0:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return share
 
 
 if __name__ == "__main__":

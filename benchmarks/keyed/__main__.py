@@ -25,6 +25,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from benchmarks.arguments import several
 from benchmarks.comparison import WrongResultError
 from benchmarks.engine_process import EngineFailedError, EngineProcess
 from benchmarks.keyed.worker import Side, run
@@ -160,7 +161,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.keyed", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", action="store_true", help="print JSON, not a table")
-    parser.add_argument("--only", type=_works, default=tuple(WorkName), metavar="WORK,...", help=", ".join(WorkName))
+    parser.add_argument(
+        "--only", type=several(WorkName), default=tuple(WorkName), metavar="WORK,...", help=", ".join(WorkName)
+    )
     parser.add_argument("--scale", type=float, default=1.0, metavar="X", help="of rows and keys; 0.01 is quick")
     parser.add_argument("--repeat", type=int, default=3, metavar="N", help="timed runs of each engine")
     parser.add_argument("--parallelism", type=int, default=1, metavar="N", help="of flykka's keyed operators")
@@ -168,10 +171,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--large-heap", default="2g", metavar="SIZE", help="the same for the large state (default 2g)")
     parser.add_argument("--folder", type=Path, metavar="DIR", help="where to put files (default: as the system says)")
     return parser
-
-
-def _works(text: str) -> tuple[WorkName, ...]:
-    return tuple(WorkName(part) for part in text.split(","))
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
+from benchmarks.arguments import several
 from benchmarks.comparison import WrongResultError
 from benchmarks.engine_process import EngineFailedError, EngineProcess
 from benchmarks.latency import flykka_side, structured_streaming_side
@@ -243,19 +244,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="print JSON, not a table")
     parser.add_argument(
-        "--works", type=_several(WorkName), default=tuple(WorkName), metavar="WORK,...", help=", ".join(WorkName)
+        "--works", type=several(WorkName), default=tuple(WorkName), metavar="WORK,...", help=", ".join(WorkName)
     )
-    parser.add_argument("--intervals", type=_several(str), default=("200ms", "1s"), metavar="TIME,...")
-    parser.add_argument("--rates", type=_several(float), default=(4.0, 40.0), metavar="N,...", help="files a second")
-    parser.add_argument("--sources", type=_several(int), default=(1, 4), metavar="N,...")
+    parser.add_argument("--intervals", type=several(str), default=("200ms", "1s"), metavar="TIME,...")
+    parser.add_argument("--rates", type=several(float), default=(4.0, 40.0), metavar="N,...", help="files a second")
+    parser.add_argument("--sources", type=several(int), default=(1, 4), metavar="N,...")
     parser.add_argument("--seconds", type=int, default=30, metavar="N", help="how long is measured")
     parser.add_argument("--no-rise", action="store_true", help="leave out the rising load")
     parser.add_argument("--heap", default="4g", metavar="SIZE", help="memory of each JVM (default 4g)")
     return parser
-
-
-def _several(kind: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
-    return lambda text: tuple(kind(part) for part in text.split(","))
 
 
 if __name__ == "__main__":

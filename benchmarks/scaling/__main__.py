@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from benchmarks.arguments import positive_int, several
 from benchmarks.checkpoints.worker import WorkerFailedError
 from benchmarks.comparison import WrongResultError
 from benchmarks.engine_process import EngineFailedError
@@ -56,22 +57,15 @@ def _parser() -> argparse.ArgumentParser:
     names = ", ".join(AxisName)
     parser.add_argument("--json", action="store_true", help="print JSON, not a table")
     parser.add_argument("--picture", type=Path, metavar="FILE.svg", help="draw the curves into this file")
-    parser.add_argument("--only", type=_axes, default=tuple(AxisName), metavar="NAME,...", help=f"which of {names}")
-    parser.add_argument("--doublings", type=_positive, default=5, metavar="N", help="of each (default 5)")
-    parser.add_argument("--repeat", type=_positive, default=2, metavar="N", help="runs, of which the quickest counts")
+    parser.add_argument(
+        "--only", type=several(AxisName), default=tuple(AxisName), metavar="NAME,...", help=f"which of {names}"
+    )
+    parser.add_argument("--doublings", type=positive_int, default=5, metavar="N", help="of each (default 5)")
+    parser.add_argument(
+        "--repeat", type=positive_int, default=2, metavar="N", help="runs, of which the quickest counts"
+    )
     parser.add_argument("--heap", default="4g", metavar="SIZE", help="memory of each JVM (default 4g)")
     return parser
-
-
-def _axes(text: str) -> tuple[AxisName, ...]:
-    return tuple(AxisName(part) for part in text.split(","))
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return number
 
 
 if __name__ == "__main__":

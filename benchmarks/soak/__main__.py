@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from benchmarks.arguments import positive_float
 from benchmarks.comparison import WrongResultError
 from benchmarks.engine_process import EngineFailedError, EngineProcess
 from benchmarks.latency.files import Feed
@@ -134,18 +135,11 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", action="store_true", help="print JSON, not a table")
-    parser.add_argument("--minutes", type=_positive, default=30.0, metavar="N", help="how long (default 30)")
-    parser.add_argument("--files-per-s", type=_positive, default=FILES_PER_S, metavar="N", help="default 40")
+    parser.add_argument("--minutes", type=positive_float, default=30.0, metavar="N", help="how long (default 30)")
+    parser.add_argument("--files-per-s", type=positive_float, default=FILES_PER_S, metavar="N", help="default 40")
     parser.add_argument("--keep-input", action="store_true", help="leave files in the folder that were read")
     parser.add_argument("--heap", default="1g", metavar="SIZE", help="memory of the JVM (default 1g)")
     return parser
-
-
-def _positive(text: str) -> float:
-    number = float(text)
-    if not number > 0:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return number
 
 
 if __name__ == "__main__":
