@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from flykka.runtime.mailbox.envelope import Envelope
     from flykka.runtime.props import Props
 
+# Looked up for every turn: an Enum member is slow to reach.
+_KILLED = EndReason.KILLED
+
 Effect = tuple[Any, ...]
 """An effect of a turn as it is noted: a kind and its operands, as in `trace.effects`.
 
@@ -79,7 +82,7 @@ def end_record(cell: Cell, recorder: Recorder, envelope: Envelope, failure: Seri
 def effects_told(cell: Cell, effects: list[Effect] | None) -> list[Effect]:
     """Return the effects of a turn for the recorder; the last one says whether a kill has cut them short."""
     told = effects or []
-    if cell.end_reason is not None and cell.end_reason is EndReason.KILLED:
+    if cell.end_reason is _KILLED:
         told.append(("cut_short",))
     return told
 

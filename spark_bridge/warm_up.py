@@ -6,7 +6,6 @@ A Spark that has run nothing takes ten seconds for its first batch: it loads cla
 from __future__ import annotations
 
 import logging
-import shutil
 import tempfile
 from pathlib import Path
 from threading import Thread
@@ -39,16 +38,14 @@ def warm_up(session: SparkSession) -> None:
     """Run some stages, of a session all of whose executors are on this machine; nothing happens to another."""
     if not has_one_machine(session):
         return
-    folder = Path(tempfile.mkdtemp(prefix="flykka-warm-up-"))
     try:
-        engine = engine_session(session)
-        for number in range(_ROUNDS):
-            _run_stages(engine, folder / str(number))
+        with tempfile.TemporaryDirectory(prefix="flykka-warm-up-", ignore_cleanup_errors=True) as folder:
+            engine = engine_session(session)
+            for number in range(_ROUNDS):
+                _run_stages(engine, Path(folder, str(number)))
     except (Py4JError, PySparkException, OSError) as failed:
         # The session was stopped meanwhile, or whatever it is that a job will tell better.
         logger.info("the session was not warmed up: %s", failed)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run_stages(engine: SparkSession, folder: Path) -> None:

@@ -324,7 +324,7 @@ class Cell(pykka.Actor):
         """Handle a plain tell that no recorder or hook observes: the fast path of `_message_turn`."""
         message = told[0] if isinstance(told, tuple) else told
         if self.system.observed or type(message) is LeaderSessionMessage:
-            self._message_turn(Envelope(*told) if isinstance(told, tuple) else Envelope(told, None, None))
+            self._message_turn(Envelope.wrap(told))
             return
         behaviour = self.behaviour
         # After the behaviour was read, which a release sets to None.

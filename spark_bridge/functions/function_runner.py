@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import repeat
 from typing import Any, Generic, TypeVar
 
@@ -55,7 +56,10 @@ class _FunctionRunner(Generic[F]):
         self._current = CurrentKey()
         self._collector = Collector(columns, side_columns)
         self._metrics = MetricGroup()
-        self._no_timers = TimerServiceWithoutKeys(self._current)
+        # A context of each call: one that was kept is of no use in the next.
+        self._context = partial(
+            FunctionContext, self._current, TimerServiceWithoutKeys(self._current), self._collector.output
+        )
 
     def close(self) -> None:
         """Close the function."""
@@ -63,9 +67,8 @@ class _FunctionRunner(Generic[F]):
 
     def process_watermark(self, *, watermark_ms: int, processing_time_ms: int) -> Emitted:
         """Tell the function of a watermark; behind the timers that this fires."""
-        context = FunctionContext(
-            self._begin(watermark_ms, processing_time_ms), self._no_timers, self._collector.output
-        )
+        self._begin(watermark_ms, processing_time_ms)
+        context = self._context()
         try:
             emitted = self._function.process_watermark(watermark_ms, context)
             if emitted is not None:
@@ -120,17 +123,13 @@ class ProcessFunctionRunner(_FunctionRunner[ProcessFunction]):
         What the function raises is raised, with a note that shows the row. Raises `FunctionError` where the function
         does what it may not.
         """
-        process_element, collect, output = (
-            self._function.process_element,
-            self._collector.collect,
-            self._collector.output,
-        )
-        current, timers = self._begin(watermark_ms, processing_time_ms), self._no_timers
+        new_context, collect, process_element = self._context, self._collector.collect, self._function.process_element
+        current = self._begin(watermark_ms, processing_time_ms)
         row: Row = {}
-        context = FunctionContext(current, timers, output)
+        context = new_context()
         try:
             for row, current.timestamp in zip(rows, _of_each(rows, timestamps), strict=True):
-                context = FunctionContext(current, timers, output)
+                context = new_context()
                 emitted = process_element(row, context)
                 if emitted is not None:
                     collect(emitted)
@@ -160,6 +159,8 @@ class KeyedFunctionRunner(_FunctionRunner[KeyedProcessFunction]):
         super().__init__(function, task, columns=columns, side_columns=side_columns, operator_states=operator_states)
         self._states = KeyedStates(self._current)
         self._timers = TimerService(self._current)
+        self._row_context = partial(KeyedContext, self._current, self._timers, self._collector.output)
+        self._timer_context = partial(TimerContext, self._current, self._timers, self._collector.output)
 
     @property
     def descriptors(self) -> tuple[StateDescriptor, ...]:
@@ -187,19 +188,15 @@ class KeyedFunctionRunner(_FunctionRunner[KeyedProcessFunction]):
         `timestamps` are the event times of the rows, None for rows without. What the function raises is raised, with a
         note that shows row and key. Raises `FunctionError` where the function does what it may not.
         """
-        process_element, collect, output = (
-            self._function.process_element,
-            self._collector.collect,
-            self._collector.output,
-        )
-        timers = self._timers
+        new_context, collect = self._row_context, self._collector.collect
+        process_element = self._function.process_element
         row: Row = {}
         with self._at_keys(keys, columns, watermark_ms, processing_time_ms) as current:
             current.domain = TimeDomain.EVENT_TIME
-            context = KeyedContext(current, timers, output)
+            context = new_context()
             try:
                 for current.slot, row, current.timestamp in zip(slots, rows, _of_each(rows, timestamps), strict=True):
-                    context = KeyedContext(current, timers, output)
+                    context = new_context()
                     emitted = process_element(row, context)
                     if emitted is not None:
                         collect(emitted)
@@ -226,11 +223,10 @@ class KeyedFunctionRunner(_FunctionRunner[KeyedProcessFunction]):
         is_event_time = domain is TimeDomain.EVENT_TIME
         due_to = watermark_ms if is_event_time else processing_time_ms
         of_slots = columns.event_timers if is_event_time else columns.processing_timers
-        on_timer, collect, output = self._function.on_timer, self._collector.collect, self._collector.output
-        timers = self._timers
+        new_context, collect, on_timer = self._timer_context, self._collector.collect, self._function.on_timer
         with self._at_keys(keys, columns, watermark_ms, processing_time_ms) as current:
             current.domain = domain
-            context = TimerContext(current, timers, output)
+            context = new_context()
             try:
                 for slot in range(len(of_slots)):
                     # Registering the first timer of a key makes a list.
@@ -238,7 +234,7 @@ class KeyedFunctionRunner(_FunctionRunner[KeyedProcessFunction]):
                         current.slot = slot
                         current.timestamp = timestamp = due.pop(0)
                         columns.changed.add(slot)
-                        context = TimerContext(current, timers, output)
+                        context = new_context()
                         emitted = on_timer(timestamp, context)
                         if emitted is not None:
                             collect(emitted)

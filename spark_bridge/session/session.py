@@ -190,12 +190,13 @@ def engine_session(session: SparkSession) -> SparkSession:
     context = getattr(session, "sparkContext", None)
     if not isinstance(context, SparkContext) or context._jsc is None:
         raise SessionError("flykka needs a classic Spark session whose context runs")
-    if str(context.master).startswith("local"):
+    is_local = str(context.master).startswith("local")
+    if is_local:
         set_permissions_without_processes(context)
     clone = SparkSession(context, session._jsparkSession.cloneSession())
     for key, text in _ENGINE.items():
         clone.conf.set(key, text)
-    for key, text in _ON_ONE_MACHINE.items() if str(context.master).startswith("local") else ():
+    for key, text in _ON_ONE_MACHINE.items() if is_local else ():
         clone.conf.set(key, text)
     for key, partitions in _PARTITIONS.items():
         configured = int(clone.conf.get(key) or partitions)

@@ -132,9 +132,8 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
         """Compute one row per key and window: of aggregates of Spark's, or by an `AggregateFunction`.
 
         `aggregate(*columns)` gives `window_start`, `window_end`, the keys where there are some, then these aggregates.
-        Any aggregate of
-        Spark's will do. Where all can be put together from parts (count, sum, min, max, avg) the rows are aggregated
-        before they are exchanged and kept as parts; else the rows themselves are kept.
+        Any aggregate of Spark's will do. Where all can be put together from parts (count, sum, min, max, avg) the rows
+        are aggregated before they are exchanged and kept as parts; else the rows themselves are kept.
 
         `aggregate(function, window_function, accumulator_type="struct<n:bigint,total:double>", output="mean double")`
         keeps an accumulator per key and window. Its result is a row of the columns `output`, unless a

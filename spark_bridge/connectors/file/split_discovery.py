@@ -182,9 +182,10 @@ class FileSplitDiscovery:
 
     def _may_grow(self, path: str) -> bool:
         """True if more of a file may come and there is a later look at it: soon, since the folder is watched."""
+        if self.changed is None or self._is_last_listing:
+            return False
         local = self._filesystem.local(path)
-        is_left = self.changed is not None and not self._is_last_listing
-        return is_left and local is not None and self._times.may_grow(local)
+        return local is not None and self._times.may_grow(local)
 
     def _files(self) -> Iterator[tuple[str, str]]:
         """The paths of all files, with their names as splits have them."""
