@@ -14,7 +14,8 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType, Ti
 
 from flykka.spark_bridge.functions.aggregate_function import ReduceFunction, reducer
 from flykka.spark_bridge.operators.keyed_rows_code import DropDuplicatesCode, KeptRowsCode, ProcessTableCode
-from flykka.spark_bridge.operators.process_functions import declared_rows, pickled_function
+from flykka.spark_bridge.operators.process_functions import declared_rows
+from flykka.spark_bridge.program.pickled import pickled_function
 from flykka.spark_bridge.program.prototype import PrototypeError, transformed
 from flykka.spark_bridge.worker.kept_rows import IS_KEPT, KeepExtremeRow, ReduceRows
 from flykka.spark_bridge.worker.keys import KEY_PREFIX

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from flykka.spark_bridge.operators.code import OperatorCode
 from flykka.spark_bridge.operators.keyed_rows_code import with_keys
 from flykka.spark_bridge.operators.process import ProcessOperator
 from flykka.spark_bridge.operators.spark_keyed_batches import keyed_process_operator
+from flykka.spark_bridge.program.applied import applied
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -71,7 +73,8 @@ class ProcessCode(OperatorCode):
 class KeyedProcessCode(ProcessCode):
     """A function with keyed state and timers. `keys` are those of the edge before it.
 
-    `expiring_states` are the pickled descriptors of states with time-to-live, None where there are none.
+    `expiring_states` are the pickled descriptors of states with time-to-live, None where there are none. What the
+    function emits of a batch is given to the function of DataFrames that is `applied` to it, where there is one.
     """
 
     kind = OperatorKind.KEYED_PROCESS
@@ -81,6 +84,7 @@ class KeyedProcessCode(ProcessCode):
     state_fields: tuple[StructField, ...]
     state_schema: StateSchema
     expiring_states: bytes | None = field(default=None, repr=False)
+    applied: Callable[[DataFrame], DataFrame] | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -98,5 +102,5 @@ class KeyedProcessCode(ProcessCode):
         return with_keys(rows, self.key_fields, self.keys)
 
     def results(self, emitted: DataFrame) -> DataFrame:
-        """The rows as they are emitted."""
-        return emitted
+        """The rows as they are emitted, or those that are made of them."""
+        return emitted if self.applied is None else applied(self.applied, emitted)

@@ -14,7 +14,8 @@ from flykka.messages.state.handles import StateSchema
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, ProcessFunctionRunner
 from flykka.spark_bridge.functions.process_function import KeyedProcessFunction, ProcessFunction
 from flykka.spark_bridge.operators.process_code import KeyedProcessCode, ProcessCode
-from flykka.spark_bridge.program.prototype import PrototypeError, declared_columns, transformed
+from flykka.spark_bridge.program.pickled import pickled_function
+from flykka.spark_bridge.program.prototype import declared_columns, transformed
 from flykka.spark_bridge.worker.keys import KEY_PREFIX
 from flykka.spark_bridge.worker.listed_state import EVENT_TIMERS, PROCESSING_TIMERS, TOUCHED
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER, NEXT_PROCESSING_TIMER
@@ -95,15 +96,6 @@ def declared_rows(session: SparkSession, columns: str | StructType) -> DataFrame
     read = declared_columns(columns)
     made = transformed(session.createDataFrame([], read), lambda rows: rows)
     return transformed(made, lambda rows: rows.select(*(F.col(f"`{name}`") for name in read.names)))
-
-
-def pickled_function(function: object) -> bytes:
-    """Return a function for Spark's workers. Raises `PrototypeError` where it cannot be sent to them."""
-    try:
-        pickled: bytes = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
-    except Exception as refused:  # noqa: BLE001 - whatever the user's objects raise
-        raise PrototypeError(f"the function cannot be sent to Spark's workers: {refused}") from None
-    return pickled
 
 
 def _open_and_close(tried: ProcessFunctionRunner | KeyedFunctionRunner) -> None:

@@ -120,6 +120,15 @@ class SparkKeyedBatches:
     def on_told(self, numbers: Mapping[str, Any]) -> None:
         """Take what workers have told in them."""
 
+    @property
+    def has_several_readers(self) -> bool:
+        """True if what workers emit may be read several times."""
+        return bool(self._code.side)
+
+    def results(self, emitted: DataFrame) -> DataFrame:
+        """The rows that leave the operator, of those that workers emit."""
+        return self._code.results(emitted)
+
     def clean_up(self) -> CleanUp | None:
         """Remove state that nobody needs any more, wherever segments are merged; None where there never is any."""
         return None
@@ -163,10 +172,10 @@ class SparkKeyedBatches:
         )
         processed = rows.coalesce(1).mapInArrow(process, self._emitted_type)
         wanted = {field.name: F.max(field.name) for field in self._told_in}
-        # With side outputs there are several readers, and what is computed changes state.
+        # What is computed changes state.
         emitted = (
             computed_once(self._context, processed, target, wanted)
-            if self._code.side
+            if self.has_several_readers
             else computed_by_reader(processed, wanted)
         )
 
@@ -178,7 +187,7 @@ class SparkKeyedBatches:
             return Told(segment=segment, next_timer_ms=next_timer_ms, late_rows=late_rows)
 
         main, side = emitted.parted(self._code.side, others=list(wanted))
-        return Made(rows=(self._code.results(main),), side=side, told=told)
+        return Made(rows=(self.results(main),), side=side, told=told)
 
 
 class SparkKeyedTables(SparkKeyedBatches):
@@ -220,6 +229,7 @@ class SparkKeyedFunction(SparkKeyedBatches):
     ) -> None:
         """`state` is that of the subtask, of a function that has some."""
         self._state = state
+        self._is_applied = code.applied is not None
         super().__init__(context, code, self._processing)
         self.spec = function_spec(context, code)
         self._expiring = code.expiring_states
@@ -234,6 +244,16 @@ class SparkKeyedFunction(SparkKeyedBatches):
         """Go on with the state that the worker has given back."""
         if self._state is not None:
             self._state.take(numbers)
+
+    @property
+    def has_several_readers(self) -> bool:
+        """True with side outputs, and where a function of the user's may read the rows as often as it likes."""
+        return self._is_applied or super().has_several_readers
+
+    def results(self, emitted: DataFrame) -> DataFrame:
+        """The rows that leave the operator. Raises `OperatorFailedError` where a function of the user's does."""
+        with self._context.naming_failures():
+            return super().results(emitted)
 
     @property
     def sees_watermarks(self) -> bool:

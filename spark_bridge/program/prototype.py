@@ -16,6 +16,7 @@ from pyspark.sql.types import (
     ArrayType,
     DataType,
     MapType,
+    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -39,6 +40,7 @@ __all__ = [
     "PrototypeError",
     "SparkSession",
     "StructType",
+    "applied_to_windows",
     "check_condition",
     "check_event_time",
     "declared_columns",
@@ -49,6 +51,7 @@ __all__ = [
     "transformed",
     "window_function",
     "windowed",
+    "with_bounds",
 ]
 
 
@@ -156,6 +159,18 @@ def window_function(
     """The prototype of what a function makes of rows with their windows' bounds, and how the rows are kept.
 
     Raises:
+        PrototypeError: as `applied_to_windows`.
+    """
+    given = prototype.sparkSession.createDataFrame([], with_bounds(prototype))
+    return applied_to_windows(prototype, keys, given, function), kept_whole(prototype, keys, function)
+
+
+def applied_to_windows(
+    prototype: DataFrame, keys: Sequence[Column | str], given: DataFrame, function: Callable[[DataFrame], DataFrame]
+) -> DataFrame:
+    """The prototype of what a function makes of the `given` rows, those of a prototype with their windows' bounds.
+
+    Raises:
         PrototypeError: the function does not fit the rows, keeps something from one call to the next, or computes
             something of rows of several windows or keys together.
     """
@@ -164,15 +179,17 @@ def window_function(
             "a RichFunction is opened once for all the batches of a stream, and windows call a function when they"
             " fire: give a function of DataFrames"
         )
-    plan = kept_whole(prototype, keys, function)
-    bounds = {name: F.lit(None).cast(TimestampType()) for name in (WINDOW_START, WINDOW_END)}
-    # As a plan of its own: of null Spark would not know which column it is.
-    given = prototype.sparkSession.createDataFrame([], plan.given(prototype, **bounds).schema)
     made = transformed(given, function)
     keyed = prototype.select(*keys, *prototype.columns)
     if found := across_windows(given, made, key_columns(keyed, len(keys))):
         raise PrototypeError(f"this {found}")
-    return made, plan
+    return made
+
+
+def with_bounds(rows: DataFrame) -> StructType:
+    """The bounds of windows, and the columns of rows behind them that are called otherwise."""
+    bounds = [StructField(name, TimestampType()) for name in (WINDOW_START, WINDOW_END)]
+    return StructType([*bounds, *(each for each in rows.schema if each.name not in (WINDOW_START, WINDOW_END))])
 
 
 def running(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql import Column, DataFrame
 
+from flykka.spark_bridge.program.pickled import pickled_function
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.program.rich_function import RichFunction
 
@@ -36,6 +37,12 @@ def checked_function(function: Called) -> Called:
         raise PrototypeError(f"an object is needed here, {given.__name__}(...), and not its class")
     if not callable(given):
         raise PrototypeError(f"a function is needed here, not a {type(given).__name__}")
+    return function
+
+
+def checked_sendable(function: Called) -> Called:
+    """`function`. Raises `PrototypeError` where it cannot be called, or not in Spark's Python workers."""
+    pickled_function(checked_function(function))
     return function
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.pandas.types import from_arrow_type
 
 from flykka.spark_bridge.errors import FunctionOutputError
 from flykka.spark_bridge.functions.emission import Row
@@ -61,12 +62,15 @@ def table_of(rows: Iterable[Row], schema: pa.Schema) -> pa.Table:
 def _column(rows: Sequence[Row], of: pa.Field) -> pa.Array:
     try:
         return pa.array([row[of.name] for row in rows], of.type)
-    except _MISFITS as wrong:
+    except _MISFITS:
         culprit = next((row for row in rows if not _fits(row[of.name], of.type)), None)
         if culprit is None:
             raise
+        value = culprit[of.name]
         raise FunctionOutputError(
-            f"the function has emitted {shown(culprit)}, and its output {of.name!r} is of type {of.type}: {wrong}"
+            f"the function has emitted {shown(culprit)}, and its output {of.name!r} is of type"
+            f" {from_arrow_type(of.type).simpleString()}, which cannot hold {shown(value)}, of type"
+            f" {type(value).__name__}"
         ) from None
 
 

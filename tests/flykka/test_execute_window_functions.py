@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
 from flykka import (
+    EventTimeSessionWindows,
     FileSink,
     FileSource,
     RestartStrategies,
@@ -55,10 +57,51 @@ def sales(tmp_path: Path) -> Path:
     return folder
 
 
+def gap(row: dict[str, Any]) -> str:
+    """The gap behind a row."""
+    return "3s"
+
+
 def top_three(rows: DataFrame) -> DataFrame:
     """The three items that sold best in each window."""
     best_first = Window.partitionBy("window_start", "window_end").orderBy(F.desc("sold"), "item")
     return rows.withColumn("place", F.row_number().over(best_first)).where("place <= 3")
+
+
+def longest_two(rows: DataFrame) -> DataFrame:
+    """The two greatest places of each session of an item, beside the number of rows that the function is given."""
+    sessions = Window.partitionBy("item", "window_start", "window_end")
+    placed = rows.withColumn("n", F.count("*").over(sessions))
+    last_first = sessions.orderBy(F.desc("at"))
+    return placed.withColumn("place", F.row_number().over(last_first)).where("place <= 2")
+
+
+@pytest.mark.parametrize("gap", [EventTimeSessionWindows.with_gap("3s"), EventTimeSessionWindows.with_dynamic_gap(gap)])
+def test_a_function_is_given_the_rows_of_sessions(
+    spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path, gap: EventTimeSessionWindows
+) -> None:
+    ends = (
+        env.from_source(FileSource.parquet(str(sales)).files_per_batch(1), IN_ORDER, "sales")
+        .where("pmod(unix_millis(at), 21000) < 14000")
+        .key_by("item")
+        .window(gap)
+        .apply(longest_two)
+        .set_parallelism(2)
+        .uid("ends")
+    )
+    ends.sink_to(FileSink.parquet(str(tmp_path / "ends")))
+    ends.window_all(TENS).aggregate(F.count("*").alias("n")).sink_to(FileSink.parquet(str(tmp_path / "tens")))
+
+    env.execute("ends")
+
+    rows = spark.read.parquet(str(sales)).where("pmod(unix_millis(at), 21000) < 14000")
+    cut = rows.withColumn("w", F.session_window("at", "3 seconds"))
+    bounds = cut.groupBy("item", "w").agg(F.collect_list("at").alias("ats"))
+    batch = longest_two(bounds.selectExpr("w.start window_start", "w.end window_end", "item", "explode(ats) at"))
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "ends")), batch)
+    by_end = batch.groupBy(F.window(F.col("window_end") - F.expr("interval 1 millisecond"), "10 seconds"))
+    counts = by_end.agg(F.count("*").alias("n")).selectExpr("window.start window_start", "window.end window_end", "n")
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "tens")), counts)
 
 
 @pytest.mark.parametrize("parallelism", [1, 2])
@@ -160,4 +203,28 @@ def test_columns_that_are_never_null_are_reduced(
     env.execute("sums")
 
     sums = numbers.groupBy(F.window("at", "10 seconds")).agg(F.sum("id").alias("id"))
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "sums")).select("id"), sums.select("id"))
+    bounds = sums.selectExpr("window.start window_start", "window.end window_end", "id")
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "sums")).select(*bounds.columns), bounds)
+
+
+def test_windows_follow_sessions_that_are_reduced(
+    spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path
+) -> None:
+    (
+        env.from_source(FileSource.parquet(str(sales)).files_per_batch(1), IN_ORDER, "sales")
+        .where("pmod(unix_millis(at), 21000) < 14000")
+        .key_by("item")
+        .window(EventTimeSessionWindows.with_gap("3s"))
+        .reduce(lambda one, _: one)
+        .window_all(TENS)
+        .aggregate(F.count("*").alias("sessions"))
+        .sink_to(FileSink.parquet(str(tmp_path / "tens")))
+    )
+
+    env.execute("tens")
+
+    rows = spark.read.parquet(str(sales)).where("pmod(unix_millis(at), 21000) < 14000")
+    sessions = rows.groupBy("item", F.session_window("at", "3 seconds").alias("w")).count()
+    ends = sessions.groupBy(F.window(F.col("w.end") - F.expr("interval 1 millisecond"), "10 seconds").alias("w"))
+    counts = ends.agg(F.count("*").alias("sessions")).selectExpr("w.start window_start", "w.end window_end", "sessions")
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "tens")), counts)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from flykka.api.streams.windowed_rows import KeyedRows, WindowSettings
     from flykka.spark_bridge.program.prototype import Column, DataFrame
 
-_AGGREGATES = "aggregates columns"
-
 
 class ColumnWindows:
     """Rows in windows that Spark's plans compute, where these can."""
@@ -32,44 +30,32 @@ class ColumnWindows:
     def aggregate(self, columns: tuple[Column, ...]) -> DataStream:
         """Compute aggregates per key and window. Raises `ProgramError` where the windows are others."""
         assigner = self._settings.assigner
-        windows = (
-            self._sessions(assigner) if isinstance(assigner, EventTimeSessionWindows) else self._periodic(_AGGREGATES)
-        )
-        return self._results(*self._cut_into(windows).add_to(self._keyed._program, columns))
+        if isinstance(assigner, EventTimeSessionWindows):
+            self._check_sessions(assigner)
+        elif not isinstance(assigner, PeriodicEventTimeWindows):
+            raise self._refused(f"in {type(assigner).__name__}")
+        for verb in ("trigger", "evictor"):
+            if getattr(self._settings, verb):
+                raise self._refused(f"with {verb}(...)")
+        return self._results(*self._cut_into(assigner).add_to(self._keyed._program, columns))
 
-    def apply(self, function: Callable[[DataFrame], DataFrame]) -> DataStream:
-        """Give all rows of the windows that fire to a function. Raises `ProgramError` where the windows are others."""
-        windows = self._periodic("applies functions of DataFrames")
+    def apply(self, windows: PeriodicEventTimeWindows, function: Callable[[DataFrame], DataFrame]) -> DataStream:
+        """Give all rows of the windows that fire to a function."""
         return self._results(*self._cut_into(windows).add_function(self._keyed._program, function))
 
-    def _periodic(self, does: str) -> PeriodicEventTimeWindows:
-        assigner = self._settings.assigner
-        if not isinstance(assigner, PeriodicEventTimeWindows):
-            raise self._refused(does, f"in {type(assigner).__name__}")
-        self._check_fires_at_end(does)
-        return assigner
-
-    def _sessions(self, sessions: EventTimeSessionWindows) -> EventTimeSessionWindows:
+    def _check_sessions(self, sessions: EventTimeSessionWindows) -> None:
         if sessions.dynamic_gap is not None:
-            raise self._refused(_AGGREGATES, "in sessions with a dynamic gap")
-        self._check_fires_at_end(_AGGREGATES)
+            raise self._refused("in sessions with a dynamic gap")
         if self._settings.allowed_lateness_ms:
-            raise self._refused(_AGGREGATES, "in sessions with allowed_lateness(...)")
+            raise self._refused("in sessions with allowed_lateness(...)")
         if self._settings.late_data_tag is not None:
-            raise self._refused(_AGGREGATES, "in sessions with side_output_late_data(...)")
-        return sessions
+            raise self._refused("in sessions with side_output_late_data(...)")
 
-    def _check_fires_at_end(self, does: str) -> None:
-        for what in ("trigger", "evictor"):
-            if getattr(self._settings, what):
-                raise self._refused(does, f"with {what}(...)")
-
-    def _refused(self, does: str, why: str) -> ProgramError:
-        sessions = " and in sessions" if does == _AGGREGATES else ""
+    def _refused(self, why: str) -> ProgramError:
         return ProgramError(
-            f"the window aggregation after {self._keyed._origins} {does} in tumbling and sliding windows of event time"
-            f"{sessions}, which fire at their end, not {why}: give aggregate(...) an AggregateFunction, or use"
-            " reduce(function) or process(function, output)"
+            f"the window aggregation after {self._keyed._origins} aggregates columns in tumbling and sliding windows of"
+            f" event time and in sessions, which fire at their end, not {why}: give aggregate(...) an"
+            " AggregateFunction, or use reduce(function) or process(function, output)"
         )
 
     def _cut_into(self, windows: PeriodicEventTimeWindows | EventTimeSessionWindows) -> WindowAggregation:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from flykka.api.streams.program import tried
 from flykka.errors import ProgramError
 from flykka.spark_bridge.functions.process_function import KeyedProcessFunction, ProcessFunction
+from flykka.spark_bridge.functions.shown import shown
 from flykka.spark_bridge.operators.process_functions import keyed_process_code, process_code
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class ProcessVerb(ABC):
         if not isinstance(function, ProcessFunction):
             raise ProgramError(
                 f"process after {self._origins} takes a ProcessFunction, or behind key_by(...) a KeyedProcessFunction,"
-                f" not {type(function).__name__}"
+                f" not {_given(function)}"
             )
         name = f"process({type(function).__name__})"
         row_type = self._type
@@ -75,3 +76,7 @@ class KeyedProcessVerb(ProcessVerb):
             name, lambda: keyed_process_code(row_type.prototype, keys, function, output, row_type.event_time)
         )
         return self._processed(name, code, prototype)
+
+
+def _given(function: object) -> str:
+    return f"its class {function.__name__}" if isinstance(function, type) else shown(function)

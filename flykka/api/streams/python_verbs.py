@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from flykka.api.streams.stateless_verbs import listed, named
 from flykka.errors import ProgramError
 from flykka.spark_bridge.program import functions, python_functions
+from flykka.spark_bridge.program.trials import checked_sendable
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
@@ -38,17 +39,21 @@ class PythonVerbs(ABC):
 
         Raises:
             ProgramError: `function` is none.
-            StreamTypeError: the output is no columns.
+            StreamTypeError: the output is no columns, or the function cannot be pickled.
         """
         self._check_function("map", function)
-        make = partial(python_functions.map_rows, function=function, output=output)
-        return self._then(f"map({named(function)})", lambda _: make)
+        return self._then(
+            f"map({named(function)})",
+            lambda _: partial(python_functions.map_rows, function=checked_sendable(function), output=output),
+        )
 
     def flat_map(self, function: Callable[[Row], Iterable[Row] | None], output: StructType | str) -> DataStream:
         """Make any number of rows of each: those that the function yields or returns. As `map`."""
         self._check_function("flat_map", function)
-        make = partial(python_functions.flat_map_rows, function=function, output=output)
-        return self._then(f"flat_map({named(function)})", lambda _: make)
+        return self._then(
+            f"flat_map({named(function)})",
+            lambda _: partial(python_functions.flat_map_rows, function=checked_sendable(function), output=output),
+        )
 
     def where(self, condition: Column | str) -> DataStream:
         """Keep the rows for which the condition is true."""
@@ -58,8 +63,10 @@ class PythonVerbs(ABC):
         """Keep the rows for which a condition, or a Python function of a row, is true."""
         if not callable(condition):
             return self.where(condition)
-        make = partial(python_functions.filter_rows, function=condition)
-        return self._then(f"filter({named(condition)})", lambda _: make)
+        return self._then(
+            f"filter({named(condition)})",
+            lambda _: partial(python_functions.filter_rows, function=checked_sendable(condition)),
+        )
 
     def _check_function(self, verb: str, function: object) -> None:
         if not callable(function):

@@ -17,6 +17,7 @@ from flykka.spark_bridge.program.trials import (
     check_there,
     checked_function,
     checked_how,
+    checked_sendable,
     checked_static,
 )
 
@@ -137,7 +138,7 @@ class StatelessVerbs(ABC):
         """
         return self._then(
             f"map_in_pandas({named(function)})",
-            lambda _: partial(functions.map_in_pandas, function=checked_function(function), schema=schema),
+            lambda _: partial(functions.map_in_pandas, function=checked_sendable(function), schema=schema),
         )
 
     mapInPandas = map_in_pandas
@@ -146,7 +147,7 @@ class StatelessVerbs(ABC):
         """Let a function make Arrow record batches of record batches: `map_in_pandas` without the way over pandas."""
         return self._then(
             f"map_in_arrow({named(function)})",
-            lambda _: partial(functions.map_in_arrow, function=checked_function(function), schema=schema),
+            lambda _: partial(functions.map_in_arrow, function=checked_sendable(function), schema=schema),
         )
 
     mapInArrow = map_in_arrow

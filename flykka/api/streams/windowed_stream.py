@@ -16,18 +16,21 @@ from flykka.spark_bridge.functions.aggregate_function import AggregateFunction, 
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END
 from flykka.spark_bridge.functions.windowing.evictors import Evictor
 from flykka.spark_bridge.functions.windowing.session_windows import GlobalWindows
+from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
 from flykka.spark_bridge.functions.windowing.trigger import Trigger
 from flykka.spark_bridge.functions.windowing.window_assigner import MergingWindowAssigner
 from flykka.spark_bridge.functions.windowing.window_contents import Aggregated, AllRows, Combination, Reduced
 from flykka.spark_bridge.functions.windowing.window_function import (
     AnyWindowFunction,
     EmitElements,
+    EmitRows,
     ProcessWindowFunction,
 )
 from flykka.spark_bridge.functions.windowing.window_operator import Windowing, WindowOperator
 from flykka.spark_bridge.operators.process_functions import keyed_process_code
 from flykka.spark_bridge.program.functions import only_key
-from flykka.spark_bridge.program.prototype import has_event_time, row_type
+from flykka.spark_bridge.program.prototype import applied_to_windows, has_event_time, row_type, with_bounds
+from flykka.spark_bridge.program.trials import checked_function
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
@@ -154,8 +157,8 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
     def apply(self, function: Callable[[DataFrame], DataFrame]) -> DataStream:
         """Give all rows of the windows that fire to a function, as one DataFrame: rows in, rows out.
 
-        The DataFrame has `window_start` and `window_end`, then all columns of the rows; a row is in it once for each of
-        its windows. So the three best of each hour are
+        Windows of every kind will do that fire once and have bounds. The DataFrame has `window_start` and `window_end`,
+        then all columns of the rows; a row is in it once for each of its windows. So the three best of each hour are
 
             best_first = Window.partitionBy("window_start", "window_end").orderBy(F.desc("price"))
             best = bids.window_all(TumblingEventTimeWindows.of("1h")).apply(
@@ -171,11 +174,22 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
         windows and keys are given to it again.
 
         Raises:
-            ProgramError: other windows than tumbling and sliding ones of event time, or a trigger or an evictor.
+            ProgramError: the windows may fire several times, by a trigger or (others than tumbling and sliding ones of
+                event time) within an allowed lateness, or have no bounds.
             StreamTypeError: the function does not fit the rows, returns no DataFrame, is none of DataFrames, or
                 computes something of several windows or keys together.
         """
-        return ColumnWindows(self._keyed, self._settings).apply(function)
+        settings = self._settings
+        if isinstance(settings.assigner, PeriodicEventTimeWindows) and not (settings.trigger or settings.evictor):
+            return ColumnWindows(self._keyed, settings).apply(settings.assigner, function)
+        for said, why in (
+            (isinstance(settings.assigner, GlobalWindows), "these windows have no bounds to tell them apart by"),
+            (settings.trigger, "windows with a trigger may fire several times, and their rows would be mixed"),
+            (settings.allowed_lateness_ms, "these windows fire again for each late row, and their rows would be mixed"),
+        ):
+            if said:
+                raise ProgramError(f"apply after {self._origins}: {why}: use process(function, output)")
+        return self._processed("apply", function, AllRows(), EmitRows(), self._rows_of_windows, applied=function)
 
     def reduce(
         self,
@@ -185,7 +199,9 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
     ) -> DataStream:
         """Reduce the rows of each window to one, two at a time: a row of the columns of this stream.
 
-        A `window_function` makes rows of the columns `output` of it, and knows key and window.
+        Before these it has `window_start` and `window_end`, unless the windows are global; of event time it has the
+        event time of windows. Columns that are called like the bounds give way to them. A `window_function` makes rows
+        of the columns `output` of it, and knows key and window.
 
         Raises:
             ProgramError: `function` is none, or only one of the window function and its output is given.
@@ -200,8 +216,11 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
                 f"reduce after {self._origins} takes a window function together with its output, such as"
                 " 'city string, amount double': without both it gives rows of the columns of the stream"
             )
-        columns = self._keyed._type.prototype.schema if output is None else output
-        return self._processed("reduce", function, combination, window_function, columns)
+        if output is not None:
+            return self._processed("reduce", function, combination, window_function, output)
+        if isinstance(self._settings.assigner, GlobalWindows):
+            return self._processed("reduce", function, combination, None, self._keyed._type.prototype.schema)
+        return self._processed("reduce", function, combination, EmitRows(), self._rows_of_windows)
 
     def process(self, function: Function, output: StructType | str) -> DataStream:
         """Call a function for every window that fires, with all its rows: rows of the columns `output`.
@@ -220,6 +239,11 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
     @property
     def _origins(self) -> str:
         return self._keyed._origins
+
+    @property
+    def _rows_of_windows(self) -> StructType:
+        """The columns of rows that tell the bounds of their windows."""
+        return with_bounds(self._keyed._type.prototype)
 
     def _with(self, **changed: Any) -> Self:
         return type(self)(self._keyed, replace(self._settings, **changed))
@@ -254,12 +278,13 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
         verb: str,
         function: object,
         combination: Combination,
-        window_function: Function | None,
+        window_function: AnyWindowFunction | None,
         output: StructType | str,
+        applied: Callable[[DataFrame], DataFrame] | None = None,
     ) -> DataStream:
         settings, keyed = self._settings, self._keyed
         wanted = self._window_function
-        if window_function is not None and not isinstance(window_function, wanted):
+        if not isinstance(window_function, (wanted, EmitRows, type(None))):
             raise ProgramError(f"{verb} after {self._origins} takes a {wanted.__name__}, not {window_function!r}")
         if settings.trigger is None and isinstance(settings.assigner, GlobalWindows):
             raise ProgramError(
@@ -280,12 +305,17 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
                 allowed_lateness_ms=settings.allowed_lateness_ms,
                 late_data_tag=settings.late_data_tag,
             )
-            operator = WindowOperator(windowing)
-            return keyed_process_code(rows.prototype, keyed._keys or (only_key(),), operator, output, rows.event_time)
+            operator, keys = WindowOperator(windowing), keyed._keys or (only_key(),)
+            emitted, code = keyed_process_code(rows.prototype, keys, operator, output, rows.event_time)
+            if applied is None:
+                return emitted, code
+            made = applied_to_windows(rows.prototype, keyed._keys, emitted, checked_function(applied))
+            return made, replace(code, applied=applied)
 
         prototype, made = tried(name, code)
         tells_window = window_function is not None and settings.assigner.is_event_time()
-        of_windows = OF_WINDOWS if tells_window and has_event_time(prototype, WINDOW_END) else None
+        has_end = applied is not None or has_event_time(prototype, WINDOW_END)
+        of_windows = OF_WINDOWS if tells_window and has_end else None
         return keyed._processed(name, made, prototype, settings.late_data_tag, of_windows)
 
 

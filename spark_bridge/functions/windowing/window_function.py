@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from flykka.spark_bridge.functions.contexts import KeyedContext, Tag
 from flykka.spark_bridge.functions.emission import Row
+from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.functions.process_function import Rows
 from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext
 from flykka.spark_bridge.functions.state import State
 from flykka.spark_bridge.functions.state_descriptors import StateDescriptor
 from flykka.spark_bridge.functions.windowing.trigger_context import not_declared
-from flykka.spark_bridge.functions.windowing.windows import Window
+from flykka.spark_bridge.functions.windowing.windows import TimeWindow, Window
 
 
 class KeyedStateStore:
@@ -124,7 +126,24 @@ class ProcessAllWindowFunction(AnyWindowFunction):
 
 
 class EmitElements(AnyWindowFunction):
-    """Emits the elements: the results of a reduce or an aggregate without a window function."""
+    """Emits the elements: the results of an aggregate without a window function, or rows of global windows."""
 
     def _process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Rows:
         return elements
+
+
+class EmitRows(AnyWindowFunction):
+    """Emits the elements, which are rows, with the bounds of their window."""
+
+    def _process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Rows:
+        window = context.window()
+        start, end = window if isinstance(window, TimeWindow) else (None, None)
+        bounds = {WINDOW_START: _time(start), WINDOW_END: _time(end)}
+        return [{**row, **bounds} for row in elements]
+
+
+def _time(ms: int | None) -> datetime | None:
+    return None if ms is None else _EPOCH + timedelta(milliseconds=ms)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

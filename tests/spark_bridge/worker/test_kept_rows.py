@@ -99,7 +99,10 @@ def test_a_function_is_given_what_it_made_and_the_next_row() -> None:
     [
         (lambda one, other: None, "has to emit rows, as dicts by the names of their columns, not None"),
         (lambda one, other: {"value": 1}, "missing: place"),
-        (lambda one, other: {"value": "x", "place": 1}, "its output 'value' is of type int64"),
+        (
+            lambda one, other: {"value": "x", "place": 1},
+            "'value' is of type bigint, which cannot hold 'x', of type str",
+        ),
     ],
     ids=["None", "too few columns", "another type"],
 )

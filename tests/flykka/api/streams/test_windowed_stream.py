@@ -13,11 +13,12 @@ from flykka.api.streams.data_stream import DataStream, KeyedStream
 from flykka.api.streams.output_tag import OutputTag
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.spark_bridge.functions.aggregate_function import AggregateFunction
-from flykka.spark_bridge.functions.event_time import EventTime
+from flykka.spark_bridge.functions.event_time import OF_WINDOWS, EventTime
 from flykka.spark_bridge.functions.windowing.evictors import CountEvictor
 from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows, GlobalWindows
 from flykka.spark_bridge.functions.windowing.time_windows import TumblingProcessingTimeWindows
 from flykka.spark_bridge.functions.windowing.triggers import CountTrigger, DeltaTrigger, EventTimeTrigger
+from flykka.spark_bridge.functions.windowing.window_assigner import WindowAssigner
 from flykka.spark_bridge.functions.windowing.window_function import ProcessWindowFunction
 from tests.flykka.programs import HOURS, bids
 
@@ -71,8 +72,16 @@ def first(one: dict[str, Any], two: dict[str, Any]) -> dict[str, Any]:
             "not in sessions with a dynamic gap",
         ),
         (
-            lambda bids: bids.window(SESSIONS).apply(lambda rows: rows),
-            "windows of event time, which fire at their end, not in EventTimeS",
+            lambda bids: bids.window(HOURS).trigger(CountTrigger.of(2)).apply(lambda rows: rows),
+            r"apply after .*: windows with a trigger may fire several times.* use process\(function, output\)",
+        ),
+        (
+            lambda bids: bids.window(SESSIONS).allowed_lateness("1s").apply(lambda rows: rows),
+            "apply after .*: these windows fire again for each late row",
+        ),
+        (
+            lambda bids: bids.count_window(3).apply(lambda rows: rows),
+            "apply after .*: these windows have no bounds to tell them apart by",
         ),
         (lambda bids: bids.count_window(3).aggregate(F.count("*")), "not in GlobalWindows"),
         (
@@ -135,13 +144,34 @@ def test_windows_of_event_time_need_one_and_others_do_not(spark: SparkSession) -
     assert isinstance(keyed.window(TumblingProcessingTimeWindows.of("1s")).reduce(first), DataStream)
 
 
-def test_reduced_rows_have_the_columns_and_the_event_time_of_the_stream(spark: SparkSession) -> None:
+def test_reduced_rows_have_the_bounds_and_the_event_time_of_windows(spark: SparkSession) -> None:
     stream = bids(spark)
 
     reduced = stream.key_by("auction").window(SESSIONS).reduce(first)
 
-    assert reduced.schema.names == stream.schema.names
-    assert isinstance(reduced.key_by("channel").window(HOURS).aggregate(F.count("*")), DataStream)
+    assert reduced.columns == ["window_start", "window_end", *stream.columns]
+    assert reduced._type.event_time == OF_WINDOWS
+    assert stream.key_by("auction").count_window(3).reduce(first).columns == stream.columns
+
+
+@pytest.mark.parametrize("assigner", [SESSIONS, TumblingProcessingTimeWindows.of("1s"), HOURS])
+def test_a_function_of_dataframes_is_given_bounds_and_columns_in_all_windows_that_fire_once(
+    spark: SparkSession, assigner: WindowAssigner
+) -> None:
+    windows = bids(spark).with_column_renamed("price", "window_end").key_by("auction").window(assigner)
+
+    made = windows.evictor(CountEvictor.of(2)).apply(lambda rows: rows)
+
+    assert made.columns == ["window_start", "window_end", "auction", "bidder", "channel", "at"]
+
+
+def test_a_function_of_the_rows_of_sessions_must_part_them_by_window_and_key(spark: SparkSession) -> None:
+    windows = bids(spark).key_by("auction").window(SESSIONS)
+
+    with pytest.raises(StreamTypeError, match=r"aggregates rows .* of all windows that fire together"):
+        windows.apply(lambda rows: rows.groupBy("auction").count())
+    with pytest.raises(StreamTypeError, match=r"aggregates rows .* of all keys that a subtask has"):
+        windows.apply(lambda rows: rows.groupBy("window_end").count())
 
 
 @pytest.mark.parametrize(

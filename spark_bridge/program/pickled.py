@@ -1,0 +1,47 @@
+"""Functions of users, pickled for Spark's workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from inspect import getclosurevars
+from itertools import chain
+from types import FunctionType
+
+from pyspark import cloudpickle
+
+from flykka.spark_bridge.functions.shown import shown
+from flykka.spark_bridge.program.prototype import PrototypeError
+
+
+def pickled_function(function: object) -> bytes:
+    """Return a function for Spark's workers. Raises `PrototypeError`, with the culprit, where it cannot leave."""
+    try:
+        return _pickled(function)
+    except Exception as refused:  # noqa: BLE001 - whatever the user's objects raise
+        raise PrototypeError(f"the function cannot be sent to Spark's workers: {_reason(function, refused)}") from None
+
+
+def _pickled(value: object) -> bytes:
+    pickled: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+    return pickled
+
+
+def _reason(function: object, refused: Exception) -> str:
+    """The first value that the function holds and that cannot be pickled; else what was raised."""
+    for holds, value in _held(function):
+        try:
+            _pickled(value)
+        except Exception:  # noqa: BLE001 - as above
+            return f"{holds} is {shown(value)}, a {type(value).__name__}, which cannot leave the driver's process"
+    return str(refused)
+
+
+def _held(function: object) -> Iterator[tuple[str, object]]:
+    """The attributes of an object, and the variables that a function or the methods of an object read."""
+    for name, value in getattr(function, "__dict__", {}).items():
+        yield f"its attribute {name!r}", value
+    for called in (function, *vars(type(function)).values()):
+        if isinstance(called, FunctionType):
+            variables = getclosurevars(called)
+            for name, value in chain(variables.nonlocals.items(), variables.globals.items()):
+                yield f"the variable {name!r}, which it reads,", value

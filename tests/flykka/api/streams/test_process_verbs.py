@@ -1,0 +1,49 @@
+"""What a program may say of functions that Spark's workers call, and what is refused where it is written."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from flykka.errors import ProgramError, StreamTypeError
+from flykka.spark_bridge.functions.process_function import ProcessFunction
+from tests.flykka.programs import bids
+
+pytestmark = pytest.mark.spark
+
+
+class Holding(ProcessFunction):
+    """A function with a session of Spark's."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self.session = session
+
+    def process_element(self, row: dict[str, Any], ctx: Any) -> None:
+        """Emit nothing."""
+
+
+def test_a_function_that_holds_what_only_the_driver_has_is_refused_by_its_name(spark: SparkSession) -> None:
+    rows = bids(spark)
+
+    with pytest.raises(StreamTypeError, match=r"workers: its attribute 'session' is .*, a SparkSession, which cannot"):
+        rows.process(Holding(spark), "n bigint")
+    with pytest.raises(ProgramError, match=r"takes a ProcessFunction, .*, not its class Holding$"):
+        rows.process(Holding, "n bigint")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("verb", ["map", "flat_map", "map_in_arrow", "map_in_pandas"])
+def test_a_plain_function_that_cannot_be_sent_is_refused_by_what_it_reads(spark: SparkSession, verb: str) -> None:
+    lock = threading.Lock()
+
+    with pytest.raises(StreamTypeError, match=r"the variable 'lock', which it reads, is <unlocked .*>, a lock, which"):
+        getattr(bids(spark), verb)(lambda rows: (lock, rows), "n long")
+
+
+def test_a_filter_that_cannot_be_sent_is_refused(spark: SparkSession) -> None:
+    lock = threading.Lock()
+
+    with pytest.raises(StreamTypeError, match="the variable 'lock', which it reads"):
+        bids(spark).filter(lambda row: lock)
