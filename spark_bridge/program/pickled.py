@@ -9,7 +9,6 @@ from types import FunctionType
 
 from pyspark import cloudpickle
 
-from flykka.spark_bridge.functions.shown import shown
 from flykka.spark_bridge.program.prototype import PrototypeError
 
 
@@ -32,7 +31,7 @@ def _reason(function: object, refused: Exception) -> str:
         try:
             _pickled(value)
         except Exception:  # noqa: BLE001 - as above
-            return f"{holds} is {shown(value)}, a {type(value).__name__}, which cannot leave the driver's process"
+            return f"{holds} is a {type(value).__name__}, which cannot leave the driver's process"
     return str(refused)
 
 

@@ -65,7 +65,7 @@ def test_a_function_that_cannot_be_sent_to_workers_is_refused(spark: SparkSessio
     lock = threading.Lock()
     keyed = bids(spark).key_by("auction")
 
-    why = "the function cannot be sent to Spark's workers: the variable 'lock', which it reads, is <unlocked"
+    why = "the function cannot be sent to Spark's workers: the variable 'lock', which it reads, is a lock,"
     with pytest.raises(StreamTypeError, match=why):
         keyed.process_table(lambda rows, state: (lock, state), state="n long", output="n long")
     with pytest.raises(StreamTypeError, match=why):

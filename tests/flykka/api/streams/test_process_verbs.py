@@ -28,7 +28,7 @@ class Holding(ProcessFunction):
 def test_a_function_that_holds_what_only_the_driver_has_is_refused_by_its_name(spark: SparkSession) -> None:
     rows = bids(spark)
 
-    with pytest.raises(StreamTypeError, match=r"workers: its attribute 'session' is .*, a SparkSession, which cannot"):
+    with pytest.raises(StreamTypeError, match="workers: its attribute 'session' is a SparkSession, which cannot"):
         rows.process(Holding(spark), "n bigint")
     with pytest.raises(ProgramError, match=r"takes a ProcessFunction, .*, not its class Holding$"):
         rows.process(Holding, "n bigint")  # type: ignore[arg-type]
@@ -38,7 +38,7 @@ def test_a_function_that_holds_what_only_the_driver_has_is_refused_by_its_name(s
 def test_a_plain_function_that_cannot_be_sent_is_refused_by_what_it_reads(spark: SparkSession, verb: str) -> None:
     lock = threading.Lock()
 
-    with pytest.raises(StreamTypeError, match=r"the variable 'lock', which it reads, is <unlocked .*>, a lock, which"):
+    with pytest.raises(StreamTypeError, match="the variable 'lock', which it reads, is a lock, which"):
         getattr(bids(spark), verb)(lambda rows: (lock, rows), "n long")
 
 
