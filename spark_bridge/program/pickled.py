@@ -41,6 +41,15 @@ def _held(function: object) -> Iterator[tuple[str, object]]:
         yield f"its attribute {name!r}", value
     for called in (function, *vars(type(function)).values()):
         if isinstance(called, FunctionType):
-            variables = getclosurevars(called)
-            for name, value in chain(variables.nonlocals.items(), variables.globals.items()):
+            for name, value in _variables(called):
                 yield f"the variable {name!r}, which it reads,", value
+
+
+def _variables(function: FunctionType) -> Iterator[tuple[str, object]]:
+    try:
+        variables = getclosurevars(function)
+    except ValueError:
+        return  # One of them has no value yet.
+    for name, value in chain(variables.nonlocals.items(), variables.globals.items()):
+        if name != "__class__":  # A method that calls super() reads its own class.
+            yield name, value

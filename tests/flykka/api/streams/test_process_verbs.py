@@ -19,6 +19,7 @@ class Holding(ProcessFunction):
     """A function with a session of Spark's."""
 
     def __init__(self, session: SparkSession) -> None:
+        super().__init__()
         self.session = session
 
     def process_element(self, row: dict[str, Any], ctx: Any) -> None:
@@ -32,6 +33,24 @@ def test_a_function_that_holds_what_only_the_driver_has_is_refused_by_its_name(s
         rows.process(Holding(spark), "n bigint")
     with pytest.raises(ProgramError, match=r"takes a ProcessFunction, .*, not its class Holding$"):
         rows.process(Holding, "n bigint")  # type: ignore[arg-type]
+
+
+def test_a_method_is_refused_by_the_variable_that_it_reads(spark: SparkSession) -> None:
+    lock = threading.Lock()
+
+    class Locking(ProcessFunction):
+        """Reads a variable of the program."""
+
+        def __init__(self) -> None:
+            super().__init__()
+
+        def process_element(self, row: dict[str, Any], ctx: Any) -> None:
+            """Emit nothing."""
+            with lock:
+                pass
+
+    with pytest.raises(StreamTypeError, match="workers: the variable 'lock', which it reads, is a lock, which cannot"):
+        bids(spark).process(Locking(), "n bigint")
 
 
 @pytest.mark.parametrize("verb", ["map", "flat_map", "map_in_arrow", "map_in_pandas"])
