@@ -68,8 +68,8 @@ def top_three(rows: DataFrame) -> DataFrame:
     return rows.withColumn("place", F.row_number().over(best_first)).where("place <= 3")
 
 
-def longest_two(rows: DataFrame) -> DataFrame:
-    """The two greatest places of each session of an item, beside the number of rows that the function is given."""
+def last_two(rows: DataFrame) -> DataFrame:
+    """The last two rows of each session of an item, with their places and the number of rows of the session."""
     sessions = Window.partitionBy("item", "window_start", "window_end")
     placed = rows.withColumn("n", F.count("*").over(sessions))
     last_first = sessions.orderBy(F.desc("at"))
@@ -85,7 +85,7 @@ def test_a_function_is_given_the_rows_of_sessions(
         .where("pmod(unix_millis(at), 21000) < 14000")
         .key_by("item")
         .window(gap)
-        .apply(longest_two)
+        .apply(last_two)
         .set_parallelism(2)
         .uid("ends")
     )
@@ -97,7 +97,7 @@ def test_a_function_is_given_the_rows_of_sessions(
     rows = spark.read.parquet(str(sales)).where("pmod(unix_millis(at), 21000) < 14000")
     cut = rows.withColumn("w", F.session_window("at", "3 seconds"))
     bounds = cut.groupBy("item", "w").agg(F.collect_list("at").alias("ats"))
-    batch = longest_two(bounds.selectExpr("w.start window_start", "w.end window_end", "item", "explode(ats) at"))
+    batch = last_two(bounds.selectExpr("w.start window_start", "w.end window_end", "item", "explode(ats) at"))
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "ends")), batch)
     by_end = batch.groupBy(F.window(F.col("window_end") - F.expr("interval 1 millisecond"), "10 seconds"))
     counts = by_end.agg(F.count("*").alias("n")).selectExpr("window.start window_start", "window.end window_end", "n")
