@@ -217,6 +217,7 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
                 " 'city string, amount double': without both it gives rows of the columns of the stream"
             )
         if output is not None:
+            self._check_window_function("reduce", window_function)
             return self._processed("reduce", function, combination, window_function, output)
         if isinstance(self._settings.assigner, GlobalWindows):
             return self._processed("reduce", function, combination, None, self._keyed._type.prototype.schema)
@@ -234,6 +235,7 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
             ProgramError: `function` is no function of such windows.
             StreamTypeError: the output is no columns, or the function cannot be pickled.
         """
+        self._check_window_function("process", function)
         return self._processed("process", function, AllRows(), function, output)
 
     @property
@@ -256,6 +258,11 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
                 " time, such as TumblingEventTimeWindows and EventTimeSessionWindows"
             )
 
+    def _check_window_function(self, verb: str, given: object) -> None:
+        wanted = self._window_function
+        if not isinstance(given, wanted):
+            raise ProgramError(f"{verb} after {self._origins} takes a {wanted.__name__}, not {given!r}")
+
     def _aggregated(
         self,
         function: AnyAggregateFunction,
@@ -271,6 +278,8 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
                 " such as accumulator_type='struct<n:bigint,total:double>', and the columns of the result, such as"
                 " output='mean double'"
             )
+        if window_function is not None:
+            self._check_window_function("aggregate", window_function)
         return self._processed("aggregate", function, Aggregated(function, accumulator_type), window_function, output)
 
     def _processed(
@@ -283,9 +292,6 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
         applied: Callable[[DataFrame], DataFrame] | None = None,
     ) -> DataStream:
         settings, keyed = self._settings, self._keyed
-        wanted = self._window_function
-        if not isinstance(window_function, (wanted, EmitRows, type(None))):
-            raise ProgramError(f"{verb} after {self._origins} takes a {wanted.__name__}, not {window_function!r}")
         if settings.trigger is None and isinstance(settings.assigner, GlobalWindows):
             raise ProgramError(
                 f"{verb} after {self._origins}: GlobalWindows never end, so they need a trigger, as in"
