@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from flykka.messages.tasks.source import FileBatchSplit, SplitsDiscovered, size_of
 from flykka.messages.wire.ids import OperatorId
-from flykka.spark_bridge.connectors.file import split_discovery
+from flykka.spark_bridge.connectors.file import reading, split_discovery
 from flykka.spark_bridge.connectors.file.reading import read_sliced, read_split
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.connectors.file.split_discovery import FileSplitDiscovery
@@ -176,8 +176,9 @@ def test_the_files_that_the_next_look_brings_are_counted(
 
 @pytest.mark.parametrize("in_slices", [True, False])
 def test_files_that_are_read_together_are_one_scan_with_the_rows_and_the_latest_time_of_all(
-    spark: SparkSession, folder: Path, in_slices: bool
+    spark: SparkSession, folder: Path, in_slices: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(reading, "SLICE_FILES", 1)
     source = FileSource.parquet(str(folder), event_time="at")
     found = discovery(spark, source).discover(b"").splits
 
@@ -237,15 +238,20 @@ def test_the_latest_event_time_is_in_the_statistics_of_whole_files(spark: SparkS
     assert cut.event_time_max is None
 
 
-def test_slices_hold_every_row_of_a_batch_once(spark: SparkSession, folder: Path) -> None:
+@pytest.mark.parametrize(("enough", "slices"), [({"SLICE_FILES": 2}, 2), ({"SLICE_ROWS": 25}, 2), ({}, 1)])
+def test_slices_are_as_many_as_there_is_work_for_and_hold_every_row_of_a_batch_once(
+    spark: SparkSession, folder: Path, enough: dict[str, int], slices: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, number in enough.items():
+        monkeypatch.setattr(reading, name, number)
     source = FileSource.parquet(str(folder)).files_per_batch(5)
     (split,) = discovery(spark, source).discover(b"").splits
     assert isinstance(split, FileBatchSplit)
 
-    slices = read_sliced(spark, source, source.prototype(spark).schema, split)
+    read = read_sliced(spark, source, source.prototype(spark).schema, split)
 
-    assert len(slices) == spark.sparkContext.defaultParallelism
-    assert sum(part.count() for part in slices) == 50
+    assert len(read) == min(slices, spark.sparkContext.defaultParallelism)
+    assert sum(part.count() for part in read) == 50
 
 
 def test_a_missing_folder_is_named(spark: SparkSession, tmp_path: Path) -> None:

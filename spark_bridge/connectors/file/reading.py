@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     from flykka.spark_bridge.connectors.file.source import FileSource
 
+SLICE_FILES = 24
+SLICE_ROWS = 200_000
+"""With fewer files and rows a slice takes longer to be planned than to be read."""
 _LARGE_FILE_ROWS = 4_000_000
 
 
@@ -64,13 +67,14 @@ def read_split(
 def read_sliced(
     session: SparkSession, source: FileSource, schema: StructType, split: FileBatchSplit
 ) -> tuple[DataFrame, ...]:
-    """The rows of a batch in slices of one Spark partition each, as many as there are cores for.
+    """The rows of a batch in slices of one Spark partition each, as many as there are cores for, and rows.
 
     What is aggregated slice by slice needs no shuffle. A file too large for one core is read as Spark likes.
     """
     if any(not file.whole_file or file.rows > _LARGE_FILE_ROWS for file in split.files):
         return read_split(session, source, schema, split)
-    slices = min(len(split.files), max(1, session.sparkContext.defaultParallelism))
+    worth = max(len(split.files) // SLICE_FILES, sum(file.rows for file in split.files) // SLICE_ROWS, 1)
+    slices = min(worth, len(split.files), max(1, session.sparkContext.defaultParallelism))
     return tuple(_read(session, source, schema, split.files[number::slices]).coalesce(1) for number in range(slices))
 
 
