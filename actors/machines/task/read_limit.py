@@ -10,8 +10,9 @@ The rule. The limit starts at `LIMIT_START`. A batch that was at least half full
 the limit to what that stage would have read in this time, at most `GROWTH` times what it was. A batch, full or not,
 that took more than `PATIENCE` times as long lowers the limit in the same way, at most to a half. Two things bound this.
 The first `COLD_STAGES` of an attempt, in which Spark compiles what it runs, lower nothing. And what every stage costs,
-however little it reads, is not saved by reading less: where the shortest of the stages that cost at most `SMALL` took
-more than half of the target, the target is twice that.
+however little it reads, is not saved by reading less: where the stages that cost at most `SMALL` take more than half of
+the target, the target is twice that. They take longer when the machine is busy, so the shortest is forgotten by and by:
+a longer one raises what it is taken for by a part, one in `FORGETTING`, of the difference.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ TARGET_MS = 1_000
 PATIENCE = 1.5
 GROWTH = 4
 COLD_STAGES = 3
+FORGETTING = 4
 OPEN_BYTES = 256 * 1024
 ROW_BYTES = 64
 SMALL = 2 * 1024**2
@@ -65,7 +67,8 @@ class ReadLimit:
         is_cold = self._stages < COLD_STAGES
         self._stages += 1
         if cost <= SMALL and not is_cold:
-            self._overhead_ms = duration_ms if self._overhead_ms is None else min(self._overhead_ms, duration_ms)
+            known_ms = duration_ms if self._overhead_ms is None else self._overhead_ms
+            self._overhead_ms = min(duration_ms, known_ms + (duration_ms - known_ms) // FORGETTING)
         target_ms = max(TARGET_MS, 2 * (self._overhead_ms or 0))
         in_target = cost * target_ms // max(duration_ms, 1)
         if 2 * cost >= self.bytes and duration_ms < target_ms:

@@ -14,6 +14,7 @@ from flykka.actors.machines.task.read_limit import (
     OPEN_BYTES,
     PATIENCE,
     ROW_BYTES,
+    SMALL,
     ReadLimit,
 )
 from flykka.messages.tasks.source import FileBatchSplit, SourceSplit, size_of
@@ -121,6 +122,17 @@ def test_a_machine_on_which_the_smallest_stage_takes_a_second_still_reads_more_t
         limit.learn(limit.bytes, 1_200 + 1_000 * limit.bytes // (64 * MIB))
 
     assert limit.bytes > 64 * MIB
+
+
+def test_where_the_machine_becomes_busy_batches_do_not_become_little() -> None:
+    limit = warm()
+    limit.learn(OPEN_BYTES, 100)
+
+    # What took a tenth of a second takes two, and no more of it than before is the reading.
+    for _ in range(50):
+        limit.learn(limit.bytes, 2_000 + 100 * limit.bytes // MIB)
+
+    assert limit.bytes > SMALL
 
 
 def test_the_limit_finds_what_a_second_holds_from_both_sides() -> None:
