@@ -23,6 +23,7 @@ from flykka.actors.machines.task.effects import (
     StartIdleTimer,
     StartLatencyTimer,
     StartProcessingTimer,
+    StartReadTimer,
     TaskEffect,
     TellBridge,
     TellJobMaster,
@@ -48,6 +49,7 @@ from flykka.messages.tasks.task import (
     LatencyMarkerDue,
     MetricsDue,
     ProcessingTimeDue,
+    ReadDue,
     TaskDeploymentDescriptor,
     UpdateTaskExecutionState,
 )
@@ -147,6 +149,8 @@ class Task(Actor):
                 # One is enough: barriers of a newer checkpoint mean that this one is over.
                 timeout = AlignmentTimeoutDue(checkpoint_id=checkpoint_id)
                 self.context.timers.start_once("alignment", delay_ms, timeout)
+            case StartReadTimer(delay_ms=delay_ms):
+                self.context.timers.start_once("read", delay_ms, ReadDue())
             case StartIdleTimer(delay_ms=delay_ms):
                 self.context.timers.start_once("idle", delay_ms, IdleDue())
             case StartLatencyTimer(delay_ms=delay_ms):

@@ -75,6 +75,11 @@ class JobSettings(AlignmentSettings, StartSettings):
         self.defaults = replace(self.defaults, chaining_enabled=False)
         return self
 
+    def disable_batch_coalescing(self) -> Self:
+        """Run a stage for every batch, even where several wait: more Spark jobs, and rows do not come out earlier."""
+        self.defaults = replace(self.defaults, coalesces_batches=False)
+        return self
+
     def disable_auto_generated_uids(self) -> Self:
         """Refuse programs in which an operator has no uid: its state would be lost when the program is changed."""
         self.defaults = replace(self.defaults, auto_generated_uids=False)

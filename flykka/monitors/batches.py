@@ -47,7 +47,8 @@ class BatchMonitor(ConversationMonitor):
             yield from self._use(turn, message.buffer.batch_id, "is sent")
 
     def _on_read(self, turn: Turn, _to: Ref, message: RunStage) -> Iterator[Violation]:
-        yield from self._use(turn, message.batch.batch_id, "is read")
+        for batch in message.batches:
+            yield from self._use(turn, batch.batch_id, "is read")
 
     def _on_held(self, turn: Turn, _to: Ref, message: HoldInFlight) -> Iterator[Violation]:
         for batch_id in message.batch_ids:

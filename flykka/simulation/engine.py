@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from flykka.actors.errors import UnknownBatchError
 from flykka.actors.machines.bridge.channel_state import recovered_batch
@@ -135,9 +135,9 @@ class SimulatedEngine(OperatorChain[Rows]):
         """Take what an operator emits to everything that reads it."""
         return self._flow.emit(operator.operator_id, output, stage)
 
-    def batch(self, batch_id: BatchId) -> Rows:
-        """The rows of a batch."""
-        return self._batches.claim(batch_id, self.descriptor.attempt)
+    def claim(self, batch_ids: Sequence[BatchId]) -> Rows:
+        """The rows of batches."""
+        return tuple(row for batch_id in batch_ids for row in self._batches.claim(batch_id, self.descriptor.attempt))
 
     def delete_from_savepoint(self, savepoint: str) -> None:
         """Nothing of the attempt stays in a savepoint that it could not write."""

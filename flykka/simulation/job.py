@@ -56,6 +56,8 @@ def job_graph(
     restart_strategy: RestartStrategyConfiguration,
     job_type: JobType = JobType.STREAMING,
     failover_strategy: FailoverStrategyKind = FailoverStrategyKind.REGION,
+    *,
+    coalesces_batches: bool = False,
 ) -> JobGraph:
     """The job graph to submit."""
     is_batch = job_type is JobType.BATCH
@@ -70,5 +72,6 @@ def job_graph(
         heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
         restart_strategy=restart_strategy,
         failover_strategy=failover_strategy,
+        coalesces_batches=coalesces_batches,
         latency_tracking_interval_ms=LATENCY_TRACKING_INTERVAL_MS,
     )

@@ -68,4 +68,5 @@ class Scenario:
     """A stage takes one of these."""
     job_type: JobType = JobType.STREAMING
     failover_strategy: FailoverStrategyKind = FailoverStrategyKind.REGION
+    coalesces_batches: bool = False
     restart_strategy: RestartStrategyConfiguration = field(default_factory=FixedDelayRestartStrategyConfiguration)

@@ -159,6 +159,8 @@ def _smaller_cluster(scenario: Scenario) -> Iterator[Scenario]:
         yield replace(scenario, restart_strategy=FixedDelayRestartStrategyConfiguration())
     if scenario.failover_strategy is not FailoverStrategyKind.REGION:
         yield replace(scenario, failover_strategy=FailoverStrategyKind.REGION)
+    if scenario.coalesces_batches:
+        yield replace(scenario, coalesces_batches=False)
     if scenario.stage_ms != QUICK_MS:
         yield replace(scenario, stage_ms=QUICK_MS)
 

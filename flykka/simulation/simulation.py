@@ -153,6 +153,7 @@ class _Simulation:
             scenario.restart_strategy,
             scenario.job_type,
             scenario.failover_strategy,
+            coalesces_batches=scenario.coalesces_batches,
         )
         job = _Job(graph)
         self._jobs.append(job)

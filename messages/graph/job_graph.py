@@ -43,6 +43,15 @@ class OperatorKind(StrEnum):
         """True if it is told the processing time of its stages, and may have timers that go by it."""
         return self in (OperatorKind.PROCESS, OperatorKind.KEYED_PROCESS)
 
+    @property
+    def coalesces(self) -> bool:
+        """True if batches that wait for it may become one: each is a Spark job, and it does not matter which is which.
+
+        Windows take what was aggregated before the exchange as it is, without a job. What makes watermarks says behind
+        each batch how far event time is.
+        """
+        return not self.makes_watermarks and self is not OperatorKind.WINDOW_AGGREGATE
+
 
 class ShipStrategy(StrEnum):
     """The way in which the batches of an edge reach the consuming subtasks (Flink's StreamPartitioner).
@@ -305,7 +314,8 @@ class JobGraph(Value):
 
     Every `latency_tracking_interval_ms` each source subtask sends a latency marker (None: never). The attempts of each
     subtask are numbered from `first_attempt_number` on: a job that another JobMaster has run goes on behind them. A
-    stage that makes no progress for `stage_timeout_ms` fails its attempt (None: it may take for ever).
+    stage that makes no progress for `stage_timeout_ms` fails its attempt (None: it may take for ever). Where it
+    `coalesces_batches`, a task takes batches that wait for it through one stage.
     """
 
     job_id: JobId
@@ -324,3 +334,4 @@ class JobGraph(Value):
     input_dependency_constraint: InputDependencyConstraint = InputDependencyConstraint.ANY
     first_attempt_number: int = 0
     stage_timeout_ms: int | None = None
+    coalesces_batches: bool = False

@@ -65,7 +65,8 @@ class RunStage(Message):
     """Task -> bridge: take this batch of input gate `gate` through the chain.
 
     `watermark_ms` is the task's event time when the batch arrived: rows of windows it has closed are late.
-    `processing_time_ms` is the time at which the stage is begun; 0 where no operator goes by it.
+    `processing_time_ms` is the time at which the stage is begun; 0 where no operator goes by it. The rows of
+    `coalesced` go with it, batches that waited behind it, as if they were of one batch.
     """
 
     stage: int
@@ -73,6 +74,12 @@ class RunStage(Message):
     batch: BatchRef
     watermark_ms: int
     processing_time_ms: int = 0
+    coalesced: tuple[BatchRef, ...] = ()
+
+    @property
+    def batches(self) -> tuple[BatchRef, ...]:
+        """All batches of the stage, in the order in which they were read."""
+        return (self.batch, *self.coalesced)
 
 
 @message("stage.advance_watermark")

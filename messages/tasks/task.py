@@ -97,6 +97,7 @@ class TaskDeploymentDescriptor(Value):
     latency_tracking_interval_ms: int | None = None
     job_type: JobType = JobType.STREAMING
     stage_timeout_ms: int | None = None
+    coalesces_batches: bool = False
 
 
 @message("task.submit")
@@ -197,6 +198,11 @@ class MetricsDue(Message):
 @message("task.latency_marker_due")
 class LatencyMarkerDue(Message):
     """Task's timer -> itself: time for the source to send a latency marker."""
+
+
+@message("task.read_due")
+class ReadDue(Message):
+    """Task's timer -> itself: the source's reader has rested for long enough."""
 
 
 @message("task.idle_due")

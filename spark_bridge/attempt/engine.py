@@ -6,7 +6,7 @@ emit, and tells failures.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from flykka.spark_bridge.operators.operator import Operator, Output
 from flykka.spark_bridge.operators.operator_chain import Moved, OperatorChain
 from flykka.spark_bridge.operators.source import SourceOperator
 from flykka.spark_bridge.program.accumulators import AccumulatorRegistry
-from flykka.spark_bridge.rows.materialise import Slices
+from flykka.spark_bridge.rows.materialise import Slices, together
 from flykka.spark_bridge.state.in_flight import InFlightStore
 
 if TYPE_CHECKING:
@@ -161,9 +161,13 @@ class SparkEngine(OperatorChain[Slices]):
         """Take what an operator emits to everything that reads it."""
         return self._flow.emit(self._links[operator.operator_id], output, stage)
 
-    def batch(self, batch_id: BatchId) -> Slices:
-        """The rows of a batch, held by the attempt from now on."""
-        return (self._services.store.claim(batch_id, self.descriptor.attempt),)
+    def claim(self, batch_ids: Sequence[BatchId]) -> Slices:
+        """The rows of batches, held by the attempt from now on."""
+        rows = [self._services.store.claim(batch_id, self.descriptor.attempt) for batch_id in batch_ids]
+        if len(rows) == 1:
+            return (rows[0],)
+        # Each has partitions of its own, which are small: a Spark task for each would take longer than its rows.
+        return (together(rows).coalesce(self._services.session.sparkContext.defaultParallelism),)
 
     # Snapshots
 

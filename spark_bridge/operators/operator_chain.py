@@ -70,8 +70,8 @@ class OperatorChain(ABC, Generic[Rows]):
         """Take what an operator emits to everything that reads it."""
 
     @abstractmethod
-    def batch(self, batch_id: BatchId) -> Rows:
-        """The rows of a batch, held by the attempt from now on."""
+    def claim(self, batch_ids: Sequence[BatchId]) -> Rows:
+        """The rows of batches, held by the attempt from now on."""
 
     @abstractmethod
     def recover(self, read: InFlightRead) -> BatchRef | None:
@@ -103,22 +103,23 @@ class OperatorChain(ABC, Generic[Rows]):
     # Stages
 
     def process(self, command: RunStage) -> RowsMoved:
-        """Take a batch through the chain; what operators keep of it waits for `update_state`."""
-        batch = command.batch
+        """Take batches through the chain; what operators keep of them waits for `update_state`."""
+        batches = command.batches
         element = Element(
-            rows=self.batch(batch.batch_id),
+            rows=self.claim([batch.batch_id for batch in batches]),
             stage=command.stage,
             gate=command.gate,
-            batch=batch,
+            batch=command.batch,
             watermark_ms=command.watermark_ms,
             processing_time_ms=command.processing_time_ms,
         )
         output = self.head.process(element)
         moved = self._emitted([(self.head, output)], command.stage)
-        earliest_ms, latest_ms = (None, batch.event_time_max) if output.event_times is None else output.event_times()
+        latest = max((batch.event_time_max for batch in batches if batch.event_time_max is not None), default=None)
+        earliest_ms, latest_ms = (None, latest) if output.event_times is None else output.event_times()
         return self.moved(
             moved,
-            rows_in=batch.rows,
+            rows_in=sum(batch.rows for batch in batches),
             event_time_max=latest_ms,
             event_time_min=earliest_ms,
             late_rows=0 if output.late_rows is None else output.late_rows(),

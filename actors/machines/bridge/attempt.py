@@ -281,7 +281,8 @@ class Attempt:
         self._snapshots.note_staged(moved.staged)
         released: list[AttemptEffect] = []
         if isinstance(command, RunStage):
-            released = [Release(batch_ids=(command.batch.batch_id,), holder=self._descriptor.attempt)]
+            batch_ids = tuple(batch.batch_id for batch in command.batches)
+            released = [Release(batch_ids=batch_ids, holder=self._descriptor.attempt)]
         written = None
         if isinstance(command, SnapshotState) and not self._has_snapshots:
             written = nothing_written(command.checkpoint_id)

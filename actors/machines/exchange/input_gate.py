@@ -83,6 +83,7 @@ class InputGate:
         "buffers_in_use",
         "channels",
         "failure",
+        "waiting_bytes",
     )
 
     def __init__(
@@ -119,6 +120,8 @@ class InputGate:
         """The first failure of a channel: nothing is read behind it."""
         self.buffers_in_use = 0
         """Batches that have arrived and are not yet processed."""
+        self.waiting_bytes = 0
+        """The size of the batches that have arrived and were not read."""
         self._inputs = tuple(inputs)
         self._input_of = [each for each in inputs for _ in each.channels]
         self._by_subpartition = {(c.descriptor.partition_id, c.descriptor.subpartition): c for c in channels}
@@ -201,6 +204,7 @@ class InputGate:
             return [self._failed(failure), *(_release(response.buffer) if is_ours else [])]
         if isinstance(response.buffer, BatchRef):
             self.buffers_in_use += 1
+            self.waiting_bytes += response.buffer.size_bytes
         # A channel that is in the line already keeps its place.
         self._line_up(channel)
         effects = self._persisted(channel, response.buffer)
@@ -236,6 +240,8 @@ class InputGate:
         buffer = self.channels[number].take()
         self._line_up(self.channels[number])
         match buffer:
+            case BatchRef(size_bytes=size_bytes):
+                self.waiting_bytes -= size_bytes
             case EndOfData(drain=drain):
                 self._with_data -= 1
                 self._drain = self._drain and drain
@@ -299,6 +305,8 @@ class InputGate:
             source.floating.check()
             starving = any(c.credits.is_waiting and c.credits.available < c.credits.required for c in source.channels)
             assert not (starving and source.floating.free), "a credit lies idle while a channel waits for one"
+        queued = (entry.buffer for channel in self.channels for entry in channel.queue)
+        assert self.waiting_bytes == sum(buffer.size_bytes for buffer in queued if isinstance(buffer, BatchRef))
         assert self.buffers_in_use == sum(channel.credits.in_use for channel in self.channels)
         assert not any(c.is_open and c.credits.unannounced and not c.credits.outstanding for c in self.channels)
 

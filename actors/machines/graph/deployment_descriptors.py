@@ -44,6 +44,7 @@ def deployment_descriptor(job_graph: JobGraph, vertices: Vertices, vertex: Execu
         latency_tracking_interval_ms=job_graph.latency_tracking_interval_ms,
         task_cancellation=job_graph.task_cancellation,
         stage_timeout_ms=job_graph.stage_timeout_ms,
+        coalesces_batches=job_graph.coalesces_batches,
         checkpointing_mode=job_graph.checkpointing.mode,
         job_type=job_graph.job_type,
     )

@@ -76,6 +76,7 @@ def job_graph(
         task_cancellation=task_cancellation or TaskCancellationSettings(),
         latency_tracking_interval_ms=latency_tracking_interval_ms,
         stage_timeout_ms=stage_timeout_ms,
+        coalesces_batches=stream_graph.coalesces_batches,
         failover_strategy=failover_strategy,
         input_dependency_constraint=input_dependency_constraint,
     )

@@ -105,11 +105,13 @@ class StreamGraph:
         self,
         *,
         chaining_enabled: bool = True,
+        coalesces_batches: bool = True,
         schedule_mode: ScheduleMode = ScheduleMode.EAGER,
         job_type: JobType = JobType.STREAMING,
     ) -> None:
         self.job_type = job_type
         self.chaining_enabled = chaining_enabled
+        self.coalesces_batches = coalesces_batches
         self.schedule_mode = schedule_mode
         self._nodes: dict[str, StreamNode] = {}
         self._owner_of_hash: dict[str, str] = {}

@@ -50,6 +50,13 @@ class RetryPartitionRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StartReadTimer:
+    """Come back with `ReadDue` after `delay_ms`."""
+
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartIdleTimer:
     """Come back with `IdleDue` after `delay_ms`."""
 
@@ -110,6 +117,7 @@ TaskEffect = (
     | TellProducer
     | TellSender
     | RetryPartitionRequest
+    | StartReadTimer
     | StartIdleTimer
     | StartLatencyTimer
     | StartProcessingTimer

@@ -40,6 +40,7 @@ from flykka.messages.tasks.task import (
     MetricsDue,
     PartitionProducerState,
     ProcessingTimeDue,
+    ReadDue,
 )
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ref import Ref
@@ -72,6 +73,7 @@ TaskEvent = (
     | AlignmentTimeoutDue
     | MetricsDue
     | IdleDue
+    | ReadDue
     | LatencyMarkerDue
     | ProcessingTimeDue
     | BridgeOpened

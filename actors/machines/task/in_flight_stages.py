@@ -55,9 +55,9 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A stage that processes a batch, whose credit goes back when it is done; None where it was recovered."""
+    """A stage that processes batches, whose credits go back when it is done; None for one that was recovered."""
 
-    channel: int | None
+    channels: tuple[int | None, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +187,7 @@ class InFlightStages:
     def finish(self, finished: StageFinished, now: int) -> Finished:
         """The oldest stage in flight has finished."""
         purpose = self._pipeline.finish(finished.stage)
-        self._meter.count(finished, was_input=isinstance(purpose, Read | Process))
+        self._meter.count(finished, _batches_read(purpose))
         self._accumulators = finished.accumulators
         effects: list[TaskEffect] = []
         for output in finished.outputs:
@@ -308,3 +308,13 @@ class InFlightStages:
             self.has_reached_end_of_data = True
             effects += [self.report(), TellJobMaster(message=NotifyEndOfData(attempt=self._attempt))]
         return effects
+
+
+def _batches_read(purpose: Purpose) -> int:
+    match purpose:
+        case Read():
+            return 1
+        case Process(channels=channels):
+            return len(channels)
+        case _:
+            return 0

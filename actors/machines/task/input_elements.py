@@ -14,11 +14,20 @@ from flykka.messages.tasks.stage import InputInFlight
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchArrived:
-    """A batch is next; its credit goes back with `processed(channel)`. What was recovered came through no channel."""
+    """A batch is next; its credit goes back with `processed(channel)`. What was recovered came through no channel.
+
+    The batches `behind` it, in their order, go through the same stage.
+    """
 
     gate: int
     channel: int | None
     batch: BatchRef
+    behind: tuple[BatchArrived, ...] = ()
+
+    @property
+    def channels(self) -> tuple[int | None, ...]:
+        """The channels that all of them came through."""
+        return (self.channel, *(each.channel for each in self.behind))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

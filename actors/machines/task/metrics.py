@@ -86,11 +86,11 @@ class TaskMeter:
             case Activity.NOT_RUNNING:
                 pass
 
-    def count(self, finished: StageFinished, *, was_input: bool) -> None:
-        """A stage has finished; `was_input` where it read a batch."""
+    def count(self, finished: StageFinished, batches_in: int) -> None:
+        """A stage has finished that read so many batches."""
         self._rows_in += finished.rows_in
         self._rows_out += finished.rows_out
-        self._batches_in += was_input
+        self._batches_in += batches_in
         self._batches_out += len(finished.outputs)
         self._late_rows += finished.late_rows
         self.count_sink_rows(finished.sink_rows)

@@ -1,11 +1,16 @@
 """The reading of a source: splits, a batch of them per stage, until there are no more.
 
 Composes the reader of the splits with the idleness of the source; stages and events go down the line of the task.
+
+A stage costs the most of what it costs however little it reads. So where each makes a batch for other tasks, a few
+splits wait for the stage that reads, and then for as long as that has taken: several sources that read every file by
+itself would keep the machine so busy that each stage took many times as long. A stage of a hundred milliseconds makes
+nobody wait for longer than that; one that takes a second because all are busy makes them less so.
 """
 
 from __future__ import annotations
 
-from flykka.actors.machines.task.effects import StartLatencyTimer, TaskEffect, TellBridge, TellJobMaster
+from flykka.actors.machines.task.effects import StartLatencyTimer, StartReadTimer, TaskEffect, TellBridge, TellJobMaster
 from flykka.actors.machines.task.idleness import WatermarksWithIdleness
 from flykka.actors.machines.task.in_flight_stages import STAGES_IN_FLIGHT, InFlightStages, Read
 from flykka.actors.machines.task.split_reader import SplitReader
@@ -20,6 +25,10 @@ SPLITS_AHEAD = 2 * STAGES_IN_FLIGHT
 """Splits held or asked for, at least: enough to go on while the JobMaster holds assignments back for a checkpoint."""
 
 
+REST_AT_MOST_MS = 500
+"""So long a reader of little rests behind a stage at the most: there are readers whose stages take many seconds."""
+
+
 class SourceReading:
     """The source at the head of one attempt."""
 
@@ -27,8 +36,10 @@ class SourceReading:
         "_attempt",
         "_idleness",
         "_latency_tracking_interval_ms",
+        "_paces",
         "_reader",
         "_restore",
+        "_rests",
         "_stages",
         "_subtask",
         "end_of_data",
@@ -39,6 +50,8 @@ class SourceReading:
     ) -> None:
         self.end_of_data = False
         self._attempt = descriptor.attempt
+        self._paces = descriptor.coalesces_batches and bool(descriptor.outputs)
+        self._rests = False
         self._restore = descriptor.restore
         self._reader = SplitReader(descriptor.vertex.operators[0].operator_id, SPLITS_AHEAD)
         self._idleness = idleness
@@ -92,7 +105,7 @@ class SourceReading:
 
     def read(self, now: int) -> list[TaskEffect] | None:
         """Begin a stage that reads the splits of the next batch; None while there is nothing to do."""
-        if self.end_of_data:
+        if self.end_of_data or self._waits_for_more:
             return None
         splits = self._reader.next()
         if splits:
@@ -104,7 +117,21 @@ class SourceReading:
     def has_read(self, read: Read, duration_ms: int, now: int) -> list[TaskEffect]:
         """A stage that read splits has finished."""
         self._reader.limit.learn(read.cost, duration_ms)
-        return self._idleness.read(now)
+        awake = self._idleness.read(now)
+        if not self._paces or not duration_ms:
+            return awake
+        self._rests = True
+        return [*awake, StartReadTimer(delay_ms=min(duration_ms, REST_AT_MOST_MS))]
+
+    def on_read_due(self) -> None:
+        """The rest behind a stage is over."""
+        self._rests = False
+
+    @property
+    def _waits_for_more(self) -> bool:
+        if not self._paces or not self._reader.is_little_unread:
+            return False
+        return self._rests or self._stages.is_reading
 
     def end_data(self, now: int) -> list[TaskEffect]:
         """Nothing more is read: say so, and let event time come to its end; once."""

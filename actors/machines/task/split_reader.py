@@ -55,6 +55,13 @@ class SplitReader:
         return None if self._typical_cost is None else self.limit.bytes
 
     @property
+    def is_little_unread(self) -> bool:
+        """Something is left to read, which with more of it would be one batch, and fill no more than half of that."""
+        if not self._unread or self._typical_cost is None:
+            return False
+        return 2 * sum(self.limit.cost(unread.split) for unread in self._unread) < self.limit.bytes
+
+    @property
     def exhausted(self) -> bool:
         """Nothing is left to read and nothing more will come."""
         return self._no_more and not self._unread

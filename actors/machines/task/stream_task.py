@@ -81,6 +81,7 @@ from flykka.messages.tasks.task import (
     MetricsDue,
     PartitionProducerState,
     ProcessingTimeDue,
+    ReadDue,
     TaskDeploymentDescriptor,
 )
 from flykka.messages.wire.failure import SerializedThrowable
@@ -230,6 +231,9 @@ class StreamTask:
             case MetricsDue():
                 files_unread = 0 if self._source is None else self._source.files_unread
                 return [self._stages.report(input_queue_length=self._inputs.buffers_in_use, files_unread=files_unread)]
+            case ReadDue() if self._source is not None:
+                self._source.on_read_due()
+                return []
             case IdleDue() if self._stages.makes_watermarks:
                 return self._idleness.on_due(now, has_unread=self._has_input())
             case LatencyMarkerDue() if self._source is not None:
@@ -296,7 +300,8 @@ class StreamTask:
         effects: list[TaskEffect] = []
         # Behind the barrier of the final checkpoint nothing is read: what is left belongs to who continues from it.
         while self._life.is_running and self._checkpoints.final_checkpoint is None:
-            has_room = self._stages.has_room
+            waits = self._inputs.waits_for_more and self._stages.is_reading
+            has_room = self._stages.has_room and not waits
             if not has_room and not self._inputs.has_priority:
                 break
             step = self._read_input(now, has_room=has_room) if self._source is None else self._source.read(now)
@@ -316,14 +321,13 @@ class StreamTask:
                 return None
             case BatchArrived() as arrived:
                 awake = self._idleness.read(now)
-                stage = self._stages.start(Process(channel=arrived.channel))
-                watermark_ms = self._inputs.watermark_ms
                 run = RunStage(
-                    stage=stage,
+                    stage=self._stages.start(Process(channels=arrived.channels)),
                     gate=arrived.gate,
                     batch=arrived.batch,
-                    watermark_ms=watermark_ms,
+                    watermark_ms=self._inputs.watermark_ms,
                     processing_time_ms=self._timers.time_of_stage(now),
+                    coalesced=tuple(each.batch for each in arrived.behind),
                 )
                 return [*awake, TellBridge(message=run)]
             case WatermarkAdvanced(watermark_ms=watermark_ms):
@@ -364,8 +368,8 @@ class StreamTask:
             case Read() as read:
                 assert self._source is not None, "only a source reads splits"
                 effects += self._source.has_read(read, finished.duration_ms, now)
-            case Process(channel=channel):
-                effects += self._inputs.processed(channel) + self._idleness.read(now)
+            case Process(channels=channels):
+                effects += self._inputs.processed(channels) + self._idleness.read(now)
             case Snapshot():
                 effects += self._barriers.on_barrier_sent(stage, now)
         if finished.snapshot is not None:

@@ -9,7 +9,8 @@ CheckpointedInputGate.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import assert_never
 
 from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
@@ -81,6 +82,11 @@ from flykka.messages.tasks.stage import InputInFlight, ReleaseBatches
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ref import Ref
 
+COALESCED_BYTES = 16 * 1024**2
+"""Batches that wait become one as long as they are smaller than this together: so little is read in one Spark job."""
+COALESCED_BATCHES = 32
+"""So many at most: Spark plans their union."""
+
 ExchangeEvent = BacklogAnnouncement | ErrorResponse | PartitionRequestDue
 
 
@@ -95,6 +101,7 @@ class TaskInputs:
         "_alignment_start_ms",
         "_barriers",
         "_channel_state",
+        "_coalesces",
         "_consumer",
         "_decided",
         "_for_checkpoints",
@@ -111,6 +118,7 @@ class TaskInputs:
         self._gate = InputGate(descriptor.inputs, buffers=descriptor.buffers)
         self._barriers = _barrier_handler(descriptor, len(self._gate.channels))
         self._valve = WatermarkValve(len(self._gate.channels))
+        self._coalesces = descriptor.coalesces_batches and descriptor.vertex.operators[0].kind.coalesces
         self._consumer = consumer
         self._channel_state = channel_state or ChannelStateWriter()
         self._decided: deque[InputElement] = deque()
@@ -157,6 +165,11 @@ class TaskInputs:
         return bool(self._for_checkpoints) or self._gate.has_priority
 
     @property
+    def waits_for_more(self) -> bool:
+        """Batches wait that are little together: behind a stage that reads they are one, with others that come."""
+        return self._coalesces and 2 * self._gate.waiting_bytes < COALESCED_BYTES
+
+    @property
     def failure(self) -> ChannelFailed | None:
         """The reason why no more can be read, if there is one."""
         return self._gate.failure
@@ -195,9 +208,10 @@ class TaskInputs:
             case _:
                 assert_never(event)
 
-    def processed(self, channel: int | None) -> list[TaskEffect]:
-        """The oldest batch of `channel` that was read is processed."""
-        return [] if channel is None else self._effects(self._gate.credit_returned(channel))
+    def processed(self, channels: Iterable[int | None]) -> list[TaskEffect]:
+        """The oldest batch that was read of each of the channels is processed."""
+        returned = (self._gate.credit_returned(channel) for channel in channels if channel is not None)
+        return self._effects([effect for effects in returned for effect in effects])
 
     def time_out(self, checkpoint_id: int, now: int) -> None:
         """The delay of a `StartAlignmentTimer` is over."""
@@ -205,6 +219,12 @@ class TaskInputs:
 
     def next(self, now: int, *, only_priority: bool = False) -> InputElement | None:
         """The next element of the line; None while there is none, or `only_priority` none that overtakes data."""
+        element = self._next(now, only_priority=only_priority)
+        if isinstance(element, BatchArrived) and self._coalesces:
+            return replace(element, behind=tuple(self._behind(element, now)))
+        return element
+
+    def _next(self, now: int, *, only_priority: bool = False) -> InputElement | None:
         while only_priority or not self._decided:
             match self._poll(now, only_priority=only_priority):
                 case None:
@@ -220,6 +240,23 @@ class TaskInputs:
         self._gate.check()
         self._barriers.check()
         self._valve.check()
+
+    def _behind(self, first: BatchArrived, now: int) -> Iterator[BatchArrived]:
+        """The batches behind one, while all are little. What comes behind these stays next."""
+        size_bytes, room = first.batch.size_bytes, COALESCED_BATCHES - 1
+        while size_bytes < COALESCED_BYTES and room:
+            match self._next(now):
+                case BatchArrived(batch=batch) as arrived:
+                    size_bytes, room = size_bytes + batch.size_bytes, room - 1
+                    yield arrived
+                case None:
+                    return
+                case WatermarkAdvanced() | PassedOn() | EndOfDataReached() as element:
+                    self._decided.appendleft(element)
+                    return
+                case element:
+                    self._for_checkpoints.appendleft(element)
+                    return
 
     def _poll(
         self, now: int, *, only_priority: bool = False

@@ -31,6 +31,7 @@ class Defaults:
     parallelism: int = 1
     max_parallelism: int | None = None
     chaining_enabled: bool = True
+    coalesces_batches: bool = True
     auto_generated_uids: bool = True
     schedule_mode: ScheduleMode = ScheduleMode.EAGER
     runtime_mode: RuntimeExecutionMode = RuntimeExecutionMode.STREAMING
@@ -72,7 +73,12 @@ class _Generator:
         schedule_mode = defaults.schedule_mode
         if kind is JobType.BATCH and schedule_mode is ScheduleMode.EAGER:
             schedule_mode = ScheduleMode.PIPELINED_REGION
-        self.graph = StreamGraph(chaining_enabled=defaults.chaining_enabled, schedule_mode=schedule_mode, job_type=kind)
+        self.graph = StreamGraph(
+            chaining_enabled=defaults.chaining_enabled,
+            coalesces_batches=defaults.coalesces_batches,
+            schedule_mode=schedule_mode,
+            job_type=kind,
+        )
         self._registry = registry
         self._defaults = defaults
 

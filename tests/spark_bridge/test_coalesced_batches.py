@@ -1,0 +1,35 @@
+"""Several batches that go through one stage: all their rows, in one Spark job, and nothing of them stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.messages.tasks.stage import RunStage, StageFinished
+from tests.spark_bridge.laboratory import Laboratory, transform, write_rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def test_all_rows_come_out_and_the_batches_are_let_go_of(laboratory: Laboratory) -> None:
+    for number in range(3):
+        write_rows(laboratory.input / f"{number}.parquet", [(number, 10 * number, 0.0)])
+    source_vertex = laboratory.source()
+    source = laboratory.begin(source_vertex).open()
+    sink = laboratory.begin(
+        laboratory.vertex("sink", transform(lambda rows: rows.where("key > 0")), laboratory.sink()), reads=source
+    ).open()
+    made = [source.read([split]) for split in laboratory.splits(source_vertex)]
+    first, *others = (output.batch for finished in made for output in finished.outputs)
+    assert len(others) == 2
+
+    sink.tell(RunStage(stage=1, gate=0, batch=first, watermark_ms=WATERMARK_MIN, coalesced=tuple(others)))
+    finished = sink.expect(StageFinished)
+    sink.stage = 1
+    sink.snapshot(1)
+    files = sink.commit(1)
+
+    assert finished.rows_in == 3
+    assert sorted(row.key for row in laboratory.published().collect()) == [1, 2]
+    assert len(files) <= laboratory.plane.session.sparkContext.defaultParallelism
+    assert laboratory.persisted() == frozenset()
