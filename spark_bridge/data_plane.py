@@ -24,6 +24,7 @@ from flykka.spark_bridge.operators.local_state import LocalStates
 from flykka.spark_bridge.operators.source import SourceReaders
 from flykka.spark_bridge.rows.batches import BatchStore, StoreStats
 from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.session.fast_paths import FastPaths
 from flykka.spark_bridge.session.session import engine_session
 from flykka.spark_bridge.session.spark_sessions import SparkSessions
 
@@ -70,6 +71,7 @@ class SparkDataPlane:
         `owns_session`: flykka has started it, and where it is stopped starts another one like it.
         """
         self.session = engine_session(session)
+        fast_paths = FastPaths.of(session)
         self.sessions = SparkSessions(session, owned=owns_session)
         self._services = Services(
             sessions=self.sessions,
@@ -77,11 +79,12 @@ class SparkDataPlane:
             user_session=session,
             # Each job has these for itself: see `_job`.
             store=(store := BatchStore()),
-            local_states=LocalStates(store),
+            local_states=LocalStates(store, is_on=fast_paths.local_recovery),
             readers=SourceReaders(),
             registry=registry,
             filesystem=FileSystem(self.session),
             cancellation_timeout_seconds=cancellation_timeout_seconds,
+            fast_paths=fast_paths,
         )
         self._lock = Lock()
         self._jobs: dict[JobId, _Job] = {}
@@ -190,7 +193,7 @@ class SparkDataPlane:
                     job.services,
                     session=session,
                     user_session=user_session,
-                    local_states=LocalStates(job.services.store),
+                    local_states=LocalStates(job.services.store, is_on=job.services.fast_paths.local_recovery),
                     readers=SourceReaders(),
                 )
             if job is None:
@@ -200,7 +203,7 @@ class SparkDataPlane:
                     session=session,
                     user_session=user_session,
                     store=(store := BatchStore()),
-                    local_states=LocalStates(store),
+                    local_states=LocalStates(store, is_on=self._services.fast_paths.local_recovery),
                     readers=SourceReaders(),
                     job_name=self._names.get(job_id, ""),
                 )

@@ -15,7 +15,7 @@ _HOURLY = ["window_start", "shop"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """Rows too few and rows too many, over both outputs; of a sum that is wrong, the sales that it is wrong by."""
+    """Rows too few and rows too many, over all outputs; of a sum that is wrong, the sales that it is wrong by."""
 
     lost: int = 0
     duplicated: int = 0
@@ -26,7 +26,11 @@ class Counted:
 
 def counted(folder: Path, truth: pd.DataFrame) -> Counted:
     """The rows missing below `folder`, and those there too often."""
-    return _each(_read(sales.each(folder)), truth) + _sums(_read(sales.hourly(folder)), truth)
+    return (
+        _each(_read(sales.each(folder)), truth)
+        + _sums(_read(sales.hourly(folder)), truth)
+        + _so_far(_read(sales.so_far(folder)), truth)
+    )
 
 
 def _each(found: pd.DataFrame, truth: pd.DataFrame) -> Counted:
@@ -61,6 +65,21 @@ def _sums(found: pd.DataFrame, truth: pd.DataFrame) -> Counted:
     return Counted(
         lost=int(-difference.clip(upper=0).sum()) + swapped,
         duplicated=int(difference.clip(lower=0).sum()) + rows_too_many,
+    )
+
+
+def _so_far(found: pd.DataFrame, truth: pd.DataFrame) -> Counted:
+    right = truth.groupby("shop")["amount"].agg(["size", "sum"])
+    if found.empty:
+        return Counted(lost=int(right["size"].sum()))
+    last = found.sort_values("sales").groupby("shop")[["sales", "total"]].last()
+    beside = right.join(last, how="outer").fillna(0)
+    difference = beside["sales"] - beside["size"]
+    swapped = int(((difference == 0) & (beside["total"] != beside["sum"])).sum())
+    rows_twice = int(found.duplicated(["shop", "sales"]).sum())
+    return Counted(
+        lost=int(-difference.clip(upper=0).sum()) + swapped,
+        duplicated=int(difference.clip(lower=0).sum()) + rows_twice,
     )
 
 

@@ -109,7 +109,8 @@ class FaultInjector:
         self._missed = True
 
     def _take_a_folder_away(self) -> bool:
-        folders = (sales.checkpoints(self._folder), sales.each(self._folder), sales.hourly(self._folder))
+        written = (sales.checkpoints, sales.each, sales.hourly, sales.so_far)
+        folders = [folder_of(self._folder) for folder_of in written]
         there = [folder for folder in folders if folder.is_dir()]
         if not there:
             return False

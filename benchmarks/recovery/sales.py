@@ -1,7 +1,10 @@
-"""The job under kills: sales, written down one by one and summed up per shop and hour. Two sinks, one truth.
+"""The job under kills: sales, written down one by one, summed up per shop and hour, and per shop so far.
+
+Three sinks, one truth.
 
 Every sale has a number of its own, so that of each it can be said how often it was written; and every sale is counted
-once in the sum of its hour, where a row that was read twice cannot hide.
+once in the sum of its hour, where a row that was read twice cannot hide. The sums so far grow with every batch: the
+last are those of all sales, and none is there twice.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import pandas as pd
 from pyspark.sql import functions as F
 
 from flykka import FileSink, FileSource, RestartStrategies, TumblingEventTimeWindows, WatermarkStrategy
+from flykka.spark_bridge.session.fast_paths import BACKGROUND_MERGES, LOCAL_RECOVERY
 
 if TYPE_CHECKING:
     from flykka import JobClient, StreamExecutionEnvironment
@@ -52,8 +56,20 @@ def write(folder: Path) -> Path:
     return folder
 
 
+PLAIN = (
+    f"--conf {LOCAL_RECOVERY}=false --conf {BACKGROUND_MERGES}=false"
+    " --conf spark.hadoop.fs.file.impl=org.apache.hadoop.fs.LocalFileSystem pyspark-shell"
+)
+"""The arguments that Spark is started with where the fast paths are off."""
+
+
 def start(env: StreamExecutionEnvironment, sales: Path, folder: Path) -> JobClient:
-    """Submit the job, which writes below `folder`; it restarts without end and at once."""
+    """Submit the job, which writes below `folder`; it restarts without end and at once.
+
+    The fast path of the program is off where those of Spark are.
+    """
+    if env.spark.conf.get(LOCAL_RECOVERY, "true") == "false":
+        env.disable_batch_coalescing()
     env.enable_checkpointing(CHECKPOINT_INTERVAL, tolerable_failures=1_000).set_checkpoint_dir(checkpoints(folder))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1h").with_timestamp_column("at")
@@ -69,6 +85,14 @@ def start(env: StreamExecutionEnvironment, sales: Path, folder: Path) -> JobClie
         .sink_to(FileSink.parquet(str(hourly(folder))))
         .uid("sums")
     )
+    (
+        stream.key_by("shop")
+        .aggregate(F.count("*").alias("sales"), F.sum("amount").alias("total"))
+        .uid("so-far")
+        .set_parallelism(2)
+        .sink_to(FileSink.parquet(str(so_far(folder))))
+        .uid("sums-so-far")
+    )
     return env.execute_async(JOB_NAME)
 
 
@@ -80,6 +104,11 @@ def each(folder: Path) -> Path:
 def hourly(folder: Path) -> Path:
     """The folder of the sums."""
     return folder / "hourly"
+
+
+def so_far(folder: Path) -> Path:
+    """The folder of the sums so far."""
+    return folder / "so-far"
 
 
 def checkpoints(folder: Path) -> Path:

@@ -31,6 +31,7 @@ from flykka.messages.control.job_control import JobRun
 from flykka.messages.graph.job_graph import JobGraph, JobType
 from flykka.spark_bridge.connectors.job_sinks import SinkFolders, delete_published, sink_folders
 from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.session.fast_paths import FastPaths
 from flykka.spark_bridge.warm_up import warm_up_in_background
 
 if TYPE_CHECKING:
@@ -144,7 +145,8 @@ class JobStarts:
 
         def say_that_it_waits(text: str) -> None:
             current_launch().say(text)
-            warm_up_in_background(session)
+            if FastPaths.of(session).warm_up:
+                warm_up_in_background(session)
 
         begins = start_mode(said) in (StartMode.FRESH, StartMode.OVERWRITE)
         identified = cluster.identify(

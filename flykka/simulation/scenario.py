@@ -69,4 +69,5 @@ class Scenario:
     job_type: JobType = JobType.STREAMING
     failover_strategy: FailoverStrategyKind = FailoverStrategyKind.REGION
     coalesces_batches: bool = False
+    local_recovery: bool = True
     restart_strategy: RestartStrategyConfiguration = field(default_factory=FixedDelayRestartStrategyConfiguration)

@@ -32,7 +32,7 @@ _TELLING = {
 }
 """The moments that tell most: half of those that are drawn for such a fault."""
 _FAULT_SEEDS = 1_000
-_BATCH_SHARE, _FULL_SHARE, _COALESCING_SHARE = 0.2, 0.25, 0.75
+_BATCH_SHARE, _FULL_SHARE, _FAST_SHARE = 0.2, 0.25, 0.75
 _LONG_MS, _OFTEN_MS = 20_000, 500
 
 
@@ -43,7 +43,9 @@ def draw_scenario(seed: int, settings: SimulationSettings) -> Scenario:
     # Drawn apart, so that what is drawn of the others stays as it is.
     is_batch = Random(f"batch {seed}").random() < _BATCH_SHARE
     is_full = Random(f"failover {seed}").random() < _FULL_SHARE
-    coalesces_batches = Random(f"coalescing {seed}").random() < _COALESCING_SHARE
+    # Fast paths that no result may depend on.
+    coalesces_batches = Random(f"coalescing {seed}").random() < _FAST_SHARE
+    local_recovery = Random(f"local recovery {seed}").random() < _FAST_SHARE
     return Scenario(
         seed=seed,
         topology=with_functions(draw_topology(Random(f"topology {seed}")), Random(f"functions {seed}")),
@@ -56,6 +58,7 @@ def draw_scenario(seed: int, settings: SimulationSettings) -> Scenario:
         job_type=JobType.BATCH if is_batch else JobType.STREAMING,
         failover_strategy=FailoverStrategyKind.FULL if is_full else FailoverStrategyKind.REGION,
         coalesces_batches=coalesces_batches,
+        local_recovery=local_recovery,
     )
 
 

@@ -62,7 +62,7 @@ def run(scenario: Scenario, settings: SimulationSettings | None = None) -> Simul
     """Run what is written out; of the settings only those count that nothing is drawn by."""
     name = f"seed-{scenario.seed}"
     with mounted(name) as storage:
-        world = World(name, storage, scenario.topology.program, scenario.stage_ms)
+        world = World(name, storage, scenario.topology.program, scenario.stage_ms, scenario.local_recovery)
         return _Simulation(scenario, settings or SimulationSettings(), world).run()
 
 

@@ -62,6 +62,7 @@ class World:
     program: Program
     stage_ms: tuple[int, ...]
     """Durations that stages, and the work behind them, may take."""
+    local_recovery: bool = True
     batches: dict[JobId, Batches] = field(default_factory=dict)
     local_states: dict[JobId, LocalStates] = field(default_factory=dict)
     trouble: Trouble = field(default_factory=Trouble)
@@ -90,7 +91,7 @@ class World:
 
     def local_states_of(self, job_id: JobId) -> LocalStates:
         """The state of one job's checkpoints that is still there."""
-        return self.local_states.setdefault(job_id, LocalStates(Segments()))
+        return self.local_states.setdefault(job_id, LocalStates(Segments(), is_on=self.local_recovery))
 
     def path(self, address: str) -> str:
         """An address as the storage has it."""

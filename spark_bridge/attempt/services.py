@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.operators.source import SourceReaders
     from flykka.spark_bridge.rows.batches import BatchStore
     from flykka.spark_bridge.rows.filesystem import FileSystem
+    from flykka.spark_bridge.session.fast_paths import FastPaths
     from flykka.spark_bridge.session.spark_sessions import SparkSessions
 
 
@@ -37,4 +38,5 @@ class Services:
     registry: CodeRegistry
     filesystem: FileSystem
     cancellation_timeout_seconds: float
+    fast_paths: FastPaths
     job_name: str = ""

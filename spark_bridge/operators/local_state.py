@@ -81,10 +81,11 @@ class LocalState(Generic[Frame]):
 
 
 class LocalStates:
-    """The local state of a job's subtasks. Safe to use from any thread."""
+    """The local state of a job's subtasks; none is kept unless it `is_on`. Safe to use from any thread."""
 
-    def __init__(self, store: Holders) -> None:
+    def __init__(self, store: Holders, *, is_on: bool = True) -> None:
         self._store = store
+        self._is_on = is_on
         self._lock = Lock()
         self._by_vertex: dict[JobVertexId, tuple[int, dict[int, LocalState[Any]]]] = {}
 
@@ -96,7 +97,10 @@ class LocalStates:
                 _close(states.values())
                 states = {}
             self._by_vertex[vertex_id] = parallelism, states
-            return states.setdefault(subtask, LocalState(f"{vertex_id}/{subtask}", self._store))
+            state = states.setdefault(subtask, LocalState(f"{vertex_id}/{subtask}", self._store))
+            if not self._is_on:
+                state.close()
+            return state
 
     def close(self) -> None:
         """Let go of everything: what it lay in is gone, or the job is over."""

@@ -246,7 +246,10 @@ class FileStateBackend:
 
     def in_background(self, work: Callable[[], None]) -> None:
         """Merge beside the stages, which read and add segments meanwhile."""
-        self._in_background("merging keyed state", work)
+        if self._services.fast_paths.background_merges:
+            self._in_background("merging keyed state", work)
+        else:
+            work()
 
     def check(self) -> None:
         """Raise `AttemptCancelledError` where the attempt is over."""

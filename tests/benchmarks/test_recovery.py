@@ -28,9 +28,18 @@ HOURS = (
 )
 
 
-def written(folder: Path, each: pd.DataFrame = TRUTH, hourly: pd.DataFrame = HOURS) -> Counted:
+SO_FAR = pd.concat(
+    TRUTH.head(rows).groupby("shop", as_index=False).agg(sales=("sale", "size"), total=("amount", "sum"))
+    for rows in (1_000, 2_500, len(TRUTH))
+)
+
+
+def written(
+    folder: Path, each: pd.DataFrame = TRUTH, hourly: pd.DataFrame = HOURS, so_far: pd.DataFrame = SO_FAR
+) -> Counted:
     """What is counted where the sinks have written this."""
-    for output, rows in ((sales.each(folder), each), (sales.hourly(folder), hourly)):
+    outputs = ((sales.each(folder), each), (sales.hourly(folder), hourly), (sales.so_far(folder), so_far))
+    for output, rows in outputs:
         output.mkdir(parents=True)
         rows.to_parquet(output / "part.parquet", index=False)
     return counted(folder, TRUTH)
@@ -80,8 +89,28 @@ def test_an_hour_that_is_there_twice_is_duplicated(tmp_path: Path) -> None:
     assert found.duplicated == 1 + HOURS["sales"].iloc[0]
 
 
+def test_a_sum_so_far_that_is_there_twice_is_duplicated(tmp_path: Path) -> None:
+    assert written(tmp_path, so_far=pd.concat([SO_FAR, SO_FAR.head(2)])) == Counted(duplicated=2)
+
+
+@pytest.mark.parametrize(
+    ("column", "by", "found"),
+    [
+        ("sales", -3, Counted(lost=3)),
+        ("sales", 4, Counted(duplicated=4)),
+        ("total", 1, Counted(lost=1)),
+    ],
+)
+def test_the_last_sum_so_far_has_all_sales_once(tmp_path: Path, column: str, by: int, found: Counted) -> None:
+    last = SO_FAR.tail(1)
+
+    wrong = pd.concat([SO_FAR.iloc[:-1], last.assign(**{column: last[column] + by})])
+
+    assert written(tmp_path, so_far=wrong) == found
+
+
 def test_where_nothing_is_all_is_lost(tmp_path: Path) -> None:
-    assert counted(tmp_path, TRUTH) == Counted(lost=2 * len(TRUTH))
+    assert counted(tmp_path, TRUTH) == Counted(lost=3 * len(TRUTH))
 
 
 def test_a_rare_message_is_drawn_as_often_as_a_frequent_one() -> None:

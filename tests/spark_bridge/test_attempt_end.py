@@ -22,6 +22,7 @@ from flykka.spark_bridge.operators.local_state import LocalStates
 from flykka.spark_bridge.operators.source import SourceReaders
 from flykka.spark_bridge.rows.batches import BatchStore
 from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.session.fast_paths import FastPaths
 from flykka.spark_bridge.session.session import CANCELLED_FOLDER
 from flykka.spark_bridge.session.spark_sessions import SparkSessions
 from tests.spark_bridge.laboratory import PATIENCE_SECONDS, Laboratory, Told, attempt_told, transform, write_rows
@@ -204,6 +205,7 @@ def test_an_attempt_ends_where_spark_is_stopped(
         registry=registry,
         filesystem=FileSystem(laboratory.plane.session),
         cancellation_timeout_seconds=PATIENCE_SECONDS,
+        fast_paths=FastPaths(),
     )
     descriptor = told.engine.descriptor
     attempt = attempt_told(

@@ -357,3 +357,14 @@ def test_a_vertex_of_another_parallelism_finds_nothing() -> None:
 
     assert after is not before
     assert memory.held == {}
+
+
+def test_nothing_is_held_where_local_recovery_is_off() -> None:
+    memory = Memory()
+    states = LocalStates(memory, is_on=False)
+
+    local = states.of(JobVertexId("sums"), 0, 1)
+    local.keep(1, [Segment(batch_id=BatchId("0"), frame=(), rows=1)])
+
+    assert memory.held == {}
+    assert local.find(frozenset({"0"})) == {}

@@ -1,0 +1,44 @@
+"""Fast paths are on, turned off by settings of the session, and both ways lead to the same state."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from flykka.spark_bridge.data_plane import SparkDataPlane
+from flykka.spark_bridge.errors import SessionError
+from flykka.spark_bridge.operators.code_registry import CodeRegistry
+from flykka.spark_bridge.session.fast_paths import BACKGROUND_MERGES, LOCAL_RECOVERY, WARM_UP, FastPaths
+
+pytestmark = [pytest.mark.spark]
+
+
+@pytest.fixture
+def session(spark: SparkSession) -> SparkSession:
+    """With settings of its own."""
+    return spark.newSession()
+
+
+def test_fast_paths_are_on(session: SparkSession) -> None:
+    assert FastPaths.of(session) == FastPaths(local_recovery=True, background_merges=True, warm_up=True)
+
+
+@pytest.mark.parametrize(
+    ("setting", "left"),
+    [
+        (LOCAL_RECOVERY, FastPaths(local_recovery=False)),
+        (BACKGROUND_MERGES, FastPaths(background_merges=False)),
+        (WARM_UP, FastPaths(warm_up=False)),
+    ],
+)
+def test_each_is_turned_off_by_a_setting(session: SparkSession, setting: str, left: FastPaths) -> None:
+    session.conf.set(setting, "False")
+
+    assert FastPaths.of(session) == left
+
+
+def test_what_is_neither_true_nor_false_is_refused_before_a_job_runs(session: SparkSession) -> None:
+    session.conf.set(LOCAL_RECOVERY, "of")
+
+    with pytest.raises(SessionError, match=r"^spark\.flykka\.localRecovery is 'of': it takes true or false$"):
+        SparkDataPlane(session, CodeRegistry())
