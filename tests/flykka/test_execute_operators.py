@@ -154,7 +154,7 @@ def test_every_attempt_opens_its_own_copy_of_a_rich_function_and_closes_it(
     function = Unreliable()
     both = bids(env, tmp_path / "early").union(bids(env, tmp_path / "late"))
     both.transform(function).sink_to(FileSink.parquet(str(tmp_path / "output")))
-    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
+    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0)).disable_batch_coalescing()
 
     env.execute("rich")
 

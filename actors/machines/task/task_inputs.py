@@ -110,6 +110,7 @@ class TaskInputs:
         "_processed_bytes",
         "_recovered",
         "_valve",
+        "_watermark_ms",
     )
 
     def __init__(
@@ -128,6 +129,7 @@ class TaskInputs:
         self._in_flight: tuple[InputInFlight, ...] = ()
         self._alignment_start_ms = 0
         self._processed_bytes = 0
+        self._watermark_ms = self._valve.watermark_ms
 
     @property
     def channels(self) -> tuple[InputChannel, ...]:
@@ -151,8 +153,8 @@ class TaskInputs:
 
     @property
     def watermark_ms(self) -> int:
-        """The watermark at the element read last."""
-        return self._valve.watermark_ms
+        """The watermark at the element read last; that of the valve is ahead of it where elements were looked at."""
+        return self._watermark_ms
 
     @property
     def has_next(self) -> bool:
@@ -220,8 +222,11 @@ class TaskInputs:
     def next(self, now: int, *, only_priority: bool = False) -> InputElement | None:
         """The next element of the line; None while there is none, or `only_priority` none that overtakes data."""
         element = self._next(now, only_priority=only_priority)
-        if isinstance(element, BatchArrived) and self._coalesces:
-            return replace(element, behind=tuple(self._behind(element, now)))
+        match element:
+            case BatchArrived() if self._coalesces:
+                return replace(element, behind=tuple(self._behind(element, now)))
+            case WatermarkAdvanced(watermark_ms=watermark_ms):
+                self._watermark_ms = watermark_ms
         return element
 
     def _next(self, now: int, *, only_priority: bool = False) -> InputElement | None:

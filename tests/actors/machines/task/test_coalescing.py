@@ -13,7 +13,7 @@ from flykka.actors.machines.task.source_reading import REST_AT_MOST_MS
 from flykka.actors.machines.task.task_inputs import COALESCED_BATCHES, COALESCED_BYTES
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import PartitionRequest, Watermark
+from flykka.messages.tasks.exchange import WATERMARK_MIN, PartitionRequest, Watermark
 from flykka.messages.tasks.source import AddSplits, FileBatchSplit
 from flykka.messages.tasks.stage import BridgeOpened, InputInFlight, ReadSplits, RunStage, SnapshotState, StageFinished
 from flykka.messages.tasks.task import MetricsDue, ReadDue
@@ -99,6 +99,9 @@ def test_a_watermark_keeps_its_place_between_batches() -> None:
     third = task.feed(finished(1))
 
     assert (runs(second), runs(third)) == (["b"], ["c"])
+    # Rows before it are not late, also where it is known already.
+    [before] = [message for message in to_bridge(second) if isinstance(message, RunStage)]
+    assert before.watermark_ms == WATERMARK_MIN
     assert down(second) == []
     assert down(third) == [Watermark(timestamp_ms=50)]
     [run] = [message for message in to_bridge(third) if isinstance(message, RunStage)]
