@@ -129,9 +129,7 @@ class SourceReading:
 
     @property
     def _waits_for_more(self) -> bool:
-        if not self._paces or not self._reader.is_little_unread:
-            return False
-        return self._rests or self._stages.is_reading
+        return self._paces and (self._rests or self._stages.is_reading) and self._reader.is_little_unread
 
     def end_data(self, now: int) -> list[TaskEffect]:
         """Nothing more is read: say so, and let event time come to its end; once."""
