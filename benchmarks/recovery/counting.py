@@ -57,15 +57,7 @@ def _sums(found: pd.DataFrame, truth: pd.DataFrame) -> Counted:
     if found.empty:
         return Counted(lost=int(right["size"].sum()))
     summed = found.groupby(_HOURLY)[["sales", "total"]].sum()
-    beside = right.join(summed, how="outer").fillna(0)
-    difference = beside["sales"] - beside["size"]
-    # As many sales as there are, and not the same ones: some were lost, and others took their place.
-    swapped = int(((difference == 0) & (beside["total"] != beside["sum"])).sum())
-    rows_too_many = len(found) - len(summed)
-    return Counted(
-        lost=int(-difference.clip(upper=0).sum()) + swapped,
-        duplicated=int(difference.clip(lower=0).sum()) + rows_too_many,
-    )
+    return _beside(right, summed) + Counted(duplicated=len(found) - len(summed))
 
 
 def _so_far(found: pd.DataFrame, truth: pd.DataFrame) -> Counted:
@@ -73,14 +65,16 @@ def _so_far(found: pd.DataFrame, truth: pd.DataFrame) -> Counted:
     if found.empty:
         return Counted(lost=int(right["size"].sum()))
     last = found.sort_values("sales").groupby("shop")[["sales", "total"]].last()
-    beside = right.join(last, how="outer").fillna(0)
+    return _beside(right, last) + Counted(duplicated=int(found.duplicated(["shop", "sales"]).sum()))
+
+
+def _beside(right: pd.DataFrame, found: pd.DataFrame) -> Counted:
+    """The sales that sums are wrong by, each beside the right one."""
+    beside = right.join(found, how="outer").fillna(0)
     difference = beside["sales"] - beside["size"]
+    # As many sales as there are, and not the same ones: some were lost, and others took their place.
     swapped = int(((difference == 0) & (beside["total"] != beside["sum"])).sum())
-    rows_twice = int(found.duplicated(["shop", "sales"]).sum())
-    return Counted(
-        lost=int(-difference.clip(upper=0).sum()) + swapped,
-        duplicated=int(difference.clip(lower=0).sum()) + rows_twice,
-    )
+    return Counted(lost=int(-difference.clip(upper=0).sum()) + swapped, duplicated=int(difference.clip(lower=0).sum()))
 
 
 def _read(output: Path) -> pd.DataFrame:

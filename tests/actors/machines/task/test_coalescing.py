@@ -16,7 +16,7 @@ from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import WATERMARK_MIN, PartitionRequest, Watermark
 from flykka.messages.tasks.source import AddSplits, FileBatchSplit
 from flykka.messages.tasks.stage import BridgeOpened, InputInFlight, ReadSplits, RunStage, SnapshotState, StageFinished
-from flykka.messages.tasks.task import MetricsDue, ReadDue
+from flykka.messages.tasks.task import MetricsDue, ReadDue, TaskDeploymentDescriptor
 from flykka.messages.wire.ids import BatchId, SplitId
 from tests.actors.machines.task.task_machine import (
     ATTEMPT,
@@ -38,9 +38,13 @@ COALESCES = [OperatorKind.STATELESS, OperatorKind.SINK, OperatorKind.GROUP_AGGRE
 
 
 def reader(kind: OperatorKind = OperatorKind.SINK, channels: int = 2, outputs: int = 0) -> Harness:
-    task = Harness(replace(descriptor(kind, channels=channels, outputs=outputs), coalesces_batches=True))
+    return running(replace(descriptor(kind, channels=channels, outputs=outputs), coalesces_batches=True))
+
+
+def running(deployed: TaskDeploymentDescriptor) -> Harness:
+    task = Harness(deployed)
     task.feed(StartTask(), BridgeOpened())
-    if outputs:
+    if deployed.outputs:
         task.feed(PartitionRequest(partition_id=OUT, subpartition=0, credit=8, consumer=CONSUMER))
     return task
 
@@ -180,11 +184,7 @@ def files(*names: str, size_bytes: int = 1) -> AddSplits:
 
 def source(outputs: int = 1, *, coalesces: bool = True) -> Harness:
     deployed = descriptor(OperatorKind.SOURCE, outputs=outputs, watermark_delay_ms=100)
-    task = Harness(replace(deployed, coalesces_batches=coalesces))
-    task.feed(StartTask(), BridgeOpened())
-    if outputs:
-        task.feed(PartitionRequest(partition_id=OUT, subpartition=0, credit=8, consumer=CONSUMER))
-    return task
+    return running(replace(deployed, coalesces_batches=coalesces))
 
 
 def reads(effects: list[TaskEffect]) -> list[str]:
