@@ -28,6 +28,7 @@ def counted(folder: Path, truth: pd.DataFrame) -> Counted:
     """The rows missing below `folder`, and those there too often."""
     return (
         _each(_read(sales.each(folder)), truth)
+        + _each(_read(sales.each_again(folder)), truth)
         + _sums(_read(sales.hourly(folder)), truth)
         + _so_far(_read(sales.so_far(folder)), truth)
     )

@@ -109,7 +109,7 @@ class FaultInjector:
         self._missed = True
 
     def _take_a_folder_away(self) -> bool:
-        written = (sales.checkpoints, sales.each, sales.hourly, sales.so_far)
+        written = (sales.checkpoints, sales.each, sales.each_again, sales.hourly, sales.so_far)
         folders = [folder_of(self._folder) for folder_of in written]
         there = [folder for folder in folders if folder.is_dir()]
         if not there:

@@ -131,7 +131,7 @@ class SimulatedEngine(OperatorChain[Rows]):
         moved = self.emit(source, Output(rows=rows), command.stage)
         return self.moved(moved, rows_in=len(rows), event_time_max=None if times is None else times[1])
 
-    def emit(self, operator: Operator[Rows], output: Output[Rows], stage: int) -> Moved:
+    def emit(self, operator: Operator[Rows], output: Output[Rows], stage: int, read: Rows | None = None) -> Moved:
         """Take what an operator emits to everything that reads it."""
         return self._flow.emit(operator.operator_id, output, stage)
 

@@ -16,7 +16,7 @@ from flykka.spark_bridge.attempt.end import AttemptEnd
 from flykka.spark_bridge.attempt.failures import AttemptFailures
 from flykka.spark_bridge.attempt.scope import AttemptScope
 from flykka.spark_bridge.attempt.stage_executor import StageExecutor
-from flykka.spark_bridge.diagnosis.origins import Origins
+from flykka.spark_bridge.diagnosis.origins import Made, Origins
 from flykka.spark_bridge.diagnosis.progress import read_progress
 from flykka.spark_bridge.operators.bound_chain import OperatorContext, bound_chain
 from flykka.spark_bridge.operators.flow import Flow
@@ -26,6 +26,7 @@ from flykka.spark_bridge.operators.operator import Operator, Output
 from flykka.spark_bridge.operators.operator_chain import Moved, OperatorChain
 from flykka.spark_bridge.operators.source import SourceOperator
 from flykka.spark_bridge.program.accumulators import AccumulatorRegistry
+from flykka.spark_bridge.rows.lazy_rows import slices_of
 from flykka.spark_bridge.rows.materialise import Slices, together
 from flykka.spark_bridge.state.in_flight import InFlightStore
 
@@ -99,8 +100,8 @@ class SparkEngine(OperatorChain[Slices]):
                 for operator_id, link in self._links.items()
             },
         )
-        origins = Origins()
-        self._failures = AttemptFailures(services, self._chain, origins)
+        self._origins = Origins()
+        self._failures = AttemptFailures(services, self._chain, self._origins)
         self._lifecycle = OperatorLifecycle(self.operators.values(), self._scope, accumulators)
         self._workers = StageExecutor(self._scope)
         self.end: AttemptEnd = AttemptEnd(
@@ -112,7 +113,7 @@ class SparkEngine(OperatorChain[Slices]):
             report=report,
             predecessor=None if predecessor is None else predecessor.end,
         )
-        self._flow = Flow(self._chain, descriptor, self._scope, services, self.operators, origins)
+        self._flow = Flow(self._chain, descriptor, self._scope, services, self.operators, self._origins)
         self._in_flight = InFlightStore(descriptor, services, self._scope)
 
     def lane(self, lane: Lane, number: int, what: str) -> _OnLane:
@@ -143,6 +144,10 @@ class SparkEngine(OperatorChain[Slices]):
         """Read splits as one batch."""
         source = self.head
         assert isinstance(source, SourceOperator), "only a source reads splits"
+        lazy = source.lazy_rows(command.splits)
+        if lazy is not None:
+            moved = self._flow.hand_on(self._chain.head, lazy, command.stage)
+            return self.moved(moved, rows_in=lazy.rows, event_time_max=lazy.event_time_max)
         rows = source.read(command.splits)
         moved = self.emit(source, Output(rows=rows.slices), command.stage)
         numbers = rows.numbers() if self._chain.computes else rows.known
@@ -157,15 +162,21 @@ class SparkEngine(OperatorChain[Slices]):
         """Make the answer for rows that were moved, with the counts of the operators."""
         return replace(super().moved(moved, **seen), accumulators=self._lifecycle.accumulators())
 
-    def emit(self, operator: Operator[Slices], output: Output[Slices], stage: int) -> Moved:
+    def emit(self, operator: Operator[Slices], output: Output[Slices], stage: int, read: Slices | None = None) -> Moved:
         """Take what an operator emits to everything that reads it."""
-        return self._flow.emit(self._links[operator.operator_id], output, stage)
+        return self._flow.emit(self._links[operator.operator_id], output, stage, read or ())
 
     def claim(self, batch_ids: Sequence[BatchId]) -> Slices:
         """The rows of batches, held by the attempt from now on."""
-        rows = [self._services.store.claim(batch_id, self.descriptor.attempt) for batch_id in batch_ids]
+        rows: Slices = ()
+        for source, slices in slices_of(
+            self._services.store.claim(batch_id, self.descriptor.attempt) for batch_id in batch_ids
+        ):
+            rows += slices
+            if source is not None:
+                self._origins.note(source, Made(before=(), after=slices))
         if len(rows) == 1:
-            return (rows[0],)
+            return rows
         # Each has partitions of its own, which are small: a Spark task for each would take longer than its rows.
         return (together(rows).coalesce(self._services.session.sparkContext.defaultParallelism),)
 

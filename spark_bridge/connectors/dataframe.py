@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from flykka.messages.tasks.source import PartitionsSplit, SourceSplit, SplitsDiscovered
 from flykka.messages.wire.ids import OperatorId, SplitId
-from flykka.spark_bridge.connectors.source import Boundedness, SplitRows, number_of_position, split_of
+from flykka.spark_bridge.connectors.source import Boundedness, SplitNumbers, number_of_position, split_of
 from flykka.spark_bridge.errors import SourceError
 from flykka.spark_bridge.program.prototype import check_event_time
 from flykka.spark_bridge.rows.batches import Blocks
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from flykka.spark_bridge.rows.filesystem import FileSystem
+    from flykka.spark_bridge.rows.materialise import Slices
 
 
 class ComputedFrame:
@@ -95,15 +96,18 @@ class DataFrameSource:
         """Groups the partitions."""
         return PartitionsDiscovery(self, operator_id)
 
-    def read(self, session: SparkSession, schema: StructType, split: SourceSplit, *, in_slices: bool) -> SplitRows:
+    def numbers_of(self, split: SourceSplit) -> SplitNumbers:
+        """Nothing is known of the rows of a Spark partition."""
+        return SplitNumbers()
+
+    def read(self, session: SparkSession, schema: StructType, split: SourceSplit, *, in_slices: bool) -> Slices:
         """The rows of some partitions."""
         partitions = split_of(PartitionsSplit, split, self).partitions
         blocks = self.computed.blocks
         if not in_slices:
-            return SplitRows(slices=(partitions_of(blocks, partitions, session),), rows=None, event_time_max=None)
+            return (partitions_of(blocks, partitions, session),)
         number = min(len(partitions), max(1, session.sparkContext.defaultParallelism))
-        slices = tuple(partitions_of(blocks, partitions[each::number], session).coalesce(1) for each in range(number))
-        return SplitRows(slices=slices, rows=None, event_time_max=None)
+        return tuple(partitions_of(blocks, partitions[each::number], session).coalesce(1) for each in range(number))
 
 
 class PartitionsDiscovery:

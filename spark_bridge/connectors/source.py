@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from flykka.actors.data_plane import SplitDiscovery
     from flykka.messages.wire.ids import OperatorId
     from flykka.spark_bridge.rows.filesystem import FileSystem
+    from flykka.spark_bridge.rows.materialise import Slices
 
 Split = TypeVar("Split", bound=SourceSplit)
 
@@ -35,12 +36,14 @@ class Boundedness(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SplitRows:
-    """The rows of one split as slices, and what is known of them before they are computed; None: not known."""
+class SplitNumbers:
+    """Numbers of the rows of a split, as far as they are known before the rows are computed.
 
-    slices: tuple[DataFrame, ...]
-    rows: int | None
-    event_time_max: int | None
+    None is for a number that is not known. The latest event time is in ms.
+    """
+
+    rows: int | None = None
+    event_time_max: int | None = None
 
 
 @runtime_checkable
@@ -80,7 +83,10 @@ class Source(Protocol):
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> SplitDiscovery:
         """Looks for the splits of one operator."""
 
-    def read(self, session: SparkSession, schema: StructType, split: SourceSplit, *, in_slices: bool) -> SplitRows:
+    def numbers_of(self, split: SourceSplit) -> SplitNumbers:
+        """Return what is known of the rows of a split before they are read. Raises `SourceError` as `read` does."""
+
+    def read(self, session: SparkSession, schema: StructType, split: SourceSplit, *, in_slices: bool) -> Slices:
         """Return the rows of a split, computed by the first action on them; the same rows whenever it is read again.
 
         `in_slices`: what follows works row by row, so slices of one Spark partition each spare a shuffle.

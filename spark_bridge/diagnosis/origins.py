@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """Result of an operator of the rows before it, slice by slice; the head of a chain has none before it.
+    """Result of an operator of the rows before it, slice by slice; a source has none before it.
 
     With `columns` the operator makes no rows: it computes these of rows that go on as they are.
     """

@@ -66,7 +66,7 @@ def computed_once(context: OperatorContext, rows: DataFrame, name: str, wanted: 
     store, attempt = context.services.store, context.descriptor.attempt
     ref = BatchRef(batch_id=BatchId(f"{name}/emitted"), rows=made.rows, size_bytes=0)
     holder = f"{attempt} emitting"
-    store.put(made.blocks, [Batch(ref=ref, frame=made.frame, holder=holder)], producer=attempt)
+    store.put(made.blocks, [Batch(ref=ref, rows=made.frame, holder=holder)], producer=attempt)
 
     def numbers() -> Mapping[str, Any]:
         store.release((ref.batch_id,), holder)

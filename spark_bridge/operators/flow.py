@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.attempt.services import Services
     from flykka.spark_bridge.diagnosis.origins import Origins
     from flykka.spark_bridge.operators.bound_chain import BoundChain, Link
-    from flykka.spark_bridge.rows.batches import Blocks
+    from flykka.spark_bridge.rows.batches import Storage
+    from flykka.spark_bridge.rows.lazy_rows import LazyRows
 
 
 class Flow:
@@ -76,6 +77,22 @@ class Flow:
                 moved += self._read(reader, rows, stage)
         return moved
 
+    def hand_on(self, link: Link, rows: LazyRows, stage: int) -> Moved:
+        """Send rows to the stage that reads them, the only reader of what the operator of `link` emits."""
+        (output,) = link.outputs
+        outputs: list[StageOutput] = []
+        for subpartition in self._receivers(output) if rows.rows else ():
+            ref = BatchRef(
+                batch_id=self._routes.batch_id(stage, output, subpartition),
+                rows=rows.rows,
+                size_bytes=rows.size_bytes,
+                event_time_max=rows.event_time_max,
+                subpartition=subpartition,
+            )
+            self._put(rows, [_batch(ref, rows, output)])
+            outputs.append(StageOutput(output=output.output, batch=ref))
+        return Moved(outputs=tuple(outputs), rows=rows.rows)
+
     def _move(self, link: Link, rows: Slices, stage: int, before: Slices) -> Moved:
         if rows:
             self._origins.note(link.uid, Made(before=before, after=rows))
@@ -87,7 +104,7 @@ class Flow:
         made = materialise(self._scope, together(rows), self._times(link, rows[0]))
         own = self._ref(made, BatchId(f"{self._descriptor.attempt}/{stage}/{link.uid}.own"), made.rows)
         outputs, batches = self._whole(whole, made, stage)
-        kept = Batch(ref=own, frame=made.frame, holder=self._holder)
+        kept = Batch(ref=own, rows=made.frame, holder=self._holder)
         self._put(made.blocks, [kept, *batches])
         try:
             sent = Moved(outputs=outputs, rows=made.rows * len(whole))
@@ -152,8 +169,8 @@ class Flow:
         outputs = tuple(StageOutput(output=output.output, batch=batch.ref) for batch in batches)
         return Moved(outputs=outputs, rows=made.materialised.rows)
 
-    def _put(self, blocks: Blocks, batches: list[Batch]) -> None:
-        self._store.put(blocks, batches, producer=self._descriptor.attempt)
+    def _put(self, storage: Storage, batches: list[Batch]) -> None:
+        self._store.put(storage, batches, producer=self._descriptor.attempt)
 
     def _ref(self, made: Materialised, batch_id: BatchId, rows: int, subpartition: int = 0) -> BatchRef:
         first, last = made.numbers.get("first_micros"), made.numbers.get("last_micros")
@@ -167,6 +184,6 @@ class Flow:
         )
 
 
-def _batch(ref: BatchRef, frame: DataFrame, output: ResultPartitionDescriptor) -> Batch:
+def _batch(ref: BatchRef, rows: DataFrame | LazyRows, output: ResultPartitionDescriptor) -> Batch:
     """A batch on its way to a subpartition of an output."""
-    return Batch(ref=ref, frame=frame, address=address(output, ref.subpartition), holder=first_holder(output))
+    return Batch(ref=ref, rows=rows, address=address(output, ref.subpartition), holder=first_holder(output))

@@ -66,8 +66,8 @@ class OperatorChain(ABC, Generic[Rows]):
         return next(iter(self.operators.values()))
 
     @abstractmethod
-    def emit(self, operator: Operator[Rows], output: Output[Rows], stage: int) -> Moved:
-        """Take what an operator emits to everything that reads it."""
+    def emit(self, operator: Operator[Rows], output: Output[Rows], stage: int, read: Rows | None = None) -> Moved:
+        """Take what an operator emits to everything that reads it; it has made that of the rows `read`."""
 
     @abstractmethod
     def claim(self, batch_ids: Sequence[BatchId]) -> Rows:
@@ -114,7 +114,7 @@ class OperatorChain(ABC, Generic[Rows]):
             processing_time_ms=command.processing_time_ms,
         )
         output = self.head.process(element)
-        moved = self._emitted([(self.head, output)], command.stage)
+        moved = self._emitted([(self.head, output)], command.stage, element.rows)
         latest = max((batch.event_time_max for batch in batches if batch.event_time_max is not None), default=None)
         earliest_ms, latest_ms = (None, latest) if output.event_times is None else output.event_times()
         return self.moved(
@@ -153,10 +153,10 @@ class OperatorChain(ABC, Generic[Rows]):
     def _completed(self, watermark_ms: int, processing_time_ms: int) -> Emitted[Rows]:
         return [(self.head, self.head.advance_watermark(watermark_ms, processing_time_ms))]
 
-    def _emitted(self, outputs: Emitted[Rows], stage: int) -> Moved:
+    def _emitted(self, outputs: Emitted[Rows], stage: int, read: Rows | None = None) -> Moved:
         moved = Moved()
         for operator, output in outputs:
-            moved += self.emit(operator, output, stage)
+            moved += self.emit(operator, output, stage, read)
             if output.on_emitted is not None:
                 output.on_emitted()
         return moved

@@ -7,26 +7,28 @@ it. What it does not know is counted below all operators of the chain: a filter 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
+from flykka.actors.machines.bridge.output_routes import is_read_once
+from flykka.actors.machines.task.read_limit import are_small
 from flykka.messages.tasks.source import FileBatchSplit
 from flykka.messages.wire.ids import SplitId
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.operator import Operator
 from flykka.spark_bridge.program.event_time import EARLIEST, LATEST, times_of_watermarks
 from flykka.spark_bridge.program.row_wise import works_row_by_row
-from flykka.spark_bridge.rows.materialise import Slices, is_complete, numbers_of
+from flykka.spark_bridge.rows.lazy_rows import LazyRows
+from flykka.spark_bridge.rows.materialise import Slices, estimated_bytes, is_complete, numbers_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from flykka.messages.tasks.source import SourceSplit
     from flykka.messages.wire.ids import JobVertexId
-    from flykka.spark_bridge.connectors.source import SplitRows
     from flykka.spark_bridge.operators.bound_chain import Link, OperatorContext
     from flykka.spark_bridge.operators.code import SourceCode
 
@@ -86,24 +88,50 @@ class SourceReader:
         self._session = session
         self._source = code.source
         self._code = code
+        self._uid = link.uid
         self._schema = code.source.prototype(session).schema
         self._in_slices = link.only_aggregates and works_row_by_row(session, self._schema, link.functions)
 
     def read(self, splits: tuple[SourceSplit, ...]) -> SourceRows:
         """The rows of splits as one batch."""
-        read = [
-            self._source.read(self._session, self._schema, split, in_slices=self._in_slices)
-            for split in read_as_one(splits)
-        ]
-        slices = tuple(rows for each in read for rows in each.slices)
-        known = _known(read)
-        if self._code.punctuation is not None:
-            # What a source knows of its rows it knows of all of them.
-            known = replace(known, event_time_max=None)
+        slices, known = self._slices(splits), self._known(splits)
         wanted = self._to_count(known)
         if not wanted or not slices:
             return SourceRows(slices=slices, known=known, observations=(), wanted={})
         return observed_rows(slices, wanted, known)
+
+    def lazy_rows(self, splits: tuple[SourceSplit, ...]) -> LazyRows | None:
+        """The rows of splits for another to read; None where they are many, or something of them is to be counted."""
+        known = self._known(splits)
+        if known.rows is None or self._to_count(known) or not are_small(splits):
+            return None
+        return LazyRows(
+            uid=self._uid,
+            splits=splits,
+            read=self._slices,
+            rows=known.rows,
+            size_bytes=estimated_bytes(self._schema, known.rows),
+            event_time_max=known.event_time_max,
+        )
+
+    def _slices(self, splits: tuple[SourceSplit, ...]) -> Slices:
+        return tuple(
+            rows
+            for split in read_as_one(splits)
+            for rows in self._source.read(self._session, self._schema, split, in_slices=self._in_slices)
+        )
+
+    def _known(self, splits: tuple[SourceSplit, ...]) -> SourceNumbers:
+        """The numbers of all splits together, where each knows its own."""
+        numbers = [self._source.numbers_of(split) for split in splits]
+        rows = [each.rows for each in numbers if each.rows is not None]
+        times = [each.event_time_max for each in numbers if each.event_time_max is not None]
+        # What a source knows of its rows it knows of all of them, not of those that mark watermarks.
+        knows_latest = times and len(times) == len(numbers) and self._code.punctuation is None
+        return SourceNumbers(
+            rows=sum(rows) if len(rows) == len(numbers) else None,
+            event_time_max=max(times) if knows_latest else None,
+        )
 
     def _to_count(self, known: SourceNumbers) -> Mapping[str, Column]:
         wanted: dict[str, Column] = {}
@@ -142,6 +170,8 @@ class SourceOperator(Operator[Slices]):
         self._context = context
         self._code = code
         self._reader: SourceReader | None = None
+        link = context.link
+        self._only_hands_on = not link.readers and len(link.outputs) == 1 and is_read_once(link.outputs[0])
 
     def open(self) -> None:
         """Find out how the rows are read, where no subtask has done so."""
@@ -154,15 +184,11 @@ class SourceOperator(Operator[Slices]):
         assert self._reader is not None, "a source reads splits when it is open"
         return self._reader.read(splits)
 
-
-def _known(read: list[SplitRows]) -> SourceNumbers:
-    """The numbers of all splits together, where each knows its own."""
-    rows = [each.rows for each in read if each.rows is not None]
-    times = [each.event_time_max for each in read if each.event_time_max is not None]
-    return SourceNumbers(
-        rows=sum(rows) if len(rows) == len(read) else None,
-        event_time_max=max(times) if times and len(times) == len(read) else None,
-    )
+    def lazy_rows(self, splits: tuple[SourceSplit, ...]) -> LazyRows | None:
+        """The rows of splits, which the stage that they go to can read as well; None where it is better done here."""
+        assert self._reader is not None, "a source reads splits when it is open"
+        is_on = self._only_hands_on and self._context.services.fast_paths.lazy_reading
+        return self._reader.lazy_rows(splits) if is_on else None
 
 
 def observed_rows(slices: Slices, wanted: Mapping[str, Column], known: SourceNumbers) -> SourceRows:
@@ -188,11 +214,9 @@ def read_as_one(splits: tuple[SourceSplit, ...]) -> tuple[SourceSplit, ...]:
     batches = [split for split in splits if isinstance(split, FileBatchSplit) and split.size_bytes is not None]
     if len(batches) < 2 or len(batches) < len(splits):
         return splits
-    times = [batch.event_time_max for batch in batches if batch.event_time_max is not None]
     one = FileBatchSplit(
         split_id=SplitId("+".join(batch.split_id for batch in batches)),
         files=tuple(file for batch in batches for file in batch.files),
         rows=sum(batch.rows for batch in batches),
-        event_time_max=max(times) if len(times) == len(batches) else None,
     )
     return (one,)

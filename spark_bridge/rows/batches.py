@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from flykka.messages.tasks.batch import BatchRef
     from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
+    from flykka.spark_bridge.rows.lazy_rows import LazyRows
 
 
 class Storage(Protocol):
@@ -64,13 +65,13 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A batch to take in: the frame that reads it, the subpartition it goes to if it goes to one, its first holder.
+    """A batch to take in: its rows, the subpartition it goes to if it goes to one, its first holder.
 
-    Nobody takes a batch that has no frame: files of state are held by what knows how to read them.
+    Nobody takes a batch that has no rows here: files of state are held by what knows how to read them.
     """
 
     ref: BatchRef
-    frame: DataFrame | None
+    rows: DataFrame | LazyRows | None
     address: Address | None = None
     holder: str = IN_TRANSIT
 
@@ -92,12 +93,12 @@ class StoreStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Rows:
-    """The rows of one batch, and the blocks that they lie in."""
+class _Content:
+    """The rows of one batch, their number, and the blocks that they lie in."""
 
-    frame: DataFrame | None
+    rows: DataFrame | LazyRows | None
     storage: Storage
-    rows: int
+    count: int
 
 
 class BatchStore:
@@ -106,7 +107,7 @@ class BatchStore:
     def __init__(self) -> None:
         self._lock = Condition()
         self._closed = False
-        self._held: BatchHolders[_Rows] = BatchHolders()
+        self._held: BatchHolders[_Content] = BatchHolders()
         self._stored_in: dict[Storage, int] = {}
         self._at_work = 0
         """Threads that free blocks nothing refers to any more."""
@@ -121,19 +122,19 @@ class BatchStore:
                 freed.append(storage)
                 return
             for each in batches:
-                rows = _Rows(frame=each.frame, storage=storage, rows=each.ref.rows)
-                self._held.put(each.ref.batch_id, rows, producer=producer, address=each.address, holder=each.holder)
+                content = _Content(rows=each.rows, storage=storage, count=each.ref.rows)
+                self._held.put(each.ref.batch_id, content, producer=producer, address=each.address, holder=each.holder)
             self._stored_in[storage] = self._stored_in.get(storage, 0) + len(batches)
 
-    def claim(self, batch_id: BatchId, reader: str) -> DataFrame:
+    def claim(self, batch_id: BatchId, reader: str) -> DataFrame | LazyRows:
         """The rows of a batch, held by `reader` from now on. Raises `UnknownBatchError` where it was released."""
         with self._lock:
-            return _frame(self._held.claim(batch_id, reader))
+            return _rows(self._held.claim(batch_id, reader))
 
-    def rows(self, batch_id: BatchId) -> DataFrame:
+    def rows(self, batch_id: BatchId) -> DataFrame | LazyRows:
         """The rows of a batch that the caller holds already. Raises `UnknownBatchError` where it was released."""
         with self._lock:
-            return _frame(self._held.content(batch_id))
+            return _rows(self._held.content(batch_id))
 
     def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
         """Add a holder. Raises `UnknownBatchError` where one of the batches was released."""
@@ -184,7 +185,7 @@ class BatchStore:
         with self._lock:
             return StoreStats(
                 batches=len(self._held),
-                rows=sum(content.rows for _, content in self._held.contents()),
+                rows=sum(content.count for _, content in self._held.contents()),
                 materialisations=len(self._stored_in),
             )
 
@@ -204,13 +205,13 @@ class BatchStore:
         with self._lock:
             return self._held.holders()
 
-    def _free(self, let_go: Callable[[BatchHolders[_Rows]], Mapping[BatchId, _Rows]]) -> None:
+    def _free(self, let_go: Callable[[BatchHolders[_Content]], Mapping[BatchId, _Content]]) -> None:
         with self._freeing() as freed:
-            for rows in let_go(self._held).values():
-                self._stored_in[rows.storage] -= 1
-                if not self._stored_in[rows.storage]:
-                    del self._stored_in[rows.storage]
-                    freed.append(rows.storage)
+            for content in let_go(self._held).values():
+                self._stored_in[content.storage] -= 1
+                if not self._stored_in[content.storage]:
+                    del self._stored_in[content.storage]
+                    freed.append(content.storage)
 
     @contextmanager
     def _freeing(self) -> Iterator[list[Storage]]:
@@ -230,6 +231,6 @@ class BatchStore:
                 self._lock.notify_all()
 
 
-def _frame(rows: _Rows) -> DataFrame:
-    assert rows.frame is not None, "state is read by those who keep it"
-    return rows.frame
+def _rows(content: _Content) -> DataFrame | LazyRows:
+    assert content.rows is not None, "state is read by those who keep it"
+    return content.rows

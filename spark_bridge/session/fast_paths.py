@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 LOCAL_RECOVERY = "spark.flykka.localRecovery"
 BACKGROUND_MERGES = "spark.flykka.backgroundMerges"
 WARM_UP = "spark.flykka.warmUp"
+LAZY_READING = "spark.flykka.lazyReading"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,8 @@ class FastPaths:
     """Keyed state is merged beside the stages, and not by the stage that finds it in too many pieces."""
     warm_up: bool = True
     """A driver that waits for another one to end runs some stages meanwhile."""
+    lazy_reading: bool = True
+    """A few small files of a source are read by the stage that they go to, with those of other sources."""
 
     @classmethod
     def of(cls, session: SparkSession) -> Self:
@@ -33,6 +36,7 @@ class FastPaths:
             local_recovery=_is_on(session, LOCAL_RECOVERY),
             background_merges=_is_on(session, BACKGROUND_MERGES),
             warm_up=_is_on(session, WARM_UP),
+            lazy_reading=_is_on(session, LAZY_READING),
         )
 
 

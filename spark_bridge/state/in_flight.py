@@ -10,6 +10,7 @@ from flykka.messages.state.handles import ExclusiveStateHandle
 from flykka.messages.tasks.bridge import InFlightWritten
 from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.files import read_parquet, write_files
+from flykka.spark_bridge.rows.lazy_rows import slices_of
 from flykka.spark_bridge.rows.materialise import estimated_bytes, materialise, together
 from flykka.spark_bridge.rows.partitioning import KeyGroups
 
@@ -37,7 +38,8 @@ class InFlightStore:
         try:
             for part in parts:
                 folder = filesystem.qualified(part.path)
-                rows = together([store.rows(batch.batch_id) for batch in part.batches])
+                batches = [store.rows(batch.batch_id) for batch in part.batches]
+                rows = together([rows for _, slices in slices_of(batches) for rows in slices])
                 files = write_files(filesystem, rows.coalesce(1), folder)
                 written.append(ExclusiveStateHandle(path=folder, size_bytes=sum(file.size_bytes for file in files)))
         except BaseException:
@@ -59,7 +61,7 @@ class InFlightStore:
         ref = recovered_batch(read, made.rows, estimated_bytes(made.frame.schema, made.rows))
         outputs = {output.output: output for output in self._descriptor.outputs}
         goes_to = None if read.output is None else address(outputs[read.output], read.subpartition)
-        batch = Batch(ref=ref, frame=made.frame, address=goes_to)
+        batch = Batch(ref=ref, rows=made.frame, address=goes_to)
         self._services.store.put(made.blocks, [batch], producer=self._descriptor.attempt)
         return ref
 

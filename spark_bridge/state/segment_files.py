@@ -138,7 +138,7 @@ class FileStateBackend:
         ref = BatchRef(batch_id=BatchId(name), rows=rows, size_bytes=estimated_bytes(self.schema, rows))
         self._store.put(
             _File(self.folder, name),
-            [Batch(ref=ref, frame=None, holder=self._holder)],
+            [Batch(ref=ref, rows=None, holder=self._holder)],
             producer=self._descriptor.attempt,
         )
         return Segment(

@@ -98,7 +98,7 @@ class SparkStateBackend:
             self._kept += 1
             batch_id = BatchId(f"{self.attempt}/state.{self._kept}")
         ref = BatchRef(batch_id=batch_id, rows=made.rows, size_bytes=estimated_bytes(made.frame.schema, made.rows))
-        batch = Batch(ref=ref, frame=made.frame, holder=self._holder)
+        batch = Batch(ref=ref, rows=made.frame, holder=self._holder)
         self._store.put(made.blocks, [batch], producer=self._descriptor.attempt)
         first, last = (_in_ms(made.numbers.get(name)) for name in ("first_micros", "last_micros"))
         return Segment(batch_id=batch_id, frame=made.frame, rows=made.rows, first_ms=first, last_ms=last)

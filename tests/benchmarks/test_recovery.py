@@ -38,7 +38,12 @@ def written(
     folder: Path, each: pd.DataFrame = TRUTH, hourly: pd.DataFrame = HOURS, so_far: pd.DataFrame = SO_FAR
 ) -> Counted:
     """What is counted where the sinks have written this."""
-    outputs = ((sales.each(folder), each), (sales.hourly(folder), hourly), (sales.so_far(folder), so_far))
+    outputs = (
+        (sales.each(folder), each),
+        (sales.each_again(folder), TRUTH),
+        (sales.hourly(folder), hourly),
+        (sales.so_far(folder), so_far),
+    )
     for output, rows in outputs:
         output.mkdir(parents=True)
         rows.to_parquet(output / "part.parquet", index=False)

@@ -237,11 +237,16 @@ class Laboratory:
         self.attempts: list[Told] = []
         self.system = ActorSystem("laboratory", serialize_messages=True)
 
-    def source(self, *codes: OperatorCode, per_batch: int = 1) -> JobVertex:
-        """A source vertex with these operators behind it, one behind the other."""
-        source = FileSource.parquet(str(self.input), event_time="at").files_per_batch(per_batch)
+    def source(self, *codes: OperatorCode, name: str = "source", per_batch: int | None = 1) -> JobVertex:
+        """A source vertex with these operators behind it, one behind the other. It reads `input`.
+
+        So many files are a split, None: one is, and may be read with others.
+        """
+        source = FileSource.parquet(str(self.input), event_time="at")
+        if per_batch is not None:
+            source = source.files_per_batch(per_batch)
         ends_here = bool(codes) and isinstance(codes[-1], SinkCode)
-        return self.vertex("source", SourceCode(source=source, watermark_delay_ms=0), *codes, outputs=not ends_here)
+        return self.vertex(name, SourceCode(source=source, watermark_delay_ms=0), *codes, outputs=not ends_here)
 
     def windows(
         self, *aggregates: Column, size_ms: int = 1000, slide_ms: int | None = None, offset_ms: int = 0

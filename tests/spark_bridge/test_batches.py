@@ -6,7 +6,7 @@ from collections.abc import Callable
 from threading import Event, Thread
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from flykka.actors.errors import UnknownBatchError
 from flykka.actors.machines.bridge.batches import IN_TRANSIT, KEPT, Address
@@ -36,7 +36,7 @@ class Store:
         """Batches that lie in the same blocks."""
         blocks = Blocks(self.spark.range(1).localCheckpoint())
         refs = [BatchRef(batch_id=BatchId(name), rows=1, size_bytes=8) for name in names]
-        batches = [Batch(ref=ref, frame=blocks.frame, address=address, holder=holder) for ref in refs]
+        batches = [Batch(ref=ref, rows=blocks.frame, address=address, holder=holder) for ref in refs]
         self.store.put(blocks, batches, producer=ExecutionAttemptId(producer))
         return blocks
 
@@ -54,7 +54,9 @@ def test_a_batch_is_freed_when_its_reader_is_done(store: Store) -> None:
     blocks = store.put("a")
     name = BatchId("a")
 
-    rows = store.store.claim(name, READER).count()
+    frame = store.store.claim(name, READER)
+    assert isinstance(frame, DataFrame)
+    rows = frame.count()
     store.store.release([name])
     before = store.holds(blocks)
     store.store.release([name], READER)
@@ -201,7 +203,7 @@ def test_a_thread_that_ends_the_job_while_others_free_batches_returns_when_they_
 ) -> None:
     blocks = SlowBlocks(spark)
     ref = BatchRef(batch_id=BatchId("a"), rows=1, size_bytes=8)
-    store.store.put(blocks, [Batch(ref=ref, frame=blocks.frame, address=HERE)], producer=PRODUCER)
+    store.store.put(blocks, [Batch(ref=ref, rows=blocks.frame, address=HERE)], producer=PRODUCER)
     freeing = Thread(target=free, args=(store.store,))
     freeing.start()
     assert blocks.begun.wait(PATIENCE_SECONDS)

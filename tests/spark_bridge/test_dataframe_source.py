@@ -67,7 +67,7 @@ def test_every_row_is_read_once_and_again_the_same(spark: SparkSession, plane: S
 
     def everything(*, in_slices: bool) -> list[tuple[int, float]]:
         read = [source.read(plane.session, schema, split, in_slices=in_slices) for split in splits]
-        frame = together([rows for each in read for rows in each.slices])
+        frame = together([rows for slices in read for rows in slices])
         return sorted((row.id, row.chance) for row in frame.collect())
 
     once = everything(in_slices=False)
@@ -82,7 +82,7 @@ def test_its_batches_are_planned_with_the_settings_of_the_engine(
     source = bound(spark.range(0, 4, 1, 2))
     (split,) = look(spark, source).splits
 
-    (rows,) = source.read(plane.session, source.prototype(spark).schema, split, in_slices=False).slices
+    (rows,) = source.read(plane.session, source.prototype(spark).schema, split, in_slices=False)
 
     assert rows.sparkSession is plane.session
 

@@ -33,7 +33,7 @@ def source(seed: int = 0) -> DataGenSource:
 
 def rows(spark: SparkSession, made: DataGenSource, start: int, number: int, *, in_slices: bool = False) -> DataFrame:
     split = IndexRangeSplit(split_id=SplitId(f"{start}+{number}"), rows=number, start=start)
-    return together(made.read(spark, made.prototype(spark).schema, split, in_slices=in_slices).slices)
+    return together(made.read(spark, made.prototype(spark).schema, split, in_slices=in_slices))
 
 
 def test_row_n_is_the_same_however_it_is_batched(spark: SparkSession) -> None:
@@ -86,13 +86,11 @@ def test_columns_and_functions_of_the_index_are_generators_too(spark: SparkSessi
     assert [row["index"] for row in rows(spark, of_frames, 0, 5).collect()] == [0, 2, 4]
 
 
-def test_how_many_rows_a_function_leaves_is_counted_and_not_promised(spark: SparkSession) -> None:
+def test_how_many_rows_a_function_leaves_is_not_promised() -> None:
     split = IndexRangeSplit(split_id=SplitId("0+5"), rows=5, start=0)
     of_frames = DataGenSource(_even_only, number_of_rows=5)
 
-    read = of_frames.read(spark, of_frames.prototype(spark).schema, split, in_slices=False)
-
-    assert read.rows is None
+    assert of_frames.numbers_of(split).rows is None
 
 
 @pytest.mark.parametrize(

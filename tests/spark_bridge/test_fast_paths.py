@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.errors import SessionError
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
-from flykka.spark_bridge.session.fast_paths import BACKGROUND_MERGES, LOCAL_RECOVERY, WARM_UP, FastPaths
+from flykka.spark_bridge.session.fast_paths import BACKGROUND_MERGES, LAZY_READING, LOCAL_RECOVERY, WARM_UP, FastPaths
 
 pytestmark = [pytest.mark.spark]
 
@@ -20,7 +20,9 @@ def session(spark: SparkSession) -> SparkSession:
 
 
 def test_fast_paths_are_on(session: SparkSession) -> None:
-    assert FastPaths.of(session) == FastPaths(local_recovery=True, background_merges=True, warm_up=True)
+    assert FastPaths.of(session) == FastPaths(
+        local_recovery=True, background_merges=True, warm_up=True, lazy_reading=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -29,6 +31,7 @@ def test_fast_paths_are_on(session: SparkSession) -> None:
         (LOCAL_RECOVERY, FastPaths(local_recovery=False)),
         (BACKGROUND_MERGES, FastPaths(background_merges=False)),
         (WARM_UP, FastPaths(warm_up=False)),
+        (LAZY_READING, FastPaths(lazy_reading=False)),
     ],
 )
 def test_each_is_turned_off_by_a_setting(session: SparkSession, setting: str, left: FastPaths) -> None:

@@ -175,7 +175,7 @@ def test_the_files_that_the_next_look_brings_are_counted(
 
 
 @pytest.mark.parametrize("in_slices", [True, False])
-def test_files_that_are_read_together_are_one_scan_with_the_rows_and_the_latest_time_of_all(
+def test_files_that_are_read_together_are_one_scan_of_the_rows_of_all(
     spark: SparkSession, folder: Path, in_slices: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "SLICE_FILES", 1)
@@ -185,10 +185,10 @@ def test_files_that_are_read_together_are_one_scan_with_the_rows_and_the_latest_
     (one,) = read_as_one(found)
     read = source.read(spark, source.prototype(spark).schema, one, in_slices=in_slices)
 
-    assert len(read.slices) == (min(5, spark.sparkContext.defaultParallelism) if in_slices else 1)
-    assert len({path for part in read.slices for path in part.inputFiles()}) == 5
-    assert (read.rows, read.event_time_max) == (50, at_ms(49))
-    assert sorted(row.key * 10 + row.amount for row in together(read.slices).collect()) == list(range(50))
+    assert len(read) == (min(5, spark.sparkContext.defaultParallelism) if in_slices else 1)
+    assert len({path for part in read for path in part.inputFiles()}) == 5
+    assert one.rows == 50
+    assert sorted(row.key * 10 + row.amount for row in together(read).collect()) == list(range(50))
 
 
 def test_splits_that_are_batches_by_themselves_stay_apart(spark: SparkSession, folder: Path) -> None:
@@ -294,7 +294,7 @@ def test_files_of_different_columns_are_read_together_on_demand(spark: SparkSess
     source = FileSource.parquet(folder, mergeSchema=True).files_per_batch(6).bound(spark, None)
 
     found = discovery(spark, source).discover(b"")
-    (rows,) = source.read(spark, source.prototype(spark).schema, found.splits[0], in_slices=False).slices
+    (rows,) = source.read(spark, source.prototype(spark).schema, found.splits[0], in_slices=False)
 
     assert [tuple(row) for row in rows.where("more IS NOT NULL").collect()] == [(7, None, None, 8)]
 
@@ -304,7 +304,7 @@ def test_a_column_that_folders_name_is_in_its_place(spark: SparkSession, tmp_pat
     source = FileSource.parquet(tmp_path / "in", schema="day int, key long").bound(spark, None)
 
     found = discovery(spark, source).discover(b"")
-    (rows,) = source.read(spark, source.prototype(spark).schema, found.splits[0], in_slices=False).slices
+    (rows,) = source.read(spark, source.prototype(spark).schema, found.splits[0], in_slices=False)
 
     assert [tuple(row) for row in rows.collect()] == [(7, 1)]
 

@@ -45,7 +45,7 @@ def splits(spark: SparkSession, source: FileSource) -> tuple[SourceSplit, ...]:
 def rows(spark: SparkSession, source: FileSource) -> list[tuple[object, ...]]:
     schema = source.prototype(spark).schema
     read = [source.read(spark, schema, split, in_slices=True) for split in splits(spark, source)]
-    return [tuple(row) for row in together([part for each in read for part in each.slices]).collect()]
+    return [tuple(row) for row in together([part for slices in read for part in slices]).collect()]
 
 
 def read(laboratory: Laboratory, source: FileSource, *codes: OperatorCode) -> StageFinished | StageFailed:

@@ -44,6 +44,13 @@ def is_split(output: ResultPartitionDescriptor) -> bool:
     return output.ship_strategy is ShipStrategy.HASH and output.subpartitions > 1
 
 
+def is_read_once(output: ResultPartitionDescriptor) -> bool:
+    """True if one stage reads each batch as it is, and no other ever does: state may be made of what is keyed."""
+    goes_to_one = output.ship_strategy is not ShipStrategy.BROADCAST or output.subpartitions == 1
+    is_keyed = output.ship_strategy is ShipStrategy.HASH
+    return goes_to_one and not is_keyed and output.partition_type is not ResultPartitionType.BLOCKING
+
+
 def first_holder(output: ResultPartitionDescriptor) -> str:
     """The holder of a batch of this output before it is read."""
     return KEPT if output.partition_type is ResultPartitionType.BLOCKING else IN_TRANSIT

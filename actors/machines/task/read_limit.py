@@ -34,6 +34,18 @@ LIMIT_START = 16 * 1024**2
 LIMIT_MAX = 128 * 1024**2
 
 
+def cost_of(split: SourceSplit) -> int | None:
+    """The weight of a split in a batch; None where it is a batch by itself."""
+    size_bytes = size_of(split)
+    return None if size_bytes is None else max(size_bytes, ROW_BYTES * split.rows) + OPEN_BYTES
+
+
+def are_small(splits: Iterable[SourceSplit]) -> bool:
+    """True if a batch of these costs at most `SMALL`."""
+    costs = [cost_of(split) for split in splits]
+    return sum(cost for cost in costs if cost is not None) <= SMALL if None not in costs else False
+
+
 class ReadLimit:
     """The limit of one reader's batches: `bytes` of what splits cost."""
 
@@ -46,8 +58,8 @@ class ReadLimit:
 
     def cost(self, split: SourceSplit) -> int:
         """The weight of a split in a batch; a split without a size fills it."""
-        size_bytes = size_of(split)
-        return self.bytes if size_bytes is None else max(size_bytes, ROW_BYTES * split.rows) + OPEN_BYTES
+        cost = cost_of(split)
+        return self.bytes if cost is None else cost
 
     def next_batch(self, splits: Iterable[SourceSplit]) -> int:
         """The number of these splits, from the first on, that are the next batch; at least one, where there is one."""

@@ -21,6 +21,7 @@ from flykka.spark_bridge.operators.timestamps import TimestampsAndWatermarksCode
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
 from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.rows.materialise import together
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,11 +89,8 @@ class _Preview:
 
     def _first_batch(self, made: Transformation, code: SourceCode) -> DataFrame:
         schema = code.source.prototype(self._session).schema
-        read = code.source.read(self._session, schema, self._first_split(made, code), in_slices=False)
-        first, *others = read.slices
-        for other in others:
-            first = first.union(other)
-        return first.limit(ROWS_READ)
+        slices = code.source.read(self._session, schema, self._first_split(made, code), in_slices=False)
+        return together(slices).limit(ROWS_READ)
 
     def _first_split(self, made: Transformation, code: SourceCode) -> SourceSplit:
         discovery = code.source.split_discovery(OperatorId("preview"), FileSystem(self._session))

@@ -16,7 +16,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from flykka.messages.tasks.source import IndexRangeSplit, SourceSplit
 from flykka.spark_bridge.connectors.datagen.generators import INDEX, Field, FieldGenerator
 from flykka.spark_bridge.connectors.datagen.index_ranges import IndexRangeDiscovery
-from flykka.spark_bridge.connectors.source import Boundedness, SplitRows, positive, split_of
+from flykka.spark_bridge.connectors.source import Boundedness, SplitNumbers, positive, split_of
 from flykka.spark_bridge.program.prototype import PrototypeError, transformed
 from flykka.spark_bridge.program.row_wise import works_row_by_row
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from flykka.messages.wire.ids import OperatorId
     from flykka.spark_bridge.rows.filesystem import FileSystem
+    from flykka.spark_bridge.rows.materialise import Slices
 
 _INDEXES = StructType([StructField(INDEX, LongType(), nullable=False)])
 _ROWS_PER_CORE = 50_000
@@ -101,7 +102,11 @@ class DataGenSource:
         """Hands out ranges of indexes."""
         return IndexRangeDiscovery(self, operator_id)
 
-    def read(self, session: SparkSession, schema: StructType, split: SourceSplit, *, in_slices: bool) -> SplitRows:
+    def numbers_of(self, split: SourceSplit) -> SplitNumbers:
+        """The number of indexes is that of rows, but a function may leave rows out."""
+        return SplitNumbers(rows=None if callable(self.generator) else split_of(IndexRangeSplit, split, self).rows)
+
+    def read(self, session: SparkSession, schema: StructType, split: SourceSplit, *, in_slices: bool) -> Slices:
         """The rows of a range of indexes."""
         split = split_of(IndexRangeSplit, split, self)
         cores = max(1, session.sparkContext.defaultParallelism)
@@ -111,9 +116,7 @@ class DataGenSource:
             frames = [self._indexes(session, first, behind - first, 1) for first, behind in pairwise(bounds)]
         else:
             frames = [self._indexes(session, split.start, split.rows, partitions)]
-        slices = tuple(self._generated(frame) for frame in frames)
-        # A function may leave rows out.
-        return SplitRows(slices=slices, rows=None if callable(self.generator) else split.rows, event_time_max=None)
+        return tuple(self._generated(frame) for frame in frames)
 
     def _generated(self, indexes: DataFrame) -> DataFrame:
         if callable(self.generator):

@@ -28,7 +28,7 @@ from flykka.spark_bridge.connectors.file.formats import (
 )
 from flykka.spark_bridge.connectors.file.reading import empty_frame, inferred_schema, read_sliced, read_split
 from flykka.spark_bridge.connectors.file.split_discovery import FileSplitDiscovery
-from flykka.spark_bridge.connectors.source import Boundedness, SplitRows, positive, split_of
+from flykka.spark_bridge.connectors.source import Boundedness, SplitNumbers, positive, split_of
 from flykka.spark_bridge.diagnosis.unreadable import reason
 from flykka.spark_bridge.errors import EmptySourceError, SourceError, SourceNotFoundError
 from flykka.spark_bridge.program.known_options import check_known
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from flykka.messages.wire.ids import OperatorId
+    from flykka.spark_bridge.rows.materialise import Slices
 
 Until = str | Callable[[], bool] | None
 """The end of a continuous discovery: the name of a marker file, or a function that says so."""
@@ -221,13 +222,17 @@ class FileSource:
         """Looks for files, and groups them."""
         return FileSplitDiscovery(self, operator_id, filesystem)
 
-    def read(self, session: SparkSession, schema: StructType, split: SourceSplit, *, in_slices: bool) -> SplitRows:
-        """The rows of a batch of files. How many they are is known where the files say it."""
+    def numbers_of(self, split: SourceSplit) -> SplitNumbers:
+        """The numbers that the files of a batch say of themselves."""
         batch = split_of(FileBatchSplit, split, self)
-        knows = self.file_format.has_footers
-        read = read_sliced if in_slices and knows else read_split
-        slices = read(session, self, schema, batch)
-        return SplitRows(slices=slices, rows=batch.rows if knows else None, event_time_max=batch.event_time_max)
+        rows = batch.rows if self.file_format.has_footers else None
+        return SplitNumbers(rows=rows, event_time_max=batch.event_time_max)
+
+    def read(self, session: SparkSession, schema: StructType, split: SourceSplit, *, in_slices: bool) -> Slices:
+        """The rows of a batch of files."""
+        batch = split_of(FileBatchSplit, split, self)
+        read = read_sliced if in_slices and self.file_format.has_footers else read_split
+        return read(session, self, schema, batch)
 
     def _schema_there(self, session: SparkSession) -> StructType:
         self._check_there(session)
