@@ -53,6 +53,7 @@ class AsyncTurn:
         outer = RUNNING.cell
         RUNNING.cell = None if self.over else self.cell
         if not self.over:
+            RUNNING.run = (self.cell,)
             self.cell.install_turn(self)
         return outer
 
@@ -60,7 +61,7 @@ class AsyncTurn:
         """Leave a step."""
         self.cell.effects = None
         self.cell.current = None
-        RUNNING.cell = outer
+        RUNNING.cell, RUNNING.run = outer, None
 
     def step(self, coroutine: Coroutine[Any, Any, Any], go_on: Callable[..., object], *args: object) -> object:
         """Take a step of the main coroutine; returns the awaited future, raises `StopIteration` after the last step."""

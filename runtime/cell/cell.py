@@ -282,7 +282,7 @@ class Cell(pykka.Actor):
 
     def run(self) -> None:
         """Run as many turns as the dispatcher allows at a time. The caller holds the mailbox's claim for this cell."""
-        outer, RUNNING.cell = RUNNING.cell, self
+        outer, RUNNING.cell, RUNNING.run = (RUNNING.cell, RUNNING.run), self, (self,)
         try:
             self.variables.run(self._take_turns)
             if self.life is _ENDING:
@@ -292,7 +292,7 @@ class Cell(pykka.Actor):
             elif self.end_reason is not None:
                 self._release_parts()  # It was killed on another thread during the run.
         finally:
-            RUNNING.cell = outer
+            RUNNING.cell, RUNNING.run = outer
             self.current = None
             self.mailbox.release()
 

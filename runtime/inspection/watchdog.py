@@ -1,34 +1,29 @@
-"""The watchdog of slow turns: a thread that samples the others, and shows the stack of a turn that lasts too long.
+"""The watchdog of slow turns: a thread that looks at the others, and shows the stack of a turn that lasts too long.
 
-A turn costs nothing for it: the watchdog finds the turns in the stacks of the running threads, four times within the
-threshold. So it uses real time, whatever clock the system has. Actors on pinned threads may block and are not reported.
+A turn costs nothing for it: four times within the threshold the watchdog looks which cell each thread runs, and what
+that handles. So it uses real time, whatever clock the system has. Actors on pinned threads may block and are not
+reported. Where one and the same message object is handled turn after turn, some of these turns count as one.
 """
 
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import time
-import traceback
-from types import FrameType
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flykka.messages.wire.message import Message, message
 from flykka.messages.wire.ref import Ref
-from flykka.runtime.cell.async_turn import AsyncTurn
-from flykka.runtime.cell.cell import Cell
 from flykka.runtime.durations import format_ms
+from flykka.runtime.inspection.thread_stacks import stack_of_turn
+from flykka.runtime.turn import Run, runs
 
 if TYPE_CHECKING:
+    from flykka.runtime.cell.cell import Cell
     from flykka.runtime.system import ActorSystem
 
 logger = logging.getLogger("flykka.runtime")
-
-_TURNS = frozenset(
-    function.__code__ for function in (Cell._told_turn, Cell._message_turn, Cell._signal_turn, AsyncTurn.step)
-)
-"""Code of functions that run for as long as a turn lasts; of a coroutine, a step."""
 
 
 @message("kernel.slow_turn")
@@ -60,19 +55,17 @@ class Watchdog:
     def check_threads(self, now: float) -> None:
         """Check all threads once; `now` is in monotonic seconds."""
         suspects: dict[int, _Suspect] = {}
-        for thread, frame in sys._current_frames().items():
-            turn = _turn_in(frame)
-            if turn is None:
-                continue
-            cell = _cell_of(turn)
-            if cell.system is not self._system or cell.props.dispatcher == "pinned":
+        for thread, run in runs():
+            (cell,) = run
+            handled = cell.current
+            if cell.system is not self._system or cell.props.dispatcher == "pinned" or handled is None:
                 continue
             suspect = self._suspects.get(thread)
-            if suspect is None or suspect.turn is not turn:
-                suspect = _Suspect(turn, now, self._threshold)
+            if suspect is None or suspect.run is not run or suspect.handled is not handled:
+                suspect = _Suspect(run=run, handled=handled, since=now, patience=self._threshold)
             elif now - suspect.since >= suspect.patience:
                 suspect.patience *= 2
-                self._tell(cell, frame, turn, thread, now - suspect.since)
+                self._tell(cell, thread, now - suspect.since)
             suspects[thread] = suspect
         self._suspects = suspects
 
@@ -84,13 +77,13 @@ class Watchdog:
                 # It must outlive any error in reading the stacks of others.
                 logger.exception("the watchdog of actor system %s failed to check", self._system.name)
 
-    def _tell(self, cell: Cell, frame: FrameType, turn: FrameType, thread: int, seconds: float) -> None:
+    def _tell(self, cell: Cell, thread: int, seconds: float) -> None:
         slow = SlowTurn(
             ref=cell.ref,
             handles=cell.handles or "nothing any more",
             elapsed_ms=int(seconds * 1000),
             thread=next((each.name for each in threading.enumerate() if each.ident == thread), str(thread)),
-            stack=_stack_of(frame, turn),
+            stack=stack_of_turn(thread),
         )
         logger.warning(
             "%s has been handling %s for %s and keeps the thread %s from others; what blocks belongs into "
@@ -104,34 +97,11 @@ class Watchdog:
         self._system.event_stream.publish(slow)
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class _Suspect:
-    """Turn seen before, known by its frame: the next turn of the same actor has another."""
+    """A turn seen before, known by the run and what it handles; `since` and `patience` are in seconds."""
 
-    __slots__ = ("patience", "since", "turn")
-
-    def __init__(self, turn: FrameType, since: float, patience: float) -> None:
-        self.turn = turn
-        self.since = since
-        self.patience = patience
-
-
-def _turn_in(frame: FrameType | None) -> FrameType | None:
-    while frame is not None and frame.f_code not in _TURNS:
-        frame = frame.f_back
-    return frame
-
-
-def _cell_of(turn: FrameType) -> Cell:
-    owner: Cell | AsyncTurn = turn.f_locals["self"]
-    return owner.cell if isinstance(owner, AsyncTurn) else owner
-
-
-def _stack_of(frame: FrameType, turn: FrameType) -> str:
-    """Format the stack from the turn's own code inwards."""
-    frames: list[tuple[FrameType, int]] = []
-    each: FrameType | None = frame
-    while each is not None and each is not turn:
-        frames.append((each, each.f_lineno))
-        each = each.f_back
-    frames.reverse()
-    return "".join(traceback.StackSummary.extract(iter(frames)).format()).rstrip("\n")
+    run: Run
+    handled: object
+    since: float
+    patience: float

@@ -170,7 +170,7 @@ class Attempt:
         return self._go_on(now)
 
     def _on_abort(self, checkpoint_id: int) -> list[AttemptEffect]:
-        if self._has_snapshots:
+        if self._chain.has_state or self._chain.has_sinks:
             self._snapshots.abort(checkpoint_id)
         return [self._let_go_of(checkpoint_id)]
 
@@ -236,8 +236,7 @@ class Attempt:
                 return [self._let_go_of(checkpoint_id), TellTask(message=written)]
             case CommitCheckpoint(checkpoint_id=checkpoint_id), OutputCommitted(files=files):
                 # In one piece: what a commit publishes is told with its checkpoint, and with no stage.
-                self._snapshots.sink_rows.commit(checkpoint_id)
-                news = self._snapshots.sink_rows.news()
+                news = self._snapshots.commit(checkpoint_id)
                 committed = CheckpointCommitted(checkpoint_id=checkpoint_id, files=files, sink_rows=news)
                 return [TellTask(message=committed)]
             case _:
@@ -284,7 +283,7 @@ class Attempt:
             batch_ids = tuple(batch.batch_id for batch in command.batches)
             released = [Release(batch_ids=batch_ids, holder=self._descriptor.attempt)]
         written = None
-        if isinstance(command, SnapshotState) and not self._has_snapshots:
+        if isinstance(command, SnapshotState) and not (self._chain.has_state or self._snapshots.has_output):
             written = nothing_written(command.checkpoint_id)
         finished = StageFinished(
             stage=command.stage,
@@ -359,11 +358,6 @@ class Attempt:
 
     def _let_go_of(self, checkpoint_id: int) -> ReleaseHeldBy:
         return ReleaseHeldBy(holder=checkpoint_holder(self._descriptor.attempt, checkpoint_id))
-
-    @property
-    def _has_snapshots(self) -> bool:
-        """True if there can be anything to write for a snapshot, or to commit."""
-        return self._chain.has_state or self._chain.has_sinks
 
     def _traits_of(self, chain: ChainOpened) -> ChainTraits:
         return ChainTraits(

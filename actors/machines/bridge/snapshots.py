@@ -2,7 +2,8 @@
 
 At the barrier, in the order of the stages, everything is noted. Behind it, in the background and in the order of the
 barriers: what was staged is prepared to be committed, from then on it is in every snapshot to come, whatever becomes of
-this one; then the state is written, unless the checkpoint was aborted meanwhile.
+this one; then the state is written, unless the checkpoint was aborted meanwhile. Of sinks that were given nothing since
+the last commit there is nothing to prepare, and nothing in the snapshot.
 """
 
 from __future__ import annotations
@@ -51,6 +52,13 @@ class Snapshots:
         self.sink_rows = SinkRowCounter()
         self._staged: tuple[StagedOutput, ...] = ()
         self._aborted: set[int] = set()
+        # The newest checkpoint that something was staged or prepared for, until it is committed.
+        self._to_commit: int | None = None
+
+    @property
+    def has_output(self) -> bool:
+        """Something was staged, and is not committed."""
+        return bool(self._staged) or self._to_commit is not None
 
     def note_staged(self, staged: tuple[StagedOutput, ...]) -> None:
         """A stage has staged output, which belongs to the checkpoint whose barrier comes next."""
@@ -65,8 +73,17 @@ class Snapshots:
     def at_barrier(self, command: SnapshotState, sync_ms: int) -> Snapshot:
         """The barrier is here: what was staged before it is this checkpoint's."""
         staged, self._staged = self._staged, ()
+        if staged:
+            self._to_commit = command.checkpoint_id
         self.sink_rows.at_barrier(command.checkpoint_id)
         return Snapshot(command=command, staged=staged, sync_ms=sync_ms)
+
+    def commit(self, checkpoint_id: int) -> SinkRows | None:
+        """The checkpoint is complete, and its output and all before it are published; the rows of that."""
+        if self._to_commit is not None and checkpoint_id >= self._to_commit:
+            self._to_commit = None
+        self.sink_rows.commit(checkpoint_id)
+        return self.sink_rows.news()
 
     def abort(self, checkpoint_id: int) -> None:
         """The checkpoint will not be complete.
@@ -80,6 +97,8 @@ class Snapshots:
         """The next work: write the state, or release it where the checkpoint was aborted."""
         command = snapshot.command
         snapshot.rows_out = prepared.rows_out
+        if prepared.sinks:
+            self._to_commit = max(command.checkpoint_id, self._to_commit or 0)
         self.sink_rows.stage_for(command.checkpoint_id, prepared.rows_staged)
         aborted = command.checkpoint_id in self._aborted
         # Snapshots are written in their order: nothing asks for these again.
@@ -91,7 +110,7 @@ class Snapshots:
 
 
 def nothing_written(checkpoint_id: int) -> StateSnapshotted:
-    """The report of the snapshot of a chain without state and sinks."""
+    """The report of the snapshot of a chain that has no state, and nothing to commit."""
     return StateSnapshotted(
         checkpoint_id=checkpoint_id,
         state=TaskStateSnapshot(),

@@ -50,7 +50,7 @@ def test_the_summary_says_what_the_runs_were_made_of(simulate: Shell) -> None:
 
 @pytest.mark.slow
 def test_why_checkpoints_were_given_up_is_counted(simulate: Shell) -> None:
-    _, out, _ = simulate("--seeds", "6", "--faults", "crash,kill")
+    _, out, _ = simulate("--seeds", "10", "--faults", "crash,kill")
 
     [reasons] = [line for line in out.splitlines() if line.startswith("  given up")]
     assert "job failover region" in reasons

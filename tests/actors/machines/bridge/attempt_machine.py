@@ -9,6 +9,7 @@ from flykka.actors.machines.bridge.effects import (
     AttemptEffect,
     Begin,
     Open,
+    Process,
     TellTask,
     Work,
 )
@@ -17,6 +18,7 @@ from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.bridge import (
     ChainOpened,
+    RowsMoved,
     StagedOutput,
     WorkDone,
     WorkFailed,
@@ -49,6 +51,11 @@ class Harness:
         if chain is not None:
             self.feed(OpenBridge(restore=None, restored_checkpoint_id=None))
             self.answer(Open, chain)
+
+    def stage_output(self, stage: int = 0) -> None:
+        """A stage has staged something."""
+        self.feed(run(stage))
+        self.answer(Process, RowsMoved(staged=staged("a")))
 
     def feed(self, *events: AttemptEvent) -> list[AttemptEffect]:
         effects: list[AttemptEffect] = []

@@ -16,8 +16,9 @@ from flykka.actors.machines.bridge.effects import (
     WriteInFlight,
     WriteSnapshot,
 )
+from flykka.actors.machines.bridge.snapshots import nothing_written
 from flykka.messages.graph.job_graph import FiringMode
-from flykka.messages.state.handles import ExclusiveStateHandle
+from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState
 from flykka.messages.tasks.bridge import (
     ChainOpened,
     CommitPrepared,
@@ -44,6 +45,7 @@ from flykka.messages.wire.ids import BatchId
 from tests.actors.machines.bridge.attempt_machine import (
     BOOM,
     BOTH,
+    SINK,
     SINKS,
     STATELESS,
     WINDOWS,
@@ -98,7 +100,8 @@ def test_a_checkpoint_has_what_was_staged_before_its_barrier_and_nothing_behind(
 
 def test_a_snapshot_is_told_when_it_is_durable() -> None:
     attempt = Harness(SINKS)
-    attempt.feed(snapshot(0, checkpoint_id=1))
+    attempt.stage_output()
+    attempt.feed(snapshot(1, checkpoint_id=1))
     attempt.now += 30
     attempt.answer(PrepareCommit, CommitPrepared(rows_out=7))
 
@@ -112,7 +115,8 @@ def test_a_snapshot_is_told_when_it_is_durable() -> None:
 @pytest.mark.parametrize(("chain", "then"), [(BOTH, [DiscardSnapshot(checkpoint_id=1)]), (SINKS, [])])
 def test_an_aborted_snapshot_is_prepared_and_not_written(chain: ChainOpened, then: list[Work]) -> None:
     attempt = Harness(chain)
-    attempt.feed(snapshot(0, checkpoint_id=1))
+    attempt.stage_output()
+    attempt.feed(snapshot(1, checkpoint_id=1))
     if chain.has_state:
         attempt.answer(NoteState)
 
@@ -124,7 +128,8 @@ def test_an_aborted_snapshot_is_prepared_and_not_written(chain: ChainOpened, the
 
 def test_a_snapshot_that_cannot_be_written_is_declined_and_the_next_one_is_taken() -> None:
     attempt = Harness(SINKS)
-    attempt.feed(snapshot(0, checkpoint_id=1), snapshot(1, checkpoint_id=2))
+    attempt.stage_output()
+    attempt.feed(snapshot(1, checkpoint_id=1), snapshot(2, checkpoint_id=2))
     attempt.answer(PrepareCommit, CommitPrepared())
 
     declined = attempt.refuse(WriteSnapshot, ends_attempt=False)
@@ -133,9 +138,47 @@ def test_a_snapshot_that_cannot_be_written_is_declined_and_the_next_one_is_taken
     assert attempt.work == [PrepareCommit(checkpoint_id=2, staged=())]
 
 
+def test_of_sinks_that_were_given_nothing_a_snapshot_is_nothing_and_is_told_at_the_barrier() -> None:
+    attempt = Harness(SINKS)
+
+    finished = attempt.feed(snapshot(0, checkpoint_id=1))
+
+    assert attempt.work == []
+    (message,) = told(finished)
+    assert isinstance(message, StageFinished)
+    assert message.snapshot == nothing_written(1)
+
+
+def test_what_was_staged_is_in_every_snapshot_until_it_is_committed() -> None:
+    attempt = Harness(SINKS)
+    attempt.stage_output()
+    prepared = CommitPrepared(sinks=(OperatorSubtaskState(operator_id=SINK),))
+    attempt.feed(snapshot(1, checkpoint_id=1))
+    attempt.answer(PrepareCommit, prepared)
+    attempt.answer(WriteSnapshot, SnapshotWritten())
+
+    attempt.feed(AbortCheckpoint(checkpoint_id=1), snapshot(2, checkpoint_id=2))
+    again = attempt.answer(PrepareCommit, prepared)
+    attempt.answer(WriteSnapshot, SnapshotWritten())
+    attempt.feed(CommitCheckpoint(checkpoint_id=1))
+    attempt.answer(Commit, OutputCommitted())
+    attempt.feed(snapshot(3, checkpoint_id=3))
+    after_half = attempt.work
+    attempt.answer(PrepareCommit, CommitPrepared())
+    attempt.answer(WriteSnapshot, SnapshotWritten())
+    attempt.feed(CommitCheckpoint(checkpoint_id=3))
+    attempt.answer(Commit, OutputCommitted())
+    attempt.feed(snapshot(4, checkpoint_id=4))
+
+    assert begun(again) == [WriteSnapshot(checkpoint_id=2, savepoint=None, sinks=prepared.sinks)]
+    assert after_half == [PrepareCommit(checkpoint_id=3, staged=())]
+    assert attempt.work == []
+
+
 def test_an_attempt_whose_state_is_lost_fails_of_its_snapshot() -> None:
     attempt = Harness(SINKS)
-    attempt.feed(snapshot(0, checkpoint_id=1))
+    attempt.stage_output()
+    attempt.feed(snapshot(1, checkpoint_id=1))
     attempt.answer(PrepareCommit, CommitPrepared())
 
     failed = attempt.refuse(WriteSnapshot, ends_attempt=True)
@@ -145,7 +188,8 @@ def test_an_attempt_whose_state_is_lost_fails_of_its_snapshot() -> None:
 
 def test_what_could_not_be_prepared_fails_the_attempt_for_it_has_left_the_state() -> None:
     attempt = Harness(SINKS)
-    attempt.feed(snapshot(0, checkpoint_id=1))
+    attempt.stage_output()
+    attempt.feed(snapshot(1, checkpoint_id=1))
 
     failed = attempt.refuse(PrepareCommit, ends_attempt=True)
 
@@ -154,14 +198,15 @@ def test_what_could_not_be_prepared_fails_the_attempt_for_it_has_left_the_state(
 
 def test_a_commit_waits_for_the_snapshots_before_it() -> None:
     attempt = Harness(SINKS)
-    attempt.feed(snapshot(0, checkpoint_id=2), CommitCheckpoint(checkpoint_id=1))
+    attempt.stage_output()
+    attempt.feed(snapshot(1, checkpoint_id=2), CommitCheckpoint(checkpoint_id=1))
     waiting = attempt.work
     attempt.answer(PrepareCommit, CommitPrepared())
     attempt.answer(WriteSnapshot, SnapshotWritten())
 
     committed = attempt.answer(Commit, OutputCommitted(files=("a",)))
 
-    assert waiting == [PrepareCommit(checkpoint_id=2, staged=())]
+    assert waiting == [PrepareCommit(checkpoint_id=2, staged=staged("a"))]
     assert told(committed) == [CheckpointCommitted(checkpoint_id=1, files=("a",))]
 
 
