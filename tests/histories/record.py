@@ -19,7 +19,7 @@ from tests.histories.runs import RUNS, SEED
 FOLDER = Path(__file__).parent
 EXAMPLE = FOLDER.parents[1] / "examples" / "flights.py"
 OF_THE_EXAMPLE = "flights-with-a-kill"
-SIMULATED_SEEDS = {"simulated": 2, "timers": 634}
+SIMULATED_SEEDS = {"simulated": 2, "timers": 1300}
 """Two sources, a union, a window; and keyed functions whose timers of both kinds are restored from a checkpoint."""
 
 NAMES = (*RUNS, OF_THE_EXAMPLE, *SIMULATED_SEEDS)
