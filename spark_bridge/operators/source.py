@@ -14,7 +14,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from flykka.actors.machines.bridge.output_routes import is_read_once
-from flykka.actors.machines.task.read_limit import are_small
+from flykka.actors.machines.task.read_limit import cost_of
 from flykka.messages.tasks.source import FileBatchSplit
 from flykka.messages.wire.ids import SplitId
 from flykka.spark_bridge.functions.event_time import EventTime
@@ -31,6 +31,14 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ids import JobVertexId
     from flykka.spark_bridge.operators.bound_chain import Link, OperatorContext
     from flykka.spark_bridge.operators.code import SourceCode
+
+
+LAZY_COST = 8 * 1024**2
+"""More than this, in what a `ReadLimit` counts, is read by the source itself, which measures how long that takes.
+
+It is 32 small files: more than come in while stages of other sources keep the cores busy. With a lower bound, sources
+that have once fallen behind would go on reading by themselves, and keep each other behind.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +110,9 @@ class SourceReader:
 
     def lazy_rows(self, splits: tuple[SourceSplit, ...]) -> LazyRows | None:
         """The rows of splits for another to read; None where they are many, or something of them is to be counted."""
-        known = self._known(splits)
-        if known.rows is None or self._to_count(known) or not are_small(splits):
+        known, costs = self._known(splits), [cost_of(split) for split in splits]
+        is_little = None not in costs and sum(cost for cost in costs if cost is not None) <= LAZY_COST
+        if known.rows is None or self._to_count(known) or not is_little:
             return None
         return LazyRows(
             uid=self._uid,

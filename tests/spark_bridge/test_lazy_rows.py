@@ -101,7 +101,7 @@ def test_what_state_is_made_of_is_read_by_the_source(laboratory: Laboratory) -> 
 
 
 def test_many_files_are_read_by_the_source(laboratory: Laboratory) -> None:
-    written(laboratory, files=12)
+    written(laboratory, files=36)
     told = source(laboratory)
     before = jobs(laboratory)
 

@@ -99,6 +99,11 @@ class ResultPartition:
         has_bytes = self._bytes_per_buffer is None or self._queued_bytes < self._bytes_per_buffer * max(self._size, 1)
         return has_bytes and not self._full_channels and self.queued_batches < self._size
 
+    @property
+    def has_credit(self) -> bool:
+        """Some reader has room for a batch that it has not been sent."""
+        return any(self.subpartitions[index].credit > 0 for index in self._unconsumed)
+
     def resize(self, size: int) -> None:
         """Have so many buffers from now on."""
         self._size = size

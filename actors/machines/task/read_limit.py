@@ -40,12 +40,6 @@ def cost_of(split: SourceSplit) -> int | None:
     return None if size_bytes is None else max(size_bytes, ROW_BYTES * split.rows) + OPEN_BYTES
 
 
-def are_small(splits: Iterable[SourceSplit]) -> bool:
-    """True if a batch of these costs at most `SMALL`."""
-    costs = [cost_of(split) for split in splits]
-    return sum(cost for cost in costs if cost is not None) <= SMALL if None not in costs else False
-
-
 class ReadLimit:
     """The limit of one reader's batches: `bytes` of what splits cost."""
 

@@ -5,7 +5,9 @@ Composes the reader of the splits with the idleness of the source; stages and ev
 A stage costs the most of what it costs however little it reads. So where each makes a batch for other tasks, a few
 splits wait for the stage that reads, and then for as long as that has taken: several sources that read every file by
 itself would keep the machine so busy that each stage took many times as long. A stage of a hundred milliseconds makes
-nobody wait for longer than that; one that takes a second because all are busy makes them less so.
+nobody wait for longer than that; one that takes a second because all are busy makes them less so. A few splits wait,
+too, while those who read the batches have no room for more: they would come no sooner, and a barrier behind many batches
+comes late.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from flykka.actors.machines.task.effects import StartLatencyTimer, StartReadTime
 from flykka.actors.machines.task.idleness import WatermarksWithIdleness
 from flykka.actors.machines.task.in_flight_stages import STAGES_IN_FLIGHT, InFlightStages, Read
 from flykka.actors.machines.task.split_reader import SplitReader
-from flykka.messages.graph.job_graph import OperatorKind
+from flykka.messages.graph.job_graph import OperatorKind, ResultPartitionType
 from flykka.messages.state.handles import OperatorSubtaskState
 from flykka.messages.tasks.exchange import WATERMARK_MAX, EndOfData, LatencyMarker, Watermark
 from flykka.messages.tasks.source import AddSplits, RequestSplits
@@ -50,7 +52,8 @@ class SourceReading:
     ) -> None:
         self.end_of_data = False
         self._attempt = descriptor.attempt
-        self._paces = descriptor.coalesces_batches and bool(descriptor.outputs)
+        kept = any(output.partition_type is ResultPartitionType.BLOCKING for output in descriptor.outputs)
+        self._paces = descriptor.coalesces_batches and bool(descriptor.outputs) and not kept
         self._rests = False
         self._restore = descriptor.restore
         self._reader = SplitReader(descriptor.vertex.operators[0].operator_id, SPLITS_AHEAD)
@@ -129,7 +132,10 @@ class SourceReading:
 
     @property
     def _waits_for_more(self) -> bool:
-        return self._paces and (self._rests or self._stages.is_reading) and self._reader.is_little_unread
+        if not self._paces:
+            return False
+        is_behind = self._rests or self._stages.is_reading or not self._stages.outputs.have_credit
+        return is_behind and self._reader.is_little_unread
 
     def end_data(self, now: int) -> list[TaskEffect]:
         """Nothing more is read: say so, and let event time come to its end; once."""

@@ -9,7 +9,7 @@ CheckpointedInputGate.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
@@ -44,6 +44,7 @@ from flykka.actors.machines.exchange.input_gate import EndOfDataStatus, InputGat
 from flykka.actors.machines.exchange.watermarks import WatermarkValve
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.task.channel_state import ChannelStateWriter
+from flykka.actors.machines.task.coalescing import COALESCED_BYTES, batches_behind
 from flykka.actors.machines.task.effects import (
     RetryPartitionRequest,
     TaskEffect,
@@ -82,11 +83,6 @@ from flykka.messages.tasks.stage import InputInFlight, ReleaseBatches
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ref import Ref
 
-COALESCED_BYTES = 16 * 1024**2
-"""Batches that wait become one as long as they are smaller than this together: so little is read in one Spark job."""
-COALESCED_BATCHES = 32
-"""So many at most: Spark plans their union."""
-
 ExchangeEvent = BacklogAnnouncement | ErrorResponse | PartitionRequestDue
 
 
@@ -107,6 +103,7 @@ class TaskInputs:
         "_for_checkpoints",
         "_gate",
         "_in_flight",
+        "_passes_watermarks",
         "_processed_bytes",
         "_recovered",
         "_valve",
@@ -119,7 +116,9 @@ class TaskInputs:
         self._gate = InputGate(descriptor.inputs, buffers=descriptor.buffers)
         self._barriers = _barrier_handler(descriptor, len(self._gate.channels))
         self._valve = WatermarkValve(len(self._gate.channels))
-        self._coalesces = descriptor.coalesces_batches and descriptor.vertex.operators[0].kind.coalesces
+        operators = descriptor.vertex.operators
+        self._coalesces = descriptor.coalesces_batches and operators[0].kind.coalesces
+        self._passes_watermarks = not any(operator.kind.uses_event_time for operator in operators)
         self._consumer = consumer
         self._channel_state = channel_state or ChannelStateWriter()
         self._decided: deque[InputElement] = deque()
@@ -224,7 +223,7 @@ class TaskInputs:
         element = self._next(now, only_priority=only_priority)
         match element:
             case BatchArrived() if self._coalesces:
-                return replace(element, behind=tuple(self._behind(element, now)))
+                return self._with_those_behind(element, now)
             case WatermarkAdvanced(watermark_ms=watermark_ms):
                 self._watermark_ms = watermark_ms
         return element
@@ -246,22 +245,14 @@ class TaskInputs:
         self._barriers.check()
         self._valve.check()
 
-    def _behind(self, first: BatchArrived, now: int) -> Iterator[BatchArrived]:
-        """The batches behind one, while all are little. What comes behind these stays next."""
-        size_bytes, room = first.batch.size_bytes, COALESCED_BATCHES - 1
-        while size_bytes < COALESCED_BYTES and room:
-            match self._next(now):
-                case BatchArrived(batch=batch) as arrived:
-                    size_bytes, room = size_bytes + batch.size_bytes, room - 1
-                    yield arrived
-                case None:
-                    return
-                case WatermarkAdvanced() | PassedOn() | EndOfDataReached() as element:
-                    self._decided.appendleft(element)
-                    return
-                case element:
-                    self._for_checkpoints.appendleft(element)
-                    return
+    def _with_those_behind(self, first: BatchArrived, now: int) -> BatchArrived:
+        behind, left = batches_behind(first, lambda: self._next(now), passes_watermarks=self._passes_watermarks)
+        for element in reversed(left):
+            if isinstance(element, CheckpointElement):
+                self._for_checkpoints.appendleft(element)
+            else:
+                self._decided.appendleft(element)
+        return replace(first, behind=behind)
 
     def _poll(
         self, now: int, *, only_priority: bool = False

@@ -74,6 +74,11 @@ class TaskOutputs:
                 return True
         return False
 
+    @property
+    def have_credit(self) -> bool:
+        """Every output has a reader that has room for another batch."""
+        return all(partition.has_credit for partition in self._by_output.values())
+
     def handle(self, event: PartitionRequest | AddCredit | CancelPartitionRequest) -> list[TaskEffect]:
         """A consumer asks, has room or leaves."""
         output = self._output_of.get(event.partition_id)

@@ -6,16 +6,24 @@ from dataclasses import replace
 
 import pytest
 
+from flykka.actors.machines.task.coalescing import COALESCED_BATCHES, COALESCED_BYTES
 from flykka.actors.machines.task.effects import StartReadTimer, TaskEffect
 from flykka.actors.machines.task.events import StartTask
 from flykka.actors.machines.task.read_limit import LIMIT_START, OPEN_BYTES
 from flykka.actors.machines.task.source_reading import REST_AT_MOST_MS
-from flykka.actors.machines.task.task_inputs import COALESCED_BATCHES, COALESCED_BYTES
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import WATERMARK_MIN, PartitionRequest, Watermark
+from flykka.messages.tasks.exchange import WATERMARK_MIN, CheckpointBarrier, PartitionRequest, Watermark
 from flykka.messages.tasks.source import AddSplits, FileBatchSplit
-from flykka.messages.tasks.stage import BridgeOpened, InputInFlight, ReadSplits, RunStage, SnapshotState, StageFinished
+from flykka.messages.tasks.stage import (
+    AdvanceWatermark,
+    BridgeOpened,
+    InputInFlight,
+    ReadSplits,
+    RunStage,
+    SnapshotState,
+    StageFinished,
+)
 from flykka.messages.tasks.task import MetricsDue, ReadDue, TaskDeploymentDescriptor
 from flykka.messages.wire.ids import BatchId, SplitId
 from tests.actors.machines.task.task_machine import (
@@ -95,21 +103,46 @@ def test_every_batch_is_counted() -> None:
     assert metrics(task.feed(MetricsDue())).batches_in == 3
 
 
-def test_a_watermark_keeps_its_place_between_batches() -> None:
-    task = reader(OperatorKind.STATELESS, channels=1, outputs=1)
+def test_where_rows_go_by_it_a_watermark_keeps_its_place_between_batches() -> None:
+    task = reader(OperatorKind.KEYED_PROCESS, channels=1, outputs=1)
     task.arrive(0, batch("a"), batch("b"), Watermark(timestamp_ms=50), batch("c"))
 
     second = task.feed(finished(0))
-    third = task.feed(finished(1))
+    advance, run = to_bridge(task.feed(finished(1)))
 
-    assert (runs(second), runs(third)) == (["b"], ["c"])
+    assert runs(second) == ["b"]
     # Rows before it are not late, also where it is known already.
     [before] = [message for message in to_bridge(second) if isinstance(message, RunStage)]
     assert before.watermark_ms == WATERMARK_MIN
-    assert down(second) == []
-    assert down(third) == [Watermark(timestamp_ms=50)]
-    [run] = [message for message in to_bridge(third) if isinstance(message, RunStage)]
-    assert run.watermark_ms == 50
+    assert isinstance(advance, AdvanceWatermark)
+    assert isinstance(run, RunStage)
+    assert (advance.watermark_ms, run.batches, run.watermark_ms) == (50, (batch("c"),), 50)
+
+
+def test_a_watermark_that_is_only_passed_on_goes_down_behind_all_batches_that_wait() -> None:
+    task = reader(OperatorKind.STATELESS, channels=1, outputs=1)
+    task.arrive(
+        0,
+        batch("a"),
+        batch("b"),
+        Watermark(timestamp_ms=50),
+        batch("c"),
+        Watermark(timestamp_ms=60),
+        barrier(1),
+        batch("d"),
+    )
+
+    second = task.feed(finished(0))
+    third = task.feed(finished(1))
+    fourth = task.feed(finished(2))
+
+    assert runs(second) == ["bc"]
+    assert down([*second, *third]) == []
+    # The barrier does not wait for room, as the watermark does, which may come later.
+    barrier_down, watermark_down = down(fourth)
+    assert isinstance(barrier_down, CheckpointBarrier)
+    assert watermark_down == Watermark(timestamp_ms=60)
+    assert runs([*third, *fourth]) == ["d"]
 
 
 def test_batches_behind_a_barrier_are_in_no_stage_before_the_snapshot() -> None:

@@ -1,0 +1,37 @@
+"""Coalescing of batches: those that wait for a task and are little together go through one stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flykka.actors.machines.task.input_elements import BatchArrived, InputElement, WatermarkAdvanced
+
+COALESCED_BYTES = 16 * 1024**2
+"""Batches that wait become one as long as they are smaller than this together: so little is read in one Spark job."""
+COALESCED_BATCHES = 32
+"""So many at most: Spark plans their union."""
+
+
+def batches_behind(
+    first: BatchArrived, read: Callable[[], InputElement | None], *, passes_watermarks: bool
+) -> tuple[tuple[BatchArrived, ...], tuple[InputElement, ...]]:
+    """Read on behind a batch; the batches that go with it, and what was read too far and stays next, in its order.
+
+    A task that only `passes_watermarks` on passes on the last of those between the batches, behind all of them: a
+    watermark may always come later.
+    """
+    batches: list[BatchArrived] = []
+    watermark: tuple[InputElement, ...] = ()
+    size_bytes = first.batch.size_bytes
+    while size_bytes < COALESCED_BYTES and len(batches) < COALESCED_BATCHES - 1:
+        match read():
+            case BatchArrived(batch=batch) as arrived:
+                size_bytes += batch.size_bytes
+                batches.append(arrived)
+            case WatermarkAdvanced() as advanced if passes_watermarks:
+                watermark = (advanced,)
+            case None:
+                break
+            case element:
+                return tuple(batches), (*watermark, element)
+    return tuple(batches), watermark
