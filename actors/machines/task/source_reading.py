@@ -5,9 +5,9 @@ Composes the reader of the splits with the idleness of the source; stages and ev
 A stage costs the most of what it costs however little it reads. So where each makes a batch for other tasks, a few
 splits wait for the stage that reads, and then for as long as that has taken: several sources that read every file by
 itself would keep the machine so busy that each stage took many times as long. A stage of a hundred milliseconds makes
-nobody wait for longer than that; one that takes a second because all are busy makes them less so. A few splits wait,
-too, while those who read the batches have no room for more: they would come no sooner, and a barrier behind many batches
-comes late.
+nobody wait for longer than that; one that takes a second because all are busy makes them less so. A few splits wait as
+well while those who read the batches have no room for more: they would come no sooner, and a barrier behind many
+batches comes late.
 """
 
 from __future__ import annotations
