@@ -56,7 +56,7 @@ def batch_of(finished: StageFinished) -> BatchRef:
 
 def jobs(laboratory: Laboratory) -> int:
     """The number of Spark jobs so far."""
-    return laboratory.plane.session.sparkContext._jsc.sc().statusStore().jobsList(None).size()
+    return int(laboratory.plane.session.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
 
 def test_the_stage_of_the_source_runs_no_spark_job_and_says_what_the_files_say(laboratory: Laboratory) -> None:

@@ -21,7 +21,8 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def jobs(session: SparkSession) -> int:
-    return len(session.sparkContext.statusTracker().getJobIdsForGroup(None))
+    """Return the number of Spark jobs so far. The status store forgets those that are long over."""
+    return int(session.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
 
 def blocks(session: SparkSession) -> int:

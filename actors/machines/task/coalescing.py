@@ -13,12 +13,12 @@ COALESCED_BATCHES = 32
 
 
 def batches_behind(
-    first: BatchArrived, read: Callable[[], InputElement | None], *, passes_watermarks: bool
+    first: BatchArrived, read: Callable[[], InputElement | None], *, ignores_watermarks: bool
 ) -> tuple[tuple[BatchArrived, ...], tuple[InputElement, ...]]:
     """Read on behind a batch; the batches that go with it, and what was read too far and stays next, in its order.
 
-    A task that only `passes_watermarks` on passes on the last of those between the batches, behind all of them: a
-    watermark may always come later.
+    A watermark between them ends a stage, for rows behind it may be late where others go by it, unless the task
+    `ignores_watermarks`: then the last one stays next.
     """
     batches: list[BatchArrived] = []
     watermark: tuple[InputElement, ...] = ()
@@ -28,7 +28,7 @@ def batches_behind(
             case BatchArrived(batch=batch) as arrived:
                 size_bytes += batch.size_bytes
                 batches.append(arrived)
-            case WatermarkAdvanced() as advanced if passes_watermarks:
+            case WatermarkAdvanced() as advanced if ignores_watermarks:
                 watermark = (advanced,)
             case None:
                 break

@@ -102,8 +102,8 @@ class TaskInputs:
         "_decided",
         "_for_checkpoints",
         "_gate",
+        "_ignores_watermarks",
         "_in_flight",
-        "_passes_watermarks",
         "_processed_bytes",
         "_recovered",
         "_valve",
@@ -118,7 +118,8 @@ class TaskInputs:
         self._valve = WatermarkValve(len(self._gate.channels))
         operators = descriptor.vertex.operators
         self._coalesces = descriptor.coalesces_batches and operators[0].kind.coalesces
-        self._passes_watermarks = not any(operator.kind.uses_event_time for operator in operators)
+        uses_event_time = any(operator.kind.uses_event_time for operator in operators)
+        self._ignores_watermarks = not uses_event_time and not descriptor.outputs
         self._consumer = consumer
         self._channel_state = channel_state or ChannelStateWriter()
         self._decided: deque[InputElement] = deque()
@@ -246,7 +247,7 @@ class TaskInputs:
         self._valve.check()
 
     def _with_those_behind(self, first: BatchArrived, now: int) -> BatchArrived:
-        behind, left = batches_behind(first, lambda: self._next(now), passes_watermarks=self._passes_watermarks)
+        behind, left = batches_behind(first, lambda: self._next(now), ignores_watermarks=self._ignores_watermarks)
         for element in reversed(left):
             if isinstance(element, CheckpointElement):
                 self._for_checkpoints.appendleft(element)

@@ -13,7 +13,7 @@ from flykka.actors.machines.task.read_limit import LIMIT_START, OPEN_BYTES
 from flykka.actors.machines.task.source_reading import REST_AT_MOST_MS
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.exchange import WATERMARK_MIN, CheckpointBarrier, PartitionRequest, Watermark
+from flykka.messages.tasks.exchange import WATERMARK_MIN, PartitionRequest, Watermark
 from flykka.messages.tasks.source import AddSplits, FileBatchSplit
 from flykka.messages.tasks.stage import (
     AdvanceWatermark,
@@ -119,8 +119,20 @@ def test_where_rows_go_by_it_a_watermark_keeps_its_place_between_batches() -> No
     assert (advance.watermark_ms, run.batches, run.watermark_ms) == (50, (batch("c"),), 50)
 
 
-def test_a_watermark_that_is_only_passed_on_goes_down_behind_all_batches_that_wait() -> None:
+def test_a_watermark_keeps_its_place_where_it_is_only_passed_on() -> None:
     task = reader(OperatorKind.STATELESS, channels=1, outputs=1)
+    task.arrive(0, batch("a"), batch("b"), Watermark(timestamp_ms=50), batch("c"))
+
+    second = task.feed(finished(0))
+    third = task.feed(finished(1))
+
+    assert (runs(second), runs(third)) == (["b"], ["c"])
+    assert down(second) == []
+    assert down(third) == [Watermark(timestamp_ms=50)]
+
+
+def test_where_nothing_goes_by_them_watermarks_end_no_stage() -> None:
+    task = reader(OperatorKind.SINK, channels=1)
     task.arrive(
         0,
         batch("a"),
@@ -132,17 +144,16 @@ def test_a_watermark_that_is_only_passed_on_goes_down_behind_all_batches_that_wa
         batch("d"),
     )
 
-    second = task.feed(finished(0))
+    second = to_bridge(task.feed(finished(0)))
     third = task.feed(finished(1))
     fourth = task.feed(finished(2))
 
-    assert runs(second) == ["bc"]
-    assert down([*second, *third]) == []
-    # The barrier does not wait for room, as the watermark does, which may come later.
-    barrier_down, watermark_down = down(fourth)
-    assert isinstance(barrier_down, CheckpointBarrier)
-    assert watermark_down == Watermark(timestamp_ms=60)
+    assert [type(message) for message in second] == [RunStage, SnapshotState]
+    assert isinstance(second[0], RunStage)
+    assert second[0].batches == (batch("b"), batch("c"))
     assert runs([*third, *fourth]) == ["d"]
+    [run] = [message for message in to_bridge([*third, *fourth]) if isinstance(message, RunStage)]
+    assert run.watermark_ms == 60
 
 
 def test_batches_behind_a_barrier_are_in_no_stage_before_the_snapshot() -> None:
