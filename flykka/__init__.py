@@ -45,6 +45,13 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.file.sink import FileSink as FileSink
     from flykka.spark_bridge.connectors.file.source import FileSource as FileSource
     from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink as ForeachBatchSink
+    from flykka.spark_bridge.connectors.kafka.formats import CsvFormat as CsvFormat
+    from flykka.spark_bridge.connectors.kafka.formats import DebeziumJsonFormat as DebeziumJsonFormat
+    from flykka.spark_bridge.connectors.kafka.formats import JsonFormat as JsonFormat
+    from flykka.spark_bridge.connectors.kafka.formats import RawFormat as RawFormat
+    from flykka.spark_bridge.connectors.kafka.offsets import OffsetsInitializer as OffsetsInitializer
+    from flykka.spark_bridge.connectors.kafka.sink import KafkaSink as KafkaSink
+    from flykka.spark_bridge.connectors.kafka.source import KafkaSource as KafkaSource
     from flykka.spark_bridge.functions.aggregate_function import AggregateFunction as AggregateFunction
     from flykka.spark_bridge.functions.aggregate_function import ReduceFunction as ReduceFunction
     from flykka.spark_bridge.functions.checkpointed_function import CheckpointedFunction as CheckpointedFunction
@@ -127,8 +134,10 @@ _MODULES = {
     "ContinuousProcessingTimeTrigger": "spark_bridge.functions.windowing.triggers",
     "CountEvictor": "spark_bridge.functions.windowing.evictors",
     "CountTrigger": "spark_bridge.functions.windowing.triggers",
+    "CsvFormat": "spark_bridge.connectors.kafka.formats",
     "DataGenSource": "spark_bridge.connectors.datagen.source",
     "DataStream": "api.streams.data_stream",
+    "DebeziumJsonFormat": "spark_bridge.connectors.kafka.formats",
     "DeltaEvictor": "spark_bridge.functions.windowing.evictors",
     "DeltaTrigger": "spark_bridge.functions.windowing.triggers",
     "DivergenceError": "runtime.replay.divergence",
@@ -152,6 +161,9 @@ _MODULES = {
     "JobClient": "client.job_client",
     "JobExecutionResult": "client.job_execution_result",
     "JobStatus": "messages.control.job",
+    "JsonFormat": "spark_bridge.connectors.kafka.formats",
+    "KafkaSink": "spark_bridge.connectors.kafka.sink",
+    "KafkaSource": "spark_bridge.connectors.kafka.source",
     "KeyedContext": "spark_bridge.functions.contexts",
     "KeyedProcessFunction": "spark_bridge.functions.process_function",
     "KeyedStream": "api.streams.data_stream",
@@ -163,6 +175,7 @@ _MODULES = {
     "MergingWindowAssigner": "spark_bridge.functions.windowing.window_assigner",
     "MonitoringRecorder": "monitors.recorder",
     "MonotonyViolationHandler": "messages.graph.job_graph",
+    "OffsetsInitializer": "spark_bridge.connectors.kafka.offsets",
     "OutputTag": "api.streams.output_tag",
     "ProcessAllWindowFunction": "spark_bridge.functions.windowing.window_function",
     "ProcessFunction": "spark_bridge.functions.process_function",
@@ -170,6 +183,7 @@ _MODULES = {
     "ProcessingTimeSessionWindows": "spark_bridge.functions.windowing.session_windows",
     "ProcessingTimeTrigger": "spark_bridge.functions.windowing.triggers",
     "PurgingTrigger": "spark_bridge.functions.windowing.triggers",
+    "RawFormat": "spark_bridge.connectors.kafka.formats",
     "ReduceFunction": "spark_bridge.functions.aggregate_function",
     "ReducingStateDescriptor": "spark_bridge.functions.state_descriptors",
     "Replayer": "replay.replayer",

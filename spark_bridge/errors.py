@@ -20,6 +20,7 @@ SparkBridgeError
 │   ├── UnreadableFileError     a file is broken, or not of the format it was taken for
 │   └── FileSchemaError         a file does not have the columns that were declared
 ├── SavedStateError         keyed state that cannot be read, asked for or written from outside
+├── MissingExtraError       a library is not installed that comes with an extra of flykka's
 ├── SinkError               a sink cannot write where it is to, or not publish what it has staged
 ├── AttemptCancelledError   the attempt is over: nothing more of it may run
 ├── AttemptReplacedError    an attempt was ended by another one, or with its job
@@ -119,6 +120,10 @@ class UnreadableFileError(SourceError):
 
 class FileSchemaError(SourceError):
     """A file does not have the columns that were declared, or other types of them; the text names file and column."""
+
+
+class MissingExtraError(SparkBridgeError, ImportError):
+    """A library is not installed; the text names it, and the extra of flykka's that it comes with."""
 
 
 class SinkError(SparkBridgeError):

@@ -74,6 +74,17 @@ class StagedBatch(Value):
     in_savepoint: bool = False
 
 
+@value("operator_state.writer")
+class WriterState(Value):
+    """All that a writer of transactions has staged and not published, in the order of the checkpoints.
+
+    It stays together: the target knows what it has of a writer by the last checkpoint that was published.
+    """
+
+    writer: str
+    batches: tuple[StagedBatch, ...] = ()
+
+
 @value("operator_state.element")
 class StateElement(Value):
     """An element of a function's operator state: its type as Spark's DDL, and a value of that type as msgpack."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from flykka.messages.state.handles import ExclusiveStateHandle, InFlightRows, KeyGroupRange, OperatorSubtaskState
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot
 from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.source import PartitionTime
 from flykka.messages.tasks.stage import StageOutput
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import BatchId, OperatorId
@@ -63,8 +64,9 @@ class ChainOpened(Value):
 class RowsMoved(Value):
     """The answer to whatever moves rows: what was sent, staged and counted. Event times in ms, of the rows read.
 
-    `updates_state`: the rows change state, which is to be done in the order of the stages. `accumulators` are those of
-    the attempt so far. `next_timer_ms` as of `StageFinished`.
+    Where the source is partitioned, the event times of the partitions are `partition_times`. `updates_state`: the rows
+    change state, which is to be done in the order of the stages. `accumulators` are those of the attempt so far.
+    `next_timer_ms` as of `StageFinished`.
     """
 
     outputs: tuple[StageOutput, ...] = ()
@@ -77,6 +79,7 @@ class RowsMoved(Value):
     updates_state: bool = False
     accumulators: tuple[AccumulatorSnapshot, ...] = ()
     next_timer_ms: int | None = None
+    partition_times: tuple[PartitionTime, ...] = ()
 
 
 @value("bridge.commit_prepared")

@@ -63,6 +63,32 @@ class IndexRangeSplit(SourceSplit):
     size_bytes: int | None = None
 
 
+@value("source.serialized_split")
+class SerializedSplit(SourceSplit):
+    """A split that its connector alone understands; `content` is a text of JSON.
+
+    So what was recorded is read and replayed where the connector is not installed. `size_bytes` is as that of a
+    FileBatchSplit.
+    """
+
+    split_id: SplitId
+    rows: int
+    content: str
+    size_bytes: int | None = None
+
+
+@value("source.partition_time")
+class PartitionTime(Value):
+    """The latest event time (ms) of the rows read of a partition of the source; None where none of them has one.
+
+    The earliest is looked for only where the order of rows is watched.
+    """
+
+    partition: str
+    latest_ms: int | None = None
+    earliest_ms: int | None = None
+
+
 def files_in(splits: Iterable[SourceSplit]) -> int:
     """The number of files of these splits, where they are of files; each range of a file counts as one."""
     return sum(len(split.files) for split in splits if isinstance(split, FileBatchSplit))
@@ -70,7 +96,7 @@ def files_in(splits: Iterable[SourceSplit]) -> int:
 
 def size_of(split: SourceSplit) -> int | None:
     """The size in bytes of a split that may be read with those beside it; None where it is a batch by itself."""
-    return split.size_bytes if isinstance(split, FileBatchSplit | IndexRangeSplit) else None
+    return split.size_bytes if isinstance(split, FileBatchSplit | IndexRangeSplit | SerializedSplit) else None
 
 
 @value("source.unread_split")

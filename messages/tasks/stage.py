@@ -10,7 +10,7 @@ from flykka.messages.checkpointing.checkpoint import CheckpointOptions
 from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapshot
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot
 from flykka.messages.tasks.batch import BatchRef
-from flykka.messages.tasks.source import SourceSplit
+from flykka.messages.tasks.source import PartitionTime, SourceSplit
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import BatchId
 from flykka.messages.wire.message import Message, Value, message, value
@@ -153,6 +153,7 @@ class StateSnapshotted(Message):
 class StageFinished(Message):
     """bridge -> Task: what the stage made. Event time in ms, None where there is none; it concerns the rows read.
 
+    Where the source is partitioned, `partition_times` are those of its partitions, with all that it has, read or not.
     `late_rows` were dropped because their windows were closed. `event_time_min` is looked for only where the order of
     rows is watched. Where rows mark watermarks, event time is that of the rows that do. `accumulators` are those of the
     attempt so far. The `snapshot` that the stage was to take comes with it where nothing has to be written for it.
@@ -171,6 +172,7 @@ class StageFinished(Message):
     snapshot: StateSnapshotted | None = None
     sink_rows: SinkRows | None = None
     next_timer_ms: int | None = None
+    partition_times: tuple[PartitionTime, ...] = ()
 
 
 @message("stage.failed")

@@ -144,18 +144,21 @@ class SparkEngine(OperatorChain[Slices]):
         """Read splits as one batch."""
         source = self.head
         assert isinstance(source, SourceOperator), "only a source reads splits"
+        read = Moved(staged=source.note_read(command.splits))
         lazy = source.lazy_rows(command.splits)
         if lazy is not None:
-            moved = self._flow.hand_on(self._chain.head, lazy, command.stage)
+            moved = self._flow.hand_on(self._chain.head, lazy, command.stage) + read
             return self.moved(moved, rows_in=lazy.rows, event_time_max=lazy.event_time_max)
         rows = source.read(command.splits)
-        moved = self.emit(source, Output(rows=rows.slices), command.stage)
+        moved = self.emit(source, Output(rows=rows.slices), command.stage) + read
         numbers = rows.numbers() if self._chain.computes else rows.known
+        source.count(numbers)
         return self.moved(
             moved,
             rows_in=numbers.rows or 0,
             event_time_max=numbers.event_time_max,
             event_time_min=numbers.event_time_min,
+            partition_times=numbers.partition_times,
         )
 
     def moved(self, moved: Moved, **seen: Any) -> RowsMoved:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import count
 from threading import Lock
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from flykka.spark_bridge.connectors.sink import Sink, SinkContext
 from flykka.spark_bridge.operators.sink import SinkWriter, Staged
@@ -27,8 +27,6 @@ class ConsoleSink(Sink):
     `truncate` cuts long values: True at 20 characters, False not at all, or at that many.
     """
 
-    publishes_per_checkpoint: ClassVar[bool] = False
-
     limit: int = _ROWS
     truncate: bool | int = True
 
@@ -39,6 +37,11 @@ class ConsoleSink(Sink):
             raise ValueError(
                 f"truncate of a ConsoleSink must be True, False or a number of characters, not {self.truncate!r}"
             )
+
+    @property
+    def publishes_per_checkpoint(self) -> bool:
+        """False: rows are printed as they come."""
+        return False
 
     @property
     def format(self) -> str:

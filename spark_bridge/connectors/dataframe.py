@@ -7,20 +7,19 @@ again after a failure.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from flykka.messages.tasks.source import PartitionsSplit, SourceSplit, SplitsDiscovered
 from flykka.messages.wire.ids import OperatorId, SplitId
-from flykka.spark_bridge.connectors.source import Boundedness, SplitNumbers, number_of_position, split_of
+from flykka.spark_bridge.connectors.source import Boundedness, Source, number_of_position, split_of
 from flykka.spark_bridge.errors import SourceError
 from flykka.spark_bridge.program.prototype import check_event_time
 from flykka.spark_bridge.rows.batches import Blocks
 from flykka.spark_bridge.rows.materialise import partitions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -57,7 +56,7 @@ class ComputedFrame:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DataFrameSource:
+class DataFrameSource(Source):
     """A bounded source. `partitions_limit` of None: as many partitions at once as there are cores."""
 
     computed: ComputedFrame
@@ -89,20 +88,15 @@ class DataFrameSource:
         """An empty DataFrame with the columns."""
         return session.createDataFrame([], self.computed.frame.schema)
 
-    def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
-        """There is nothing to look at."""
-
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> PartitionsDiscovery:
         """Groups the partitions."""
         return PartitionsDiscovery(self, operator_id)
 
-    def numbers_of(self, split: SourceSplit) -> SplitNumbers:
-        """Nothing is known of the rows of a Spark partition."""
-        return SplitNumbers()
-
-    def read(self, session: SparkSession, schema: StructType, split: SourceSplit, *, in_slices: bool) -> Slices:
+    def read(
+        self, session: SparkSession, schema: StructType, splits: Sequence[SourceSplit], *, in_slices: bool
+    ) -> Slices:
         """The rows of some partitions."""
-        partitions = split_of(PartitionsSplit, split, self).partitions
+        partitions = [part for split in splits for part in split_of(PartitionsSplit, split, self).partitions]
         blocks = self.computed.blocks
         if not in_slices:
             return (partitions_of(blocks, partitions, session),)

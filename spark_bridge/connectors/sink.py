@@ -43,17 +43,20 @@ class SinkContext:
     parallelism: int
     attempt_number: int
     staging_folder: str | None
+    job_id: JobId
     job_name: str
 
 
 class Sink(ABC):
     """A destination of rows."""
 
-    publishes_per_checkpoint: ClassVar[bool] = True
-    """True if nobody sees a row before the checkpoint that holds it is complete."""
-
     parallelism_limit: ClassVar[int | None] = None
     """In how many subtasks the sink may run; None: in any number."""
+
+    @property
+    def publishes_per_checkpoint(self) -> bool:
+        """True if nobody sees a row before the checkpoint that holds it is complete."""
+        return True
 
     @property
     @abstractmethod
@@ -122,6 +125,7 @@ class Sink(ABC):
                 parallelism=descriptor.vertex.parallelism,
                 attempt_number=descriptor.attempt_number,
                 staging_folder=self.staging_folder(descriptor.job_id, descriptor.checkpoint_directory),
+                job_id=descriptor.job_id,
                 job_name=services.job_name,
             )
         )

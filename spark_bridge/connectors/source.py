@@ -6,9 +6,11 @@ must not change while the job runs, its schema above all, is settled there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from flykka.messages.tasks.source import SourceSplit
 from flykka.spark_bridge.errors import SourceError
@@ -23,6 +25,12 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.materialise import Slices
 
 Split = TypeVar("Split", bound=SourceSplit)
+
+PARTITION = "__partition"
+"""The column of a row's partition, which is there for watermarks and goes no further."""
+
+IS_CORRUPT = "__is_corrupt"
+"""True in rows that could not be read as they should: a source that `counts_corrupt` has them counted and left out."""
 
 SPLITS_PER_LOOK = 256
 """About as many splits are looked for at once: those that wait for a reader are in every checkpoint."""
@@ -46,21 +54,40 @@ class SplitNumbers:
     event_time_max: int | None = None
 
 
-@runtime_checkable
-class Source(Protocol):
-    """An origin of rows, read split by split. `str()` of it is the name of its operator where the user gives none."""
+class Source(ABC):
+    """An origin of rows, read split by split. `str()` of it is the name of its operator where the user gives none.
+
+    A source is a frozen dataclass. One whose rows have event time has a field `event_time`, the timestamp column that
+    says when a row happened.
+    """
+
+    parallelism_limit: ClassVar[int | None] = None
+    """In how many subtasks the source may run; None: in any number. With one, splits are read in their order."""
 
     @property
+    @abstractmethod
     def format(self) -> str:
         """The kind of source in a word: a checkpoint of one kind does not fit another."""
 
     @property
     def event_time(self) -> str | None:
         """The timestamp column that says when a row happened."""
+        return None
 
     @property
+    @abstractmethod
     def boundedness(self) -> Boundedness:
-        """True if all that it will ever give is there, or is known: then a batch job can read it."""
+        """Bounded if all that it will ever give is there, or is known: then a batch job can read it."""
+
+    @property
+    def is_notified_of_checkpoints(self) -> bool:
+        """True if `notify_checkpoint_complete` is to be called."""
+        return False
+
+    @property
+    def counts_corrupt(self) -> bool:
+        """True if `read` adds a column `IS_CORRUPT`."""
+        return False
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
         """The source as a job reads it: with this event-time column, and one schema from now on. May block.
@@ -69,7 +96,10 @@ class Source(Protocol):
             SourceError: there is nothing to take a schema from.
             PrototypeError: what the user has declared does not make rows.
         """
+        made: Any = self
+        return self if event_time == self.event_time else replace(made, event_time=event_time)
 
+    @abstractmethod
     def prototype(self, session: SparkSession) -> DataFrame:
         """An empty DataFrame with the columns of the source. Raises as `bound` does."""
 
@@ -79,21 +109,50 @@ class Source(Protocol):
         Raises:
             SourceError: it cannot; the text names the file.
         """
+        return
 
+    @abstractmethod
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> SplitDiscovery:
         """Looks for the splits of one operator."""
 
     def numbers_of(self, split: SourceSplit) -> SplitNumbers:
         """Return what is known of the rows of a split before they are read. Raises `SourceError` as `read` does."""
+        return SplitNumbers()
 
-    def read(self, session: SparkSession, schema: StructType, split: SourceSplit, *, in_slices: bool) -> Slices:
-        """Return the rows of a split, computed by the first action on them; the same rows whenever it is read again.
+    def partitions_of(self, splits: Sequence[SourceSplit]) -> Sequence[str]:
+        """Return the partitions of the source, as far as these splits know them, read or not.
 
-        `in_slices`: what follows works row by row, so slices of one Spark partition each spare a shuffle.
+        Each makes watermarks of its own; of a source without partitions, which is the default, all rows together do.
+        """
+        return ()
+
+    @abstractmethod
+    def read(
+        self, session: SparkSession, schema: StructType, splits: Sequence[SourceSplit], *, in_slices: bool
+    ) -> Slices:
+        """Return the rows of splits, computed by the first action on them; the same whenever they are read again.
+
+        They are the rows of all frames that are returned, at least one. Where the source has partitions, there is a
+        column `PARTITION` behind those of the schema: the place of the row's own in `partitions_of`. `in_slices`: what
+        follows works row by row, so slices of one Spark partition each spare a shuffle.
 
         Raises:
-            SourceError: the split is another source's.
+            SourceError: a split is another source's.
         """
+
+    def notify_checkpoint_complete(self, checkpoint_id: int, splits: Sequence[SourceSplit]) -> None:
+        """Take note that a checkpoint is complete which holds that these splits were read, and no one before it does.
+
+        Nothing goes back behind them. For the other side to look at, or to let go of what was read: a job that ends
+        may not tell. The next checkpoint waits for the call.
+        """
+        return
+
+
+def without_marks(rows: DataFrame) -> DataFrame:
+    """The rows as users see them: without the columns that are for a source's reader, and without corrupt ones."""
+    good = rows.where(f"NOT {IS_CORRUPT}") if IS_CORRUPT in rows.columns else rows
+    return good.drop(IS_CORRUPT, PARTITION)
 
 
 def split_of(kind: type[Split], split: SourceSplit, source: Source) -> Split:

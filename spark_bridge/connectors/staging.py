@@ -136,13 +136,15 @@ def restored(
 class StagedRows:
     """Batches kept just as they are until they are read again, by this attempt or a later one."""
 
-    def __init__(self, staging: Staging) -> None:
+    def __init__(self, staging: Staging, layout: FileLayout = PARQUET) -> None:
+        """The layout is one of parquet."""
         self._staging = staging
+        self._layout = layout
         self._schemas: dict[str, str] = {}
 
     def stage(self, rows: DataFrame) -> Staged:
         """Write one batch. One Spark job. Safe to call from any thread."""
-        batch = self._staging.write(rows)
+        batch = self._staging.write(rows, self._layout)
         if not batch.rows:
             return Staged(rows=0)
         self._schemas[batch.folder] = rows.schema.json()

@@ -65,11 +65,14 @@ class Operator(Generic[Rows]):
 
     keeps_state: ClassVar[bool] = False
     """True if snapshots hold keyed state of it."""
-    commits: ClassVar[bool] = False
-    """True if snapshots hold what it is to commit when they are complete."""
 
     def __init__(self, operator_id: OperatorId) -> None:
         self.operator_id = operator_id
+
+    @property
+    def commits(self) -> bool:
+        """True if there is something for it to do when a checkpoint is complete."""
+        return False
 
     @property
     def is_ordered(self) -> bool:

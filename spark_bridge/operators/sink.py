@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic
+from typing import Any, Generic
 
 from flykka.actors.machines.state.operator_state import elements_of, list_state
 from flykka.messages.state.handles import ExclusiveStateHandle, OperatorSubtaskState
@@ -54,8 +54,6 @@ class SinkWriter(ABC, Generic[Rows]):
 class SinkOperator(Operator[Rows]):
     """Stages rows by `stage`. `attempt` is in the names of what is copied into savepoints."""
 
-    commits: ClassVar[bool] = True
-
     def __init__(
         self,
         operator_id: OperatorId,
@@ -69,6 +67,11 @@ class SinkOperator(Operator[Rows]):
         self._stage = stage
         self._files = files
         self._attempt = attempt
+
+    @property
+    def commits(self) -> bool:
+        """True: it publishes."""
+        return True
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
         """Commit what the checkpoint holds, discard whatever else was staged."""

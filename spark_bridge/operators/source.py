@@ -6,8 +6,8 @@ it. What it does not know is counted below all operators of the chain: a filter 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation
@@ -15,10 +15,12 @@ from pyspark.sql import functions as F
 
 from flykka.actors.machines.bridge.output_routes import is_read_once
 from flykka.actors.machines.task.read_limit import cost_of
-from flykka.messages.tasks.source import FileBatchSplit
-from flykka.messages.wire.ids import SplitId
+from flykka.messages.tasks.bridge import StagedOutput
+from flykka.messages.tasks.source import PartitionTime
+from flykka.spark_bridge.connectors.source import IS_CORRUPT, PARTITION, without_marks
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.operator import Operator
+from flykka.spark_bridge.program.accumulators import LongCounter
 from flykka.spark_bridge.program.event_time import EARLIEST, LATEST, times_of_watermarks
 from flykka.spark_bridge.program.row_wise import works_row_by_row
 from flykka.spark_bridge.rows.lazy_rows import LazyRows
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.operators.bound_chain import Link, OperatorContext
     from flykka.spark_bridge.operators.code import SourceCode
 
+
+NUM_RECORDS_IN_ERRORS = "numRecordsInErrors"
+"""As Flink's sources call what they cannot read."""
 
 LAZY_COST = 8 * 1024**2
 """More than this, in what a `ReadLimit` counts, is read by the source itself, which measures how long that takes.
@@ -52,28 +57,40 @@ class SourceNumbers:
     rows: int | None
     event_time_max: int | None
     event_time_min: int | None = None
+    partition_times: tuple[PartitionTime, ...] = ()
+    corrupt: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRows:
-    """The rows of some splits, and how to learn their numbers once an action has read them."""
+    """The rows of some splits, and how to learn their numbers once an action has read them.
 
-    slices: Slices
+    They are `observed` as the source has read them, with the marks that only the reader is to see.
+    """
+
+    observed: Slices
     known: SourceNumbers
-    observations: tuple[Observation, ...]
-    wanted: Mapping[str, Column]
+    observations: tuple[Observation, ...] = ()
+    wanted: Mapping[str, Column] = field(default_factory=dict)
+    partitions: Sequence[str] = ()
+    counts_corrupt: bool = False
+
+    @property
+    def slices(self) -> Slices:
+        """The rows with the columns of the source."""
+        return tuple(without_marks(rows) if self.partitions or self.counts_corrupt else rows for rows in self.observed)
 
     def numbers(self) -> SourceNumbers:
         """The numbers; to be asked for after the rows were computed."""
         if not self.observations:
             return self.known
-        for observed, observation in zip(self.slices, self.observations, strict=True):
+        for observed, observation in zip(self.observed, self.observations, strict=True):
             if not is_complete(observation):
                 # A function has made its rows of others than these. Event time goes on all the same.
                 observed.write.format("noop").mode("overwrite").save()
         found = [
             numbers_of(observation) or self._aggregated(observed)
-            for observed, observation in zip(self.slices, self.observations, strict=True)
+            for observed, observation in zip(self.observed, self.observations, strict=True)
         ]
         rows, latest = self.known.rows, self.known.event_time_max
         if rows is None:
@@ -81,7 +98,21 @@ class SourceRows:
         if latest is None:
             latest = max(_millis(found, LATEST), default=None)
         earliest = min(_millis(found, EARLIEST), default=None)
-        return SourceNumbers(rows=rows, event_time_max=latest, event_time_min=earliest)
+        times = tuple(
+            PartitionTime(
+                partition=partition,
+                latest_ms=max(_millis(found, _of_partition(LATEST, place)), default=None),
+                earliest_ms=min(_millis(found, _of_partition(EARLIEST, place)), default=None),
+            )
+            for place, partition in enumerate(self.partitions)
+        )
+        return SourceNumbers(
+            rows=rows,
+            event_time_max=latest,
+            event_time_min=earliest,
+            partition_times=times,
+            corrupt=sum(int(each.get(IS_CORRUPT) or 0) for each in found),
+        )
 
     def _aggregated(self, rows: DataFrame) -> Mapping[str, Any]:
         """The numbers by a query of their own: Spark saw that nothing comes through, and did not read the rows."""
@@ -102,17 +133,17 @@ class SourceReader:
 
     def read(self, splits: tuple[SourceSplit, ...]) -> SourceRows:
         """The rows of splits as one batch."""
-        slices, known = self._slices(splits), self._known(splits)
-        wanted = self._to_count(known)
-        if not wanted or not slices:
-            return SourceRows(slices=slices, known=known, observations=(), wanted={})
-        return observed_rows(slices, wanted, known)
+        frames = self._source.read(self._session, self._schema, splits, in_slices=self._in_slices)
+        known, partitions = self._known(splits), self._source.partitions_of(splits)
+        wanted = self._to_count(known, partitions)
+        rows = observed_rows(frames, wanted, known) if wanted and frames else SourceRows(observed=frames, known=known)
+        return replace(rows, partitions=partitions, counts_corrupt=self._source.counts_corrupt)
 
     def lazy_rows(self, splits: tuple[SourceSplit, ...]) -> LazyRows | None:
         """The rows of splits for another to read; None where they are many, or something of them is to be counted."""
         known, costs = self._known(splits), [cost_of(split) for split in splits]
         is_little = None not in costs and sum(cost for cost in costs if cost is not None) <= LAZY_COST
-        if known.rows is None or self._to_count(known) or not is_little:
+        if known.rows is None or self._to_count(known, self._source.partitions_of(splits)) or not is_little:
             return None
         return LazyRows(
             uid=self._uid,
@@ -124,11 +155,7 @@ class SourceReader:
         )
 
     def _slices(self, splits: tuple[SourceSplit, ...]) -> Slices:
-        return tuple(
-            rows
-            for split in read_as_one(splits)
-            for rows in self._source.read(self._session, self._schema, split, in_slices=self._in_slices)
-        )
+        return self.read(splits).slices
 
     def _known(self, splits: tuple[SourceSplit, ...]) -> SourceNumbers:
         """The numbers of all splits together, where each knows its own."""
@@ -142,16 +169,24 @@ class SourceReader:
             event_time_max=max(times) if knows_latest else None,
         )
 
-    def _to_count(self, known: SourceNumbers) -> Mapping[str, Column]:
+    def _to_count(self, known: SourceNumbers, partitions: Sequence[str]) -> Mapping[str, Column]:
         wanted: dict[str, Column] = {}
         if known.rows is None:
             wanted[_ROWS] = F.count(F.lit(1))
+        if self._source.counts_corrupt:
+            wanted[IS_CORRUPT] = F.count_if(IS_CORRUPT)
         if self._source.event_time is None:
             return wanted
         event_time = EventTime(column=self._source.event_time)
         wanted |= times_of_watermarks(event_time, self._code.punctuation, watches_order=self._code.watches_order)
         if known.event_time_max is not None:
             del wanted[LATEST]
+        for place in range(len(partitions)):
+            is_own = F.col(PARTITION) == F.lit(place)
+            times = times_of_watermarks(
+                event_time, self._code.punctuation, watches_order=self._code.watches_order, where=is_own
+            )
+            wanted |= {_of_partition(name, place): time for name, time in times.items()}
         return wanted
 
 
@@ -179,8 +214,42 @@ class SourceOperator(Operator[Slices]):
         self._context = context
         self._code = code
         self._reader: SourceReader | None = None
+        # Of a source that is told of checkpoints: what was read, and what of it is before the barrier of one.
+        self._read: dict[str, SourceSplit] = {}
+        self._to_tell: dict[int, list[SourceSplit]] = {}
         link = context.link
         self._only_hands_on = not link.readers and len(link.outputs) == 1 and is_read_once(link.outputs[0])
+
+    def count(self, numbers: SourceNumbers) -> None:
+        """Count what was left out of the rows that were read."""
+        if numbers.corrupt:
+            name = f"{self._context.link.name}.{NUM_RECORDS_IN_ERRORS}"
+            spark = self._context.services.session.sparkContext
+            self._context.accumulators.get_or_add(name, LongCounter, spark).add(numbers.corrupt)
+
+    @property
+    def commits(self) -> bool:
+        """True if the source is told of complete checkpoints."""
+        return self._code.source.is_notified_of_checkpoints
+
+    def note_read(self, splits: tuple[SourceSplit, ...]) -> tuple[StagedOutput, ...]:
+        """Note splits that were read, for the checkpoint whose barrier comes next."""
+        if not self.commits:
+            return ()
+        self._read |= {split.split_id: split for split in splits}
+        return (StagedOutput(operator_id=self.operator_id, names=tuple(split.split_id for split in splits), rows=0),)
+
+    def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> None:
+        """The splits of these names were read before the barrier of the checkpoint."""
+        self._to_tell[checkpoint_id] = [self._read.pop(name) for name in names]
+
+    def notify_complete(self, checkpoint_id: int) -> tuple[str, ...]:
+        """Tell the source which splits need not be read again."""
+        due = sorted(each for each in self._to_tell if each <= checkpoint_id)
+        splits = [split for each in due for split in self._to_tell.pop(each)]
+        if splits:
+            self._code.source.notify_checkpoint_complete(checkpoint_id, splits)
+        return ()
 
     def open(self) -> None:
         """Find out how the rows are read, where no subtask has done so."""
@@ -203,7 +272,7 @@ class SourceOperator(Operator[Slices]):
 def observed_rows(slices: Slices, wanted: Mapping[str, Column], known: SourceNumbers) -> SourceRows:
     """The rows of slices, of which some numbers are `known` and others are counted."""
     observations, observed = zip(*(_observed(rows, wanted) for rows in slices), strict=True)
-    return SourceRows(slices=observed, known=known, observations=observations, wanted=wanted)
+    return SourceRows(observed=observed, known=known, observations=observations, wanted=wanted)
 
 
 def _observed(rows: DataFrame, wanted: Mapping[str, Column]) -> tuple[Observation, DataFrame]:
@@ -215,17 +284,8 @@ def _millis(found: Iterable[Mapping[str, Any]], name: str) -> list[int]:
     return [micros // 1000 for each in found if (micros := each.get(name)) is not None]
 
 
+def _of_partition(name: str, place: int) -> str:
+    return f"{name}/{place}"
+
+
 _ROWS = "rows"
-
-
-def read_as_one(splits: tuple[SourceSplit, ...]) -> tuple[SourceSplit, ...]:
-    """Join whole files of several splits to one split, so that Spark plans and runs one scan; other splits stay."""
-    batches = [split for split in splits if isinstance(split, FileBatchSplit) and split.size_bytes is not None]
-    if len(batches) < 2 or len(batches) < len(splits):
-        return splits
-    one = FileBatchSplit(
-        split_id=SplitId("+".join(batch.split_id for batch in batches)),
-        files=tuple(file for batch in batches for file in batch.files),
-        rows=sum(batch.rows for batch in batches),
-    )
-    return (one,)

@@ -26,13 +26,19 @@ def event_time_micros(event_time: EventTime) -> Column:
 
 
 def times_of_watermarks(
-    event_time: EventTime, punctuation: Column | str | None, *, watches_order: bool
+    event_time: EventTime,
+    punctuation: Column | str | None,
+    *,
+    watches_order: bool,
+    where: Column | None = None,
 ) -> Mapping[str, Column]:
     """The aggregates over rows that watermarks are made of: the `latest` event time, and where needed the `earliest`.
 
-    With a `punctuation` only the rows count for which it is true.
+    With a `punctuation` only the rows count for which it is true, and so it is with `where`.
     """
     time = event_time_micros(event_time)
+    if where is not None:
+        time = F.when(where, time)
     if punctuation is not None:
         time = F.when(F.expr(punctuation) if isinstance(punctuation, str) else punctuation, time)
     return {LATEST: F.max(time), EARLIEST: F.min(time)} if watches_order else {LATEST: F.max(time)}

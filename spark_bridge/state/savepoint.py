@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from flykka.messages.state.operator_state import PendingFile, StagedBatch, StagingFolder
+from flykka.messages.state.operator_state import PendingFile, StagedBatch, StagingFolder, WriterState
 from flykka.messages.wire.message import Value
 
 
@@ -43,10 +43,13 @@ def into_savepoint(filesystem: Files, prepared: Iterable[Value], folder: str) ->
                 copy = f"{folder}/{number}-{staged.rsplit('/', 1)[-1]}"
                 filesystem.copy(staged, copy)
                 kept.append(replace(piece, staged=copy, in_savepoint=True))
-            case StagedBatch(path=path):
-                copy = f"{folder}/{number}"
-                filesystem.copy(path, copy)
-                kept.append(replace(piece, path=copy, in_savepoint=True))
+            case StagedBatch():
+                kept.append(_batch_into(filesystem, piece, f"{folder}/{number}"))
+            case WriterState(batches=batches):
+                copies = (
+                    _batch_into(filesystem, batch, f"{folder}/{number}-{each}") for each, batch in enumerate(batches)
+                )
+                kept.append(replace(piece, batches=tuple(copies)))
             case StagingFolder():
                 continue
             case _:
@@ -66,12 +69,26 @@ def out_of_savepoint(filesystem: Files, prepared: Sequence[Value], staging: str)
                 copy = f"{place}/{staged.rsplit('/', 1)[-1]}"
                 _copy_over(filesystem, staged, copy)
                 taken.append(replace(piece, staged=copy, in_savepoint=False))
-            case StagedBatch(in_savepoint=True, path=path):
-                _copy_over(filesystem, path, place)
-                taken.append(replace(piece, path=place, in_savepoint=False))
+            case StagedBatch():
+                taken.append(_batch_out_of(filesystem, piece, place))
+            case WriterState(batches=batches):
+                copies = (_batch_out_of(filesystem, batch, f"{place}-{each}") for each, batch in enumerate(batches))
+                taken.append(replace(piece, batches=tuple(copies)))
             case _:
                 taken.append(piece)
     return tuple(taken)
+
+
+def _batch_into(filesystem: Files, batch: StagedBatch, copy: str) -> StagedBatch:
+    filesystem.copy(batch.path, copy)
+    return replace(batch, path=copy, in_savepoint=True)
+
+
+def _batch_out_of(filesystem: Files, batch: StagedBatch, place: str) -> StagedBatch:
+    if not batch.in_savepoint:
+        return batch
+    _copy_over(filesystem, batch.path, place)
+    return replace(batch, path=place, in_savepoint=False)
 
 
 def _copy_over(filesystem: Files, source: str, target: str) -> None:

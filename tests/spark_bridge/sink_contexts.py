@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from flykka.messages.wire.ids import ExecutionAttemptId
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId
 from flykka.spark_bridge.attempt.scope import AttemptScope
 from flykka.spark_bridge.connectors.sink import SinkContext
 from flykka.spark_bridge.rows.filesystem import FileSystem
@@ -50,5 +50,6 @@ def sink_context(
         parallelism=parallelism,
         attempt_number=attempt_number,
         staging_folder=staging_folder,
+        job_id=JobId("job"),
         job_name="my job",
     )

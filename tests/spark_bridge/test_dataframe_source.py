@@ -66,7 +66,7 @@ def test_every_row_is_read_once_and_again_the_same(spark: SparkSession, plane: S
     splits = look(spark, source).splits
 
     def everything(*, in_slices: bool) -> list[tuple[int, float]]:
-        read = [source.read(plane.session, schema, split, in_slices=in_slices) for split in splits]
+        read = [source.read(plane.session, schema, [split], in_slices=in_slices) for split in splits]
         frame = together([rows for slices in read for rows in slices])
         return sorted((row.id, row.chance) for row in frame.collect())
 
@@ -82,7 +82,7 @@ def test_its_batches_are_planned_with_the_settings_of_the_engine(
     source = bound(spark.range(0, 4, 1, 2))
     (split,) = look(spark, source).splits
 
-    (rows,) = source.read(plane.session, source.prototype(spark).schema, split, in_slices=False)
+    (rows,) = source.read(plane.session, source.prototype(spark).schema, [split], in_slices=False)
 
     assert rows.sparkSession is plane.session
 
@@ -97,7 +97,7 @@ def test_the_split_of_another_source_is_refused(spark: SparkSession, bound: Made
     split = FileBatchSplit(split_id=SplitId("a"), rows=1, files=())
 
     with pytest.raises(SourceError, match="DataFrame cannot read a FileBatchSplit"):
-        source.read(spark, source.prototype(spark).schema, split, in_slices=False)
+        source.read(spark, source.prototype(spark).schema, [split], in_slices=False)
 
 
 def test_a_wrong_event_time_is_refused_before_anything_is_computed(spark: SparkSession) -> None:

@@ -33,7 +33,7 @@ def source(seed: int = 0) -> DataGenSource:
 
 def rows(spark: SparkSession, made: DataGenSource, start: int, number: int, *, in_slices: bool = False) -> DataFrame:
     split = IndexRangeSplit(split_id=SplitId(f"{start}+{number}"), rows=number, start=start)
-    return together(made.read(spark, made.prototype(spark).schema, split, in_slices=in_slices))
+    return together(made.read(spark, made.prototype(spark).schema, [split], in_slices=in_slices))
 
 
 def test_row_n_is_the_same_however_it_is_batched(spark: SparkSession) -> None:

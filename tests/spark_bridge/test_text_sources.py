@@ -44,8 +44,8 @@ def splits(spark: SparkSession, source: FileSource) -> tuple[SourceSplit, ...]:
 
 def rows(spark: SparkSession, source: FileSource) -> list[tuple[object, ...]]:
     schema = source.prototype(spark).schema
-    read = [source.read(spark, schema, split, in_slices=True) for split in splits(spark, source)]
-    return [tuple(row) for row in together([part for slices in read for part in slices]).collect()]
+    read = source.read(spark, schema, splits(spark, source), in_slices=True)
+    return [tuple(row) for row in together(read).collect()]
 
 
 def read(laboratory: Laboratory, source: FileSource, *codes: OperatorCode) -> StageFinished | StageFailed:

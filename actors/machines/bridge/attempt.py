@@ -298,6 +298,7 @@ class Attempt:
             snapshot=written,
             sink_rows=self._snapshots.sink_rows.news(),
             next_timer_ms=moved.next_timer_ms,
+            partition_times=moved.partition_times,
         )
         answered: list[AttemptEffect] = [*released, TellTask(message=finished)]
         if isinstance(command, SnapshotState) and written is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import assert_never
 
 from flykka.actors.machines.exchange.barrier_alignment import to_send_on
@@ -132,8 +133,8 @@ class InFlightStages:
         if descriptor.vertex.operators[0].kind.makes_watermarks:
             # What reads it when it is whole needs to hear of event time once, at its end.
             is_batch = descriptor.job_type is JobType.BATCH
-            generator = NoWatermarks() if is_batch else watermark_generator(descriptor.vertex)
-            self._watermarks = TimestampsAndWatermarksOperator(generator)
+            make = NoWatermarks if is_batch else partial(watermark_generator, descriptor.vertex)
+            self._watermarks = TimestampsAndWatermarksOperator(make, descriptor.vertex.idle_timeout_ms)
 
     @property
     def has_room(self) -> bool:
@@ -192,7 +193,7 @@ class InFlightStages:
         effects: list[TaskEffect] = []
         for output in finished.outputs:
             effects += self._outputs.add(output.output, output.batch)
-        violated = self._learn_event_time(finished) if isinstance(purpose, Read | Process) else None
+        violated = self._learn_event_time(finished, now) if isinstance(purpose, Read | Process) else None
         for event in self._own_events(purpose):
             effects += self._send_down(event)
         barrier: CheckpointBarrier | None = None
@@ -265,8 +266,10 @@ class InFlightStages:
         self._pipeline.check()
         self._outputs.check()
 
-    def _learn_event_time(self, finished: StageFinished) -> MonotonyViolated | None:
+    def _learn_event_time(self, finished: StageFinished, now: int) -> MonotonyViolated | None:
         latest_ms, earliest_ms = finished.event_time_max, finished.event_time_min
+        if self._watermarks is not None and finished.partition_times:
+            return self._watermarks.on_partitions(finished.partition_times, now)
         if self._watermarks is None or latest_ms is None:
             return None
         return self._watermarks.on_batch(latest_ms if earliest_ms is None else earliest_ms, latest_ms)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.wire.ids import OperatorId
+from flykka.spark_bridge.connectors.source import without_marks
 from flykka.spark_bridge.errors import EmptySourceError, NotADataFrameError
 from flykka.spark_bridge.functions.checkpointed_function import initialize_state
 from flykka.spark_bridge.functions.operator_states import OperatorStates
@@ -89,8 +90,8 @@ class _Preview:
 
     def _first_batch(self, made: Transformation, code: SourceCode) -> DataFrame:
         schema = code.source.prototype(self._session).schema
-        slices = code.source.read(self._session, schema, self._first_split(made, code), in_slices=False)
-        return together(slices).limit(ROWS_READ)
+        slices = code.source.read(self._session, schema, [self._first_split(made, code)], in_slices=False)
+        return without_marks(together(slices)).limit(ROWS_READ)
 
     def _first_split(self, made: Transformation, code: SourceCode) -> SourceSplit:
         discovery = code.source.split_discovery(OperatorId("preview"), FileSystem(self._session))

@@ -50,6 +50,7 @@ def source_stream(
         code=SourceCode(source=source, watermark_delay_ms=delay_ms),
         explicit_uid=uid,
     )
+    made.parallelism_limit = source.parallelism_limit
     set_watermarks(made, strategy)
     event_time = strategy.timestamp_column or source.event_time
     if event_time is None and delay_ms is not None:

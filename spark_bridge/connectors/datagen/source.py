@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from decimal import Decimal
 from itertools import pairwise
@@ -16,7 +16,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from flykka.messages.tasks.source import IndexRangeSplit, SourceSplit
 from flykka.spark_bridge.connectors.datagen.generators import INDEX, Field, FieldGenerator
 from flykka.spark_bridge.connectors.datagen.index_ranges import IndexRangeDiscovery
-from flykka.spark_bridge.connectors.source import Boundedness, SplitNumbers, positive, split_of
+from flykka.spark_bridge.connectors.source import Boundedness, Source, SplitNumbers, positive, split_of
 from flykka.spark_bridge.program.prototype import PrototypeError, transformed
 from flykka.spark_bridge.program.row_wise import works_row_by_row
 
@@ -32,7 +32,7 @@ _ROWS_PER_CORE = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class DataGenSource:
+class DataGenSource(Source):
     """Rows by their number: row n is the same however it is batched, in every attempt and every run.
 
     `generator` names the fields, each a column over `index` (bigint, from 0) or one of the functions of
@@ -95,9 +95,6 @@ class DataGenSource:
         """An empty DataFrame with the fields. Raises `PrototypeError` where a column does not fit."""
         return transformed(session.createDataFrame([], _INDEXES), self._generated)
 
-    def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
-        """There is nothing to look at."""
-
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> IndexRangeDiscovery:
         """Hands out ranges of indexes."""
         return IndexRangeDiscovery(self, operator_id)
@@ -106,9 +103,14 @@ class DataGenSource:
         """The number of indexes is that of rows, but a function may leave rows out."""
         return SplitNumbers(rows=None if callable(self.generator) else split_of(IndexRangeSplit, split, self).rows)
 
-    def read(self, session: SparkSession, schema: StructType, split: SourceSplit, *, in_slices: bool) -> Slices:
-        """The rows of a range of indexes."""
-        split = split_of(IndexRangeSplit, split, self)
+    def read(
+        self, session: SparkSession, schema: StructType, splits: Sequence[SourceSplit], *, in_slices: bool
+    ) -> Slices:
+        """The rows of ranges of indexes."""
+        ranges = (split_of(IndexRangeSplit, split, self) for split in splits)
+        return tuple(rows for each in ranges for rows in self._rows(session, each, in_slices=in_slices))
+
+    def _rows(self, session: SparkSession, split: IndexRangeSplit, *, in_slices: bool) -> Slices:
         cores = max(1, session.sparkContext.defaultParallelism)
         partitions = min(cores, math.ceil(split.rows / _ROWS_PER_CORE))
         if in_slices:

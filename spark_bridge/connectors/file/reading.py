@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from flykka.messages.tasks.source import FileBatchSplit, FileSplit
+from flykka.messages.wire.ids import SplitId
 from flykka.spark_bridge.connectors.file.formats import merged
 from flykka.spark_bridge.diagnosis.unreadable import reason
 from flykka.spark_bridge.errors import EmptySourceError, UnreadableFileError
@@ -54,6 +55,19 @@ def inferred_schema(session: SparkSession, source: FileSource) -> StructType:
     if not schema.names:
         raise EmptySourceError(f"nothing in {source.path} yet to take the schema from: declare it with schema=...")
     return schema
+
+
+def joined(batches: Iterable[FileBatchSplit]) -> tuple[FileBatchSplit, ...]:
+    """Join batches of whole files to one, so that Spark plans and runs one scan; what is a batch by itself stays it."""
+    found = tuple(batches)
+    if len(found) < 2 or any(batch.size_bytes is None for batch in found):
+        return found
+    one = FileBatchSplit(
+        split_id=SplitId("+".join(batch.split_id for batch in found)),
+        files=tuple(file for batch in found for file in batch.files),
+        rows=sum(batch.rows for batch in found),
+    )
+    return (one,)
 
 
 def read_split(

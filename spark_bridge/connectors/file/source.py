@@ -8,7 +8,7 @@ under its final name when it is complete. Names that begin with `.` or `_` are i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Self
@@ -26,9 +26,15 @@ from flykka.spark_bridge.connectors.file.formats import (
     OptionValue,
     checked_options,
 )
-from flykka.spark_bridge.connectors.file.reading import empty_frame, inferred_schema, read_sliced, read_split
+from flykka.spark_bridge.connectors.file.reading import (
+    empty_frame,
+    inferred_schema,
+    joined,
+    read_sliced,
+    read_split,
+)
 from flykka.spark_bridge.connectors.file.split_discovery import FileSplitDiscovery
-from flykka.spark_bridge.connectors.source import Boundedness, SplitNumbers, positive, split_of
+from flykka.spark_bridge.connectors.source import Boundedness, Source, SplitNumbers, positive, split_of
 from flykka.spark_bridge.diagnosis.unreadable import reason
 from flykka.spark_bridge.errors import EmptySourceError, SourceError, SourceNotFoundError
 from flykka.spark_bridge.program.known_options import check_known
@@ -46,7 +52,7 @@ Until = str | Callable[[], bool] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileSource:
+class FileSource(Source):
     """Files to read, and in which portions. Made by `parquet`, `json`, `csv`; the other methods return changed copies.
 
     `schema` is Spark's, declared as a StructType or as DDL text; without one it is taken from the files that are there
@@ -228,11 +234,13 @@ class FileSource:
         rows = batch.rows if self.file_format.has_footers else None
         return SplitNumbers(rows=rows, event_time_max=batch.event_time_max)
 
-    def read(self, session: SparkSession, schema: StructType, split: SourceSplit, *, in_slices: bool) -> Slices:
-        """The rows of a batch of files."""
-        batch = split_of(FileBatchSplit, split, self)
+    def read(
+        self, session: SparkSession, schema: StructType, splits: Sequence[SourceSplit], *, in_slices: bool
+    ) -> Slices:
+        """The rows of batches of files; whole files are one scan."""
+        batches = joined(split_of(FileBatchSplit, split, self) for split in splits)
         read = read_sliced if in_slices and self.file_format.has_footers else read_split
-        return read(session, self, schema, batch)
+        return tuple(rows for batch in batches for rows in read(session, self, schema, batch))
 
     def _schema_there(self, session: SparkSession) -> StructType:
         self._check_there(session)

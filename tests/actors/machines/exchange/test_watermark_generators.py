@@ -79,7 +79,7 @@ def test_rows_that_mark_a_watermark_say_their_own_time() -> None:
 
 
 def test_without_event_time_there_is_no_watermark_but_the_last() -> None:
-    operator = TimestampsAndWatermarksOperator(NoWatermarks())
+    operator = TimestampsAndWatermarksOperator(NoWatermarks)
     operator.on_batch(5, 10)
 
     assert operator.emit() is None
@@ -87,7 +87,7 @@ def test_without_event_time_there_is_no_watermark_but_the_last() -> None:
 
 
 def test_a_watermark_is_said_once_and_only_where_it_has_grown() -> None:
-    operator = TimestampsAndWatermarksOperator(BoundedOutOfOrdernessWatermarks(0))
+    operator = TimestampsAndWatermarksOperator(lambda: BoundedOutOfOrdernessWatermarks(0))
     operator.on_batch(1, 5)
 
     assert [operator.emit(), operator.emit()] == [Watermark(timestamp_ms=4), None]
@@ -96,7 +96,7 @@ def test_a_watermark_is_said_once_and_only_where_it_has_grown() -> None:
 
 
 def test_of_the_watermarks_before_it_the_operator_passes_the_last_alone_and_once() -> None:
-    operator = TimestampsAndWatermarksOperator(BoundedOutOfOrdernessWatermarks(0))
+    operator = TimestampsAndWatermarksOperator(lambda: BoundedOutOfOrdernessWatermarks(0))
     end = Watermark(timestamp_ms=WATERMARK_MAX)
 
     said = [operator.on_watermark(each) for each in (Watermark(timestamp_ms=10), end, end)]

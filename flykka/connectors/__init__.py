@@ -1,0 +1,35 @@
+"""The port for connectors: the classes that a source or a sink of your own is made of, and its tests in `testing`."""
+
+from __future__ import annotations
+
+from flykka.actors.data_plane import SplitDiscovery
+from flykka.messages.tasks.source import SerializedSplit, SourceSplit, SplitsDiscovered
+from flykka.messages.wire.ids import OperatorId, SplitId
+from flykka.spark_bridge.connectors.sink import Sink, SinkContext
+from flykka.spark_bridge.connectors.source import PARTITION, Boundedness, Source, SplitNumbers
+from flykka.spark_bridge.connectors.transactional import Transaction, TransactionalSink
+from flykka.spark_bridge.errors import SinkError, SourceError
+from flykka.spark_bridge.operators.sink import SinkWriter, Staged
+from flykka.spark_bridge.rows.filesystem import FileSystem
+
+__all__ = [
+    "PARTITION",
+    "Boundedness",
+    "FileSystem",
+    "OperatorId",
+    "SerializedSplit",
+    "Sink",
+    "SinkContext",
+    "SinkError",
+    "SinkWriter",
+    "Source",
+    "SourceError",
+    "SourceSplit",
+    "SplitDiscovery",
+    "SplitId",
+    "SplitNumbers",
+    "SplitsDiscovered",
+    "Staged",
+    "Transaction",
+    "TransactionalSink",
+]

@@ -1,0 +1,7 @@
+"""Tests that every connector passes: derive a class from `SinkContract` or `SourceContract`, and pytest runs them."""
+
+from __future__ import annotations
+
+from flykka.spark_bridge.connectors.contracts import Row, SinkContract, SourceContract
+
+__all__ = ["Row", "SinkContract", "SourceContract"]

@@ -1,0 +1,300 @@
+"""Tests that every connector passes: derive a class from `SinkContract` or `SourceContract`, and pytest runs them.
+
+    class TestMySink(SinkContract):
+        def sink(self) -> Sink: ...
+        def published(self) -> list[tuple]: ...
+
+`self.folder` is a new folder for each test, `self.spark` a Spark session: that of your fixture `spark`, where there is
+one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import pytest
+from pyspark.sql import SparkSession
+
+from flykka.actors.machines.state.operator_state import elements_of, list_state, repartition
+from flykka.messages.state.handles import OperatorListState, OperatorSubtaskState
+from flykka.messages.state.operator_state import COMMITTABLES
+from flykka.messages.tasks.source import SourceSplit
+from flykka.messages.wire import codec
+from flykka.messages.wire.ids import ExecutionAttemptId, JobId, OperatorId
+from flykka.messages.wire.message import Value
+from flykka.spark_bridge.attempt.scope import AttemptScope
+from flykka.spark_bridge.connectors.sink import Sink, SinkContext
+from flykka.spark_bridge.connectors.source import Boundedness, Source
+from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.rows.materialise import together
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from flykka.spark_bridge.operators.sink import SinkWriter
+
+Row = tuple[object, ...]
+
+_CHECKPOINTS = 2
+_BATCHES = 2
+_CALLS = ("stage",) * _BATCHES + ("prepare", "complete", "commit")
+_POSITION_BYTES_MAX = 64 * 1024
+"""It is in every checkpoint."""
+_OPERATOR = OperatorId("sink")
+
+
+class _Contract(ABC):
+    spark: SparkSession
+    folder: Path
+
+    @pytest.fixture(autouse=True)
+    def _place(self, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+        self.folder = tmp_path
+        try:
+            self.spark = request.getfixturevalue("spark")
+        except pytest.FixtureLookupError:
+            self.spark = SparkSession.builder.master("local[2]").getOrCreate()
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """A writer in one subtask, and the part of the last complete checkpoint that it has prepared."""
+
+    writer: SinkWriter[DataFrame]
+    staged: list[str] = field(default_factory=list)
+    prepared: Sequence[Value] = ()
+
+
+class SinkContract(_Contract):
+    """Tests of a sink. Rows are of `schema`, row n is `row(n)`."""
+
+    schema: ClassVar[str] = "id long, name string"
+    shows_rows_once: ClassVar[bool] = True
+    """False for a sink that is honest about at least once: rows may come again."""
+
+    @abstractmethod
+    def sink(self) -> Sink:
+        """The sink, of the same target whenever it is called in a test."""
+
+    @abstractmethod
+    def published(self) -> list[Row]:
+        """The rows that a reader of the target sees now, in any order."""
+
+    def row(self, number: int) -> Row:
+        """A row; two numbers give two rows."""
+        return number, f"row {number}"
+
+    def test_rows_are_seen_when_their_checkpoint_is_complete_and_no_sooner(self) -> None:
+        """Staged and prepared rows are nobody's business, if the sink can."""
+        attempt = self._attempt(0)
+        self._stage(attempt, 1)
+        self._prepare(attempt, 1)
+        before = self._sorted()
+        attempt.writer.commit(1)
+
+        assert before == (self._rows(1) if not self.sink().publishes_per_checkpoint else [])
+        assert self._sorted() == self._rows(1)
+
+    def test_a_commit_that_comes_twice_publishes_once(self) -> None:
+        """A notification may come again."""
+        attempt = self._attempt(0)
+        self._stage(attempt, 1)
+        self._prepare(attempt, 1)
+        attempt.writer.commit(1)
+        attempt.writer.commit(1)
+
+        self._check(self._rows(1))
+
+    @pytest.mark.parametrize("calls", range(1, _CHECKPOINTS * len(_CALLS) + 1))
+    def test_no_row_is_lost_and_none_comes_twice_where_an_attempt_dies_behind_any_call(self, calls: int) -> None:
+        """The next attempt begins from the last complete checkpoint."""
+        attempt, complete, done = self._attempt(0), 0, 0
+        checkpoint, call = 1, 0
+        while checkpoint <= _CHECKPOINTS:
+            self._call(attempt, _CALLS[call], checkpoint, call)
+            if _CALLS[call] == "complete":
+                complete, kept = checkpoint, attempt.prepared
+            done, call = done + 1, call + 1
+            if call == len(_CALLS):
+                checkpoint, call = checkpoint + 1, 0
+            if done == calls:
+                attempt = self._attempt(1)
+                attempt.writer.restore(self._dealt([kept], 1)[0] if complete else ())
+                checkpoint, call = complete + 1, 0
+
+        self._check([row for each in range(1, _CHECKPOINTS + 1) for row in self._rows(each)])
+
+    @pytest.mark.parametrize("parallelism", [1, 3])
+    def test_a_checkpoint_is_restored_at_another_parallelism(self, parallelism: int) -> None:
+        """Pieces of two subtasks come to one, or to three; two checkpoints were not committed yet."""
+        before = [self._attempt(0, subtask=subtask, parallelism=2) for subtask in range(2)]
+        for checkpoint in (1, 2):
+            for subtask, attempt in enumerate(before):
+                self._stage(attempt, 10 * (subtask + 1) + checkpoint)
+                self._prepare(attempt, checkpoint)
+        before[1].writer.commit(1)
+        pieces = self._dealt([attempt.prepared for attempt in before], parallelism)
+        for subtask, restored in enumerate(pieces):
+            self._attempt(1, subtask=subtask, parallelism=parallelism).writer.restore(restored)
+
+        self._check([row for number in (11, 12, 21, 22) for row in self._rows(number)])
+
+    def test_a_checkpoint_is_restored_whose_commit_has_happened(self) -> None:
+        """The attempt has died before it could say so."""
+        first = self._attempt(0)
+        self._stage(first, 1)
+        self._prepare(first, 1)
+        first.writer.commit(1)
+        self._attempt(1).writer.restore(self._dealt([first.prepared], 1)[0])
+
+        self._check(self._rows(1))
+
+    def test_an_attempt_that_was_given_up_and_goes_on_changes_nothing(self) -> None:
+        """A zombie may be refused, but what it does must not be seen."""
+        zombie = self._attempt(0)
+        self._stage(zombie, 1)
+        self._prepare(zombie, 1)
+        self._attempt(1).writer.restore(self._dealt([zombie.prepared], 1)[0])
+        with suppress(Exception):
+            zombie.writer.commit(1)
+
+        self._check(self._rows(1))
+
+    def _attempt(self, number: int, *, subtask: int = 0, parallelism: int = 1) -> _Attempt:
+        # Of this test alone: targets remember jobs.
+        sink, job = self.sink().bound(self.spark), JobId(self.folder.name)
+        sink.check_target(FileSystem(self.spark))
+        attempt = ExecutionAttemptId(f"{job}_sink_{subtask}_{number}")
+        context = SinkContext(
+            filesystem=FileSystem(self.spark),
+            scope=AttemptScope(self.spark, attempt, pool="contract"),
+            user_session=self.spark,
+            uid="sink",
+            name="sink",
+            operator="'sink'",
+            subtask=subtask,
+            parallelism=parallelism,
+            attempt_number=number,
+            staging_folder=sink.staging_folder(job, str(self.folder / "checkpoints")),
+            job_id=job,
+            job_name="contract",
+        )
+        return _Attempt(sink.writer(context))
+
+    def _call(self, attempt: _Attempt, call: str, checkpoint: int, number: int) -> None:
+        match call:
+            case "stage":
+                rows = self._rows(checkpoint)
+                self._stage_rows(attempt, rows[number::_BATCHES])
+            case "prepare":
+                self._prepare(attempt, checkpoint)
+            case "commit":
+                attempt.writer.commit(checkpoint)
+
+    def _rows(self, number: int) -> list[Row]:
+        return [self.row(10 * number + each) for each in range(4)]
+
+    def _stage(self, attempt: _Attempt, number: int) -> None:
+        self._stage_rows(attempt, self._rows(number))
+
+    def _stage_rows(self, attempt: _Attempt, rows: list[Row]) -> None:
+        attempt.staged += attempt.writer.stage(self.spark.createDataFrame(rows, self.schema)).names
+
+    def _prepare(self, attempt: _Attempt, checkpoint: int) -> None:
+        attempt.prepared = attempt.writer.prepare_commit(checkpoint, tuple(attempt.staged))
+        attempt.staged = []
+
+    def _dealt(self, prepared: Iterable[Sequence[Value]], parallelism: int) -> list[list[Value]]:
+        """The pieces as a checkpoint holds them, and deals them out."""
+        lists: list[list[OperatorListState]] = [[list_state(COMMITTABLES, pieces)] for pieces in prepared]
+        dealt = repartition(lists, parallelism)
+        return [
+            elements_of([OperatorSubtaskState(operator_id=_OPERATOR, operator_state=tuple(own))], COMMITTABLES, Value)
+            for own in dealt
+        ]
+
+    def _sorted(self) -> list[Row]:
+        return sorted(self.published(), key=repr)
+
+    def _check(self, expected: list[Row]) -> None:
+        seen = self._sorted() if self.shows_rows_once else sorted(set(self.published()), key=repr)
+        assert seen == sorted(expected, key=repr)
+
+
+class SourceContract(_Contract):
+    """Tests of a source."""
+
+    @abstractmethod
+    def source(self) -> Source:
+        """The source, of the same origin whenever it is called in a test; with a bound, if it can have one."""
+
+    @abstractmethod
+    def add(self, rows: Sequence[Row]) -> None:
+        """Put rows to where the source reads."""
+
+    @abstractmethod
+    def rows(self) -> list[Row]:
+        """Three rows that can be added, as they are read; each call gives others."""
+
+    def test_every_row_is_read_once_however_often_one_looks(self) -> None:
+        """Rows that come between two looks are found by the second."""
+        added, found = self._added(), self._look(b"")
+        more = self._added() if self.source().boundedness is Boundedness.CONTINUOUS_UNBOUNDED else []
+        rest = self._look(found[1])
+
+        assert self._read(found[0] + rest[0]) == sorted(added + more, key=repr)
+
+    def test_a_look_from_a_position_finds_what_the_one_before_would_have(self) -> None:
+        """The position is in a checkpoint; another process goes on from it, and reads the same splits."""
+        added, (splits, position) = self._added(), self._look(b"")
+        stored = codec.decode(codec.encode(splits[0]))
+        assert isinstance(stored, SourceSplit)
+
+        assert len(position) < _POSITION_BYTES_MAX
+        assert self._read([stored, *splits[1:]]) == self._read(splits) == sorted(added, key=repr)
+
+    def test_splits_have_names_of_their_own(self) -> None:
+        """Two of one name would be taken for one."""
+        self._added()
+        splits, _ = self._look(b"")
+        names = [split.split_id for split in splits]
+
+        assert len(set(names)) == len(names)
+
+    def test_what_is_told_of_a_checkpoint_changes_nothing_of_what_is_read(self) -> None:
+        """A restore goes back to the checkpoint that is complete, not before it."""
+        added, (splits, position) = self._added(), self._look(b"")
+        read = self._read(splits)
+        self._bound().notify_checkpoint_complete(1, splits)
+
+        assert read == sorted(added, key=repr)
+        assert self._look(position)[0] == []
+
+    def _added(self) -> list[Row]:
+        rows = self.rows()
+        self.add(rows)
+        return rows
+
+    def _bound(self) -> Source:
+        source = self.source()
+        return source.bound(self.spark, source.event_time)
+
+    def _look(self, position: bytes) -> tuple[list[SourceSplit], bytes]:
+        discovery = self._bound().split_discovery(OperatorId("source"), FileSystem(self.spark))
+        splits: list[SourceSplit] = []
+        while True:
+            found = discovery.discover(position)
+            splits, position = splits + list(found.splits), found.position
+            if not found.more:
+                return splits, position
+
+    def _read(self, splits: Sequence[SourceSplit]) -> list[Row]:
+        source = self._bound()
+        schema = source.prototype(self.spark).schema
+        frames = source.read(self.spark, schema, splits, in_slices=False)
+        return sorted((tuple(row) for row in together(frames).select(*schema.names).collect()), key=repr)

@@ -1,0 +1,177 @@
+"""Clients of a Kafka cluster: made of the properties that the user gives, and asked with a deadline."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from flykka.spark_bridge.connectors.extras import require
+from flykka.spark_bridge.connectors.kafka.ranges import TopicPartition
+from flykka.spark_bridge.errors import SinkError, SourceError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError
+
+Properties = tuple[tuple[str, str], ...]
+
+TIMEOUT_SECONDS = 30.0
+READ_COMMITTED = {"isolation.level": "read_committed"}
+
+_OURS = frozenset({"enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset", "transactional.id"})
+
+
+def checked_properties(properties: Mapping[str, object], what: str) -> Properties:
+    """Properties of librdkafka, as the user gives them.
+
+    Raises:
+        MissingExtraError: confluent-kafka is not installed.
+        ValueError: flykka decides on this one.
+    """
+    require("confluent_kafka", extra="kafka", what=what)
+    if refused := sorted(_OURS.intersection(properties)):
+        raise ValueError(
+            f"the property {refused[0]!r} does not apply: {what} decides it, for rows to come exactly once"
+        )
+    return tuple(sorted((key, _text(value)) for key, value in properties.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster, by its addresses and the properties of its clients."""
+
+    bootstrap_servers: str
+    properties: Properties = ()
+
+    def settings(self, **own: Any) -> dict[str, Any]:
+        """The settings of a client; own ones (with `_` for `.`) come last."""
+        named = {key.replace("_", "."): value for key, value in own.items()}
+        return {**dict(self.properties), "bootstrap.servers": self.bootstrap_servers, **named}
+
+
+class OffsetReader:
+    """Asks a cluster for partitions and offsets. Used by one call at a time; its connection stays open."""
+
+    def __init__(self, cluster: Cluster, group_id: str | None, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+        self._cluster = cluster
+        self._group_id = group_id
+        self._timeout = timeout_seconds
+        self._made: Consumer | None = None
+
+    @property
+    def _consumer(self) -> Consumer:
+        if self._made is None:
+            from confluent_kafka import Consumer
+
+            self._made = Consumer(
+                self._cluster.settings(
+                    **{"group.id": self._group_id or "flykka", "enable.auto.commit": False}, **READ_COMMITTED
+                ),
+                logger=quiet(),
+            )
+        return self._made
+
+    def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
+        """The partitions of topics that are there. Raises `SourceError`."""
+        with self._told():
+            there = self._consumer.list_topics(timeout=self._timeout).topics
+        return [
+            TopicPartition(topic, number)
+            for topic in topics
+            if topic in there and there[topic].error is None
+            for number in sorted(there[topic].partitions)
+        ]
+
+    def topics(self) -> list[str]:
+        """The names of all topics but Kafka's own. Raises `SourceError`."""
+        with self._told():
+            return sorted(name for name in self._consumer.list_topics(timeout=self._timeout).topics if name[:2] != "__")
+
+    def bounds(self, at: TopicPartition) -> tuple[int, int]:
+        """The first offset that is there, and the one behind the last that a reader may see. Raises `SourceError`."""
+        from confluent_kafka import TopicPartition as Named
+
+        with self._told(at):
+            low, high = self._consumer.get_watermark_offsets(Named(*at), timeout=self._timeout)
+        return low, high
+
+    def behind_last(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offsets behind the last records that a reader may see. Raises `SourceError`."""
+        return {at: self.bounds(at)[1] for at in partitions}
+
+    def at_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+        """The first offsets of this time or a later one; behind the last where there is none. Raises `SourceError`."""
+        from confluent_kafka import TopicPartition as Named
+
+        asked = [Named(*at, timestamp_ms) for at in partitions]
+        with self._told():
+            found = self._consumer.offsets_for_times(asked, timeout=self._timeout) if asked else []
+        return {
+            at: each.offset if each.offset >= 0 else self.bounds(at)[1]
+            for each in found
+            for at in [TopicPartition(each.topic, each.partition)]
+        }
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offsets that the group has committed, of the partitions where it has. Raises `SourceError`."""
+        from confluent_kafka import TopicPartition as Named
+
+        with self._told():
+            found = self._consumer.committed([Named(*at) for at in partitions], timeout=self._timeout)
+        return {TopicPartition(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._made is not None:
+            self._made.close()
+            self._made = None
+
+    @contextmanager
+    def _told(self, at: TopicPartition | None = None) -> Iterator[None]:
+        from confluent_kafka import KafkaException
+
+        try:
+            yield
+        except KafkaException as refused:
+            of = "" if at is None else f" of {at}"
+            raise SourceError(
+                f"Kafka at {self._cluster.bootstrap_servers} does not say the offsets{of}: {told(refused)}"
+            ) from refused
+
+
+def told(error: Exception | KafkaError) -> str:
+    """The text of an error of Kafka's."""
+    cause = error.args[0] if isinstance(error, Exception) and error.args else error
+    text = getattr(cause, "str", None)
+    return text() if callable(text) else str(cause)
+
+
+def quiet() -> logging.Logger:
+    """A logger for what librdkafka says by itself: what matters of it comes as an error."""
+    return _librdkafka
+
+
+def topics_there(cluster: Cluster) -> list[str]:
+    """The topics of a cluster.
+
+    Raises:
+        SinkError: it does not answer.
+    """
+    reader = OffsetReader(cluster, None)
+    try:
+        return reader.topics()
+    except SourceError as refused:
+        raise SinkError(str(refused)) from refused
+    finally:
+        reader.close()
+
+
+_librdkafka = logging.getLogger("flykka.librdkafka")
+_librdkafka.addHandler(logging.NullHandler())
+_librdkafka.propagate = False
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,153 @@
+"""Produces records in a Python worker of Spark, one by one or as a transaction. For `mapInArrow`.
+
+Producers are closed with their task: what a transactional one has left open is ended by the next of its id, and what
+another has accepted is sent when it is flushed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from flykka.spark_bridge.connectors.kafka.client import READ_COMMITTED, TIMEOUT_SECONDS, Cluster, quiet, told
+from flykka.spark_bridge.errors import SinkError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Producer
+
+_ROWS = "rows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceRecords:
+    """Rows are produced as records, to `topic` or to the one that each names."""
+
+    cluster: Cluster
+    topic: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Produce the rows, wait until they are there, and tell how many they are."""
+        from confluent_kafka import Producer
+
+        producer = Producer(self.cluster.settings(**{"enable.idempotence": True}), logger=quiet())
+        yield _number_of(self._produce(producer, batches))
+
+    def _produce(self, producer: Producer, batches: Iterable[pa.RecordBatch]) -> int:
+        """Produce all rows and wait; their number. Raises `SinkError` where one is refused."""
+        refused: list[str] = []
+
+        def delivered(error: Any, _: Any) -> None:
+            if error is not None and not refused:
+                refused.append(told(error))
+
+        rows = 0
+        for batch in batches:
+            for record in _records(batch, self.topic):
+                _when_there_is_room(producer, record, delivered)
+            rows += batch.num_rows
+            producer.poll(0)
+            if refused:
+                break
+        left = producer.flush(TIMEOUT_SECONDS)
+        if refused or left:
+            why = refused[0] if refused else f"{left} records are not there after {TIMEOUT_SECONDS:.0f} s"
+            raise SinkError(f"Kafka at {self.cluster.bootstrap_servers} does not take the records: {why}")
+        return rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishTransaction(ProduceRecords):
+    """Rows are produced in one transaction of a writer, with the id of a checkpoint, unless that was done.
+
+    The id is an offset of the writer's group, of the first partition of the topic: Kafka wants one that is there.
+    """
+
+    writer: str
+    checkpoint_id: int
+
+    def is_published(self) -> bool:
+        """The transaction, or a later one of the writer, is there. It may be under way, where another is at it."""
+        consumer = self._consumer()
+        try:
+            return self._is_published(consumer)
+        finally:
+            consumer.close()
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Publish the rows, and tell how many they are."""
+        from confluent_kafka import KafkaException, Producer, TopicPartition
+
+        consumer = self._consumer()
+        producer = Producer(self.cluster.settings(**{"transactional.id": f"flykka-{self.writer}"}), logger=quiet())
+        try:
+            # Ends what another producer of the writer has left open, and fences it: what it has done is known then.
+            producer.init_transactions(TIMEOUT_SECONDS)
+            if self._is_published(consumer):
+                yield _number_of(0)
+                return
+            producer.begin_transaction()
+            rows = self._produce(producer, batches)
+            mark = TopicPartition(self.topic, 0, self.checkpoint_id)
+            producer.send_offsets_to_transaction([mark], consumer.consumer_group_metadata(), TIMEOUT_SECONDS)
+            producer.commit_transaction(TIMEOUT_SECONDS)
+            yield _number_of(rows)
+        except KafkaException as refused:
+            raise SinkError(
+                f"Kafka at {self.cluster.bootstrap_servers} does not take the transaction of checkpoint"
+                f" {self.checkpoint_id}: {told(refused)}"
+            ) from refused
+        finally:
+            consumer.close()
+
+    def _consumer(self) -> Consumer:
+        from confluent_kafka import Consumer
+
+        own = {"group.id": f"flykka-{self.writer}", "enable.auto.commit": False}
+        return Consumer(self.cluster.settings(**own, **READ_COMMITTED), logger=quiet())
+
+    def _is_published(self, consumer: Consumer) -> bool:
+        from confluent_kafka import KafkaException, TopicPartition
+
+        try:
+            (last,) = consumer.committed([TopicPartition(self.topic, 0)], timeout=TIMEOUT_SECONDS)
+        except KafkaException as refused:
+            raise SinkError(
+                f"Kafka at {self.cluster.bootstrap_servers} does not say what was published: {told(refused)}"
+            ) from refused
+        return bool(last.offset >= self.checkpoint_id)
+
+
+def _records(batch: pa.RecordBatch, topic: str) -> Iterator[dict[str, Any]]:
+    columns = {name: batch.column(name).to_pylist() for name in batch.schema.names if name in _ARGUMENTS}
+    columns = {name: [*map(_ARGUMENTS[name], values)] for name, values in columns.items()}
+    columns["topic"] = [each or topic for each in columns.get("topic", [None] * batch.num_rows)]
+    names = tuple(columns)
+    for values in zip(*columns.values(), strict=True):
+        # What is null is left to Kafka; a value may be.
+        yield {name: value for name, value in zip(names, values, strict=True) if value is not None or name == "value"}
+
+
+def _when_there_is_room(producer: Producer, record: dict[str, Any], delivered: Callable[[Any, Any], None]) -> None:
+    while True:
+        try:
+            producer.produce(**record, on_delivery=delivered)
+            return
+        except BufferError:
+            producer.poll(0.1)
+
+
+def _number_of(rows: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({_ROWS: pa.array([rows], pa.int64())})
+
+
+_ARGUMENTS: dict[str, Callable[[Any], Any]] = {
+    "value": lambda value: value,
+    "key": lambda key: key,
+    "topic": lambda topic: topic,
+    "partition": lambda partition: partition,
+    "timestamp": lambda time: None if time is None else round(time.timestamp() * 1000),
+    "headers": lambda headers: None if headers is None else [(each["key"], each["value"]) for each in headers],
+}

@@ -1,0 +1,119 @@
+"""Ranges of offsets: what a split of Kafka is, and how the records of one batch are dealt out to Spark's tasks.
+
+The content of a split names all partitions that the source has, those of which it reads nothing with an empty range:
+`{"orders": {"0": [120, 180], "1": [7, 7]}}` are the records 120 to 179 of partition 0. So the reader knows all
+partitions that event time has to wait for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from flykka.messages.tasks.source import SerializedSplit
+from flykka.messages.wire.ids import SplitId
+
+BYTES_PER_RECORD = 100
+"""Kafka does not say how large records are before they are read; how long that takes is measured anyway."""
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic, ordered by topic and number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetRange:
+    """The offsets `start` to `end` - 1 of a partition; not each of them is the offset of a record."""
+
+    at: TopicPartition
+    start: int
+    end: int
+
+    @property
+    def offsets(self) -> int:
+        """The number of offsets, and the most records that there can be."""
+        return self.end - self.start
+
+
+Offsets = Mapping[TopicPartition, int]
+"""The offset of the next record, by partition."""
+
+
+def offset_split(number: int, ranges: Iterable[OffsetRange]) -> SerializedSplit:
+    """The split that reads these ranges; `number` tells it from all others of its source."""
+    content: dict[str, dict[str, list[int]]] = {}
+    rows = 0
+    for each in sorted(ranges, key=lambda each: each.at):
+        content.setdefault(each.at.topic, {})[str(each.at.partition)] = [each.start, each.end]
+        rows += each.offsets
+    return SerializedSplit(
+        split_id=SplitId(f"{number}+{rows}"),
+        rows=rows,
+        content=json.dumps(content),
+        size_bytes=rows * BYTES_PER_RECORD,
+    )
+
+
+def ranges_of(splits: Iterable[SerializedSplit]) -> tuple[OffsetRange, ...]:
+    """The ranges that splits read together, one of each partition; splits of one batch follow each other."""
+    joined: dict[TopicPartition, OffsetRange] = {}
+    for split in splits:
+        for topic, partitions in json.loads(split.content).items():
+            for number, (start, end) in partitions.items():
+                at = TopicPartition(topic, int(number))
+                before = joined.get(at)
+                first = start if before is None or not before.offsets else before.start
+                joined[at] = OffsetRange(at=at, start=first, end=end)
+    return tuple(joined[at] for at in sorted(joined))
+
+
+def written(offsets: Offsets) -> dict[str, dict[str, int]]:
+    """Offsets as JSON has them."""
+    result: dict[str, dict[str, int]] = {}
+    for at in sorted(offsets):
+        result.setdefault(at.topic, {})[str(at.partition)] = offsets[at]
+    return result
+
+
+def read(offsets: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
+    """The offsets that `written` has made JSON of."""
+    return {
+        TopicPartition(topic, int(number)): offset
+        for topic, partitions in offsets.items()
+        for number, offset in partitions.items()
+    }
+
+
+def chunk(pending: Sequence[OffsetRange], limit: int) -> tuple[OffsetRange, ...]:
+    """The first of what is pending, about `limit` offsets: of each partition its share, so that none falls behind."""
+    total = sum(each.offsets for each in pending)
+    if total <= limit:
+        return tuple(pending)
+    return tuple(replace(each, end=each.start + -(-each.offsets * limit // total)) for each in pending)
+
+
+def dealt(ranges: Sequence[OffsetRange], tasks: int) -> list[list[OffsetRange]]:
+    """Ranges for as many tasks at most, of about as many offsets each; long ranges are cut."""
+    total = sum(each.offsets for each in ranges)
+    share = max(1, -(-total // tasks))
+    result: list[list[OffsetRange]] = [[]]
+    room = share
+    for each in ranges:
+        start = each.start
+        while start < each.end:
+            if not room:
+                result.append([])
+                room = share
+            end = min(each.end, start + room)
+            result[-1].append(replace(each, start=start, end=end))
+            room -= end - start
+            start = end
+    return [part for part in result if part]

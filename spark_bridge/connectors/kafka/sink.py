@@ -1,0 +1,140 @@
+"""KafkaSink: records that appear exactly once for readers of committed ones, or at least once and without delay.
+
+Exactly once by what Kafka offers: the rows that a subtask has staged for a checkpoint are produced in one transaction,
+which also commits the id of the checkpoint as the offset of a group of the writer's own. A restore asks that group
+first. A group forgets if nothing is committed for as long as the broker's `offsets.retention.minutes` says, a week by
+default. A producer of the same transactional id fences the one before, and ends what it has left open.
+
+A row becomes a record by the names of its columns: `value` is needed, `key`, `headers`, `partition`, `topic` and
+`timestamp` may be there, as for Spark's own sink.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Self
+
+from flykka.spark_bridge.connectors.kafka.client import Cluster, checked_properties, topics_there
+from flykka.spark_bridge.connectors.kafka.publishing import ProduceRecords, PublishTransaction
+from flykka.spark_bridge.connectors.kafka.reading import METADATA
+from flykka.spark_bridge.connectors.sink import SinkContext
+from flykka.spark_bridge.connectors.transactional import Transaction, TransactionalSink, TransactionalWriter
+from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.operators.sink import SinkWriter, Staged
+from flykka.spark_bridge.program.prototype import PrototypeError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from flykka.messages.wire.ids import JobId
+    from flykka.spark_bridge.rows.filesystem import FileSystem
+
+_WHAT = "a KafkaSink"
+_TYPES = {**METADATA, "value": "binary"}
+_TEXTS = frozenset({"value", "key"})
+
+
+class DeliveryGuarantee(StrEnum):
+    """The guarantees of a sink (Flink's DeliveryGuarantee)."""
+
+    EXACTLY_ONCE = "exactly-once"
+    AT_LEAST_ONCE = "at-least-once"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaSink(TransactionalSink):
+    """A topic to write to; rows with a column `topic` that is not null go to the topic that it names.
+
+    With `DeliveryGuarantee.AT_LEAST_ONCE` records are there as soon as their batch is processed, and some come again
+    after a failure.
+    """
+
+    cluster: Cluster
+    topic: str
+    guarantee: DeliveryGuarantee = DeliveryGuarantee.EXACTLY_ONCE
+
+    @classmethod
+    def to_topic(cls, bootstrap_servers: str, topic: str, **properties: object) -> Self:
+        """A topic of a cluster; `properties` are librdkafka's, with `_` for `.`: `compression_type="zstd"`.
+
+        Raises:
+            MissingExtraError: confluent-kafka is not installed.
+            ValueError: flykka decides on a property.
+        """
+        named = {key.replace("_", "."): value for key, value in properties.items()}
+        return cls(cluster=Cluster(bootstrap_servers, checked_properties(named, _WHAT)), topic=topic)
+
+    def delivery_guarantee(self, guarantee: DeliveryGuarantee | str) -> Self:
+        """Take this guarantee. Raises `ValueError` where there is no such."""
+        return replace(self, guarantee=DeliveryGuarantee(guarantee))
+
+    @property
+    def publishes_per_checkpoint(self) -> bool:
+        """True if it is to be exactly once."""
+        return self.guarantee is DeliveryGuarantee.EXACTLY_ONCE
+
+    @property
+    def format(self) -> str:
+        """The word of Flink's connector."""
+        return "kafka"
+
+    def __str__(self) -> str:
+        return f"{self.format} {self.topic}"
+
+    def check_rows(self, prototype: DataFrame) -> None:
+        """Raise `PrototypeError` where the rows have no value, or a column that is none of a record's."""
+        types = dict(prototype.dtypes)
+        if "value" not in types:
+            raise PrototypeError(
+                f"a KafkaSink writes the column 'value' of its rows, which have {', '.join(types)}: make one, as with"
+                " selectExpr('to_json(struct(*)) AS value')"
+            )
+        if unknown := sorted(types.keys() - _TYPES.keys() - {"offset"}):
+            raise PrototypeError(
+                f"a record has no {unknown[0]!r}: a KafkaSink takes the columns {', '.join(sorted(_TYPES))}"
+            )
+        for name, is_type in types.items():
+            if is_type != _TYPES[name].replace(": ", ":") and not (name in _TEXTS and is_type == "string"):
+                raise PrototypeError(f"the column {name!r} of a record is of type {_TYPES[name]}, not {is_type}")
+
+    def check_target(self, filesystem: FileSystem) -> None:
+        """Raise `SinkError` where the cluster does not answer, or has no such topic."""
+        if self.topic not in topics_there(self.cluster):
+            raise SinkError(f"there is no topic {self.topic} at {self.cluster.bootstrap_servers}: create it")
+
+    def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str | None:
+        """Return the folder of what is staged; none at least once."""
+        return (
+            TransactionalSink.staging_folder(self, job_id, checkpoint_directory)
+            if self.publishes_per_checkpoint
+            else None
+        )
+
+    def writer(self, context: SinkContext) -> SinkWriter[DataFrame]:
+        """Make the writer of one attempt."""
+        return TransactionalWriter(self, context) if self.publishes_per_checkpoint else AtLeastOnceWriter(self, context)
+
+    def publish(self, transaction: Transaction) -> None:
+        """Produce the rows and commit the id, in one task of Spark's: rows do not pass the driver."""
+        work = PublishTransaction(
+            cluster=self.cluster,
+            topic=self.topic,
+            writer=transaction.writer,
+            checkpoint_id=transaction.checkpoint_id,
+        )
+        if not work.is_published():
+            transaction.rows.coalesce(1).mapInArrow(work, "rows bigint").collect()
+
+
+class AtLeastOnceWriter(SinkWriter["DataFrame"]):
+    """Produces rows as they come, and waits until they are there."""
+
+    def __init__(self, sink: KafkaSink, context: SinkContext) -> None:
+        self._work = ProduceRecords(cluster=sink.cluster, topic=sink.topic)
+        self._context = context
+
+    def stage(self, rows: DataFrame) -> Staged:
+        """Produce one batch. One Spark job."""
+        self._context.scope.check()
+        return Staged(rows=sum(row.rows for row in rows.mapInArrow(self._work, "rows bigint").collect()))

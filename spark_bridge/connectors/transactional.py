@@ -1,0 +1,154 @@
+"""Sinks whose target takes rows and a number in one transaction, all or nothing: that is enough for exactly once.
+
+Rows are staged as parquet beside the checkpoints, in `<checkpoint directory>/<job>/staged/<uid>-<subtask>/`. When a
+checkpoint is complete, each subtask publishes the rows that it has staged for it in one transaction, which also notes
+the id of the checkpoint under the name of the writer, `<job>/<uid>-<subtask>`. A restore of the checkpoint publishes
+the same again, and the target knows that it has it. So nothing depends on what an attempt before has come to do.
+
+All that a writer has not published stays one piece of state, wherever it comes when the parallelism changes: ids of one
+writer are published in their order, or a later one would hide an earlier one.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flykka.actors.machines.state.committables import Committables
+from flykka.messages.state.operator_state import StagedBatch, WriterState
+from flykka.spark_bridge.connectors.sink import Sink, SinkContext
+from flykka.spark_bridge.connectors.staging import StagedRows, Staging, read_staged, restored
+from flykka.spark_bridge.connectors.written_columns import check_written
+from flykka.spark_bridge.errors import OperatorFailedError, SinkError
+from flykka.spark_bridge.operators.sink import SinkWriter, Staged
+from flykka.spark_bridge.rows.files import PARQUET, FileLayout
+from flykka.spark_bridge.state.savepoint import out_of_savepoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from flykka.messages.wire.ids import JobId
+    from flykka.messages.wire.message import Value
+    from flykka.spark_bridge.rows.filesystem import FileSystem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """The rows of one checkpoint that one writer publishes, staged in folders of `batches`."""
+
+    writer: str
+    checkpoint_id: int
+    batches: tuple[StagedBatch, ...]
+    session: SparkSession
+    filesystem: FileSystem
+
+    @property
+    def rows(self) -> DataFrame:
+        """The rows; their columns may hold nulls, whatever the stream's say. Raises `SinkError` as `folders` does."""
+        self.folders()
+        return read_staged(self.session, self.batches)
+
+    def folders(self) -> tuple[str, ...]:
+        """The folders of the staged files.
+
+        Raises:
+            SinkError: one is gone. What was published is deleted, and then nobody needs it.
+        """
+        for batch in self.batches:
+            if not self.filesystem.exists(batch.path):
+                raise SinkError(
+                    f"{batch.path} was staged for checkpoint {self.checkpoint_id} and is gone: its rows would be lost"
+                )
+        return tuple(batch.path for batch in self.batches)
+
+
+class TransactionalSink(Sink):
+    """A sink that publishes a transaction per checkpoint and subtask."""
+
+    @abstractmethod
+    def publish(self, transaction: Transaction) -> None:
+        """Publish the rows and note `checkpoint_id` under `writer`, both or neither. May block.
+
+        Does nothing where this id or a later one is noted under the writer, and finds that out before it reads the
+        rows, which may be gone then, and in the transaction itself: another attempt that takes itself for the writer
+        may be at it. What it raises fails the attempt, and the next one calls it again.
+        """
+
+    @property
+    def staged_as(self) -> FileLayout:
+        """The layout of what is staged."""
+        return PARQUET
+
+    def writer(self, context: SinkContext) -> SinkWriter[DataFrame]:
+        """Make the writer of one attempt, which stages rows and publishes them."""
+        return TransactionalWriter(self, context)
+
+    def check_rows(self, prototype: DataFrame) -> None:
+        """Raise `PrototypeError` where the rows cannot be staged."""
+        check_written(prototype, self.staged_as)
+
+    def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str | None:
+        """Beside the checkpoints that need what lies there."""
+        return f"{checkpoint_directory}/{job_id}/staged"
+
+
+class TransactionalWriter(SinkWriter["DataFrame"]):
+    """The staged and unpublished rows of one sink in one attempt."""
+
+    def __init__(self, sink: TransactionalSink, context: SinkContext) -> None:
+        self._sink = sink
+        self._context = context
+        self._filesystem = context.filesystem
+        self._staging = Staging(context)
+        self._rows = StagedRows(self._staging, sink.staged_as)
+        self._committables: Committables[StagedBatch] = Committables()
+
+    def restore(self, prepared: Sequence[Value]) -> None:
+        """Publish what the checkpoint holds and the target lacks; discard the rest."""
+        prepared = out_of_savepoint(self._filesystem, prepared, self._staging.folder)
+        states, folders = restored(prepared, WriterState, self._context.operator, self._sink.format)
+        for state in states:
+            self._publish(state.writer, state.batches)
+        self._staging.restore(folders)
+
+    def stage(self, rows: DataFrame) -> Staged:
+        """Write rows out of sight. One Spark job."""
+        return self._rows.stage(rows)
+
+    def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
+        """Assign the rows staged before a barrier to its checkpoint; what to keep in it."""
+        self._committables.pending += self._rows.pop_staged(checkpoint_id, names)
+        pending = self._committables.pending
+        states = (WriterState(writer=self._name, batches=pending),) if pending else ()
+        return (*states, *self._staging.folders)
+
+    def commit(self, checkpoint_id: int) -> tuple[str, ...]:
+        """Publish what a complete checkpoint holds."""
+        self._publish(self._name, self._committables.due(checkpoint_id))
+        self._committables.on_committed(checkpoint_id)
+        self._staging.release_inherited()
+        return ()
+
+    @property
+    def _name(self) -> str:
+        return f"{self._context.job_id}/{self._staging.name}"
+
+    def _publish(self, writer: str, due: tuple[StagedBatch, ...]) -> None:
+        for checkpoint_id in sorted({batch.checkpoint_id for batch in due}):
+            batches = tuple(batch for batch in due if batch.checkpoint_id == checkpoint_id)
+            transaction = Transaction(
+                writer=writer,
+                checkpoint_id=checkpoint_id,
+                batches=batches,
+                session=self._context.scope.session,
+                filesystem=self._filesystem,
+            )
+            self._context.scope.check()
+            try:
+                self._sink.publish(transaction)
+            except (Exception, SystemExit) as raised:
+                what = f"operator {self._context.operator}, which publishes the rows of checkpoint {checkpoint_id}"
+                raise OperatorFailedError(what) from raised
+            self._staging.discard(batch.path for batch in batches)

@@ -1,0 +1,149 @@
+"""A real broker for tests: that of the package noida-db, in a process that may be killed and started again."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+_DEADLINE_S = 30.0
+
+
+class Broker:
+    """A broker with its data in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
+        self._process: subprocess.Popen[bytes] | None = None
+        self.address = f"127.0.0.1:{self._port}"
+        self.start()
+
+    def start(self) -> None:
+        """Start it, or again after it was killed: with what it has kept."""
+        data = ("--data-dir", str(self._folder), "--kafka-port", str(self._port))
+        command = [str(_program()), "start", "--only", "kafka", *data]
+        with (self._folder.parent / "broker.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        admin, deadline = self.admin(), time.monotonic() + _DEADLINE_S
+        while True:
+            try:
+                admin.list_topics(timeout=1)
+                return
+            except KafkaException:
+                if time.monotonic() > deadline:
+                    raise
+
+    def kill(self) -> None:
+        """Kill it with SIGKILL."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Let it end."""
+        self._end(signal.SIGTERM)
+
+    def admin(self) -> AdminClient:
+        """A client for what follows."""
+        return AdminClient(self.client())
+
+    def client(self, **settings: str | int) -> dict[str, str | int | float | bool]:
+        """The settings of a client, quiet about brokers that are killed."""
+        named = {key.replace("_", "."): value for key, value in settings.items()}
+        return {"bootstrap.servers": self.address, "log_level": 0, **named}
+
+    def create(self, topic: str, partitions: int = 1) -> None:
+        """Create a topic."""
+        admin = self.admin()
+        for made in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+            made.result()
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """Give a topic more partitions."""
+        admin = self.admin()
+        for made in admin.create_partitions([NewPartitions(topic, partitions)]).values():
+            made.result()
+
+    def delete_before(self, topic: str, partition: int, offset: int) -> None:
+        """Delete records, as retention does."""
+        admin = self.admin()
+        for done in admin.delete_records([TopicPartition(topic, partition, offset)]).values():
+            done.result()
+
+    def send(self, topic: str, *values: bytes | None, partition: int = 0, **more: object) -> None:
+        """Send values, and wait until they are there."""
+        producer = Producer(self.client(linger_ms=0))
+        for value in values:
+            producer.produce(topic, value=value, partition=partition, **more)  # type: ignore[arg-type]
+        assert producer.flush(_DEADLINE_S) == 0
+
+    def values(self, topic: str) -> list[bytes]:
+        """The values that a reader of committed records sees now, partition by partition."""
+        reader = Consumer(
+            self.client(
+                group_id="reader", isolation_level="read_committed", enable_partition_eof=True, enable_auto_commit=False
+            )
+        )
+        try:
+            partitions = reader.list_topics(topic, timeout=_DEADLINE_S).topics[topic].partitions
+            found: list[bytes] = []
+            for number in sorted(partitions):
+                low, high = reader.get_watermark_offsets(TopicPartition(topic, number), timeout=_DEADLINE_S)
+                if low < high:
+                    reader.assign([TopicPartition(topic, number, low)])
+                    found += _until_end(reader)
+            return found
+        finally:
+            reader.close()
+
+    def committed(self, group: str, topic: str, partition: int = 0) -> int:
+        """The offset that a group has committed; negative where it has none."""
+        reader = Consumer(self.client(group_id=group))
+        try:
+            (found,) = reader.committed([TopicPartition(topic, partition)], timeout=_DEADLINE_S)
+            return int(found.offset)
+        finally:
+            reader.close()
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(_DEADLINE_S)
+            self._process = None
+
+
+def _until_end(reader: Consumer) -> list[bytes]:
+    found: list[bytes] = []
+    while True:
+        message = reader.poll(_DEADLINE_S)
+        assert message is not None, "the broker does not answer"
+        if message.error() is not None:
+            return found
+        found.append(message.value() or b"")
+
+
+def _program() -> Path:
+    spec = find_spec("noida_db")
+    if spec is None or spec.origin is None:
+        pytest.fail("the tests of Kafka need a broker: pip install noida-db", pytrace=False)
+    return Path(spec.origin).parent / "noida-db"
+
+
+@contextmanager
+def running_broker(folder: Path) -> Iterator[Broker]:
+    """A broker until the block is left."""
+    broker = Broker(folder)
+    try:
+        yield broker
+    finally:
+        broker.stop()
