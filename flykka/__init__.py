@@ -45,11 +45,14 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.file.sink import FileSink as FileSink
     from flykka.spark_bridge.connectors.file.source import FileSource as FileSource
     from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink as ForeachBatchSink
+    from flykka.spark_bridge.connectors.kafka.avro import AvroFormat as AvroFormat
     from flykka.spark_bridge.connectors.kafka.formats import CsvFormat as CsvFormat
     from flykka.spark_bridge.connectors.kafka.formats import DebeziumJsonFormat as DebeziumJsonFormat
     from flykka.spark_bridge.connectors.kafka.formats import JsonFormat as JsonFormat
     from flykka.spark_bridge.connectors.kafka.formats import RawFormat as RawFormat
+    from flykka.spark_bridge.connectors.kafka.offsets import OffsetResetStrategy as OffsetResetStrategy
     from flykka.spark_bridge.connectors.kafka.offsets import OffsetsInitializer as OffsetsInitializer
+    from flykka.spark_bridge.connectors.kafka.sink import DeliveryGuarantee as DeliveryGuarantee
     from flykka.spark_bridge.connectors.kafka.sink import KafkaSink as KafkaSink
     from flykka.spark_bridge.connectors.kafka.source import KafkaSource as KafkaSource
     from flykka.spark_bridge.functions.aggregate_function import AggregateFunction as AggregateFunction
@@ -126,6 +129,7 @@ _MODULES = {
     "AggregateFunction": "spark_bridge.functions.aggregate_function",
     "AggregatingStateDescriptor": "spark_bridge.functions.state_descriptors",
     "AllWindowedStream": "api.streams.all_windows",
+    "AvroFormat": "spark_bridge.connectors.kafka.avro",
     "CheckpointedFunction": "spark_bridge.functions.checkpointed_function",
     "CheckpointingMode": "messages.graph.job_graph",
     "Console": "console.event_lines",
@@ -138,6 +142,7 @@ _MODULES = {
     "DataGenSource": "spark_bridge.connectors.datagen.source",
     "DataStream": "api.streams.data_stream",
     "DebeziumJsonFormat": "spark_bridge.connectors.kafka.formats",
+    "DeliveryGuarantee": "spark_bridge.connectors.kafka.sink",
     "DeltaEvictor": "spark_bridge.functions.windowing.evictors",
     "DeltaTrigger": "spark_bridge.functions.windowing.triggers",
     "DivergenceError": "runtime.replay.divergence",
@@ -175,6 +180,7 @@ _MODULES = {
     "MergingWindowAssigner": "spark_bridge.functions.windowing.window_assigner",
     "MonitoringRecorder": "monitors.recorder",
     "MonotonyViolationHandler": "messages.graph.job_graph",
+    "OffsetResetStrategy": "spark_bridge.connectors.kafka.offsets",
     "OffsetsInitializer": "spark_bridge.connectors.kafka.offsets",
     "OutputTag": "api.streams.output_tag",
     "ProcessAllWindowFunction": "spark_bridge.functions.windowing.window_function",

@@ -18,8 +18,8 @@ from benchmarks.engine_process import EngineProcess, answering
 from benchmarks.recovery import totals
 from benchmarks.recovery.flykka_totals import FlykkaTotals
 
-_WAITING_S = 8.0
-"""So long the second driver starts its Spark and then waits, which nothing of it tells outside."""
+_WAITING_S = 25.0
+"""So long the second driver starts its Spark, warms it up and then waits, which nothing of it tells outside."""
 
 
 def taken_over_in(folder: Path, heap: str) -> float:

@@ -33,6 +33,7 @@ examples:
   flykka debug run.trace --until 142           what every actor knew, turn by turn
   flykka whatif run.trace --at 142 --drop      the same run without one message
   flykka simulate --seeds 1000                 clusters in virtual time, with faults
+  flykka connectors                            the sources and sinks that there are
   flykka class-archive                         once: Spark starts in half the time
 
 {EXIT_CODES}"""
@@ -48,6 +49,7 @@ _COMMANDS = {
     "replay": ("flykka.cli.replay", "take a recorded run again, and compare"),
     "debug": ("flykka.cli.debug", "walk through a recorded run, turn by turn"),
     "whatif": ("flykka.cli.whatif", "let a recorded run go on from a turn, with a fault"),
+    "connectors": ("flykka.cli.connectors", "the sources and sinks that there are, and what they need"),
     "class-archive": ("flykka.cli.class_archive", "let Spark start in half the time on this machine"),
 }
 

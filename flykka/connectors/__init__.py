@@ -5,16 +5,19 @@ from __future__ import annotations
 from flykka.actors.data_plane import SplitDiscovery
 from flykka.messages.tasks.source import SerializedSplit, SourceSplit, SplitsDiscovered
 from flykka.messages.wire.ids import OperatorId, SplitId
+from flykka.spark_bridge.connectors.connector import Connector, connectors
 from flykka.spark_bridge.connectors.sink import Sink, SinkContext
-from flykka.spark_bridge.connectors.source import PARTITION, Boundedness, Source, SplitNumbers
+from flykka.spark_bridge.connectors.source import Boundedness, Source, SplitNumbers
 from flykka.spark_bridge.connectors.transactional import Transaction, TransactionalSink
 from flykka.spark_bridge.errors import SinkError, SourceError
 from flykka.spark_bridge.operators.sink import SinkWriter, Staged
 from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.rows.marks import PARTITION
 
 __all__ = [
     "PARTITION",
     "Boundedness",
+    "Connector",
     "FileSystem",
     "OperatorId",
     "SerializedSplit",
@@ -32,4 +35,5 @@ __all__ = [
     "Staged",
     "Transaction",
     "TransactionalSink",
+    "connectors",
 ]

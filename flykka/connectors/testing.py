@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from flykka.spark_bridge.connectors.contracts import Row, SinkContract, SourceContract
+from flykka.spark_bridge.testing.contracts import Row, SinkContract, SourceContract
 
 __all__ = ["Row", "SinkContract", "SourceContract"]

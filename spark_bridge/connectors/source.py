@@ -26,12 +26,6 @@ if TYPE_CHECKING:
 
 Split = TypeVar("Split", bound=SourceSplit)
 
-PARTITION = "__partition"
-"""The column of a row's partition, which is there for watermarks and goes no further."""
-
-IS_CORRUPT = "__is_corrupt"
-"""True in rows that could not be read as they should: a source that `counts_corrupt` has them counted and left out."""
-
 SPLITS_PER_LOOK = 256
 """About as many splits are looked for at once: those that wait for a reader are in every checkpoint."""
 
@@ -147,12 +141,6 @@ class Source(ABC):
         may not tell. The next checkpoint waits for the call.
         """
         return
-
-
-def without_marks(rows: DataFrame) -> DataFrame:
-    """The rows as users see them: without the columns that are for a source's reader, and without corrupt ones."""
-    good = rows.where(f"NOT {IS_CORRUPT}") if IS_CORRUPT in rows.columns else rows
-    return good.drop(IS_CORRUPT, PARTITION)
 
 
 def split_of(kind: type[Split], split: SourceSplit, source: Source) -> Split:

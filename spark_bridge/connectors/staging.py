@@ -1,6 +1,8 @@
-"""Folders in which a subtask of a sink stages rows: `<the job's staging folder>/<uid>-<subtask>/<attempt>-<batch>/`.
+"""Folders in which a subtask of a sink stages rows.
 
-The uid has a digest behind it, for two that read alike in a file name must not discard each other's files.
+They are called `<the job's staging folder>/<uid>-<subtask>-of-<parallelism>/<attempt>-<batch>/`. The uid has a digest
+behind it, for two that read alike in a file name must not discard each other's files. With another parallelism a
+subtask stages elsewhere: what it finds in the folder of the former one may be another subtask's to publish.
 
 A job with a new id that goes on from a checkpoint of another one stages in a folder of its own. The other's stays until
 the new job has completed a checkpoint: until then one may still go back to what the other had staged.
@@ -52,13 +54,14 @@ class Staging:
         self._context = context
         self._filesystem = context.filesystem
         self._job_folder = context.staging_folder
+        self._of_parallelism = f"-of-{context.parallelism}"
         self._numbers = count(1)
         self._inherited: frozenset[str] = frozenset()
 
     @cached_property
     def folder(self) -> str:
         """All that the subtask has staged, named so that it is found from anywhere."""
-        return self._filesystem.qualified(f"{self._job_folder}/{self.name}")
+        return self._filesystem.qualified(f"{self._job_folder}/{self.name}{self._of_parallelism}")
 
     def check_reachable(self) -> None:
         """Raise `SinkError` where not even the job's own folder is there, which stays as long as the job."""
@@ -96,12 +99,15 @@ class Staging:
     def restore(self, folders: Iterable[StagingFolder]) -> None:
         """Discard all that attempts before have staged; `folders` are those the restored checkpoint names.
 
-        Where the parallelism has changed, some may be of this job: other subtasks stage there by now, and those of
-        subtasks that are gone go with the job.
+        Those of this job at this parallelism belong to subtasks that are there.
         """
         self._filesystem.delete(self.folder)
-        own = f"{self.folder.rsplit('/', 1)[0]}/"
-        self._inherited = frozenset(folder.path for folder in folders if not folder.path.startswith(own))
+        job = f"{self.folder.rsplit('/', 1)[0]}/"
+        self._inherited = frozenset(
+            folder.path
+            for folder in folders
+            if not (folder.path.startswith(job) and folder.path.endswith(self._of_parallelism))
+        )
 
     def release_inherited(self) -> None:
         """This job has completed a checkpoint of its own: what the job before it has staged serves nobody."""

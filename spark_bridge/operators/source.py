@@ -17,13 +17,13 @@ from flykka.actors.machines.bridge.output_routes import is_read_once
 from flykka.actors.machines.task.read_limit import cost_of
 from flykka.messages.tasks.bridge import StagedOutput
 from flykka.messages.tasks.source import PartitionTime
-from flykka.spark_bridge.connectors.source import IS_CORRUPT, PARTITION, without_marks
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.operator import Operator
 from flykka.spark_bridge.program.accumulators import LongCounter
 from flykka.spark_bridge.program.event_time import EARLIEST, LATEST, times_of_watermarks
 from flykka.spark_bridge.program.row_wise import works_row_by_row
 from flykka.spark_bridge.rows.lazy_rows import LazyRows
+from flykka.spark_bridge.rows.marks import IS_CORRUPT, PARTITION, without_marks
 from flykka.spark_bridge.rows.materialise import Slices, estimated_bytes, is_complete, numbers_of
 
 if TYPE_CHECKING:

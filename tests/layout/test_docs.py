@@ -18,6 +18,7 @@ from flykka.errors import DurationError
 from flykka.runtime.durations import duration_ms
 from flykka.spark_bridge.connectors.sink import Sink
 from flykka.spark_bridge.connectors.source import Source
+from flykka.spark_bridge.connectors.transactional import TransactionalSink
 from flykka.spark_bridge.functions.windowing.window_assigner import WindowAssigner
 from tests.layout.sources import PRODUCT, ROOT
 
@@ -38,6 +39,8 @@ FOR_USERS = (
     "LocalCluster",
     "FileSource",
     "FileSink",
+    "KafkaSource",
+    "KafkaSink",
     "WatermarkStrategy",
     "RestartStrategies",
     "TumblingEventTimeWindows",
@@ -58,7 +61,7 @@ FOR_USERS = (
     "AggregateFunction",
 )
 FOR_THE_RUNTIME = {
-    *(name for kind in (Source, Sink, EventTimeWindows, WindowAssigner) for name in dir(kind)),
+    *(name for kind in (Source, Sink, TransactionalSink, EventTimeWindows, WindowAssigner) for name in dir(kind)),
     # What only those need who start a cluster without an environment.
     *("submit", "shutdown", "system", "restart_strategy", "resolved_restart_strategy"),
     # What only the runners of functions need.

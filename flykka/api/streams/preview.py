@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.wire.ids import OperatorId
-from flykka.spark_bridge.connectors.source import without_marks
 from flykka.spark_bridge.errors import EmptySourceError, NotADataFrameError
 from flykka.spark_bridge.functions.checkpointed_function import initialize_state
 from flykka.spark_bridge.functions.operator_states import OperatorStates
@@ -22,6 +21,7 @@ from flykka.spark_bridge.operators.timestamps import TimestampsAndWatermarksCode
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
 from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.rows.marks import without_marks
 from flykka.spark_bridge.rows.materialise import together
 
 if TYPE_CHECKING:

@@ -20,22 +20,24 @@ Properties = tuple[tuple[str, str], ...]
 TIMEOUT_SECONDS = 30.0
 READ_COMMITTED = {"isolation.level": "read_committed"}
 
+_WITH_UNDERSCORE = frozenset({"log_level"})
 _OURS = frozenset({"enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset", "transactional.id"})
 
 
 def checked_properties(properties: Mapping[str, object], what: str) -> Properties:
-    """Properties of librdkafka, as the user gives them.
+    """Properties of librdkafka, whose names the user gives with `_` for `.`.
 
     Raises:
         MissingExtraError: confluent-kafka is not installed.
         ValueError: flykka decides on this one.
     """
     require("confluent_kafka", extra="kafka", what=what)
-    if refused := sorted(_OURS.intersection(properties)):
+    named = {key if key in _WITH_UNDERSCORE else key.replace("_", "."): value for key, value in properties.items()}
+    if refused := sorted(_OURS.intersection(named)):
         raise ValueError(
             f"the property {refused[0]!r} does not apply: {what} decides it, for rows to come exactly once"
         )
-    return tuple(sorted((key, _text(value)) for key, value in properties.items()))
+    return tuple(sorted((key, _text(value)) for key, value in named.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,8 @@ class Cluster:
     properties: Properties = ()
 
     def settings(self, **own: Any) -> dict[str, Any]:
-        """The settings of a client; own ones (with `_` for `.`) come last."""
-        named = {key.replace("_", "."): value for key, value in own.items()}
-        return {**dict(self.properties), "bootstrap.servers": self.bootstrap_servers, **named}
+        """The settings of a client; own ones come last."""
+        return {**dict(self.properties), "bootstrap.servers": self.bootstrap_servers, **own}
 
 
 class OffsetReader:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.kafka.source import KafkaSource
 
 RECORDS_PER_SPLIT = 50_000
+_RATE_INTERVAL_MS = 100
 _LOOKS_PER_SECOND_MAX = 50
 
 
@@ -74,10 +75,8 @@ class KafkaSplitDiscovery:
         self._counted: tuple[float, int] | None = None
         self._seen: dict[TopicPartition, int] = {}
         self._looked_s = 0.0
-        self.interval_ms = None if source.is_bounded else source.discovery_interval_ms
-        self.changed: Callable[[], bool] | None = (
-            None if source.is_bounded or source.rate is not None else self._changed
-        )
+        self.interval_ms = source.discovery_interval_ms if source.rate is None else _RATE_INTERVAL_MS
+        self.changed: Callable[[], bool] | None = self._changed if source.rate is None else None
 
     def discover(self, position: bytes) -> SplitsDiscovered:
         """The records that are there and were not found before.

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
-from flykka.spark_bridge.connectors.source import IS_CORRUPT
 from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.rows.marks import IS_CORRUPT
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -115,7 +115,7 @@ class JsonFormat(_Parsed):
     on_corrupt: OnCorrupt = "fail"
 
     def __post_init__(self) -> None:
-        _check(self.on_corrupt)
+        check_on_corrupt(self.on_corrupt)
 
     def _parsed(self, text: Column, schema: StructType) -> Column:
         return F.from_json(text, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_RECORD})
@@ -132,7 +132,7 @@ class CsvFormat(_Parsed):
     on_corrupt: OnCorrupt = "fail"
 
     def __post_init__(self) -> None:
-        _check(self.on_corrupt)
+        check_on_corrupt(self.on_corrupt)
 
     def _parsed(self, text: Column, schema: StructType) -> Column:
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_RECORD, "sep": self.sep}
@@ -154,7 +154,7 @@ class DebeziumJsonFormat(_Parsed):
     on_corrupt: OnCorrupt = "fail"
 
     def __post_init__(self) -> None:
-        _check(self.on_corrupt)
+        check_on_corrupt(self.on_corrupt)
 
     def schema(self, session: SparkSession) -> StructType:
         """The columns of the table, the kind of the change, and its time."""
@@ -205,7 +205,8 @@ def declared_schema(session: SparkSession, declared: StructType | str, what: str
         raise PrototypeError(f"the schema of {what} values cannot be read: {refused}") from None
 
 
-def _check(on_corrupt: str) -> None:
+def check_on_corrupt(on_corrupt: str) -> None:
+    """Raise `ValueError` where this is not the name of what becomes of corrupt values."""
     if on_corrupt not in ("fail", "skip", "keep"):
         raise ValueError(f"on_corrupt is 'fail', 'skip' or 'keep', not {on_corrupt!r}")
 

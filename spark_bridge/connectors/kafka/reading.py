@@ -8,7 +8,7 @@ from pyspark.sql.types import StructType
 
 from flykka.spark_bridge.connectors.kafka.ranges import dealt
 from flykka.spark_bridge.connectors.kafka.worker import ReadRecords
-from flykka.spark_bridge.connectors.source import IS_CORRUPT, PARTITION
+from flykka.spark_bridge.rows.marks import IS_CORRUPT, PARTITION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -62,8 +62,7 @@ class KafkaSink(TransactionalSink):
             MissingExtraError: confluent-kafka is not installed.
             ValueError: flykka decides on a property.
         """
-        named = {key.replace("_", "."): value for key, value in properties.items()}
-        return cls(cluster=Cluster(bootstrap_servers, checked_properties(named, _WHAT)), topic=topic)
+        return cls(cluster=Cluster(bootstrap_servers, checked_properties(properties, _WHAT)), topic=topic)
 
     def delivery_guarantee(self, guarantee: DeliveryGuarantee | str) -> Self:
         """Take this guarantee. Raises `ValueError` where there is no such."""

@@ -7,7 +7,7 @@ for others to look at. Rows never pass the driver.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -71,7 +71,7 @@ class KafkaSource(Source):
             raise ValueError(
                 "a KafkaSource needs the name of a topic: KafkaSource.of_topics('localhost:9092', 'orders')"
             )
-        return cls(cluster=_cluster(bootstrap_servers, properties), topics=topics)
+        return cls(cluster=Cluster(bootstrap_servers, checked_properties(properties, _WHAT)), topics=topics)
 
     @classmethod
     def of_topic_pattern(cls, bootstrap_servers: str, pattern: str, **properties: object) -> Self:
@@ -79,7 +79,7 @@ class KafkaSource(Source):
 
         Raises as `of_topics` does.
         """
-        return cls(cluster=_cluster(bootstrap_servers, properties), pattern=pattern)
+        return cls(cluster=Cluster(bootstrap_servers, checked_properties(properties, _WHAT)), pattern=pattern)
 
     def values(self, value_format: ValueFormat) -> Self:
         """Decode values in this format; without one they are bytes, in a column `value`."""
@@ -201,8 +201,3 @@ class KafkaSource(Source):
         assert self.group is not None, "without a group it is not told of checkpoints"
         ranges = ranges_of(split_of(SerializedSplit, split, self) for split in splits)
         self.committer.commit(self.cluster, self.group, {each.at: each.end for each in ranges})
-
-
-def _cluster(bootstrap_servers: str, properties: Mapping[str, object]) -> Cluster:
-    named = {key.replace("_", "."): value for key, value in properties.items()}
-    return Cluster(bootstrap_servers, checked_properties(named, _WHAT))

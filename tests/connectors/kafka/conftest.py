@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.connectors.kafka.broker import Broker, running_broker
+from benchmarks.connectors.broker import Broker, running_broker
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,11 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+from benchmarks.connectors.broker import Broker
 from flykka import KafkaSink
 from flykka.connectors import FileSystem, SinkError
 from flykka.connectors.testing import Row, SinkContract
 from flykka.spark_bridge.program.prototype import PrototypeError
-from tests.connectors.kafka.broker import Broker
 from tests.spark_bridge.sink_contexts import sink_context
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -10,6 +10,7 @@ from itertools import count
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.connectors.broker import Broker
 from flykka import KafkaSource, OffsetsInitializer
 from flykka.connectors import Boundedness, FileSystem, OperatorId, SourceError
 from flykka.connectors.testing import Row, SourceContract
@@ -22,9 +23,8 @@ from flykka.spark_bridge.connectors.kafka.formats import (
     RawFormat,
     ValueFormat,
 )
-from flykka.spark_bridge.connectors.source import IS_CORRUPT, PARTITION
 from flykka.spark_bridge.program.prototype import PrototypeError
-from tests.connectors.kafka.broker import Broker
+from flykka.spark_bridge.rows.marks import IS_CORRUPT, PARTITION
 
 NOW_MS = round(time.time() * 1000)
 """A broker deletes records that are old."""

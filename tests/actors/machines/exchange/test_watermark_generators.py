@@ -18,6 +18,7 @@ from flykka.actors.machines.exchange.watermark_generators import (
 )
 from flykka.messages.graph.job_graph import JobVertex, MonotonyViolationHandler
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN, Watermark
+from flykka.messages.tasks.source import PartitionTime
 from flykka.messages.wire.ids import JobVertexId
 
 FAIL = MonotonyViolationHandler.FAIL
@@ -149,3 +150,56 @@ def test_no_row_at_or_below_the_watermark_comes_within_the_bound(times: list[int
         generator.on_batch(time_ms, time_ms)
         latest_ms = max(latest_ms, time_ms)
         assert before_ms <= generator.watermark_ms <= WATERMARK_MAX
+
+
+def partition(name: str, latest_ms: int | None = None, earliest_ms: int | None = None) -> PartitionTime:
+    return PartitionTime(partition=name, latest_ms=latest_ms, earliest_ms=earliest_ms)
+
+
+def of_partitions(idle_timeout_ms: int | None = None) -> TimestampsAndWatermarksOperator:
+    return TimestampsAndWatermarksOperator(lambda: BoundedOutOfOrdernessWatermarks(0), idle_timeout_ms)
+
+
+def test_the_watermark_of_a_source_is_the_least_of_its_partitions() -> None:
+    operator = of_partitions()
+
+    said = []
+    for times in ((("a", 100), ("b", 20)), (("a", 200), ("b", None)), (("b", 150),)):
+        operator.on_partitions([partition(*time) for time in times], now=0)
+        said.append(operator.emit())
+
+    assert said == [Watermark(timestamp_ms=19), None, Watermark(timestamp_ms=149)]
+
+
+def test_a_partition_without_rows_holds_event_time_back_until_it_is_idle() -> None:
+    operator = of_partitions(idle_timeout_ms=1000)
+    said = []
+    for now, latest in ((0, 100), (999, 200), (1000, 300)):
+        operator.on_partitions([partition("a", latest), partition("b")], now)
+        said.append(operator.emit())
+
+    assert said == [None, None, Watermark(timestamp_ms=299)]
+
+
+def test_a_partition_that_was_idle_counts_again_and_no_watermark_goes_back() -> None:
+    operator = of_partitions(idle_timeout_ms=1000)
+    operator.on_partitions([partition("a", 100), partition("b")], 0)
+    operator.on_partitions([partition("a", 300), partition("b")], 2000)
+    first = operator.emit()
+
+    operator.on_partitions([partition("a", 900), partition("b", 50)], 2001)
+    second = operator.emit()
+    operator.on_partitions([partition("a"), partition("b", 600)], 2002)
+
+    assert (first, second, operator.emit()) == (Watermark(timestamp_ms=299), None, Watermark(timestamp_ms=599))
+
+
+def test_time_goes_back_within_a_partition_only() -> None:
+    operator = TimestampsAndWatermarksOperator(lambda: AscendingTimestampsWatermarks(MonotonyViolationHandler.FAIL))
+
+    fine = operator.on_partitions([partition("a", 100, 90), partition("b", 50, 10)], 0)
+    violated = operator.on_partitions([partition("a", 200, 150), partition("b", 60, 40)], 0)
+
+    assert fine is None
+    assert violated is not None
+    assert (violated.timestamp_ms, violated.latest_ms) == (40, 50)

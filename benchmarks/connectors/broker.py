@@ -1,4 +1,4 @@
-"""A real broker for tests: that of the package noida-db, in a process that may be killed and started again."""
+"""A real broker: that of the package noida-db, in a process that may be killed and started again."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 _DEADLINE_S = 30.0
+
+
+class NoBrokerError(Exception):
+    """The package that has the broker is not installed."""
 
 
 class Broker:
@@ -135,7 +138,7 @@ def _until_end(reader: Consumer) -> list[bytes]:
 def _program() -> Path:
     spec = find_spec("noida_db")
     if spec is None or spec.origin is None:
-        pytest.fail("the tests of Kafka need a broker: pip install noida-db", pytrace=False)
+        raise NoBrokerError("a broker of Kafka is needed, and noida-db has one: pip install noida-db")
     return Path(spec.origin).parent / "noida-db"
 
 

@@ -1,0 +1,1 @@
+"""Connectors, beside a bare client and beside the parquet sink."""

@@ -1,0 +1,118 @@
+"""Times connectors: `python -m benchmarks.connectors`.
+
+Records of 100 bytes wait in a topic of four partitions. Two processes with nothing but a consumer each read half of the
+partitions; one process consumes and produces each record again; a job reads them into parquet, another one into a
+topic, exactly once, with a checkpoint per second. Then a job takes rows from parquet to parquet, and another to a table
+of Delta. The jobs run in one process, each once before it counts; of each the median of the rounds counts, and the rows
+that came out are counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+from benchmarks.arguments import positive_int
+from benchmarks.connectors import bare
+from benchmarks.connectors.broker import Broker, running_broker
+from benchmarks.connectors.jobs import Jobs, WrongCountError, write_rows
+from benchmarks.engine_process import EngineFailedError
+
+TOPIC = "records"
+PARTITIONS = 4
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark; the exit code."""
+    options = _parser().parse_args(arguments)
+    say = partial(print, file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(prefix="flykka-benchmark-") as place:
+        folder = Path(place)
+        with running_broker(folder / "kafka") as broker:
+            try:
+                rates = _rates(folder, broker, options, say)
+            except (EngineFailedError, WrongCountError) as failed:
+                print(failed, file=sys.stderr)
+                return 1
+    found = as_json(rates)
+    print(json.dumps(found, indent=2) if options.json else _table(found, options))
+    return 0
+
+
+def as_json(rates: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """The medians, in records per second, and the ratio of the table to the files."""
+    found = {name: median(several) for name, several in rates.items()}
+    over = round(found["delta"] / found["parquet"], 2)
+    return {**{name: round(rate) for name, rate in found.items()}, "delta_over_parquet": over}
+
+
+def _rates(
+    folder: Path, broker: Broker, options: argparse.Namespace, say: Callable[[str], object]
+) -> Mapping[str, Sequence[float]]:
+    say(f"writing {options.records:,} records")
+    bare.fill(broker, TOPIC, PARTITIONS, options.records)
+    write_rows(folder / "rows", options.records)
+    rates: dict[str, list[float]] = {}
+    with Jobs(broker.address, folder, options.records) as jobs:
+        contestants: dict[str, Callable[[int], float]] = {
+            "bare_consumers": lambda _: bare.consumed(broker, TOPIC, PARTITIONS, options.records),
+            "bare_consumer_and_producer": lambda turn: bare.copied(broker, TOPIC, f"copy-{turn}", options.records),
+            "kafka_to_parquet": lambda turn: jobs.kafka_to_parquet(TOPIC, turn),
+            "kafka_to_kafka": lambda turn: jobs.kafka_to_kafka(TOPIC, broker, turn),
+            "parquet": jobs.parquet_to_parquet,
+            "delta": jobs.parquet_to_delta,
+        }
+        for turn in range(1 + options.repeat):
+            for name, contestant in contestants.items():
+                rate = options.records / contestant(turn)
+                say(f"{'warm-up' if turn == 0 else f'round {turn}'}: {name}: {rate:,.0f} records/s")
+                if turn:
+                    rates.setdefault(name, []).append(rate)
+    return rates
+
+
+def _table(found: Mapping[str, float], options: argparse.Namespace) -> str:
+    """The same as Markdown."""
+    lines = [
+        f"{options.records:,} records of 100 bytes, medians of {options.repeat}, {os.cpu_count()} cores:",
+        "",
+        "| | records/s |",
+        "| --- | ---: |",
+    ]
+    lines += [f"| {title} | {found[name]:,.0f} |" for name, title in _TITLES.items()]
+    return "\n".join(
+        [*lines, "", f"The Delta sink is {found['delta_over_parquet']} times as fast as the parquet sink."]
+    )
+
+
+_TITLES = {
+    "bare_consumers": "two processes that consume, and do nothing else",
+    "bare_consumer_and_producer": "one process that consumes and produces",
+    "kafka_to_parquet": "flykka, Kafka to parquet, exactly once",
+    "kafka_to_kafka": "flykka, Kafka to Kafka, exactly once",
+    "parquet": "flykka, parquet to parquet, exactly once",
+    "delta": "flykka, parquet to Delta, exactly once",
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.connectors",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, not a table")
+    parser.add_argument("--records", type=positive_int, default=3_000_000, metavar="N", help="how many records")
+    parser.add_argument("--repeat", type=positive_int, default=3, metavar="N", help="rounds that count")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""`flykka connectors`: the sources and sinks that there are, and what to install for those that need more."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from flykka.cli.arguments import describe
+from flykka.cli.exit_codes import FAILED, OK
+
+_WIDTH = 200
+_DESCRIPTION = """\
+Show the connectors of this machine: those that come with flykka, and those of other
+packages, which declare them as entry points of the group flykka.connectors.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Describe `flykka connectors`."""
+    describe(parser, _DESCRIPTION, allow_abbrev=False)
+    parser.set_defaults(run=_show)
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    from flykka.spark_bridge.connectors.connector import connectors
+    from flykka.spark_bridge.errors import SparkBridgeError
+
+    table = Table("connector", "source", "sink", "needs", box=None, pad_edge=False, header_style="bold")
+    try:
+        found = connectors()
+    except SparkBridgeError as broken:
+        print(f"flykka connectors: {broken}", file=sys.stderr)
+        return FAILED
+    for each in found:
+        source = "" if each.source is None else f"{each.source}\n{each.reads}"
+        sink = "" if each.sink is None else f"{each.sink}\n{each.writes}"
+        missing = "" if each.is_installed else f"pip install 'flykka\\[{each.extra}]'"
+        table.add_row(each.name, source, sink, missing)
+    # A pipe has no width: nothing is cut there.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
+    console.print(table)
+    return OK

@@ -1,0 +1,1 @@
+"""Tests that are part of the product: those that connectors of others pass."""

