@@ -183,7 +183,7 @@ def _type(avro: Any, named: dict[str, DataType | None], where: str) -> DataType:
 
 
 def _of_schema(avro: dict[str, Any], named: dict[str, DataType | None], where: str) -> DataType:
-    kind, logical = avro["type"], avro.get("logicalType")
+    kind, logical = avro["type"], str(avro.get("logicalType"))
     if logical == "decimal":
         return DecimalType(avro["precision"], avro.get("scale", 0))
     if logical in _LOGICAL:

@@ -75,7 +75,7 @@ class KafkaSplitDiscovery:
         self._counted: tuple[float, int] | None = None
         self._seen: dict[TopicPartition, int] = {}
         self._looked_s = 0.0
-        self.interval_ms = source.discovery_interval_ms if source.rate is None else _RATE_INTERVAL_MS
+        self.interval_ms: int | None = source.discovery_interval_ms if source.rate is None else _RATE_INTERVAL_MS
         self.changed: Callable[[], bool] | None = self._changed if source.rate is None else None
 
     def discover(self, position: bytes) -> SplitsDiscovered:

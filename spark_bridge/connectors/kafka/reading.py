@@ -35,7 +35,7 @@ METADATA = {
 def read_records(
     session: SparkSession, source: KafkaSource, schema: StructType, ranges: Sequence[OffsetRange]
 ) -> DataFrame:
-    """The rows of records, with the place of each one's partition in `ranges`."""
+    """The rows of records; where there is event time, with the place of each one's partition in `ranges`."""
     cores = max(1, session.sparkContext.defaultParallelism)
     records = sum(each.offsets for each in ranges)
     tasks = dealt(ranges, min(cores, max(1, -(-records // RECORDS_PER_TASK))))
@@ -47,13 +47,15 @@ def read_records(
     numbers = session.range(0, len(tasks), 1, max(1, len(tasks)))
     decoded = source.value_format.decoded(numbers.mapInArrow(work, raw), schema)
     marks = (IS_CORRUPT,) if source.counts_corrupt else ()
-    return decoded.select(*(f"`{name}`" for name in schema.names), PARTITION, *marks)
+    partition = () if source.event_time is None else (PARTITION,)
+    return decoded.select(*(f"`{name}`" for name in schema.names), *partition, *marks)
 
 
 def _needed(source: KafkaSource) -> tuple[str, ...]:
     # A corrupt record is named by where it is.
     where = () if source.value_format.on_corrupt in (None, "skip") else ("topic", "partition", "offset")
-    return tuple(dict.fromkeys(("value", *source.metadata, *where, PARTITION)))
+    partition = () if source.event_time is None else (PARTITION,)
+    return tuple(dict.fromkeys(("value", *source.metadata, *where, *partition)))
 
 
 _TYPES = {**METADATA, "value": "binary", PARTITION: "int"}

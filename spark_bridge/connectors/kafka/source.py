@@ -186,7 +186,9 @@ class KafkaSource(Source):
         return KafkaSplitDiscovery(self, operator_id)
 
     def partitions_of(self, splits: Sequence[SourceSplit]) -> Sequence[str]:
-        """The partitions of all topics."""
+        """The partitions of all topics, where there is event time."""
+        if self.event_time is None:
+            return ()
         return [str(each.at) for each in ranges_of(split_of(SerializedSplit, split, self) for split in splits)]
 
     def read(

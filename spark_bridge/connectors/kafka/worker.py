@@ -8,9 +8,9 @@ is reached.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
@@ -24,9 +24,14 @@ if TYPE_CHECKING:
 _RECORDS_AT_ONCE = 10_000
 _WAIT_SECONDS = 0.05
 # Offset out of range, and no rule for where to go on then.
-_GONE = (1, -140)
+_GONE = frozenset({1, -140})
+# A broker is away, a name is not resolved, all brokers are away, a request took too long: librdkafka goes on by itself.
+_PASSING = frozenset({-195, -193, -187, -185})
 _PATIENCE_SECONDS = 60.0
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+_Key = tuple[str | None, int | None]
+"""A topic and a partition, as a record gives them: a plain tuple is made in no time."""
 
 _consumers: dict[Cluster, Consumer] = {}
 
@@ -50,58 +55,83 @@ class ReadRecords:
 
 
 def _records(cluster: Cluster, ranges: Sequence[OffsetRange]) -> Iterator[list[Message]]:
-    """The records of ranges, each of another partition or behind the one before, in lists of many."""
+    """The records of ranges, each of another partition, in lists of many."""
     from confluent_kafka import TopicPartition as Named
 
     consumer = _consumer(cluster)
-    ends = {each.at: each.end for each in ranges if each.offsets}
-    left = {each.at: each.offsets for each in ranges if each.offsets}
+    reading = _Reading(cluster, ranges)
     consumer.assign([Named(*each.at, each.start) for each in ranges if each.offsets])
     try:
         heard = time.monotonic()
-        while left:
+        while reading.offsets_left:
             # It waits for as many as it is asked for; some offsets are those of no record.
-            wanted = min(_RECORDS_AT_ONCE, sum(left.values()))
-            messages = consumer.consume(wanted, timeout=_WAIT_SECONDS)
-            if messages:
+            messages = consumer.consume(min(_RECORDS_AT_ONCE, reading.offsets_left), timeout=_WAIT_SECONDS)
+            records = reading.take(messages)
+            if records:
                 heard = time.monotonic()
+                yield records
             elif time.monotonic() - heard > _PATIENCE_SECONDS:
                 raise SourceError(
-                    f"Kafka at {cluster.bootstrap_servers} sends no records of {', '.join(map(str, left))} for"
-                    f" {_PATIENCE_SECONDS:.0f} s, which it has said are there"
+                    f"Kafka at {cluster.bootstrap_servers} sends no records of {reading} for {_PATIENCE_SECONDS:.0f} s,"
+                    f" which it has said are there{reading.trouble}"
                 )
-            records = [each for each in messages if _is_wanted(each, ends, left, cluster)]
-            if records:
-                yield records
     finally:
         consumer.unassign()
 
 
-def _is_wanted(
-    message: Message, ends: Mapping[TopicPartition, int], left: dict[TopicPartition, int], cluster: Cluster
-) -> bool:
-    """True for a record of a range, whose offsets that are `left` are noted; at its end it is taken out of them."""
-    from confluent_kafka import KafkaError
+class _Reading:
+    """Progress of the ranges of a task. Each question to a record costs: only those are asked that decide something."""
 
-    error = message.error()
-    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+    def __init__(self, cluster: Cluster, ranges: Sequence[OffsetRange]) -> None:
+        self._cluster = cluster
+        self._ends: dict[_Key, int] = {each.at: each.end for each in ranges if each.offsets}
+        self._left: dict[_Key, int] = {each.at: each.offsets for each in ranges if each.offsets}
+        self.trouble = ""
+
+    def __str__(self) -> str:
+        return ", ".join(f"{topic}-{partition}" for topic, partition in self._left)
+
+    @property
+    def offsets_left(self) -> int:
+        """The number of offsets that were not read, as far as is known."""
+        return sum(self._left.values())
+
+    def take(self, messages: Sequence[Message]) -> list[Message]:
+        """Return the records of the ranges among messages. Raises `SourceError` where some cannot be read."""
+        records: list[Message] = []
+        last: dict[_Key, int] = {}
+        for message in messages:
+            key, offset = (message.topic(), message.partition()), message.offset()
+            if message.error() is not None:
+                if self._is_end(message):
+                    # It is where the next record will be.
+                    last[key] = (offset or 0) - 1
+            elif offset is not None and offset < self._ends[key]:
+                records.append(message)
+                last[key] = offset
+            else:
+                last[key] = self._ends[key]
+        for key, offset in last.items():
+            self._left[key] = max(0, self._ends[key] - offset - 1)
+        self._left = {key: left for key, left in self._left.items() if left}
+        return records
+
+    def _is_end(self, message: Message) -> bool:
+        """True for the end of a partition; another error raises, unless waiting may help."""
+        from confluent_kafka import KafkaError
+
+        error = message.error()
+        assert error is not None
+        if error.code() == KafkaError._PARTITION_EOF:
+            return True
+        if error.code() in _PASSING:
+            self.trouble = f": {told(error)}"
+            return False
         hint = ": it has deleted them before they were read" if error.code() in _GONE else ""
         raise SourceError(
-            f"Kafka at {cluster.bootstrap_servers} does not give the records of {_at(message)}{hint}: {told(error)}"
+            f"Kafka at {self._cluster.bootstrap_servers} does not give the records of"
+            f" {message.topic()}-{message.partition()}{hint}: {told(error)}"
         )
-    at = _at(message)
-    offset = message.offset() or 0
-    if at not in left:
-        return False
-    # An end of the partition is where the next record will be.
-    left[at] = ends[at] - offset - (error is None)
-    if left[at] <= 0:
-        del left[at]
-    return error is None and offset < ends[at]
-
-
-def _at(message: Message) -> TopicPartition:
-    return TopicPartition(message.topic() or "", message.partition() or 0)
 
 
 def _consumer(cluster: Cluster) -> Consumer:
@@ -144,7 +174,8 @@ def _headers(records: list[Any], places: dict[TopicPartition, int]) -> pa.Array:
 
 
 def _places(records: list[Message], places: dict[TopicPartition, int]) -> pa.Array:
-    return pa.array([places[_at(each)] for each in records], pa.int32())
+    of = cast("dict[_Key, int]", places)
+    return pa.array([of[each.topic(), each.partition()] for each in records], pa.int32())
 
 
 _COLUMNS: dict[str, Callable[[list[Any], dict[TopicPartition, int]], pa.Array]] = {

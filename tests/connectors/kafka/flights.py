@@ -33,7 +33,7 @@ from flykka.messages.wire.message import Message
 INPUT, OUTPUT = "flights", "flights-per-day"
 PARTITIONS = 3
 ROWS = 30_000
-ROWS_PER_SECOND = 6_000
+ROWS_PER_SECOND = 3_000
 SCHEMA = "origin string, at timestamp"
 
 

@@ -78,7 +78,7 @@ def test_a_task_manager_that_dies_changes_nothing(
             recipients.append("/".join(recipient.path.split("/")[:3]))
         return is_moment
 
-    kill = kill_when(env.cluster.system, lambda: env.cluster.system.find(recipients[-1]), matches, 3)
+    kill = kill_when(env.cluster.system, lambda: env.cluster.system.find(recipients[-1]), matches, 2)
 
     client = flights.start(env, flown.address, tmp_path)
     assert kill.wait(timeout=60)
@@ -99,7 +99,7 @@ def test_a_broker_that_dies_changes_nothing(
         struck.set()
 
     client = flights.start(environment(), flown.address, tmp_path)
-    client.add_listener(on_checkpoint(3, strike))
+    client.add_listener(on_checkpoint(2, strike))
     assert struck.wait(60)
     assert_no_row_is_there_twice(flown)
     client.wait(timeout=PATIENCE_S)
@@ -115,7 +115,7 @@ def test_a_driver_that_dies_changes_nothing(
         too_late = threading.Timer(PATIENCE_S, process.kill)
         too_late.start()
         assert process.stdout is not None
-        for _ in range(3):
+        for _ in range(2):
             process.stdout.readline()
         process.send_signal(signal.SIGKILL)
         too_late.cancel()
