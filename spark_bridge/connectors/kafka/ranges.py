@@ -15,7 +15,7 @@ from typing import NamedTuple
 from flykka.messages.tasks.source import SerializedSplit
 from flykka.messages.wire.ids import SplitId
 
-BYTES_PER_RECORD = 100
+BYTES_PER_RECORD = 64
 """Kafka does not say how large records are before they are read; how long that takes is measured anyway."""
 
 

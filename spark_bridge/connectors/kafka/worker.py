@@ -149,6 +149,9 @@ def _consumer(cluster: Cluster) -> Consumer:
                     # Records that are gone must not be passed over.
                     "auto.offset.reset": "error",
                     "fetch.wait.max.ms": 10,
+                    # A partition of which enough waits to be read is left alone for so long, by default for a second:
+                    # it may be assigned again before, for the next batch.
+                    "fetch.queue.backoff.ms": 2,
                 },
                 **READ_COMMITTED,
             ),
