@@ -42,9 +42,12 @@ if TYPE_CHECKING:
     from flykka.simulation.simulation import simulate as simulate
     from flykka.spark_bridge.connectors.console import ConsoleSink as ConsoleSink
     from flykka.spark_bridge.connectors.datagen.source import DataGenSource as DataGenSource
+    from flykka.spark_bridge.connectors.delta.sink import DeltaSink as DeltaSink
+    from flykka.spark_bridge.connectors.delta.source import DeltaSource as DeltaSource
     from flykka.spark_bridge.connectors.file.sink import FileSink as FileSink
     from flykka.spark_bridge.connectors.file.source import FileSource as FileSource
     from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink as ForeachBatchSink
+    from flykka.spark_bridge.connectors.iceberg.sink import IcebergSink as IcebergSink
     from flykka.spark_bridge.connectors.kafka.avro import AvroFormat as AvroFormat
     from flykka.spark_bridge.connectors.kafka.formats import CsvFormat as CsvFormat
     from flykka.spark_bridge.connectors.kafka.formats import DebeziumJsonFormat as DebeziumJsonFormat
@@ -55,6 +58,10 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.kafka.sink import DeliveryGuarantee as DeliveryGuarantee
     from flykka.spark_bridge.connectors.kafka.sink import KafkaSink as KafkaSink
     from flykka.spark_bridge.connectors.kafka.source import KafkaSource as KafkaSource
+    from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource as PostgresCdcSource
+    from flykka.spark_bridge.connectors.postgres.sink import PostgresSink as PostgresSink
+    from flykka.spark_bridge.connectors.postgres.table_reading import postgres_table as postgres_table
+    from flykka.spark_bridge.connectors.socket.source import SocketTextSource as SocketTextSource
     from flykka.spark_bridge.functions.aggregate_function import AggregateFunction as AggregateFunction
     from flykka.spark_bridge.functions.aggregate_function import ReduceFunction as ReduceFunction
     from flykka.spark_bridge.functions.checkpointed_function import CheckpointedFunction as CheckpointedFunction
@@ -144,6 +151,8 @@ _MODULES = {
     "DebeziumJsonFormat": "spark_bridge.connectors.kafka.formats",
     "DeliveryGuarantee": "spark_bridge.connectors.kafka.sink",
     "DeltaEvictor": "spark_bridge.functions.windowing.evictors",
+    "DeltaSink": "spark_bridge.connectors.delta.sink",
+    "DeltaSource": "spark_bridge.connectors.delta.source",
     "DeltaTrigger": "spark_bridge.functions.windowing.triggers",
     "DivergenceError": "runtime.replay.divergence",
     "DoubleCounter": "spark_bridge.program.accumulators",
@@ -162,6 +171,7 @@ _MODULES = {
     "GlobalWindow": "spark_bridge.functions.windowing.windows",
     "GlobalWindows": "spark_bridge.functions.windowing.session_windows",
     "Histogram": "spark_bridge.program.accumulators",
+    "IcebergSink": "spark_bridge.connectors.iceberg.sink",
     "IntCounter": "spark_bridge.program.accumulators",
     "JobClient": "client.job_client",
     "JobExecutionResult": "client.job_execution_result",
@@ -183,6 +193,8 @@ _MODULES = {
     "OffsetResetStrategy": "spark_bridge.connectors.kafka.offsets",
     "OffsetsInitializer": "spark_bridge.connectors.kafka.offsets",
     "OutputTag": "api.streams.output_tag",
+    "PostgresCdcSource": "spark_bridge.connectors.postgres.cdc_source",
+    "PostgresSink": "spark_bridge.connectors.postgres.sink",
     "ProcessAllWindowFunction": "spark_bridge.functions.windowing.window_function",
     "ProcessFunction": "spark_bridge.functions.process_function",
     "ProcessWindowFunction": "spark_bridge.functions.windowing.window_function",
@@ -201,6 +213,7 @@ _MODULES = {
     "SimulationSettings": "simulation.settings",
     "SlidingEventTimeWindows": "spark_bridge.functions.windowing.time_windows",
     "SlidingProcessingTimeWindows": "spark_bridge.functions.windowing.time_windows",
+    "SocketTextSource": "spark_bridge.connectors.socket.source",
     "StateTtlConfig": "spark_bridge.functions.state_ttl",
     "StreamExecutionEnvironment": "api.environment",
     "TimeDomain": "spark_bridge.functions.current_key",
@@ -220,6 +233,7 @@ _MODULES = {
     "WindowedStream": "api.streams.windowed_stream",
     "ZooKeeperSettings": "cluster.high_availability.settings",
     "all_monitors": "monitors.monitors",
+    "postgres_table": "spark_bridge.connectors.postgres.table_reading",
     "simulate": "simulation.simulation",
 }
 

@@ -17,14 +17,14 @@ Rates = Mapping[tuple[Contender, Discipline], Sequence[float]]
 """Of each round, how many per second."""
 
 _RATIOS = {
-    "tell_over_pykka": ((Contender.FLYKKA, Discipline.TELL), (Contender.PYKKA, Discipline.TELL), 6.0),
+    "tell_over_pykka": ((Contender.FLYKKA, Discipline.TELL), (Contender.PYKKA, Discipline.TELL), 10.0),
     "tell_recorded_over_pykka": (
         (Contender.FLYKKA_RECORDED, Discipline.RELAY),
         (Contender.PYKKA, Discipline.TELL),
-        1.2,
+        2.0,
     ),
     "relay_over_pykka": ((Contender.FLYKKA, Discipline.RELAY), (Contender.PYKKA, Discipline.RELAY), None),
-    "ask_over_pykka": ((Contender.FLYKKA, Discipline.ASK), (Contender.PYKKA, Discipline.ASK), 1.0),
+    "ask_over_pykka": ((Contender.FLYKKA, Discipline.ASK), (Contender.PYKKA, Discipline.ASK), 1.2),
     "fan_out_over_pykka": ((Contender.FLYKKA, Discipline.FAN_OUT), (Contender.PYKKA, Discipline.FAN_OUT), 5.0),
     "ring_over_pykka": ((Contender.FLYKKA, Discipline.RING), (Contender.PYKKA, Discipline.RING), None),
 }

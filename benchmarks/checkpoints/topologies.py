@@ -74,7 +74,7 @@ TOPOLOGIES = (
         wiring=ShipStrategy.FORWARD,
         checkpoints=200,
         warm_up=50,
-        target_ms=3.0,
+        target_ms=2.0,
         flink_ms=4.0,
         submit_target_s=0.5,
     ),
@@ -84,7 +84,7 @@ TOPOLOGIES = (
         wiring=ShipStrategy.FORWARD,
         checkpoints=50,
         warm_up=10,
-        target_ms=25.0,
+        target_ms=20.0,
         flink_ms=96.0,
     ),
     Topology(
@@ -93,7 +93,7 @@ TOPOLOGIES = (
         wiring=ShipStrategy.FORWARD,
         checkpoints=10,
         warm_up=2,
-        target_ms=1_000.0,
+        target_ms=800.0,
         submit_target_s=5.0,
     ),
     Topology(
@@ -102,6 +102,7 @@ TOPOLOGIES = (
         wiring=ShipStrategy.HASH,
         checkpoints=30,
         warm_up=5,
+        target_ms=200.0,
         flink_ms=96.0,
     ),
 )

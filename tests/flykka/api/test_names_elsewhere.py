@@ -153,7 +153,7 @@ def test_what_a_property_raises_is_not_lost() -> None:
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("KafkaSource", "there is no Kafka source or sink yet; a FileSource that monitors a folder reads what lands"),
+        ("FlinkKafkaConsumer", r"KafkaSource\.of_topics\(servers, topic\)"),
         ("SessionWindows", r"EventTimeSessionWindows\.with_gap\('30min'\)"),
         ("StatefulProcessor", r"key_by\(\.\.\.\)\.process\(function, output\) calls a KeyedProcessFunction"),
         ("ValueState", "it need not be imported"),
@@ -208,5 +208,5 @@ def test_type_checkers_refuse_what_is_refused_when_it_runs(spark: SparkSession) 
         stream.key_by("auction").window(HOURS).sum("price")  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match="set_description"):
         stream.sink_to(ConsoleSink()).set_description("rows")  # type: ignore[attr-defined]
-    with pytest.raises(AttributeError, match="KafkaSource"):
-        flykka.KafkaSource()  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="PulsarSource"):
+        flykka.PulsarSource()  # type: ignore[attr-defined]

@@ -1,0 +1,160 @@
+"""The columns of rows and of a table, compared by name and type: Delta and Spark write both as the same JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable, Schema
+
+_NAME_FOLDERS: tuple[type[DataType], ...] = (
+    BooleanType,
+    ByteType,
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+)
+"""Types of partition columns whose values Delta and Spark write alike, in any time zone."""
+
+
+_PRIMITIVE = frozenset(
+    {
+        "bigint",
+        "binary",
+        "boolean",
+        "date",
+        "double",
+        "float",
+        "int",
+        "smallint",
+        "string",
+        "timestamp",
+        "timestamp_ntz",
+        "tinyint",
+    }
+)
+
+
+def spark_schema(columns: Any) -> StructType:
+    """The columns of a table, from their JSON."""
+    return StructType.fromJson(columns)
+
+
+def columns_of(table: DeltaTable) -> StructType:
+    """The columns of a table."""
+    return spark_schema(json.loads(table.schema().to_json()))
+
+
+def delta_schema(rows: StructType) -> Schema:
+    """The schema of a new table for these rows. All columns may hold nulls: staged rows may."""
+    from deltalake import Schema
+
+    return Schema.from_json(nullable(rows).json())
+
+
+def nullable(rows: StructType) -> StructType:
+    """The columns, each of which may hold nulls, and all columns in it."""
+    return StructType([StructField(field.name, _nullable(field.dataType)) for field in rows])
+
+
+def new_columns(table: StructType, rows: StructType) -> StructType:
+    """The columns of the rows that the table does not have."""
+    known = set(table.names)
+    return StructType([field for field in rows if field.name not in known])
+
+
+def misfit(table: StructType, rows: StructType, *, merges_schema: bool) -> str | None:
+    """Tell why rows with these columns cannot become rows of the table; None where they can.
+
+    A column that the rows do not have is null in them.
+    """
+    by_name = {field.name: field for field in table}
+    by_lower_case = {name.lower(): name for name in by_name}
+    for field in rows:
+        name, given = field.name, field.dataType.simpleString()
+        found = by_name.get(name)
+        if found is None and name.lower() in by_lower_case:
+            return f"the rows have a column {name!r}, which the table calls {by_lower_case[name.lower()]!r}: rename it"
+        if found is None and not merges_schema:
+            return (
+                f"the rows have a column {name!r} (of type {given}), which the table does not have; its columns are"
+                f" {', '.join(table.names)}: leave it out, or add it to the table with merge_schema()"
+            )
+        if found is not None and found.dataType.simpleString() != given:
+            wanted = found.dataType.simpleString()
+            return f"the column {name!r} is of type {given} in the rows, and of type {wanted} in the table: cast it"
+    given_names = set(rows.names)
+    for field in table:
+        if not field.nullable and field.name not in given_names:
+            return f"the rows have no column {field.name!r}, which must not be null in the table"
+    return None
+
+
+def unknown_type(rows: StructType) -> str | None:
+    """Tell which column has a type that Delta does not know; None where it knows all."""
+    for field in rows:
+        if not _is_known(field.dataType):
+            return (
+                f"a Delta table has no columns of type {field.dataType.simpleString()}, as {field.name!r} is: cast it"
+            )
+    return None
+
+
+def partition_misfit(rows: StructType, partition_by: Sequence[str]) -> str | None:
+    """Tell why a table cannot be partitioned by these columns of the rows; None where it can."""
+    if missing := [name for name in partition_by if name not in rows.names]:
+        return f"there is no column {missing[0]!r} to partition by; the columns are {', '.join(rows.names)}"
+    for field in rows:
+        if field.name in partition_by and not isinstance(field.dataType, _NAME_FOLDERS):
+            return (
+                f"a Delta table cannot be partitioned by {field.name!r} of type {field.dataType.simpleString()} here:"
+                " make a column of type date, string, boolean or of a number of it"
+            )
+    return None
+
+
+def _is_known(data_type: DataType) -> bool:
+    match data_type:
+        case StructType():
+            return all(_is_known(field.dataType) for field in data_type)
+        case ArrayType():
+            return _is_known(data_type.elementType)
+        case MapType():
+            return _is_known(data_type.keyType) and _is_known(data_type.valueType)
+        case DecimalType():
+            return True
+        case _:
+            return data_type.simpleString() in _PRIMITIVE
+
+
+def _nullable(data_type: DataType) -> DataType:
+    match data_type:
+        case StructType():
+            return nullable(data_type)
+        case ArrayType():
+            return ArrayType(_nullable(data_type.elementType))
+        case MapType():
+            return MapType(_nullable(data_type.keyType), _nullable(data_type.valueType))
+        case _:
+            return data_type

@@ -1,0 +1,132 @@
+"""Files as the log of a table names them: all files of a version, or the changes of one commit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from flykka.spark_bridge.connectors.delta.staged_files import read_bytes
+from flykka.spark_bridge.connectors.delta.table import TableFacts
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+    from flykka.spark_bridge.connectors.delta.table import TableLocation
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedFile:
+    """A file: its path below that of the table, or as a whole, what its partition is, and what the log tells of it.
+
+    The latest event time is in ms; None is for a number that the log does not tell.
+    """
+
+    path: str
+    partition: Mapping[str, str | None]
+    size_bytes: int
+    rows: int | None = None
+    event_time_max: int | None = None
+    has_deletion_vector: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """Changes that a commit has made to the rows of a table; `facts` are those about the table that it has changed.
+
+    What only moves rows from file to file, as compaction does, is no change.
+    """
+
+    added: tuple[AddedFile, ...] = ()
+    removed: tuple[str, ...] = ()
+    facts: TableFacts | None = None
+
+
+def files_at(table: DeltaTable, event_time: str | None) -> Iterator[AddedFile]:
+    """All files of the version that the table is open at, in no order."""
+    for entry in pa.table(table.get_add_actions()).to_pylist():
+        latest = (entry["max"] or {}).get(event_time) if "max" in entry else None
+        yield AddedFile(
+            path=plain(entry["path"]),
+            partition={name: text_of(value) for name, value in entry.get("partition", {}).items()},
+            size_bytes=entry["size_bytes"],
+            rows=entry["num_records"],
+            event_time_max=_in_ms(latest),
+        )
+
+
+def commit_of(location: TableLocation, version: int, event_time: str | None) -> Commit:
+    """The changes of one version. Raises `FileNotFoundError` where the log does not have it, or not any more."""
+    added: list[AddedFile] = []
+    removed: list[str] = []
+    protocol: Mapping[str, Any] = {}
+    metadata: Mapping[str, Any] = {}
+    for line in read_bytes(location.commit(version)).splitlines():
+        match json.loads(line) if line.strip() else {}:
+            case {"add": dict(entry)} if entry["dataChange"]:
+                added.append(_added(entry, event_time))
+            case {"remove": dict(entry)} if entry["dataChange"]:
+                removed.append(plain(entry["path"]))
+            case {"protocol": dict(entry)}:
+                protocol = entry
+            case {"metaData": dict(entry)}:
+                metadata = entry
+            case _:
+                continue
+    facts = None
+    if protocol or metadata:
+        facts = TableFacts(
+            reader_features=protocol.get("readerFeatures") or (),
+            writer_features=protocol.get("writerFeatures") or (),
+            properties=metadata.get("configuration") or {},
+            columns=json.loads(metadata["schemaString"]) if metadata else None,
+        )
+    return Commit(added=tuple(added), removed=tuple(removed), facts=facts)
+
+
+def plain(path: str) -> str:
+    """A path as file systems have it: the log encodes it as it would a URI."""
+    return unquote(path)
+
+
+def text_of(value: object) -> str | None:
+    """A value of a partition as a text that Spark can cast."""
+    match value:
+        case None:
+            return None
+        case bool():
+            return str(value).lower()
+        case datetime():
+            return value.isoformat(sep=" ")
+        case date():
+            return value.isoformat()
+        case _:
+            return str(value)
+
+
+def _added(entry: Mapping[str, Any], event_time: str | None) -> AddedFile:
+    stats = json.loads(entry.get("stats") or "{}")
+    latest = (stats.get("maxValues") or {}).get(event_time)
+    return AddedFile(
+        path=plain(entry["path"]),
+        partition=entry["partitionValues"],
+        size_bytes=entry["size"],
+        rows=stats.get("numRecords"),
+        event_time_max=_in_ms(None if latest is None else datetime.fromisoformat(latest)),
+        has_deletion_vector=entry.get("deletionVector") is not None,
+    )
+
+
+def _in_ms(latest: datetime | None) -> int | None:
+    """A time in ms, not above it: a watermark must not run ahead of the rows."""
+    if latest is None:
+        return None
+    return ((latest if latest.tzinfo else latest.replace(tzinfo=UTC)) - _EPOCH) // _MILLISECOND

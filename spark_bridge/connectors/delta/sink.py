@@ -1,0 +1,301 @@
+"""DeltaSink: rows of a Delta table that appear exactly once, when the checkpoint that holds them is complete.
+
+Exactly once by what Delta offers: the commit that adds the rows of a checkpoint also notes its id, as the transaction
+of an application whose name is the writer's. A restore asks the table first.
+
+Appended rows are staged as the files that the table will have, in `_flykka-staging` below it, and moved when their
+checkpoint is complete: they are written once. Changes are staged in the same place and merged, which rewrites the files
+that have rows with their keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from pyspark.sql.types import StringType, StructType
+
+from flykka.actors.checkpoint_storage.file_names import in_a_name
+from flykka.spark_bridge.connectors.delta.appending import Append
+from flykka.spark_bridge.connectors.delta.columns import columns_of, misfit, partition_misfit, unknown_type
+from flykka.spark_bridge.connectors.delta.evolution import schema_of, unwritable
+from flykka.spark_bridge.connectors.delta.staged_files import STAGING
+from flykka.spark_bridge.connectors.delta.table import (
+    APPEND_ONLY,
+    StorageOptions,
+    TableLocation,
+    checked_options,
+    facts_of,
+)
+from flykka.spark_bridge.connectors.delta.upserting import Upsert
+from flykka.spark_bridge.connectors.extras import require
+from flykka.spark_bridge.connectors.row_kind import ROW_KIND
+from flykka.spark_bridge.connectors.transactional import Transaction, TransactionalSink
+from flykka.spark_bridge.connectors.written_columns import check_written
+from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.rows.files import PARQUET, FileLayout
+from flykka.spark_bridge.rows.filesystem import FileSystem
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import DataFrame, SparkSession
+
+    from flykka.messages.wire.ids import JobId
+
+_WHAT = "a DeltaSink"
+_TRIAL = "trial"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaSink(TransactionalSink):
+    """A Delta table to write to, whose readers see the rows of completed checkpoints and no others.
+
+    Made by `append`, `overwrite_partitions` or `upsert`; the other methods return changed copies. A table that is not
+    there is made with the first checkpoint that has rows. Others may write to the table.
+    """
+
+    removes: ClassVar[bool] = False
+    """True if it takes rows out of the table that are there."""
+
+    path: str
+    partition_columns: tuple[str, ...] = ()
+    merges_schema: bool = False
+    options: StorageOptions = field(default=(), repr=False)
+
+    @staticmethod
+    def append(path: str | PathLike[str]) -> DeltaSink:
+        """Add all rows to the table.
+
+        Raises:
+            MissingExtraError: deltalake is not installed.
+        """
+        return DeltaSink(path=_checked(path))
+
+    @staticmethod
+    def overwrite_partitions(path: str | PathLike[str], *columns: str) -> DeltaOverwriteSink:
+        """Replace the partitions that the rows of a checkpoint are in, by these rows; others stay as they are.
+
+        The table is partitioned by these columns. Raises as `append` does, and `ValueError` without a column.
+        """
+        if not columns:
+            raise ValueError("overwrite_partitions needs the columns that the table is partitioned by, such as 'day'")
+        return DeltaOverwriteSink(path=_checked(path), partition_columns=columns)
+
+    @staticmethod
+    def upsert(
+        path: str | PathLike[str],
+        *,
+        keys: Sequence[str],
+        sequence_by: str | Sequence[str] = (),
+        row_kind: str | None = None,
+    ) -> DeltaUpsertSink:
+        """Keep one row for each key: the last that has come, unless that was a deletion.
+
+        `row_kind` is the column that says `+I` or `+U` of a row to be inserted or updated, and `-D` of one to be
+        deleted (Flink's RowKind; rows of kind `-U` are passed over). The table does not have it. Without one, a column
+        `row_kind` is taken for it if the rows have that, and else all rows are inserted or updated.
+
+        `sequence_by` are columns that order the changes of a key, and stay in the table: what is older than the row
+        that is there is passed over. Without them the order is that in which changes come.
+
+        Raises as `append` does, and `ValueError` without a key.
+        """
+        by = (sequence_by,) if isinstance(sequence_by, str) else tuple(sequence_by)
+        if isinstance(keys, str) or not keys:
+            raise ValueError(f"upsert needs a list of key columns, such as keys=['id'], not {keys!r}")
+        return DeltaUpsertSink(path=_checked(path), keys=tuple(keys), sequence=by, kind=row_kind)
+
+    def partition_by(self, *columns: str) -> Self:
+        """Partition a new table by these columns; a table that is there must be partitioned by the same."""
+        return replace(self, partition_columns=columns)
+
+    def merge_schema(self) -> Self:
+        """Add columns to the table that the rows have and it does not. Types never change."""
+        return replace(self, merges_schema=True)
+
+    def storage_options(self, **options: object) -> Self:
+        """Set delta-rs's options for the storage of the log, such as `aws_region="eu-west-1"`.
+
+        Files are written by Spark, with the settings of its session.
+        """
+        return replace(self, options=checked_options({**dict(self.options), **options}, _WHAT))
+
+    @property
+    def format(self) -> str:
+        """The name of the format."""
+        return "delta"
+
+    @property
+    def read_as(self) -> str:
+        """Format and partitions: a table has one of each."""
+        return str(FileLayout(partition_by=self.partition_columns)).replace("parquet", self.format)
+
+    def __str__(self) -> str:
+        return f"{self.format} {self.path}"
+
+    @property
+    def staged_as(self) -> FileLayout:
+        """The layout that the files will have in the table."""
+        return FileLayout(partition_by=self.partition_columns)
+
+    def bound(self, session: SparkSession) -> Self:
+        """With an absolute path."""
+        return replace(self, path=FileSystem(session).absolute(self.path))
+
+    def check_rows(self, prototype: DataFrame) -> None:
+        """Raise `PrototypeError` where the rows do not fit the table, or cannot become one."""
+        check_written(prototype, self.staged_as)
+        rows = self._stored(prototype.schema)
+        wrong = partition_misfit(rows, self.partition_columns)
+        if wrong is not None:
+            raise PrototypeError(wrong)
+        filesystem = FileSystem(prototype.sparkSession)
+        table = self.bound(prototype.sparkSession)._table(filesystem)
+        wrong = unknown_type(rows)
+        if wrong is None and table is not None:
+            wrong = misfit(columns_of(table), rows, merges_schema=self.merges_schema)
+        if wrong is not None:
+            raise PrototypeError(f"rows cannot be written to {self}: {wrong}")
+
+    def check_target(self, filesystem: FileSystem) -> None:
+        """Raise `SinkError` where files cannot be added to the table, or no folder can be made for it."""
+        table = self._table(filesystem)
+        if table is None:
+            self._check_folder(filesystem)
+            return
+        wrong = unwritable(self.path, table, self.partition_columns)
+        if wrong is not None:
+            raise SinkError(wrong)
+        if self.removes and facts_of(table).properties.get(APPEND_ONLY) == "true":
+            raise SinkError(
+                f"{self.path} is append-only ({APPEND_ONLY}), and {self} replaces rows: use DeltaSink.append"
+            )
+
+    def target(self, filesystem: FileSystem) -> str | None:
+        """The folder of the table, with its scheme."""
+        return filesystem.qualified(self.path)
+
+    def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
+        """Below the table, for a rename must not leave the file system."""
+        return f"{self.path}/{STAGING}/{in_a_name(job_id)}"
+
+    def publish(self, transaction: Transaction) -> None:
+        """Move the files and commit them with the id."""
+        self._append(transaction, replaces=False)
+
+    def _append(self, transaction: Transaction, *, replaces: bool) -> None:
+        Append(
+            location=self._location(transaction.filesystem),
+            transaction=transaction,
+            partition_by=self.partition_columns,
+            merges_schema=self.merges_schema,
+            replaces=replaces,
+        ).publish()
+
+    def _table(self, filesystem: FileSystem) -> DeltaTable | None:
+        """The table, None if it is not there. Raises `SinkError` where something else is, or it cannot be opened."""
+        from deltalake.exceptions import DeltaError
+
+        if filesystem.exists(self.path) and not filesystem.is_folder(self.path):
+            raise SinkError(f"{self.path} is a file, and no folder with a Delta table: give the path of one")
+        try:
+            return self._location(filesystem).find()
+        except DeltaError as refused:
+            raise SinkError(f"the Delta table {self.path} cannot be opened: {refused}") from refused
+
+    def _location(self, filesystem: FileSystem) -> TableLocation:
+        return TableLocation.of(self.path, self.options, filesystem)
+
+    def _stored(self, rows: StructType) -> StructType:
+        """The columns that the table is to have."""
+        return rows
+
+    def _check_folder(self, filesystem: FileSystem) -> None:
+        was_there = filesystem.exists(self.path)
+        trial = f"{self.path}/{STAGING}/{_TRIAL}"
+        try:
+            filesystem.make_folder(trial)
+        except OSError as refused:
+            raise SinkError(f"{self.path} cannot be written to: {refused}") from refused
+        for folder in (trial, f"{self.path}/{STAGING}", *(() if was_there else (self.path,))):
+            filesystem.delete_if_empty(folder)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaOverwriteSink(DeltaSink):
+    """Replaces the partitions that the rows of a checkpoint are in. Made by `DeltaSink.overwrite_partitions`.
+
+    It runs in one subtask: of two, one would replace what the other has written for the same checkpoint.
+    """
+
+    parallelism_limit: ClassVar[int | None] = 1
+    removes: ClassVar[bool] = True
+
+    def publish(self, transaction: Transaction) -> None:
+        """Move the files and commit them with the id, and with the files that they replace."""
+        self._append(transaction, replaces=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaUpsertSink(DeltaSink):
+    """Keeps one row for each key. Made by `DeltaSink.upsert`.
+
+    It runs in one subtask: a merge uses all cores, and two into one table would rule each other out.
+    """
+
+    parallelism_limit: ClassVar[int | None] = 1
+    removes: ClassVar[bool] = True
+
+    keys: tuple[str, ...]
+    sequence: tuple[str, ...] = ()
+    kind: str | None = None
+
+    @property
+    def staged_as(self) -> FileLayout:
+        """Plain parquet, which is read again."""
+        return PARQUET
+
+    def check_rows(self, prototype: DataFrame) -> None:
+        """Raise `PrototypeError` as an append does, and where a column is missing that changes are told by."""
+        DeltaSink.check_rows(self, prototype)
+        named = (*self.keys, *self.sequence, *self.partition_columns, *(() if self.kind is None else (self.kind,)))
+        if missing := [name for name in named if name not in prototype.columns]:
+            raise PrototypeError(f"there is no column {missing[0]!r}; the columns are {', '.join(prototype.columns)}")
+        kind = self._kind_in(prototype.schema)
+        if kind is not None and kind in (*self.keys, *self.sequence, *self.partition_columns):
+            raise PrototypeError(f"the column {kind!r} says what becomes of a row, and is not in the table")
+        if kind is not None and not isinstance(prototype.schema[kind].dataType, StringType):
+            found = prototype.schema[kind].dataType.simpleString()
+            raise PrototypeError(f"the kind of a row is a text such as '+I', and {kind!r} is of type {found}")
+
+    def publish(self, transaction: Transaction) -> None:
+        """Merge the changes in a commit with the id."""
+        rows = schema_of(transaction)
+        Upsert(
+            location=self._location(transaction.filesystem),
+            transaction=transaction,
+            rows=self._stored(rows),
+            keys=self.keys,
+            sequence=self.sequence,
+            kind=self._kind_in(rows),
+            partition_by=self.partition_columns,
+            merges_schema=self.merges_schema,
+        ).publish()
+
+    def _stored(self, rows: StructType) -> StructType:
+        kind = self._kind_in(rows)
+        return StructType([field for field in rows if field.name != kind])
+
+    def _kind_in(self, rows: StructType) -> str | None:
+        """The column of the kind; None where rows have none."""
+        return ROW_KIND if self.kind is None and ROW_KIND in rows.names else self.kind
+
+
+def _checked(path: str | PathLike[str]) -> str:
+    require("deltalake", extra="delta", what=_WHAT)
+    if not str(path):
+        raise ValueError("a DeltaSink needs the path of a table, and got an empty text")
+    return str(path)

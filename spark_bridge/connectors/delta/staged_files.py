@@ -1,0 +1,141 @@
+"""Moves the files that a checkpoint has staged into the folder of a table, as often as it takes.
+
+The files are moved before they are committed, and an attempt that dies between the two leaves some here and some there.
+So a list of them is written first, beside the files of the first batch, and the next attempt goes by the list: a file
+whose source is gone and whose target is there has been moved.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+from uuid import uuid4
+
+from fsspec.core import url_to_fs
+
+from flykka.spark_bridge.errors import SinkError
+
+if TYPE_CHECKING:
+    from flykka.spark_bridge.connectors.transactional import Transaction
+    from flykka.spark_bridge.rows.filesystem import FileSystem
+
+STAGING = "_flykka-staging"
+"""The folder of what is staged below that of a table: readers and vacuum pass over names that begin with `_`."""
+
+_LIST = "_files.json"
+_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedFile:
+    """A file of batch number `batch`; `name` begins in the batch's folder, and will begin in the table's."""
+
+    batch: int
+    name: str
+    size_bytes: int
+
+    @property
+    def partition(self) -> dict[str, str | None]:
+        """The values of the partition columns, as the names of the folders tell them."""
+        return partition_in(self.name)
+
+
+def partition_in(path: str) -> dict[str, str | None]:
+    """The values in names of folders as Spark and Hive write them, `<column>=<value>/`."""
+    folders = (folder.partition("=") for folder in path.split("/")[:-1])
+    values = {unquote(column): unquote(value) for column, equals, value in folders if equals}
+    return {column: None if value == _NULL_FOLDER else value for column, value in values.items()}
+
+
+class StagedFiles:
+    """The files of a transaction, on their way to below `folder`."""
+
+    def __init__(self, transaction: Transaction, folder: str) -> None:
+        self._filesystem: FileSystem = transaction.filesystem
+        self._transaction = transaction
+        self._folder = folder.rstrip("/")
+        self._list = f"{transaction.batches[0].path}/{_LIST}"
+
+    def listed(self) -> tuple[StagedFile, ...]:
+        """The files, moved or not.
+
+        Raises:
+            SinkError: what was staged is gone.
+        """
+        # In this order: the list is there before the first file is moved, so without it all files were found.
+        there = tuple(self._staged()) if not self._filesystem.exists(self._list) else ()
+        if self._filesystem.exists(self._list):
+            return tuple(StagedFile(**each) for each in json.loads(read_bytes(self._list)))
+        self._write_down(there)
+        return there
+
+    def place(self, file: StagedFile) -> str:
+        """The path of a file that was not moved yet, or else of where it was moved to."""
+        staged = self._path(file)
+        return staged if self._filesystem.exists(staged) else self.target(file)
+
+    def target(self, file: StagedFile) -> str:
+        """The path of a file in the table."""
+        return f"{self._folder}/{file.name}"
+
+    def move(self, files: Sequence[StagedFile]) -> None:
+        """Move the files that are not there yet.
+
+        Raises:
+            SinkError: one is neither here nor there, or cannot be moved.
+        """
+        for folder in {self.target(file).rpartition("/")[0] for file in files}:
+            self._filesystem.make_folder(folder)
+        for file in files:
+            self._move(self._path(file), self.target(file), file.size_bytes)
+
+    def _move(self, staged: str, target: str, size_bytes: int) -> None:
+        there, waiting = self._filesystem.exists(target), self._filesystem.exists(staged)
+        if there and self._filesystem.size_bytes(target) != size_bytes:
+            raise SinkError(f"{target} is there already, and {staged} waits to become it")
+        if there:
+            # What waits beside it is a copy, out of a savepoint.
+            self._filesystem.delete(staged)
+            return
+        if not waiting:
+            raise SinkError(f"{staged} was staged for {target} and is gone: the table would lack its rows")
+        if not self._filesystem.rename(staged, target) and not self._filesystem.exists(target):
+            raise SinkError(f"{staged} cannot be renamed to {target}")
+
+    def _staged(self) -> Iterator[StagedFile]:
+        for number, folder in enumerate(self._transaction.folders()):
+            for status in self._filesystem.files_below(folder):
+                assert status.path.startswith(f"{folder}/"), f"{status.path} was listed as a file of {folder}"
+                name = status.path.removeprefix(f"{folder}/")
+                yield StagedFile(batch=number, name=name, size_bytes=status.size_bytes)
+
+    def _write_down(self, files: Sequence[StagedFile]) -> None:
+        # No file of this name may be half written.
+        draft = f"{self._list}.{uuid4().hex}"
+        write_bytes(draft, json.dumps([asdict(file) for file in files]).encode())
+        if not self._filesystem.rename(draft, self._list) and not self._filesystem.exists(self._list):
+            raise SinkError(f"{draft} cannot be renamed to {self._list}")
+
+    def _path(self, file: StagedFile) -> str:
+        return f"{self._transaction.batches[file.batch].path}/{file.name}"
+
+
+def opened(path: str) -> Any:
+    """Open a file to be read, where fsspec can reach it. Raises `OSError`."""
+    filesystem, inner = url_to_fs(path)
+    return filesystem.open(inner, "rb")
+
+
+def read_bytes(path: str) -> bytes:
+    """The contents of a file. Raises `FileNotFoundError` where there is none."""
+    filesystem, inner = url_to_fs(path)
+    return bytes(filesystem.cat_file(inner))
+
+
+def write_bytes(path: str, content: bytes) -> None:
+    """Write a file; another of its name is replaced."""
+    filesystem, inner = url_to_fs(path)
+    filesystem.pipe_file(inner, content)

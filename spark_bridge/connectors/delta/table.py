@@ -1,0 +1,134 @@
+"""The place of a Delta table: opened through delta-rs, and looked at for what Spark's files cannot be to it.
+
+Spark writes and reads the files, and delta-rs the log. So a table is refused that asks more of its files than their
+columns: names of columns that are not those in the files, rows that are deleted beside the files, values that are
+computed or checked when rows are written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from flykka.spark_bridge.connectors.extras import require
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+    from flykka.spark_bridge.rows.filesystem import FileSystem
+
+StorageOptions = tuple[tuple[str, str], ...]
+
+LOG = "_delta_log"
+
+_READ = frozenset({"columnMapping", "deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
+_WRITTEN = _READ | {
+    "appendOnly",
+    "changeDataFeed",
+    "checkConstraints",
+    "domainMetadata",
+    "generatedColumns",
+    "identityColumns",
+    "invariants",
+}
+"""Features that are of no concern to files, or that a table may have without using them."""
+
+_COLUMN_MAPPING = "delta.columnMapping.mode"
+_CONSTRAINT = "delta.constraints."
+_OF_COLUMNS = {
+    "delta.generationExpression": "generated columns",
+    "delta.identity.start": "identity columns",
+    "delta.invariants": "invariants",
+}
+APPEND_ONLY = "delta.appendOnly"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFacts:
+    """A table in so far as it says what may be done with it: features by name, properties, columns as JSON if known."""
+
+    reader_features: Collection[str]
+    writer_features: Collection[str]
+    properties: Mapping[str, str]
+    columns: Mapping[str, Any] | None
+
+    def unreadable(self) -> str | None:
+        """The feature for which Spark cannot read the files as they are; None if it can."""
+        if self.properties.get(_COLUMN_MAPPING, "none") != "none":
+            return "column mapping"
+        return next(iter(sorted(set(self.reader_features) - _READ)), None)
+
+    def unwritable(self) -> str | None:
+        """The feature for which files that Spark has written cannot be added; None if they can."""
+        if self.properties.get(_COLUMN_MAPPING, "none") != "none":
+            return "column mapping"
+        if checks := sorted(key for key in self.properties if key.startswith(_CONSTRAINT)):
+            return f"the check constraint {checks[0].removeprefix(_CONSTRAINT)}"
+        for column in (self.columns or {"fields": ()})["fields"]:
+            for key in sorted(_OF_COLUMNS.keys() & column["metadata"].keys()):
+                return f"{_OF_COLUMNS[key]}, such as {column['name']}"
+        return next(iter(sorted({*self.reader_features, *self.writer_features} - _WRITTEN)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class TableLocation:
+    """The path of a table as Spark has it, how delta-rs calls the same place, and its options for the storage."""
+
+    path: str
+    uri: str
+    options: StorageOptions = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, path: str, options: StorageOptions, filesystem: FileSystem) -> TableLocation:
+        """The place of a path of Spark's."""
+        return cls(path, filesystem.local(path) or path, options)
+
+    @property
+    def storage_options(self) -> dict[str, str] | None:
+        """The options as delta-rs takes them."""
+        return dict(self.options) or None
+
+    def open(self, version: int | None = None) -> DeltaTable:
+        """The table as it is now, or was at a version. Raises deltalake's errors."""
+        from deltalake import DeltaTable
+
+        return DeltaTable(self.uri, version=version, storage_options=self.storage_options)
+
+    def find(self) -> DeltaTable | None:
+        """The table as it is now; None where there is none."""
+        from deltalake.exceptions import TableNotFoundError
+
+        try:
+            return self.open()
+        except TableNotFoundError:
+            return None
+
+    def commit(self, version: int) -> str:
+        """The path of the commit of a version in the log."""
+        return f"{self.path}/{LOG}/{version:020d}.json"
+
+
+def checked_options(options: Mapping[str, object], what: str) -> StorageOptions:
+    """Options of delta-rs for the storage. Raises `MissingExtraError` where deltalake is not installed."""
+    require("deltalake", extra="delta", what=what)
+    return tuple(sorted((key, str(value)) for key, value in options.items()))
+
+
+def facts_of(table: DeltaTable) -> TableFacts:
+    """The facts that a table tells of itself."""
+    protocol = table.protocol()
+    return TableFacts(
+        reader_features=protocol.reader_features or (),
+        writer_features=protocol.writer_features or (),
+        properties=table.metadata().configuration,
+        columns=json.loads(table.schema().to_json()),
+    )
+
+
+def has_deletion_vectors(table: DeltaTable) -> bool:
+    """True if some rows of the version are deleted beside their files, which still have them."""
+    if "deletionVectors" not in (table.protocol().reader_features or ()):
+        return False
+    return any(batch.num_rows for batch in table.deletion_vectors())

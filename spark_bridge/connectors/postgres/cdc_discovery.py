@@ -1,0 +1,96 @@
+"""The splits of a PostgresCdcSource: the pages of the table, then the log as it grows, in ranges.
+
+The first look makes the slot, and only then the snapshot: all that the snapshot has not seen is in the slot's log. What
+it has seen and the log has too is left out by the numbers of the transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from flykka.messages.tasks.source import SerializedSplit, SplitsDiscovered
+from flykka.spark_bridge.connectors.postgres.changed_table import check_published, table_for_changes
+from flykka.spark_bridge.connectors.postgres.log_ranges import BYTES_PER_PAGE, LOG_BYTES_PER_SPLIT, Position
+from flykka.spark_bridge.connectors.source import SPLITS_PER_LOOK
+from flykka.spark_bridge.errors import SourceError
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from flykka.messages.wire.ids import OperatorId
+    from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource
+
+_FLUSHED = "SELECT (pg_current_wal_flush_lsn() - '0/0')::bigint"
+_INSERTED = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"
+
+
+class PostgresCdcDiscovery:
+    """Asks the database how far its log goes. Used by one call at a time. Connects for each look."""
+
+    changed: Callable[[], bool] | None = None
+
+    def __init__(self, source: PostgresCdcSource, operator_id: OperatorId) -> None:
+        self._source = source
+        self._operator_id = operator_id
+        self.interval_ms: int | None = source.poll_interval_ms
+
+    def discover(self, position: bytes) -> SplitsDiscovered:
+        """The pages and the log that are there and were not found before.
+
+        Raises:
+            SourceError: the database does not answer, or does not keep the changes that come next.
+        """
+        with self._source.database.connected(SourceError, self._source) as connection:
+            if position:
+                at = Position.read(position)
+                self._source.slot.kept_from(connection, at.lsn)
+                check_published(connection, self._source)
+            else:
+                at = self._begun(connection)
+            splits: list[SerializedSplit] = []
+            while at.snapshot is not None and len(splits) < SPLITS_PER_LOOK:
+                splits.append(at.next_pages())
+            end = _number(connection, _FLUSHED)
+        end = end if at.until is None else min(end, at.until)
+        while at.snapshot is None and at.lsn < end and len(splits) < SPLITS_PER_LOOK:
+            splits.append(at.next_log(min(end, at.lsn + LOG_BYTES_PER_SPLIT)))
+        return SplitsDiscovered(
+            operator_id=self._operator_id,
+            splits=tuple(splits),
+            finished=at.until is not None and at.snapshot is None and at.lsn >= at.until,
+            begun_at=position,
+            position=at.written(),
+            more=at.snapshot is not None or at.lsn < end,
+        )
+
+    def _begun(self, connection: psycopg.Connection[Any]) -> Position:
+        """The position at which a job begins that has no checkpoint."""
+        source = self._source
+        table = table_for_changes(connection, source)
+        source.slot.create(connection, table)
+        confirmed = source.slot.confirmed(connection)
+        if confirmed is None:
+            raise SourceError(f"the replication slot {source.slot.name!r} was dropped when it had just been made")
+        at = Position(lsn=confirmed)
+        match source.startup_mode:
+            case "initial":
+                at.snapshot = source.held.open(source.database)
+                at.seen = at.snapshot.seen
+                at.seen_to = _number(connection, _INSERTED)
+                size = connection.execute("SELECT pg_relation_size(%s::oid)", (table.oid,)).fetchone()
+                assert size is not None
+                at.pages = -(-size[0] // BYTES_PER_PAGE)
+            case "latest-offset":
+                at.lsn = max(confirmed, _number(connection, _INSERTED))
+            case "committed-offset":
+                pass
+        if source.is_bounded:
+            at.until = _number(connection, _FLUSHED) if source.until is None else source.until
+        return at
+
+
+def _number(connection: psycopg.Connection[Any], query: Any) -> int:
+    found = connection.execute(query).fetchone()
+    assert found is not None
+    return int(found[0])

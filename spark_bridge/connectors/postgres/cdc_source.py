@@ -1,0 +1,242 @@
+"""PostgresCdcSource: a table, and then its changes as they are committed (Flink CDC's connector `postgres-cdc`).
+
+Changes come from a logical replication slot with `pgoutput`, which every PostgreSQL has. The place in the write-ahead
+log up to which was read is the position in a checkpoint. Reading does not move the slot; it is confirmed only when a
+checkpoint is complete, so what lies behind one can be read again. The source runs in one subtask: order is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
+
+from pyspark.sql.types import StructField, StructType
+
+from flykka.messages.tasks.source import SerializedSplit, SourceSplit
+from flykka.runtime.durations import Duration, positive_duration_ms
+from flykka.spark_bridge.connectors.postgres.cdc_discovery import PostgresCdcDiscovery
+from flykka.spark_bridge.connectors.postgres.cdc_reading import METADATA, ReadChanges, ReadPages
+from flykka.spark_bridge.connectors.postgres.changed_table import check_decoding, table_for_changes
+from flykka.spark_bridge.connectors.postgres.database import Database
+from flykka.spark_bridge.connectors.postgres.held_snapshot import HeldSnapshot
+from flykka.spark_bridge.connectors.postgres.log_ranges import log_ranges, lsn_number, page_ranges
+from flykka.spark_bridge.connectors.postgres.read_types import ReadColumn, as_texts, decoded
+from flykka.spark_bridge.connectors.postgres.replication_slot import ReplicationSlot, when_free
+from flykka.spark_bridge.connectors.postgres.table_reading import selection
+from flykka.spark_bridge.connectors.postgres.tables import Table
+from flykka.spark_bridge.connectors.row_kind import ROW_KIND
+from flykka.spark_bridge.connectors.source import Boundedness, Source, split_of
+from flykka.spark_bridge.errors import SourceError
+from flykka.spark_bridge.program.prototype import PrototypeError
+
+if TYPE_CHECKING:
+    import psycopg
+    from pyspark.sql import DataFrame, SparkSession
+
+    from flykka.messages.wire.ids import OperatorId
+    from flykka.spark_bridge.rows.filesystem import FileSystem
+    from flykka.spark_bridge.rows.materialise import Slices
+
+StartupMode = Literal["initial", "latest-offset", "committed-offset"]
+
+_WHAT = "a PostgresCdcSource"
+_POLL_INTERVAL_MS = 500
+_CONFIRM_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresCdcSource(Source):
+    """A table to read with its changes. Made by `of_table`; the other methods return changed copies.
+
+    Each row has the columns of the table, as they are behind the change or were before a deletion, and `row_kind`:
+    `+I` for a new row and for the rows that are there at the beginning, `+U` for a changed one, `-D` for a deleted
+    one (Flink's RowKind). Of a deleted row only the columns of the replica identity are told, the primary key
+    where nothing else is said; the others are null. A change of the key is `-D` and `+I`. Truncations are passed over.
+    """
+
+    parallelism_limit: ClassVar[int | None] = 1
+
+    database: Database
+    table: str
+    slot: ReplicationSlot
+    startup_mode: StartupMode = "initial"
+    metadata: tuple[str, ...] = ()
+    is_bounded: bool = False
+    until: int | None = None
+    poll_interval_ms: int = _POLL_INTERVAL_MS
+    event_time: str | None = None
+    bound_to: Table | None = field(default=None, compare=False, repr=False)
+    held: HeldSnapshot = field(default_factory=HeldSnapshot, compare=False, repr=False)
+
+    @classmethod
+    def of_table(cls, conninfo: str, table: str, *, slot: str) -> Self:
+        """A table of the database of a connection string.
+
+        `slot` names the replication slot, and the publication, which the first job makes where they are not there. It
+        is the source's own: two that use one slot at a time lose changes. It stays when the job ends, and keeps the
+        log from then on: see `drop_slot`.
+
+        Raises:
+            MissingExtraError: psycopg is not installed.
+            ValueError: the connection string cannot be read, or a slot cannot have this name.
+        """
+        return cls(database=Database.of(conninfo, _WHAT), table=table, slot=ReplicationSlot(name=slot))
+
+    def start_from(self, mode: StartupMode) -> Self:
+        """Begin with the table as it is (`initial`), with what is changed from now on (`latest-offset`), or with what
+        the slot keeps (`committed-offset`), after Flink CDC's StartupOptions. A job that begins from a checkpoint goes
+        on there.
+
+        Raises:
+            ValueError: there is no such mode.
+        """
+        if mode not in get_args(StartupMode):
+            raise ValueError(f"a source of changes starts from {', '.join(get_args(StartupMode))}, not from {mode!r}")
+        return replace(self, startup_mode=mode)
+
+    def with_metadata(self, *columns: str) -> Self:
+        """Add columns beside those of the table: `ts_ms`, when the change was committed, and `lsn`, where in the log.
+
+        Of the changes of one row the later one has the higher `lsn`; rows that were there at the beginning have 0.
+
+        Raises:
+            ValueError: there is no such column.
+        """
+        if unknown := [column for column in columns if column not in METADATA]:
+            raise ValueError(f"a change has no {unknown[0]!r}; it has {', '.join(METADATA)}")
+        return replace(self, metadata=columns)
+
+    def bounded(self, lsn: str | None = None) -> Self:
+        """End before this place in the log, such as `0/16B3748`, or where the log ends when the job begins.
+
+        Raises:
+            ValueError: it is none.
+        """
+        return replace(self, is_bounded=True, until=None if lsn is None else lsn_number(lsn))
+
+    def poll_every(self, interval: Duration) -> Self:
+        """Look for changes at this interval (500 ms by default). Raises `DurationError`."""
+        return replace(self, poll_interval_ms=positive_duration_ms(interval, "poll interval"))
+
+    def drop_slot(self) -> None:
+        """Drop the slot and its publication, when no job is to go on from a checkpoint. Raises `SourceError`."""
+        with self._connected() as connection:
+            self.slot.drop(connection)
+
+    @property
+    def boundedness(self) -> Boundedness:
+        """Bounded with an end."""
+        return Boundedness.BOUNDED if self.is_bounded else Boundedness.CONTINUOUS_UNBOUNDED
+
+    @property
+    def is_notified_of_checkpoints(self) -> bool:
+        """True: the slot lets go of what lies behind one."""
+        return True
+
+    @property
+    def format(self) -> str:
+        """The word of Flink CDC's connector."""
+        return "postgres-cdc"
+
+    def __str__(self) -> str:
+        return f"{self.format} {self.table} at {self.database}"
+
+    def bound(self, session: SparkSession, event_time: str | None) -> Self:
+        """With this event-time column, and the columns that the table has now. Asks the database.
+
+        Raises:
+            SourceError: the database does not answer, or changes of the table cannot be read.
+            PrototypeError: a column of the table has a name that is taken.
+        """
+        with self._connected() as connection:
+            bound = replace(self, event_time=event_time, bound_to=table_for_changes(connection, self))
+        bound.prototype(session)
+        return bound
+
+    def prototype(self, session: SparkSession) -> DataFrame:
+        """An empty DataFrame with the columns. Raises as `bound` does."""
+        taken = (ROW_KIND, *self.metadata)
+        columns = self._columns(self._bound_table())
+        if twice := [column.name for column in columns if column.name in taken]:
+            raise PrototypeError(f"{self} has two columns {twice[0]!r}: the table's own, and the one of its changes")
+        more = [f"{ROW_KIND} string", *(f"{name} {METADATA[name]}" for name in self.metadata)]
+        schema = session.createDataFrame([], ", ".join([*(column.declared for column in columns), *more])).schema
+        return session.createDataFrame([], StructType([StructField(each.name, each.dataType) for each in schema]))
+
+    def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
+        """Ask whether changes can be read. Raises `SourceError`, with what is to be done."""
+        with self._connected() as connection:
+            check_decoding(connection, self)
+
+    def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> PostgresCdcDiscovery:
+        """Asks how far the log goes."""
+        return PostgresCdcDiscovery(self, operator_id)
+
+    def read(
+        self, session: SparkSession, schema: StructType, splits: Sequence[SourceSplit], *, in_slices: bool
+    ) -> Slices:
+        """The rows of the table, and of its changes."""
+        mine = [split_of(SerializedSplit, split, self) for split in splits]
+        table = self._bound_table()
+        columns = self._columns(table)
+        frames: list[DataFrame] = []
+        if pages := page_ranges(mine):
+            read_pages = ReadPages(
+                database=self.database,
+                query=selection(table, columns).as_bytes(None),
+                target=str(table),
+                ranges=pages,
+                columns=columns,
+                metadata=self.metadata,
+            )
+            frames.append(self._rows(session, read_pages, columns, len(pages)))
+        if log := log_ranges(mine):
+            read_changes = ReadChanges(
+                database=self.database,
+                slot=self.slot,
+                schema=table.schema,
+                table=table.name,
+                ranges=log,
+                columns=columns,
+                keys=table.primary_key,
+                metadata=self.metadata,
+            )
+            frames.append(self._rows(session, read_changes, columns, 1))
+        return tuple(frames)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int, splits: Sequence[SourceSplit]) -> None:
+        """Let the slot go of the log that these splits have read, and end the snapshot when all of it was read.
+
+        A slot that is being read all the time is confirmed with a later checkpoint.
+        """
+        log = log_ranges(split_of(SerializedSplit, split, self) for split in splits)
+        if not log:
+            return
+        # Ranges of the log come behind all pages.
+        self.held.close()
+        end = max(each.end for each in log)
+        with self._connected() as connection:
+            when_free(lambda: self.slot.confirm(connection, end), _CONFIRM_SECONDS)
+
+    def _connected(self) -> AbstractContextManager[psycopg.Connection[Any]]:
+        return self.database.connected(SourceError, self)
+
+    def _bound_table(self) -> Table:
+        if self.bound_to is not None:
+            return self.bound_to
+        with self._connected() as connection:
+            return table_for_changes(connection, self)
+
+    def _columns(self, table: Table) -> tuple[ReadColumn, ...]:
+        # The log has no values that are made of others.
+        return tuple(ReadColumn.of(column) for column in table.columns if not column.is_generated)
+
+    def _rows(
+        self, session: SparkSession, work: ReadPages | ReadChanges, columns: Sequence[ReadColumn], tasks: int
+    ) -> DataFrame:
+        beside = (ROW_KIND, *self.metadata)
+        declared = [as_texts(columns), f"{ROW_KIND} string", *(f"{name} {METADATA[name]}" for name in self.metadata)]
+        texts = session.range(0, tasks, 1, tasks).mapInArrow(work, ", ".join(declared))
+        return decoded(texts, columns, beside)

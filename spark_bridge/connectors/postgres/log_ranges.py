@@ -1,0 +1,138 @@
+"""The splits of a source of changes: pages of the table at first, then ranges of the write-ahead log.
+
+The table is read as one snapshot of it has it, which the slot's changes go on from: where the slot begins before the
+snapshot, the transactions that the snapshot has seen are left out. So a range of the log that may have such says which
+snapshot that was. A transaction belongs to the range in which its commit record begins.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from flykka.messages.tasks.source import SerializedSplit
+from flykka.messages.wire.ids import SplitId
+from flykka.spark_bridge.errors import SourceError
+
+BYTES_PER_PAGE = 8192
+PAGES_PER_SPLIT = 4096
+LOG_BYTES_PER_SPLIT = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A snapshot of the table, kept open under `name`; it has seen the transactions of `seen`, and is of `at_ms`."""
+
+    name: str
+    seen: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRange:
+    """The pages `first` to `behind` - 1 of a table; without an end all that follow."""
+
+    first: int
+    behind: int | None
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRange:
+    """The transactions whose commits begin at `start` or later, before `end`, except for the `seen` ones."""
+
+    start: int
+    end: int
+    seen: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Position:
+    """The position of a discovery: how far the table, and then the log, was given out.
+
+    `lsn` is where the next range of the log begins, `until` where a bounded source ends. There is a `snapshot` while
+    pages of it are left, from `page` on, of `pages`. `seen` are the transactions that are left out up to `seen_to`.
+    """
+
+    lsn: int
+    until: int | None = None
+    snapshot: Snapshot | None = None
+    page: int = 0
+    pages: int = 0
+    seen: str | None = None
+    seen_to: int = 0
+    splits: int = 0
+
+    @classmethod
+    def read(cls, position: bytes) -> Position:
+        """The position that `written` has made. Raises `SourceError` where it is none."""
+        try:
+            given: Mapping[str, Any] = json.loads(position)
+            snapshot = given["snapshot"]
+            return cls(**{**given, "snapshot": None if snapshot is None else Snapshot(**snapshot)})
+        except (ValueError, KeyError, TypeError):
+            raise SourceError(f"the checkpoint's position {position!r} is none of a PostgresCdcSource") from None
+
+    def written(self) -> bytes:
+        """The position as it is kept in checkpoints."""
+        return json.dumps(asdict(self)).encode()
+
+    def next_pages(self) -> SerializedSplit:
+        """Give out the next pages of the snapshot."""
+        assert self.snapshot is not None, "pages are those of a snapshot"
+        first, behind = self.page, self.page + PAGES_PER_SPLIT
+        is_last = behind >= self.pages
+        content = {"pages": [first, None if is_last else behind], "snapshot": asdict(self.snapshot)}
+        size = (max(first + 1, min(behind, self.pages)) - first) * BYTES_PER_PAGE
+        self.page = behind
+        if is_last:
+            self.snapshot = None
+        return self._split(content, size)
+
+    def next_log(self, end: int) -> SerializedSplit:
+        """Give out the log up to `end`."""
+        seen = self.seen if self.lsn < self.seen_to else None
+        content = {"log": [self.lsn, end], "seen": seen}
+        size = end - self.lsn
+        self.lsn = end
+        return self._split(content, size)
+
+    def _split(self, content: Mapping[str, object], size_bytes: int) -> SerializedSplit:
+        self.splits += 1
+        # How many rows there are, nobody knows before they are read.
+        return SerializedSplit(
+            split_id=SplitId(str(self.splits)), rows=0, content=json.dumps(content), size_bytes=size_bytes
+        )
+
+
+def page_ranges(splits: Iterable[SerializedSplit]) -> tuple[PageRange, ...]:
+    """The pages that splits read."""
+    contents = [json.loads(split.content) for split in splits]
+    return tuple(
+        PageRange(first=each["pages"][0], behind=each["pages"][1], snapshot=Snapshot(**each["snapshot"]))
+        for each in contents
+        if "pages" in each
+    )
+
+
+def log_ranges(splits: Iterable[SerializedSplit]) -> tuple[LogRange, ...]:
+    """The ranges of the log that splits read, in their order."""
+    contents = [json.loads(split.content) for split in splits]
+    return tuple(
+        LogRange(start=each["log"][0], end=each["log"][1], seen=each["seen"]) for each in contents if "log" in each
+    )
+
+
+def lsn_text(lsn: int) -> str:
+    """A place in the log as PostgreSQL writes it."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+def lsn_number(text: str) -> int:
+    """The place in the log that a text names. Raises `ValueError` where it is none."""
+    high, slash, low = text.partition("/")
+    if not slash:
+        raise ValueError(f"a place in the write-ahead log is written like 0/16B3748, not {text!r}")
+    return (int(high, 16) << 32) + int(low, 16)

@@ -1,0 +1,182 @@
+"""Reads the messages of pgoutput, the decoding plugin that PostgreSQL comes with (logical replication protocol 1).
+
+A transaction comes as a whole, when it has committed: `B`, its changes, `C`. Before the first change of a table `R`
+says which columns it has. Values are texts; of a large value that an update has left as it was there is none.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Self
+
+EPOCH_MS = 946_684_800_000
+"""PostgreSQL counts time from the year 2000."""
+
+_XIDS = 1 << 32
+
+
+class Absent(Enum):
+    """A value that is not told, because an update has left it as it was."""
+
+    UNCHANGED = "unchanged"
+
+
+Value = str | None | Absent
+Values = tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """A table as it was when it was written to; `places` are those of its columns in a row."""
+
+    schema: str
+    name: str
+    places: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """A transaction: where its commit lies in the log, when that was (ms), and its number without the epoch."""
+
+    commit_lsn: int
+    at_ms: int
+    xid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A change of a row: `before` is there where the table's replica identity tells it, `after` where a row is left."""
+
+    transaction: Transaction
+    relation: Relation
+    lsn: int
+    is_insert: bool
+    before: Values | None
+    after: Values | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenTransactions:
+    """The transactions that a snapshot has seen: all below `behind`, except for the `running` ones."""
+
+    behind: int
+    running: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(cls, snapshot: str) -> Self:
+        """The transactions of a snapshot as `pg_current_snapshot()` writes it: `xmin:xmax:xip,...`."""
+        _, behind, running = snapshot.split(":")
+        return cls(behind=int(behind), running=frozenset(int(each) for each in running.split(",") if each))
+
+    def __contains__(self, xid: int) -> bool:
+        # The log has the last 32 bits of a number: of all that end so, the nearest is meant.
+        whole = self.behind + (xid - self.behind + _XIDS // 2) % _XIDS - _XIDS // 2
+        return whole < self.behind and whole not in self.running
+
+
+def changes(messages: Iterable[tuple[int, bytes]]) -> Iterator[Change]:
+    """The changes of rows in messages, each with its place in the log."""
+    relations: dict[int, Relation] = {}
+    transaction: Transaction | None = None
+    for lsn, data in messages:
+        message = _Message(data)
+        match message.letter():
+            case "B":
+                commit_lsn, at_us, xid = message.unpack(_BEGIN)
+                transaction = Transaction(commit_lsn=commit_lsn, at_ms=at_us // 1000 + EPOCH_MS, xid=xid)
+            case "R":
+                oid, relation = message.relation()
+                relations[oid] = relation
+            case "I" | "U" | "D" as kind:
+                assert transaction is not None, "changes come in transactions"
+                (oid,) = message.unpack(_OID)
+                before, after = message.tuples(kind)
+                yield Change(
+                    transaction=transaction,
+                    relation=relations[oid],
+                    lsn=lsn,
+                    is_insert=kind == "I",
+                    before=before,
+                    after=after,
+                )
+            case _:
+                # Commits, origins, types, truncations: none is a change of a row.
+                pass
+
+
+_BEGIN: Final = struct.Struct("!qqI")
+_OID: Final = struct.Struct("!I")
+_SHORT: Final = struct.Struct("!h")
+_LENGTH: Final = struct.Struct("!i")
+_COLUMN_REST: Final = 8
+
+
+class _Message:
+    """A message, read from its beginning to its end."""
+
+    __slots__ = ("_at", "_data")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def letter(self) -> str:
+        self._at += 1
+        return chr(self._data[self._at - 1])
+
+    def unpack(self, layout: struct.Struct) -> Sequence[int]:
+        values = layout.unpack_from(self._data, self._at)
+        self._at += layout.size
+        return values
+
+    def relation(self) -> tuple[int, Relation]:
+        (oid,) = self.unpack(_OID)
+        schema, name = self._text(), self._text()
+        self._at += 1
+        (number,) = self.unpack(_SHORT)
+        places: dict[str, int] = {}
+        for place in range(number):
+            self._at += 1
+            places[self._text()] = place
+            self._at += _COLUMN_REST
+        return oid, Relation(schema=schema, name=name, places=places)
+
+    def tuples(self, kind: str) -> tuple[Values | None, Values | None]:
+        """The row before a change and behind it."""
+        before: Values | None = None
+        letter = self.letter()
+        is_whole = letter == "O"
+        if letter in "KO":
+            before = self._values()
+            if kind == "D":
+                return before, None
+            letter = self.letter()
+        assert letter == "N", f"a new row, and not {letter}"
+        after = self._values()
+        if before is not None and is_whole:
+            after = tuple(old if new is Absent.UNCHANGED else new for old, new in zip(before, after, strict=True))
+        return before, after
+
+    def _values(self) -> Values:
+        (number,) = self.unpack(_SHORT)
+        values: list[Value] = []
+        for _ in range(number):
+            match self.letter():
+                case "n":
+                    values.append(None)
+                case "u":
+                    values.append(Absent.UNCHANGED)
+                case _:
+                    (length,) = self.unpack(_LENGTH)
+                    values.append(self._data[self._at : self._at + length].decode())
+                    self._at += length
+        return tuple(values)
+
+    def _text(self) -> str:
+        end = self._data.index(0, self._at)
+        text = self._data[self._at : end].decode()
+        self._at = end + 1
+        return text

@@ -1,0 +1,133 @@
+"""A logical replication slot of PostgreSQL, and the publication that says which table it is about.
+
+A slot keeps the write-ahead log from the place that was confirmed on. It is read without moving it, so what was read
+can be read again; what lies behind a complete checkpoint is confirmed. One session at a time may use a slot.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from flykka.spark_bridge.connectors.postgres.log_ranges import lsn_text
+from flykka.spark_bridge.errors import SourceError
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from flykka.spark_bridge.connectors.postgres.tables import Table
+
+Made = TypeVar("Made")
+
+_NAME = re.compile(r"[a-z0-9_]{1,63}")
+_PAUSE_SECONDS = 0.02
+PLUGIN = "pgoutput"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationSlot:
+    """A slot and a publication of the same name."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be the name of a slot."""
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(
+                f"the name of a replication slot has up to 63 lower-case letters, digits and underscores: {self.name!r}"
+                " is none"
+            )
+
+    def confirmed(self, connection: psycopg.Connection[Any]) -> int | None:
+        """The place from which on the slot keeps the log; None where there is no slot.
+
+        Raises:
+            SourceError: it is another database's, of another plugin, or has lost what it was to keep.
+        """
+        found = connection.execute(
+            "SELECT plugin, database = current_database(), wal_status, (confirmed_flush_lsn - '0/0')::bigint"
+            " FROM pg_replication_slots WHERE slot_name = %s",
+            (self.name,),
+        ).fetchone()
+        if found is None:
+            return None
+        plugin, is_of_database, status, lsn = found
+        if plugin != PLUGIN or not is_of_database:
+            whose = f"the plugin {plugin}" if plugin != PLUGIN else "another database"
+            raise SourceError(f"there is a replication slot {self.name!r} already, of {whose}: take another name")
+        if status == "lost":
+            raise SourceError(
+                f"the replication slot {self.name!r} has lost the log that it was to keep: max_slot_wal_keep_size was"
+                " too small. Drop it, and begin without a checkpoint"
+            )
+        return int(lsn)
+
+    def kept_from(self, connection: psycopg.Connection[Any], lsn: int) -> None:
+        """See to it that the slot keeps the log from this place on. Raises `SourceError` where it does not."""
+        confirmed = self.confirmed(connection)
+        if confirmed is None:
+            raise SourceError(
+                f"there is no replication slot {self.name!r} any more, and with it are gone the changes since"
+                f" {lsn_text(lsn)}, from where the job goes on: begin without a checkpoint"
+            )
+        if confirmed > lsn:
+            raise SourceError(
+                f"the replication slot {self.name!r} keeps the changes since {lsn_text(confirmed)}, and the job goes on"
+                f" from {lsn_text(lsn)}: was it made again, or does another job use it? Begin without a checkpoint"
+            )
+
+    def create(self, connection: psycopg.Connection[Any], table: Table) -> None:
+        """Create the publication and the slot where they are not there. Raises `psycopg.Error`."""
+        from psycopg import sql
+
+        # The plugin looks for it as of the change that it decodes: it has to be there before the slot.
+        there = connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (self.name,)).fetchone()
+        if there is None:
+            connection.execute(
+                sql.SQL(
+                    "CREATE PUBLICATION {} FOR TABLE {}"
+                    " WITH (publish = 'insert, update, delete', publish_via_partition_root = true)"
+                ).format(sql.Identifier(self.name), table.identifier)
+            )
+        if self.confirmed(connection) is None:
+            connection.execute("SELECT pg_create_logical_replication_slot(%s, %s)", (self.name, PLUGIN))
+
+    def publishes(self, connection: psycopg.Connection[Any], table: Table) -> bool | None:
+        """True if the publication has the table, by its name; None where there is no publication."""
+        found = connection.execute(
+            "SELECT t.tablename IS NOT NULL FROM pg_publication p LEFT JOIN pg_publication_tables t"
+            " ON t.pubname = p.pubname AND t.schemaname = %s AND t.tablename = %s WHERE p.pubname = %s",
+            (table.schema, table.name, self.name),
+        ).fetchone()
+        return None if found is None else bool(found[0])
+
+    def confirm(self, connection: psycopg.Connection[Any], lsn: int) -> None:
+        """Let go of the log before this place. Raises `psycopg.Error`; `ObjectInUse` where the slot is being read."""
+        confirmed = self.confirmed(connection)
+        if confirmed is not None and confirmed < lsn:
+            connection.execute("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", (self.name, lsn_text(lsn)))
+
+    def drop(self, connection: psycopg.Connection[Any]) -> None:
+        """Drop the slot and the publication, where they are there. Raises `psycopg.Error`."""
+        from psycopg import sql
+
+        if self.confirmed(connection) is not None:
+            connection.execute("SELECT pg_drop_replication_slot(%s)", (self.name,))
+        connection.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(self.name)))
+
+
+def when_free(use: Callable[[], Made], patience_seconds: float) -> Made | None:
+    """Use a slot when no other session does; None where one does all the time. Raises what `use` raises."""
+    import psycopg
+
+    deadline = time.monotonic() + patience_seconds
+    while True:
+        try:
+            return use()
+        except psycopg.errors.ObjectInUse:
+            if time.monotonic() >= deadline:
+                return None
+            time.sleep(_PAUSE_SECONDS)

@@ -1,0 +1,248 @@
+"""PostgresSink: rows that are in a table exactly once, added to it or put in the place of those with the same key.
+
+The rows that a subtask has staged for a checkpoint are copied in one transaction, which also notes the id of the
+checkpoint in `flykka_checkpoints`, beside the table. A restore looks there first. Rows go from the executors to the
+database, and do not pass the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from flykka.spark_bridge.connectors.postgres.database import Database
+from flykka.spark_bridge.connectors.postgres.publishing import ROWS, PublishTransaction
+from flykka.spark_bridge.connectors.postgres.statements import create_checkpoints, create_table, statements
+from flykka.spark_bridge.connectors.postgres.tables import CHECKPOINTS, Table, names_of
+from flykka.spark_bridge.connectors.postgres.written_types import made_type, named, written_columns
+from flykka.spark_bridge.connectors.row_kind import ROW_KIND
+from flykka.spark_bridge.connectors.transactional import Transaction, TransactionalSink
+from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.program.prototype import PrototypeError
+
+if TYPE_CHECKING:
+    import psycopg
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructField
+
+    from flykka.spark_bridge.rows.filesystem import FileSystem
+
+_WHAT = "a PostgresSink"
+_UPDATE_BEFORE = "-U"
+# Any number will do, if it is the same for all: makers of tables wait for each other.
+_MAKING_TABLES = 0x666C796B6B61
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresSink(TransactionalSink):
+    """A table to write to. Made by `append` or `upsert`. The columns of the rows go to those of the same names."""
+
+    database: Database
+    table: str
+    keys: tuple[str, ...] = ()
+    row_kind: str | None = None
+    sequence_by: tuple[str, ...] = ()
+    creates_table: bool = False
+
+    @classmethod
+    def append(cls, conninfo: str, table: str) -> Self:
+        """Add the rows to a table, `"orders"` or `"shop.orders"`, of the database of a connection string.
+
+        Raises:
+            MissingExtraError: psycopg is not installed.
+            ValueError: the connection string cannot be read.
+        """
+        return cls(database=Database.of(conninfo, _WHAT), table=table)
+
+    @classmethod
+    def upsert(
+        cls,
+        conninfo: str,
+        table: str,
+        *,
+        keys: Sequence[str],
+        row_kind: str | None = None,
+        sequence_by: str | Sequence[str] = (),
+    ) -> Self:
+        """Insert rows, or change the ones with the same `keys`, for which the table has a unique index.
+
+        `row_kind` names the column that says what is done with a row, as Flink's RowKind does: `-D` deletes the row of
+        its key, `+I` and `+U` write it, `-U` is left out. Without it `row_kind` is taken for it if the rows have that.
+        It is not written. `sequence_by` names columns that order the rows of one key: the last one holds, and where the
+        table has these columns, a row that is older than that in the table changes nothing. Without it, no key may come
+        twice between two checkpoints.
+
+        Raises:
+            MissingExtraError: psycopg is not installed.
+            ValueError: the connection string cannot be read, or there are no keys.
+        """
+        sequence = (sequence_by,) if isinstance(sequence_by, str) else tuple(sequence_by)
+        if isinstance(keys, str) or not keys:
+            raise ValueError(f"the keys of an upsert are a list of columns, as in keys=['id'], not {keys!r}")
+        return cls(
+            database=Database.of(conninfo, _WHAT),
+            table=table,
+            keys=tuple(keys),
+            row_kind=row_kind,
+            sequence_by=sequence,
+        )
+
+    def create_table(self) -> Self:
+        """Have the table made where there is none: with the columns of the rows, and the keys as its primary key."""
+        return replace(self, creates_table=True)
+
+    @property
+    def format(self) -> str:
+        """The kind of database."""
+        return "postgres"
+
+    def __str__(self) -> str:
+        return f"{self.format} {self.table} at {self.database}"
+
+    # Looked at before a job
+
+    def check_rows(self, prototype: DataFrame) -> None:
+        """Raise `PrototypeError` where the rows have no place in the table; asks the database. May block.
+
+        Where there is no table yet, only what can be known without it is looked at.
+        """
+        TransactionalSink.check_rows(self, prototype)
+        needed = (*self.keys, *self.sequence_by, self.row_kind or self.keys[0]) if self.keys else ()
+        if missing := [name for name in needed if name not in prototype.columns]:
+            raise PrototypeError(
+                f"{self} goes by the column {missing[0]!r}, and the rows have {', '.join(prototype.columns)}"
+            )
+        fields = self._written_fields(prototype.schema.fields)
+        with self.database.connected(SinkError, self) as connection:
+            table = Table.find(connection, self.table)
+        if table is not None:
+            misfit = written_columns(table, fields, self.sequence_by)
+            kind = self._kind_in(prototype.columns)
+            if kind is not None and table.column(kind) is not None:
+                misfit = (
+                    f"the column {kind!r} of the rows says what is done with them, and {table} has a column of this"
+                    " name too: rename the column of the rows, and name it with row_kind"
+                )
+            if isinstance(misfit, str):
+                raise PrototypeError(misfit)
+        elif unknown := [field for field in fields if made_type(field.dataType) is None]:
+            raise PrototypeError(
+                f"PostgreSQL has no type for the column {unknown[0].name!r}, which is of type"
+                f" {unknown[0].dataType.simpleString()}: cast it"
+            )
+
+    def check_target(self, filesystem: FileSystem) -> None:
+        """Raise `SinkError` where there is no table, the keys are not unique, or something is not allowed."""
+        with self.database.connected(SinkError, self) as connection:
+            table = Table.find(connection, self.table)
+            if table is None and not self.creates_table:
+                raise SinkError(
+                    f"there is no table {self.table} at {self.database}: create it, or have create_table() do so"
+                )
+            if table is not None and self.keys and not any(set(self.keys) == set(each) for each in table.unique):
+                keys = ", ".join(self.keys)
+                raise SinkError(
+                    f"{table} has no unique index of the columns {keys}, by which rows are found again: create one, as"
+                    f" with CREATE UNIQUE INDEX ON {table} ({keys})"
+                )
+            schema = names_of(connection, self.table)[0] if table is None else table.schema
+            self._check_allowed(connection, schema, table)
+
+    def _check_allowed(self, connection: psycopg.Connection[Any], schema: str, table: Table | None) -> None:
+        from psycopg import sql
+
+        checkpoints = sql.Identifier(schema, CHECKPOINTS)
+        there = connection.execute(
+            "SELECT to_regclass(%s) IS NOT NULL, has_schema_privilege(%s, 'CREATE'), current_user",
+            (checkpoints.as_string(connection), schema),
+        ).fetchone()
+        assert there is not None
+        has_checkpoints, may_create, user = there
+        if not may_create and (table is None or not has_checkpoints):
+            missing = self.table if table is None else f"{schema}.{CHECKPOINTS}"
+            made = create_checkpoints(checkpoints).as_string(connection)
+            statement = "" if table is None else f", by {made}"
+            raise SinkError(f"{user} may not create {missing} at {self.database}: let another role do it{statement}")
+        changed = ("INSERT", "SELECT", "UPDATE")
+        needed: list[tuple[sql.Identifier, tuple[str, ...]]] = [(checkpoints, changed)] if has_checkpoints else []
+        if table is not None:
+            needed.insert(0, (table.identifier, changed if self.keys else changed[:1]))
+        for target, privileges in needed:
+            name = target.as_string(connection)
+            for privilege in privileges:
+                row = connection.execute("SELECT has_table_privilege(%s, %s)", (name, privilege)).fetchone()
+                if row is None or not row[0]:
+                    grant = f"GRANT {', '.join(privileges)} ON {name} TO {user}"
+                    raise SinkError(f"{user} may not write to {name} at {self.database}: {grant}")
+
+    # The transaction
+
+    def publish(self, transaction: Transaction) -> None:
+        """Write the rows and note the id, in one task of Spark's."""
+        with self.database.connected(SinkError, self) as connection:
+            if self._is_published(connection, transaction):
+                return
+            rows = transaction.rows
+            table = self._tables_made(connection, rows)
+            fields = self._written_fields(rows.schema.fields)
+            columns = written_columns(table, fields, self.sequence_by)
+            if isinstance(columns, str):
+                raise SinkError(f"{columns} (the table was changed since the job began)")
+            beside = [field for field in rows.schema.fields if field.name not in {each.name for each in columns}]
+            kind = self._kind_in(rows.columns)
+            made = statements(connection, self, table, columns, beside, kind)
+        if kind is not None:
+            rows = rows.where(~named(kind).eqNullSafe(_UPDATE_BEFORE))
+        types = {field.name: field.dataType for field in fields}
+        work = PublishTransaction(
+            database=self.database,
+            writer=transaction.writer,
+            checkpoint_id=transaction.checkpoint_id,
+            target=str(table),
+            statements=made,
+        )
+        texts = [each.text(types[each.name]) for each in columns]
+        texts += [named(field.name) for field in beside]
+        rows.select(*texts).coalesce(1).mapInArrow(work, ROWS).collect()
+
+    def _is_published(self, connection: psycopg.Connection[Any], transaction: Transaction) -> bool:
+        """The checkpoint, or a later one, is noted. It may be under way, where another is at it."""
+        from psycopg import sql
+
+        table = Table.find(connection, self.table)
+        if table is None:
+            return False
+        checkpoints = table.checkpoints
+        there = connection.execute("SELECT to_regclass(%s)", (checkpoints.as_string(connection),)).fetchone()
+        if there is None or there[0] is None:
+            return False
+        query = sql.SQL("SELECT 1 FROM {} WHERE writer = %s AND checkpoint_id >= %s").format(checkpoints)
+        return connection.execute(query, (transaction.writer, transaction.checkpoint_id)).fetchone() is not None
+
+    def _tables_made(self, connection: psycopg.Connection[Any], rows: DataFrame) -> Table:
+        """The table, made together with that of checkpoints where they are not there."""
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MAKING_TABLES,))
+            table = Table.find(connection, self.table)
+            if table is None and self.creates_table:
+                name = names_of(connection, self.table)
+                fields = self._written_fields(rows.schema.fields)
+                connection.execute(create_table(name, fields, self.keys))
+                table = Table.find(connection, self.table)
+            if table is None:
+                raise SinkError(f"there is no table {self.table} at {self.database} any more")
+            checkpoints = table.checkpoints.as_string(connection)
+            there = connection.execute("SELECT to_regclass(%s)", (checkpoints,)).fetchone()
+            if there is None or there[0] is None:
+                connection.execute(create_checkpoints(table.checkpoints))
+        return table
+
+    def _written_fields(self, fields: Sequence[StructField]) -> list[StructField]:
+        kind = self._kind_in([field.name for field in fields])
+        return [field for field in fields if field.name != kind]
+
+    def _kind_in(self, names: Sequence[str]) -> str | None:
+        if not self.keys:
+            return None
+        return self.row_kind or (ROW_KIND if ROW_KIND in names else None)

@@ -1,0 +1,193 @@
+"""A table of the database as a DataFrame, to join streams with: read by Spark's tasks, by COPY, without JDBC.
+
+`join` computes a static DataFrame again for every batch: so the table is read again. With `refresh` each Python worker
+keeps what it has read for so long.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from flykka.runtime.durations import Duration, positive_duration_ms
+from flykka.spark_bridge.connectors.postgres.database import Database
+from flykka.spark_bridge.connectors.postgres.held_snapshot import import_snapshot
+from flykka.spark_bridge.connectors.postgres.log_ranges import Snapshot
+from flykka.spark_bridge.connectors.postgres.read_types import ReadColumn, as_texts, decoded
+from flykka.spark_bridge.connectors.postgres.tables import Table
+from flykka.spark_bridge.connectors.source import positive
+from flykka.spark_bridge.errors import SourceError, SourceNotFoundError
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg import sql
+    from pyspark.sql import DataFrame, SparkSession
+
+_WHAT = "a postgres_table"
+_BYTES_AT_ONCE = 4 * 1024 * 1024
+_INTEGERS = frozenset({"int2", "int4", "int8"})
+BROADCAST_BYTES_MAX = 64 * 1024 * 1024
+"""A table that is larger is not sent to all executors as a whole: Spark cannot see how large it is."""
+
+_kept: dict[tuple[str, bytes], tuple[float, list[pa.RecordBatch]]] = {}
+"""Rows by connection string and query, and when they were read, of this process."""
+
+
+def postgres_table(
+    session: SparkSession,
+    conninfo: str,
+    table: str,
+    *,
+    refresh: Duration | None = None,
+    partition_by: str | None = None,
+    partitions: int = 1,
+) -> DataFrame:
+    """A table, view or foreign table as a DataFrame that is read whenever it is computed.
+
+        prices = postgres_table(env.spark, "host=db1 dbname=shop", "prices", refresh="1min")
+        orders.join(prices, "item", "left")
+
+    With `refresh` a Python worker that has read rows uses them again for so long: rows are as old as that at most, and
+    two workers may have them of different age. One task reads the table, as it is at one moment. With `partition_by`,
+    an integer column, it is read in `partitions` ranges of that column by as many tasks, each at its own moment.
+
+    Raises:
+        MissingExtraError: psycopg is not installed.
+        SourceNotFoundError: there is no such table.
+        SourceError: the database does not answer, or `partition_by` is no integer column.
+        ValueError: the connection string cannot be read, or `partitions` is not positive.
+        DurationError: `refresh` is no length of time.
+    """
+    database = Database.of(conninfo, _WHAT)
+    refresh_ms = None if refresh is None else positive_duration_ms(refresh, "refresh")
+    if positive(partitions, "partitions") > 1 and partition_by is None:
+        raise ValueError("with partitions, partition_by names the integer column whose ranges they are")
+    with database.connected(SourceError, f"{table} at {database} cannot be read") as connection:
+        found = Table.find(connection, table)
+        if found is None:
+            raise SourceNotFoundError(f"there is no table {table} at {database}")
+        columns = tuple(ReadColumn.of(column) for column in found.columns)
+        queries = _queries(connection, found, columns, partition_by, partitions)
+        size = connection.execute("SELECT pg_table_size(%s::oid)", (found.oid,)).fetchone()
+    work = ReadTable(database=database, queries=queries, columns=columns, target=str(found), refresh_ms=refresh_ms)
+    tasks = session.range(0, len(queries), 1, len(queries))
+    rows = decoded(tasks.mapInArrow(work, as_texts(columns)), columns)
+    return rows.hint("merge") if size is not None and size[0] > BROADCAST_BYTES_MAX else rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTable:
+    """The rows of the queries whose numbers are in the batches, as texts. For `mapInArrow`."""
+
+    database: Database
+    queries: Sequence[bytes]
+    columns: Sequence[ReadColumn]
+    target: str
+    refresh_ms: int | None = None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read, or use again what was read."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from self._rows(self.queries[number])
+
+    def _rows(self, query: bytes) -> Iterable[pa.RecordBatch]:
+        names = [column.name for column in self.columns]
+        if self.refresh_ms is None:
+            return copied(self.database, query, names, self.target)
+        key, now = (self.database.conninfo, query), time.monotonic()
+        kept = _kept.get(key)
+        if kept is None or now - kept[0] >= self.refresh_ms / 1000:
+            kept = _kept[key] = now, list(copied(self.database, query, names, self.target))
+        return kept[1]
+
+
+def copied(
+    database: Database, query: bytes, names: Sequence[str], target: str, snapshot: Snapshot | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a query as texts, as they are now or as a snapshot has them.
+
+    Raises:
+        SourceError: the database does not give them; the text names `target`.
+    """
+    what = f"{target} at {database} cannot be read"
+    with database.connected(SourceError, what) as connection, connection.transaction():
+        if snapshot is not None:
+            import_snapshot(connection, snapshot, target)
+        with connection.cursor() as cursor, cursor.copy(b"COPY (" + query + b") TO STDOUT (FORMAT csv)") as copy:
+            lines, size = BytesIO(), 0
+            for line in copy:
+                # A message is a row, so nothing is cut.
+                size += lines.write(line)
+                if size >= _BYTES_AT_ONCE:
+                    yield from _parsed(lines.getvalue(), names)
+                    lines, size = BytesIO(), 0
+            yield from _parsed(lines.getvalue(), names)
+
+
+def _parsed(lines: bytes, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Rows of CSV as PostgreSQL writes it: what is null is empty, an empty text is two quotes."""
+    from pyarrow import csv
+
+    if not lines:
+        return
+    table = csv.read_csv(
+        BytesIO(lines),
+        csv.ReadOptions(column_names=list(names), use_threads=False, block_size=len(lines) + 1),
+        csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        csv.ConvertOptions(
+            column_types={name: pa.string() for name in names},
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    yield from table.to_batches()
+
+
+def _queries(
+    connection: psycopg.Connection[Any],
+    table: Table,
+    columns: Sequence[ReadColumn],
+    partition_by: str | None,
+    partitions: int,
+) -> tuple[bytes, ...]:
+    from psycopg import sql
+
+    rows = selection(table, columns)
+    if partition_by is None or partitions == 1:
+        return (rows.as_bytes(None),)
+    column = table.column(partition_by)
+    if column is None or column.base not in _INTEGERS:
+        what = "no column of it" if column is None else f"of type {column.type}"
+        raise SourceError(
+            f"{table} cannot be read in ranges of {partition_by!r}, which is {what}: name an integer column"
+        )
+    name = sql.Identifier(partition_by)
+    bounds = connection.execute(sql.SQL("SELECT min({0}), max({0}) FROM {1}").format(name, table.identifier)).fetchone()
+    low, high = (0, 0) if bounds is None or bounds[0] is None else bounds
+    cuts = sorted({low + (high - low) * number // partitions for number in range(1, partitions)} - {low})
+    if not cuts:
+        return (rows.as_bytes(None),)
+    # Rows that come later may be outside of these bounds: the first range and the last one are open.
+    conditions = [
+        sql.SQL("{0} < {1} OR {0} IS NULL").format(name, cuts[0]),
+        *(sql.SQL("{0} >= {1} AND {0} < {2}").format(name, first, behind) for first, behind in pairwise(cuts)),
+        sql.SQL("{0} >= {1}").format(name, cuts[-1]),
+    ]
+    return tuple((rows + sql.SQL(" WHERE {}").format(each)).as_bytes(None) for each in conditions)
+
+
+def selection(table: Table, columns: Sequence[ReadColumn]) -> sql.Composed:
+    """The query for all rows of a table."""
+    from psycopg import sql
+
+    return sql.SQL("SELECT {} FROM {}").format(
+        sql.SQL(", ").join(column.selected() for column in columns), table.identifier
+    )

@@ -1,0 +1,155 @@
+"""Tables as the catalog of the database has them, found by the names that users write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg import sql
+
+CHECKPOINTS = "flykka_checkpoints"
+"""The table of what sinks have published: it lies in the schema of the tables that they write to."""
+
+_COLUMNS = """
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), base.typname, base.typcategory::text, element.typname,
+       CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END,
+       a.attnotnull OR t.typnotnull,
+       a.atthasdef OR a.attidentity <> '',
+       a.attgenerated <> '', a.attidentity = 'a'
+FROM pg_attribute a
+JOIN pg_type t ON t.oid = a.atttypid
+JOIN pg_type base ON base.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
+LEFT JOIN pg_type element ON element.oid = base.typelem AND base.typcategory = 'A'
+WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attnum
+"""
+
+_UNIQUE = """
+SELECT i.indisprimary, array_agg(a.attname::text ORDER BY k.place)
+FROM pg_index i
+CROSS JOIN LATERAL unnest(i.indkey[0:i.indnkeyatts - 1]) WITH ORDINALITY AS k(number, place)
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
+WHERE i.indrelid = %s AND i.indisunique AND i.indimmediate AND i.indisvalid
+  AND i.indpred IS NULL AND i.indexprs IS NULL
+GROUP BY i.indexrelid, i.indisprimary
+ORDER BY i.indisprimary DESC, i.indexrelid
+"""
+
+_TABLE = """
+SELECT c.oid::bigint, n.nspname, c.relname, c.relkind::text, c.relreplident::text
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid = to_regclass(%s)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableColumn:
+    """A column. `type` is as it was declared, `base` the name of the type below domains, `category` PostgreSQL's.
+
+    Of an array `element` is the type of what is in it. `modifier` holds the precision of a numeric. `is_identity`: its
+    values are always made by the database, as those of a generated column are.
+    """
+
+    name: str
+    type: str
+    base: str
+    category: str
+    element: str | None = None
+    modifier: int = -1
+    is_not_null: bool = False
+    has_default: bool = False
+    is_generated: bool = False
+    is_identity: bool = False
+
+    @property
+    def precision(self) -> tuple[int, int] | None:
+        """Precision and scale of a numeric that has them."""
+        if self.base != "numeric" or self.modifier < 0:
+            return None
+        packed = self.modifier - 4
+        scale = packed & 0x7FF
+        return packed >> 16 & 0xFFFF, scale - 0x800 if scale >= 0x400 else scale
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table, view or foreign table; `unique` are the columns of its unique indexes, those of the primary key first.
+
+    `kind` and `replica_identity` are the catalog's letters.
+    """
+
+    oid: int
+    schema: str
+    name: str
+    kind: str
+    replica_identity: str
+    columns: tuple[TableColumn, ...]
+    unique: tuple[tuple[str, ...], ...]
+    primary_key: tuple[str, ...]
+
+    @classmethod
+    def find(cls, connection: psycopg.Connection[Any], written: str) -> Self | None:
+        """The table of a name as one writes it in SQL; None where there is none. Raises `psycopg.Error`."""
+        found = connection.execute(_TABLE, (written,)).fetchone()
+        if found is None:
+            return None
+        oid, schema, name, kind, replica_identity = found
+        indexes = connection.execute(_UNIQUE, (oid,)).fetchall()
+        return cls(
+            oid=oid,
+            schema=schema,
+            name=name,
+            kind=kind,
+            replica_identity=replica_identity,
+            columns=tuple(_column(row) for row in connection.execute(_COLUMNS, (oid,)).fetchall()),
+            unique=tuple(tuple(columns) for _, columns in indexes),
+            primary_key=next((tuple(columns) for is_primary, columns in indexes if is_primary), ()),
+        )
+
+    @property
+    def identifier(self) -> sql.Identifier:
+        """Its name in a statement."""
+        from psycopg import sql
+
+        return sql.Identifier(self.schema, self.name)
+
+    @property
+    def checkpoints(self) -> sql.Identifier:
+        """The name of the table of checkpoints beside it."""
+        from psycopg import sql
+
+        return sql.Identifier(self.schema, CHECKPOINTS)
+
+    def column(self, name: str) -> TableColumn | None:
+        """The column of this name; None where there is none."""
+        return next((each for each in self.columns if each.name == name), None)
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+
+def names_of(connection: psycopg.Connection[Any], written: str) -> tuple[str, str]:
+    """Schema and name of a table that is to be made. Raises `psycopg.Error` where the text is no name of a table."""
+    found = connection.execute("SELECT parse_ident(%s), current_schema()", (written,)).fetchone()
+    assert found is not None
+    parts, current = found
+    *schema, name = parts
+    return (schema[-1] if schema else current or "public"), name
+
+
+def _column(row: tuple[Any, ...]) -> TableColumn:
+    name, declared, base, category, element, modifier, is_not_null, has_default, is_generated, is_identity = row
+    return TableColumn(
+        name=name,
+        type=declared,
+        base=base,
+        category=category,
+        element=element,
+        modifier=modifier,
+        is_not_null=is_not_null,
+        has_default=has_default,
+        is_generated=is_generated,
+        is_identity=is_identity,
+    )

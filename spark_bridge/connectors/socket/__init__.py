@@ -1,0 +1,1 @@
+"""Lines of text from a socket, for demonstrations and tests."""

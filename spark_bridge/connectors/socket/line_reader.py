@@ -1,0 +1,136 @@
+"""A connection to a server of text that is read without waiting, and made again where it is lost.
+
+After Flink's SocketTextStreamFunction: what had come of a record when the connection was lost is continued by what
+comes over the next one, and is a record by itself when none comes any more.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from weakref import finalize
+
+from flykka.runtime.durations import duration_ms
+from flykka.spark_bridge.errors import SourceError
+
+if TYPE_CHECKING:
+    from flykka.spark_bridge.connectors.socket.source import SocketTextSource
+
+_CONNECT_SECONDS = 5.0
+_BYTES_AT_ONCE = 64 * 1024
+BYTES_PER_LOOK = 1024 * 1024
+"""More is left in the socket, and the server waits."""
+
+
+class LineReader:
+    """Reads the records of one server. Used by one call at a time, but for `has_news`."""
+
+    def __init__(self, source: SocketTextSource, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` gives seconds."""
+        self._source = source
+        self._clock = clock
+        self._delimiter = source.delimiter.encode()
+        self._retry_delay_s = duration_ms(source.retry_delay) / 1000
+        self._socket: socket.socket | None = None
+        self._closed: finalize[..., LineReader] | None = None
+        self._rest = b""
+        self._was_connected = False
+        self._attempts = 0
+        self._retry_at_s = 0.0
+        self.is_over = False
+
+    def read(self) -> list[str]:
+        """The records that have come since the last call.
+
+        Raises:
+            SourceError: the server was never there, and was tried as often as it may be.
+        """
+        received = 0
+        while not self.is_over and received < BYTES_PER_LOOK and self._is_connected():
+            data = self._received()
+            if data is None:
+                break
+            received += len(data)
+            self._rest += data
+            if data:
+                self._attempts = 0
+            else:
+                self._lost(None)
+        return self._records()
+
+    def has_news(self) -> bool:
+        """True if something has come, or it is time to connect again."""
+        if self.is_over:
+            return False
+        connection = self._socket
+        if connection is None:
+            return self._clock() >= self._retry_at_s
+        try:
+            connection.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            # The look tells of it.
+            return True
+        return True
+
+    def _records(self) -> list[str]:
+        *records, self._rest = self._rest.split(self._delimiter)
+        if self.is_over and self._rest:
+            records.append(self._rest)
+            self._rest = b""
+        return [self._text(record) for record in records]
+
+    def _text(self, record: bytes) -> str:
+        if self._delimiter == b"\n":
+            record = record.removesuffix(b"\r")
+        return record.decode(errors="replace")
+
+    def _is_connected(self) -> bool:
+        """Connect, where there is no connection and it is time to."""
+        if self._socket is not None:
+            return True
+        if self._clock() < self._retry_at_s:
+            return False
+        source = self._source
+        try:
+            self._socket = socket.create_connection((source.host, source.port), timeout=_CONNECT_SECONDS)
+        except OSError as refused:
+            self._lost(refused)
+            return False
+        self._socket.setblocking(False)
+        # Nobody says when a job lets go of its sources.
+        self._closed = finalize(self, self._socket.close)
+        self._was_connected = True
+        return True
+
+    def _received(self) -> bytes | None:
+        """The bytes that have come: none at the end of the connection, None where nothing has come yet."""
+        assert self._socket is not None, "it was connected"
+        try:
+            return self._socket.recv(_BYTES_AT_ONCE)
+        except BlockingIOError:
+            return None
+        except ConnectionError:
+            return b""
+
+    def _lost(self, refused: OSError | None) -> None:
+        """There is no connection: try again later, or never."""
+        if self._closed is not None:
+            self._closed()
+        self._socket = None
+        retries = self._source.max_retries
+        if retries < 0 or self._attempts < retries:
+            self._attempts += 1
+            self._retry_at_s = self._clock() + self._retry_delay_s
+            return
+        if not self._was_connected:
+            tried = f", tried {self._attempts + 1} times" if self._attempts else ""
+            self._attempts = 0
+            raise SourceError(
+                f"nobody listens at {self._source.host}:{self._source.port}{tried}: {refused}. Start the server first,"
+                " or let max_retries be higher (-1: for ever)"
+            ) from refused
+        self.is_over = True

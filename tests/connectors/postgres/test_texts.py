@@ -1,0 +1,84 @@
+"""Texts and messages of PostgreSQL's are read as they are written, without a server."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import pytest
+
+from flykka.spark_bridge.connectors.postgres.log_ranges import Position, lsn_number, lsn_text
+from flykka.spark_bridge.connectors.postgres.pgoutput import Absent, SeenTransactions, changes
+from flykka.spark_bridge.connectors.postgres.read_types import array_as_json
+from flykka.spark_bridge.errors import SourceError
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{}", []),
+        ("{1,2}", ["1", "2"]),
+        ('{a,"b, \\"c\\"",NULL,"NULL",""}', ["a", 'b, "c"', None, "NULL", ""]),
+        ("{{1,2},{3,4}}", [["1", "2"], ["3", "4"]]),
+        ("[0:1]={a,b}", ["a", "b"]),
+        ('{"back\\\\slash"}', ["back\\slash"]),
+    ],
+)
+def test_an_array_is_made_json(text: str, expected: object) -> None:
+    assert json.loads(array_as_json(text)) == expected
+
+
+@pytest.mark.parametrize("text", ["0/0", "0/16B3748", "1A/FFFFFFFF"])
+def test_a_place_in_the_log_is_a_number(text: str) -> None:
+    assert lsn_text(lsn_number(text)) == text
+
+
+def test_a_position_of_something_else_is_refused() -> None:
+    with pytest.raises(SourceError, match="is none of a PostgresCdcSource"):
+        Position.read(b'{"next": {}}')
+
+
+def test_a_snapshot_has_seen_what_was_over_when_it_was_taken() -> None:
+    seen = SeenTransactions.of("100:105:101,103")
+
+    assert [xid for xid in range(98, 108) if xid in seen] == [98, 99, 100, 102, 104]
+
+
+def test_numbers_of_transactions_that_have_wrapped_around_are_compared_as_they_were_given() -> None:
+    epoch = 1 << 32
+    seen = SeenTransactions.of(f"{epoch - 3}:{epoch + 2}:{epoch - 2}")
+
+    ours = {number: (epoch + number) % epoch in seen for number in range(-4, 4)}
+
+    assert [number for number, is_seen in ours.items() if is_seen] == [-4, -3, -1, 0, 1]
+
+
+def test_messages_become_changes() -> None:
+    relation = b"R" + struct.pack("!I", 7) + b"s\0t\0d" + struct.pack("!h", 2)
+    relation += b"\1id\0" + struct.pack("!Ii", 20, -1) + b"\0body\0" + struct.pack("!Ii", 25, -1)
+    begin = b"B" + struct.pack("!qqI", 500, 1_000_000, 42)
+    whole = struct.pack("!h", 2) + b"t" + struct.pack("!i", 1) + b"1" + b"t" + struct.pack("!i", 1) + b"x"
+    left = struct.pack("!h", 2) + b"t" + struct.pack("!i", 1) + b"1" + b"u"
+    of_table = struct.pack("!I", 7)
+    messages = [
+        begin,
+        relation,
+        b"I" + of_table + b"N" + whole,
+        b"U" + of_table + b"N" + left,
+        b"U" + of_table + b"O" + whole + b"N" + left,
+        b"D" + of_table + b"K" + whole,
+        b"T" + struct.pack("!IbI", 1, 0, 7),
+        b"C" + struct.pack("!bqqq", 0, 500, 510, 1_000_000),
+    ]
+
+    found = list(changes((number, message) for number, message in enumerate(messages)))
+
+    assert [(each.before, each.after) for each in found] == [
+        (None, ("1", "x")),
+        (None, ("1", Absent.UNCHANGED)),
+        (("1", "x"), ("1", "x")),
+        (("1", "x"), None),
+    ]
+    assert {(each.transaction.xid, each.transaction.at_ms, each.relation.name) for each in found} == {
+        (42, 946_684_801_000, "t")
+    }

@@ -1,0 +1,245 @@
+"""A SocketTextSource gives the lines of a server in their order, and connects again as often as it may."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from flykka.connectors import Boundedness, OperatorId, SourceError
+from flykka.messages.tasks.source import SerializedSplit
+from flykka.spark_bridge.connectors.socket import line_reader, source
+from flykka.spark_bridge.connectors.socket.line_reader import LineReader
+from flykka.spark_bridge.connectors.socket.source import SocketTextDiscovery, SocketTextSource
+
+_DEADLINE_S = 20.0
+
+
+class Server:
+    """A server of one connection at a time, that may stop listening and listen again on its port."""
+
+    def __init__(self) -> None:
+        self._listening: socket.socket | None = None
+        self._connection: socket.socket | None = None
+        self.port = 0
+        self.listen()
+
+    def listen(self) -> None:
+        """Listen, or again."""
+        self._listening = socket.create_server(("127.0.0.1", self.port))
+        self._listening.settimeout(_DEADLINE_S)
+        self.port = self._listening.getsockname()[1]
+
+    def refuse(self) -> None:
+        """Stop listening."""
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
+
+    def send(self, data: bytes) -> None:
+        """Send to the client."""
+        if self._connection is None:
+            assert self._listening is not None
+            self._connection, _ = self._listening.accept()
+        self._connection.sendall(data)
+
+    def hang_up(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def close(self) -> None:
+        """Be gone."""
+        self.hang_up()
+        self.refuse()
+
+
+class Reading:
+    """A discovery of a source by the time that the test says it is, and what it has found."""
+
+    def __init__(self, source: SocketTextSource) -> None:
+        self.now_s = 0.0
+        self.lines: list[str] = []
+        self.finished = False
+        self.position = b""
+        self.splits: list[SerializedSplit] = []
+        self.discovery = SocketTextDiscovery(LineReader(source, clock=lambda: self.now_s), OperatorId("source"))
+
+    def look(self) -> None:
+        """Look once."""
+        found = self.discovery.discover(self.position)
+        self.position, self.finished = found.position, found.finished
+        for split in found.splits:
+            assert isinstance(split, SerializedSplit)
+            self.splits.append(split)
+            self.lines += json.loads(split.content)
+
+    def until(self, *lines: str, finished: bool = False) -> None:
+        """Look until all of these lines have come, or the source is at its end."""
+        deadline = time.monotonic() + _DEADLINE_S
+        while self.lines != [*lines] or self.finished != finished:
+            assert time.monotonic() < deadline, (self.lines, self.finished)
+            self.look()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+    yield made
+    made.close()
+
+
+def test_lines_come_in_their_order_and_the_last_one_with_the_end(server: Server) -> None:
+    reading = Reading(SocketTextSource("127.0.0.1", server.port))
+    reading.look()
+    server.send(b"one\ntw")
+    reading.until("one")
+    server.send("o\r\n\nthr\u00e9e".encode())
+    reading.until("one", "two", "")
+    server.close()
+
+    reading.until("one", "two", "", "thr\u00e9e", finished=True)
+    assert reading.position == b"4"
+    assert len({split.split_id for split in reading.splits}) == len(reading.splits)
+
+
+def test_a_record_ends_at_the_delimiter(server: Server) -> None:
+    reading = Reading(SocketTextSource("127.0.0.1", server.port, delimiter="||"))
+    reading.look()
+    server.send(b"a\r\nb|")
+    server.send(b"|c||")
+    server.hang_up()
+
+    reading.until("a\r\nb", "c", finished=True)
+
+
+def test_a_line_goes_on_over_the_next_connection(server: Server) -> None:
+    reading = Reading(SocketTextSource("127.0.0.1", server.port, max_retries=1, retry_delay="10s"))
+    reading.look()
+    server.send(b"one\nbro")
+    reading.until("one")
+    server.hang_up()
+    while reading.discovery.changed is not None and reading.discovery.changed():
+        reading.look()
+    waiting = reading.lines[:]
+    reading.now_s = 10.0
+    reading.look()
+    server.send(b"ken\n")
+
+    reading.until("one", "broken")
+    assert waiting == ["one"]
+
+
+def test_it_ends_when_the_server_does_not_come_back(server: Server) -> None:
+    reading = Reading(SocketTextSource("127.0.0.1", server.port, max_retries=3, retry_delay="1s"))
+    reading.look()
+    server.send(b"one\nlast")
+    reading.until("one")
+    server.close()
+    ended: list[bool] = []
+    for second in range(5):
+        reading.now_s = float(second)
+        while reading.discovery.changed is not None and reading.discovery.changed():
+            reading.look()
+        ended.append(reading.finished)
+
+    assert ended == [False, False, False, True, True]
+    assert reading.lines == ["one", "last"]
+
+
+def test_tries_are_counted_from_the_last_line(server: Server) -> None:
+    reading = Reading(SocketTextSource("127.0.0.1", server.port, max_retries=1, retry_delay="0s"))
+    for number in range(3):
+        reading.look()
+        server.send(b"%d\n" % number)
+        reading.until(*map(str, range(number + 1)))
+        server.hang_up()
+    server.refuse()
+
+    reading.until("0", "1", "2", finished=True)
+
+
+def test_a_server_that_is_not_there_is_tried_as_often_as_is_said_and_then_told(server: Server) -> None:
+    server.close()
+    reading = Reading(SocketTextSource("127.0.0.1", server.port, max_retries=2, retry_delay="1s"))
+
+    for second in range(2):
+        reading.now_s = float(second)
+        reading.look()
+    reading.now_s = 2.0
+
+    with pytest.raises(SourceError, match=rf"nobody listens at 127.0.0.1:{server.port}, tried 3 times: .*-1: for ever"):
+        reading.look()
+
+
+def test_it_waits_for_ever_for_a_server(server: Server) -> None:
+    server.refuse()
+    reading = Reading(SocketTextSource("127.0.0.1", server.port, max_retries=-1, retry_delay="1s"))
+    for second in range(50):
+        reading.now_s = float(second)
+        reading.look()
+    server.listen()
+    reading.now_s = 50.0
+    reading.look()
+    server.send(b"at last\n")
+
+    reading.until("at last")
+
+
+def test_news_are_seen_without_a_look(server: Server) -> None:
+    reading = Reading(SocketTextSource("127.0.0.1", server.port))
+    changed = reading.discovery.changed
+    assert changed is not None
+    first = changed()
+    reading.look()
+    quiet = changed()
+    server.send(b"x")
+    deadline = time.monotonic() + _DEADLINE_S
+    while not changed():
+        assert time.monotonic() < deadline
+
+    assert (first, quiet) == (True, False)
+
+
+def test_what_a_server_sends_faster_than_it_is_read_waits(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_reader, "BYTES_PER_LOOK", 1000)
+    monkeypatch.setattr(line_reader, "_BYTES_AT_ONCE", 100)
+    monkeypatch.setattr(source, "LINES_PER_SPLIT", 40)
+    reading = Reading(SocketTextSource("127.0.0.1", server.port))
+    reading.look()
+    lines = [f"line {number:05}" for number in range(300)]
+    server.send("".join(f"{line}\n" for line in lines).encode())
+    server.hang_up()
+    reading.until(*lines, finished=True)
+
+    assert max(split.rows for split in reading.splits) == 40
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_lines_of_splits_are_rows(spark: SparkSession, server: Server) -> None:
+    made = SocketTextSource("127.0.0.1", server.port).bound(spark, None)
+    reading = Reading(made)
+    reading.look()
+    server.send("b\na\n\u20ac\n".encode())
+    reading.until("b", "a", "\u20ac")
+
+    (rows,) = made.read(spark, made.prototype(spark).schema, reading.splits, in_slices=False)
+
+    assert [tuple(row) for row in rows.collect()] == [("b",), ("a",), ("\u20ac",)]
+    assert sum(made.numbers_of(split).rows or 0 for split in reading.splits) == 3
+    assert (made.boundedness, str(made)) == (Boundedness.CONTINUOUS_UNBOUNDED, f"socket 127.0.0.1:{server.port}")
+
+
+def test_what_cannot_be_meant_is_refused() -> None:
+    with pytest.raises(ValueError, match="a port is a number from 1 to 65535, not 0"):
+        SocketTextSource("localhost", 0)
+    with pytest.raises(ValueError, match="delimiter of a SocketTextSource must not be empty"):
+        SocketTextSource("localhost", 1, delimiter="")
+    with pytest.raises(ValueError, match="retry delay"):
+        SocketTextSource("localhost", 1, retry_delay="soon")
