@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from flykka.spark_bridge.connectors.sink import SinkContext
+    from flykka.spark_bridge.rows.filesystem import FileSystem
 
 Pending = TypeVar("Pending", bound=Value)
 """Pieces that a sink has staged and not yet committed."""
@@ -115,6 +116,22 @@ class Staging:
             self._filesystem.delete(folder)
             self._filesystem.delete_if_empty(folder.rsplit("/", 1)[0])
         self._inherited = frozenset()
+
+
+def check_staging(filesystem: FileSystem, target: str, staging: str) -> None:
+    """Make a folder in the folder `staging` of a sink's target, where it will stage, and leave no trace. May block.
+
+    Raises:
+        SinkError: it cannot be made.
+    """
+    was_there = filesystem.exists(target)
+    trial = f"{target}/{staging}/trial"
+    try:
+        filesystem.make_folder(trial)
+    except OSError as refused:
+        raise SinkError(f"{target} cannot be written to: {refused}") from refused
+    for folder in (trial, f"{target}/{staging}", *(() if was_there else (target,))):
+        filesystem.delete_if_empty(folder)
 
 
 def restored(

@@ -32,6 +32,7 @@ from flykka.spark_bridge.connectors.delta.table import (
 from flykka.spark_bridge.connectors.delta.upserting import Upsert
 from flykka.spark_bridge.connectors.extras import require
 from flykka.spark_bridge.connectors.row_kind import ROW_KIND
+from flykka.spark_bridge.connectors.staging import check_staging
 from flykka.spark_bridge.connectors.transactional import Transaction, TransactionalSink
 from flykka.spark_bridge.connectors.written_columns import check_written
 from flykka.spark_bridge.errors import SinkError
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from flykka.messages.wire.ids import JobId
 
 _WHAT = "a DeltaSink"
-_TRIAL = "trial"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +164,7 @@ class DeltaSink(TransactionalSink):
         """Raise `SinkError` where files cannot be added to the table, or no folder can be made for it."""
         table = self._table(filesystem)
         if table is None:
-            self._check_folder(filesystem)
+            check_staging(filesystem, self.path, STAGING)
             return
         wrong = unwritable(self.path, table, self.partition_columns)
         if wrong is not None:
@@ -212,16 +212,6 @@ class DeltaSink(TransactionalSink):
     def _stored(self, rows: StructType) -> StructType:
         """The columns that the table is to have."""
         return rows
-
-    def _check_folder(self, filesystem: FileSystem) -> None:
-        was_there = filesystem.exists(self.path)
-        trial = f"{self.path}/{STAGING}/{_TRIAL}"
-        try:
-            filesystem.make_folder(trial)
-        except OSError as refused:
-            raise SinkError(f"{self.path} cannot be written to: {refused}") from refused
-        for folder in (trial, f"{self.path}/{STAGING}", *(() if was_there else (self.path,))):
-            filesystem.delete_if_empty(folder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

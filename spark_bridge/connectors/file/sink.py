@@ -10,6 +10,7 @@ from flykka.actors.checkpoint_storage.file_names import in_a_name
 from flykka.spark_bridge.connectors.file.published_files import PublishedFiles, published_files
 from flykka.spark_bridge.connectors.file.writer import STAGING, FileWriter
 from flykka.spark_bridge.connectors.sink import Sink, SinkContext
+from flykka.spark_bridge.connectors.staging import check_staging
 from flykka.spark_bridge.connectors.written_columns import check_written
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.rows.files import FileFormat, FileLayout
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 OptionValue = str | int | float | bool
 
 _ROWS_PER_FILE = "maxRecordsPerFile"
-_TRIAL = "trial"
 SUCCESS = "_SUCCESS"
 """As Spark and Hadoop call the file that says that a folder is complete."""
 
@@ -134,16 +134,9 @@ class FileSink(Sink):
 
     def check_target(self, filesystem: FileSystem) -> None:
         """Raise `SinkError` where the path is a file, or no folder can be made in it."""
-        was_there = filesystem.exists(self.path)
-        if was_there and not filesystem.is_folder(self.path):
+        if filesystem.exists(self.path) and not filesystem.is_folder(self.path):
             raise SinkError(f"{self.path} is a file; a FileSink writes into a folder: give the path of one")
-        trial = f"{self.path}/{STAGING}/{_TRIAL}"
-        try:
-            filesystem.make_folder(trial)
-        except OSError as refused:
-            raise SinkError(f"{self.path} cannot be written to: {refused}") from refused
-        for folder in (trial, f"{self.path}/{STAGING}", *(() if was_there else (self.path,))):
-            filesystem.delete_if_empty(folder)
+        check_staging(filesystem, self.path, STAGING)
 
     def target(self, filesystem: FileSystem) -> str:
         """The folder, with its scheme."""

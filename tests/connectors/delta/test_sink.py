@@ -38,11 +38,13 @@ class TestAppend(DeltaContract):
         return DeltaSink.append(self.folder / "table")
 
 
+@pytest.mark.long
 class TestPartitionedAppend(DeltaContract):
     def sink(self) -> DeltaSink:
         return DeltaSink.append(self.folder / "table").partition_by("name")
 
 
+@pytest.mark.long
 class TestOverwrite(DeltaContract):
     """Each checkpoint has rows of partitions that no other has."""
 

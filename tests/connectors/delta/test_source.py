@@ -55,6 +55,7 @@ class TestMonitored(DeltaContract):
         return DeltaSource.of_path(self.folder / "table").monitor_continuously("1s")
 
 
+@pytest.mark.long
 class TestChangesAlone(DeltaContract):
     def source(self) -> DeltaSource:
         return DeltaSource.of_path(self.folder / "table").starting_version(0).monitor_continuously("1s")

@@ -40,6 +40,7 @@ class TestExactlyOnce(KafkaContract):
         return KafkaSink.to_topic(self.broker.address, self.topic)
 
 
+@pytest.mark.long
 class TestAtLeastOnce(KafkaContract):
     shows_rows_once = False
 

@@ -28,6 +28,7 @@ class PostgresContract(SinkContract):
         return self.database.rows("SELECT id, name FROM names")
 
 
+@pytest.mark.long
 class TestAppend(PostgresContract):
     def sink(self) -> PostgresSink:
         return PostgresSink.append(self.database.conninfo, "names")

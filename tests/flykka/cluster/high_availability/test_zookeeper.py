@@ -150,7 +150,7 @@ def test_a_leader_whose_latch_is_deleted_is_told_when_it_writes(
 def test_a_server_that_is_killed_and_comes_back_finds_the_leader_waiting(tmp_path: Path) -> None:
     server = ZooKeeperServer(tmp_path / "server")
     server.start()
-    settings = ZooKeeperSettings(hosts=server.hosts, storage_dir=str(tmp_path / "storage"), session_timeout_ms=30_000)
+    settings = ZooKeeperSettings(hosts=server.hosts, storage_dir=str(tmp_path / "storage"), session_timeout_ms=100_000)
     services, contender = ZooKeeperHaServices(settings), Contender()
     services.contend(contender)
     store = services.store(contender.wait_granted())
