@@ -3,4 +3,6 @@
 from __future__ import annotations
 
 ROW_KIND = "row_kind"
-"""The name of the column, unless the user says another: `+I`, `+U` (and `-U`) or `-D`."""
+"""The name of the column, unless the user says another."""
+
+INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = "+I", "-U", "+U", "-D"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -155,6 +156,15 @@ def positive(number: int, what: str) -> int:
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise ValueError(f"{what} must be at least 1, not {number!r}")
     return number
+
+
+def millis_of(timestamp: datetime | int) -> int:
+    """A time in ms since the epoch, given as such or as a datetime. Raises `ValueError` for one without a zone."""
+    if not isinstance(timestamp, datetime):
+        return timestamp
+    if timestamp.tzinfo is None:
+        raise ValueError(f"{timestamp} has no time zone: say which, as in datetime.now(timezone.utc)")
+    return round(timestamp.timestamp() * 1000)
 
 
 def number_of_position(position: bytes) -> int:

@@ -42,11 +42,13 @@ class FileLayout:
 PARQUET = FileLayout()
 
 
-def read_parquet(session: SparkSession, folders: Sequence[str], schema: StructType | None = None) -> DataFrame:
-    """The rows of folders that `write_files` has written: all of them, or an error."""
+def read_parquet(
+    session: SparkSession, paths: Sequence[str], schema: StructType | None = None, **options: str
+) -> DataFrame:
+    """The rows of files, or of folders that `write_files` has written: all of them, or an error."""
     # Whatever the application has set for its own reading, no row may be left out.
-    reader = session.read.format("parquet").options(ignoreMissingFiles=False, ignoreCorruptFiles=False)
-    return rows_at(reader if schema is None else reader.schema(schema), folders)
+    reader = session.read.format("parquet").options(ignoreMissingFiles=False, ignoreCorruptFiles=False, **options)
+    return rows_at(reader if schema is None else reader.schema(schema), paths)
 
 
 def rows_at(reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType, TimestampType
 
+from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.spark_bridge.connectors.delta.staged_files import partition_in
-from flykka.spark_bridge.connectors.file.reading import SLICE_FILES, SLICE_ROWS
-from flykka.spark_bridge.rows.files import rows_at
+from flykka.spark_bridge.connectors.file.reading import number_of_slices
+from flykka.spark_bridge.rows.files import read_parquet
 from flykka.spark_bridge.rows.materialise import together
 
 if TYPE_CHECKING:
@@ -41,11 +42,11 @@ def read_files(session: SparkSession, table: str, schema: StructType, files: Ite
             elsewhere.setdefault(tuple(sorted(file.partition.items())), []).append(path)
     scans: list[DataFrame] = []
     if in_folders:
-        scans.append(_scan(session, schema, in_folders, basePath=table).select(*map(_named, schema.names)))
+        scans.append(read_parquet(session, in_folders, schema, basePath=table).select(*map(_named, schema.names)))
     for partition, paths in elsewhere.items():
         values = dict(partition)
         in_files = StructType([field for field in schema if field.name not in values])
-        rows = _scan(session, in_files, paths)
+        rows = read_parquet(session, paths, in_files)
         scans.append(
             rows.select(*(_value(field, values) if field.name in values else _named(field.name) for field in schema))
         )
@@ -54,15 +55,8 @@ def read_files(session: SparkSession, table: str, schema: StructType, files: Ite
 
 def slices_of(files: Sequence[AddedFile], *, cores: int) -> list[Sequence[AddedFile]]:
     """Deal files out to slices, as many as there are cores for, and rows."""
-    worth = max(len(files) // SLICE_FILES, sum(file.rows or 0 for file in files) // SLICE_ROWS, 1)
-    slices = min(worth, len(files), max(1, cores))
+    slices = number_of_slices(len(files), sum(file.rows or 0 for file in files), cores)
     return [files[number::slices] for number in range(slices)]
-
-
-def _scan(session: SparkSession, schema: StructType, paths: Sequence[str], **options: str) -> DataFrame:
-    # No row may be left out, also where the application has set that for its own reading.
-    reader = session.read.format("parquet").options(ignoreMissingFiles=False, ignoreCorruptFiles=False, **options)
-    return rows_at(reader.schema(schema), paths)
 
 
 def _tells_partition(file: AddedFile, schema: StructType) -> bool:
@@ -86,4 +80,4 @@ def _is_whole(path: str) -> bool:
 
 
 def _named(name: str) -> Column:
-    return F.col("`{}`".format(name.replace("`", "``")))
+    return F.col(quoted(name))

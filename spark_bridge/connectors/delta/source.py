@@ -23,7 +23,7 @@ from flykka.spark_bridge.connectors.delta.reading import read_files, slices_of
 from flykka.spark_bridge.connectors.delta.splits import file_of_split, numbers_in
 from flykka.spark_bridge.connectors.delta.table import StorageOptions, TableLocation, checked_options, facts_of
 from flykka.spark_bridge.connectors.delta.versions import check_readable, last_version, opened
-from flykka.spark_bridge.connectors.source import Boundedness, Source, SplitNumbers, split_of
+from flykka.spark_bridge.connectors.source import Boundedness, Source, SplitNumbers, millis_of, split_of
 from flykka.spark_bridge.rows.filesystem import FileSystem
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class DeltaSource(Source):
         Raises `ValueError` as `version_as_of` does, and for a datetime without a zone.
         """
         self._check_one_beginning(self.starting is not None or self.starting_ms is not None)
-        return replace(self, as_of=None, as_of_ms=_in_ms(timestamp))
+        return replace(self, as_of=None, as_of_ms=millis_of(timestamp))
 
     def starting_version(self, version: int) -> Self:
         """Read what this version and those behind it add, and not what was there before.
@@ -90,7 +90,7 @@ class DeltaSource(Source):
     def starting_timestamp(self, timestamp: datetime | int) -> Self:
         """Read what versions add that were committed at this time or later. Raises as `starting_version` does."""
         self._check_one_beginning(self.as_of is not None or self.as_of_ms is not None)
-        return replace(self, starting=None, starting_ms=_in_ms(timestamp))
+        return replace(self, starting=None, starting_ms=millis_of(timestamp))
 
     def monitor_continuously(self, interval: Duration) -> Self:
         """Look for new versions at this interval (`"500ms"`, `"10s"`, a timedelta, ms) until the job is cancelled.
@@ -172,11 +172,3 @@ class DeltaSource(Source):
                 f"{self} is to be read as of a version or a time, and to start at one: say either, for the table as a"
                 " whole or for what is added from then on"
             )
-
-
-def _in_ms(timestamp: datetime | int) -> int:
-    if not isinstance(timestamp, datetime):
-        return timestamp
-    if timestamp.tzinfo is None:
-        raise ValueError(f"{timestamp} has no time zone: say which, as in datetime.now(timezone.utc)")
-    return round(timestamp.timestamp() * 1000)

@@ -16,10 +16,12 @@ import pyarrow as pa
 from pyarrow import parquet as pq
 from pyspark.sql import functions as F
 
+from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.spark_bridge.connectors.delta.columns import delta_schema
 from flykka.spark_bridge.connectors.delta.commits import commit_once, is_noted, noting
 from flykka.spark_bridge.connectors.delta.evolution import fitted
 from flykka.spark_bridge.connectors.delta.staged_files import opened
+from flykka.spark_bridge.connectors.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from flykka.spark_bridge.connectors.staging import read_staged
 from flykka.spark_bridge.rows.files import write_files
 from flykka.spark_bridge.rows.materialise import together
@@ -31,9 +33,6 @@ if TYPE_CHECKING:
 
     from flykka.spark_bridge.connectors.delta.table import TableLocation
     from flykka.spark_bridge.connectors.transactional import Transaction
-
-INSERT, UPDATE_AFTER, DELETE, UPDATE_BEFORE = "+I", "+U", "-D", "-U"
-"""Kinds of rows (Flink's RowKind)."""
 
 _CHANGES = "_changes"
 _KIND, _ARRIVAL = "__kind", "__arrival"
@@ -108,14 +107,14 @@ class Upsert:
             _arrived(read_staged(transaction.session, (batch,)), number)
             for number, batch in enumerate(transaction.batches)
         ]
-        kind = F.lit(INSERT) if self.kind is None else self._known_kind(F.col(_named(self.kind)))
+        kind = F.lit(INSERT) if self.kind is None else self._known_kind(F.col(quoted(self.kind)))
         rows = together(batches).withColumn(_KIND, kind).where(F.col(_KIND) != UPDATE_BEFORE)
         for name in (*self.keys, *self.sequence):
             rows = rows.withColumn(name, _never_null(name))
-        order = F.struct(*(_named(name) for name in self.sequence), _ARRIVAL)
+        order = F.struct(*(quoted(name) for name in self.sequence), _ARRIVAL)
         names = [name for name in rows.columns if name not in (_ARRIVAL, self.kind)]
-        whole = F.struct(*(_named(name) for name in names))
-        last = rows.groupBy(*(_named(name) for name in self.keys)).agg(F.max_by(whole, order).alias("last"))
+        whole = F.struct(*(quoted(name) for name in names))
+        last = rows.groupBy(*(quoted(name) for name in self.keys)).agg(F.max_by(whole, order).alias("last"))
         return last.select("last.*")
 
     def _known_kind(self, kind: Column) -> Column:
@@ -165,7 +164,7 @@ def _arrived(rows: DataFrame, batch: int) -> DataFrame:
 
 
 def _never_null(name: str) -> Column:
-    column = F.col(_named(name))
+    column = F.col(quoted(name))
     told = f"a change has no {name!r}, by which it is merged"
     return F.when(column.isNotNull(), column).otherwise(F.raise_error(F.lit(told)))
 
@@ -182,10 +181,6 @@ def _reader(paths: Sequence[str]) -> pa.RecordBatchReader:
                     yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
-
-
-def _named(name: str) -> str:
-    return "`{}`".format(name.replace("`", "``"))
 
 
 def _quoted(name: str) -> str:

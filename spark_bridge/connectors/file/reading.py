@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.messages.tasks.source import FileBatchSplit, FileSplit
 from flykka.messages.wire.ids import SplitId
 from flykka.spark_bridge.connectors.file.formats import merged
@@ -87,9 +88,15 @@ def read_sliced(
     """
     if any(not file.whole_file or file.rows > _LARGE_FILE_ROWS for file in split.files):
         return read_split(session, source, schema, split)
-    worth = max(len(split.files) // SLICE_FILES, sum(file.rows for file in split.files) // SLICE_ROWS, 1)
-    slices = min(worth, len(split.files), max(1, session.sparkContext.defaultParallelism))
+    rows = sum(file.rows for file in split.files)
+    slices = number_of_slices(len(split.files), rows, session.sparkContext.defaultParallelism)
     return tuple(_read(session, source, schema, split.files[number::slices]).coalesce(1) for number in range(slices))
+
+
+def number_of_slices(files: int, rows: int, cores: int) -> int:
+    """The number of slices of some files: as many as there are cores for, and as are worth it."""
+    worth = max(files // SLICE_FILES, rows // SLICE_ROWS, 1)
+    return min(worth, files, max(1, cores))
 
 
 def _read(session: SparkSession, source: FileSource, schema: StructType, files: Sequence[FileSplit]) -> DataFrame:
@@ -100,7 +107,7 @@ def _read(session: SparkSession, source: FileSource, schema: StructType, files: 
     # Below the source's folder: the names of the folders between may be partition columns. Spark puts these behind
     # the others, and finds more than were declared.
     rows = rows_at(reader.option("basePath", source.path), paths)
-    return rows.select(*("`{}`".format(name.replace("`", "``")) for name in schema.names))
+    return rows.select(*map(quoted, schema.names))
 
 
 def _reader(session: SparkSession, source: FileSource, options: dict[str, str]) -> DataFrameReader:

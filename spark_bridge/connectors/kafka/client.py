@@ -13,12 +13,11 @@ from flykka.spark_bridge.connectors.kafka.ranges import TopicPartition
 from flykka.spark_bridge.errors import SinkError, SourceError
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, KafkaError
+    from confluent_kafka import Consumer, KafkaError, Producer
 
 Properties = tuple[tuple[str, str], ...]
 
 TIMEOUT_SECONDS = 30.0
-READ_COMMITTED = {"isolation.level": "read_committed"}
 
 _WITH_UNDERSCORE = frozenset({"log_level"})
 _OURS = frozenset({"enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset", "transactional.id"})
@@ -47,8 +46,20 @@ class Cluster:
     bootstrap_servers: str
     properties: Properties = ()
 
-    def settings(self, **own: Any) -> dict[str, Any]:
-        """The settings of a client; own ones come last."""
+    def consumer(self, group_id: str, **own: Any) -> Consumer:
+        """Make a consumer of committed records, which commits nothing by itself; own settings come last."""
+        from confluent_kafka import Consumer
+
+        ours = {"group.id": group_id, "enable.auto.commit": False, "isolation.level": "read_committed"}
+        return Consumer(self._settings(**ours, **own), logger=_LIBRDKAFKA)
+
+    def producer(self, **own: Any) -> Producer:
+        """Make a producer; own settings come last."""
+        from confluent_kafka import Producer
+
+        return Producer(self._settings(**own), logger=_LIBRDKAFKA)
+
+    def _settings(self, **own: Any) -> dict[str, Any]:
         return {**dict(self.properties), "bootstrap.servers": self.bootstrap_servers, **own}
 
 
@@ -64,14 +75,7 @@ class OffsetReader:
     @property
     def _consumer(self) -> Consumer:
         if self._made is None:
-            from confluent_kafka import Consumer
-
-            self._made = Consumer(
-                self._cluster.settings(
-                    **{"group.id": self._group_id or "flykka", "enable.auto.commit": False}, **READ_COMMITTED
-                ),
-                logger=quiet(),
-            )
+            self._made = self._cluster.consumer(self._group_id or "flykka")
         return self._made
 
     def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
@@ -149,11 +153,6 @@ def told(error: Exception | KafkaError) -> str:
     return text() if callable(text) else str(cause)
 
 
-def quiet() -> logging.Logger:
-    """A logger for what librdkafka says by itself: what matters of it comes as an error."""
-    return _librdkafka
-
-
 def topics_there(cluster: Cluster) -> list[str]:
     """The topics of a cluster.
 
@@ -169,9 +168,10 @@ def topics_there(cluster: Cluster) -> list[str]:
         reader.close()
 
 
-_librdkafka = logging.getLogger("flykka.librdkafka")
-_librdkafka.addHandler(logging.NullHandler())
-_librdkafka.propagate = False
+# For what librdkafka says by itself: what matters of it comes as an error.
+_LIBRDKAFKA = logging.getLogger("flykka.librdkafka")
+_LIBRDKAFKA.addHandler(logging.NullHandler())
+_LIBRDKAFKA.propagate = False
 
 
 def _text(value: object) -> str:

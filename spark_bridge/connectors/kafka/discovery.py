@@ -70,7 +70,6 @@ class KafkaSplitDiscovery:
         self._operator_id = operator_id
         self._clock = clock
         self._offsets = OffsetReader(source.cluster, source.group)
-        self._partitions: list[TopicPartition] = []
         self._partitions_of_s: float | None = None
         self._counted: tuple[float, int] | None = None
         self._seen: dict[TopicPartition, int] = {}
@@ -85,10 +84,7 @@ class KafkaSplitDiscovery:
             SourceError: the cluster does not answer, records are gone that were not read, or there is no such topic.
         """
         at = _Position.of(position)
-        was_there = at.begun
         self._find_partitions(at)
-        if not was_there:
-            at.begun = True
         self._seen = self._offsets.behind_last(at.next)
         for each, end in self._seen.items():
             if end < at.next[each]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
-from flykka.spark_bridge.connectors.row_kind import ROW_KIND
+from flykka.spark_bridge.connectors.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.marks import IS_CORRUPT
 
@@ -183,7 +183,7 @@ class DebeziumJsonFormat(_Parsed):
         return parsed.where(is_change)
 
 
-_KINDS = {"c": "+I", "r": "+I", "u": "+U", "d": "-D"}
+_KINDS = {"c": INSERT, "r": INSERT, "u": UPDATE_AFTER, "d": DELETE}
 """The kinds of rows by Debezium's letters: created, read, updated, deleted."""
 
 

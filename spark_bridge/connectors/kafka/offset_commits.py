@@ -69,10 +69,10 @@ class OffsetCommitter:
 
 
 def _commit(consumer: Consumer | None, cluster: Cluster, group: str, offsets: Offsets) -> Consumer:
-    from confluent_kafka import Consumer, KafkaException, TopicPartition
+    from confluent_kafka import KafkaException, TopicPartition
 
     if consumer is None:
-        consumer = Consumer(cluster.settings(**{"group.id": group, "enable.auto.commit": False}))
+        consumer = cluster.consumer(group)
     try:
         consumer.commit(offsets=[TopicPartition(*at, offset) for at, offset in offsets.items()], asynchronous=False)
     except KafkaException as refused:

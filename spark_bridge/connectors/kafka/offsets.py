@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Self
 
 from flykka.spark_bridge.connectors.kafka.ranges import TopicPartition
+from flykka.spark_bridge.connectors.source import millis_of
 
 
 class OffsetResetStrategy(StrEnum):
@@ -60,11 +61,7 @@ class OffsetsInitializer:
     @classmethod
     def timestamp(cls, timestamp: datetime | int) -> Self:
         """The first record with this time (ms since the epoch, or a datetime with its zone) or a later one."""
-        if isinstance(timestamp, datetime):
-            if timestamp.tzinfo is None:
-                raise ValueError(f"{timestamp} has no time zone: say which, as in datetime.now(timezone.utc)")
-            return cls(kind=OffsetKind.TIMESTAMP, timestamp_ms=round(timestamp.timestamp() * 1000))
-        return cls(kind=OffsetKind.TIMESTAMP, timestamp_ms=timestamp)
+        return cls(kind=OffsetKind.TIMESTAMP, timestamp_ms=millis_of(timestamp))
 
     @classmethod
     def offsets(

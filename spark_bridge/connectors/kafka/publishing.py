@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from flykka.spark_bridge.connectors.kafka.client import READ_COMMITTED, TIMEOUT_SECONDS, Cluster, quiet, told
+from flykka.spark_bridge.connectors.kafka.client import TIMEOUT_SECONDS, Cluster, told
+from flykka.spark_bridge.connectors.number_of_rows import number_of
 from flykka.spark_bridge.errors import SinkError
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
-
-_ROWS = "rows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +29,8 @@ class ProduceRecords:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Produce the rows, wait until they are there, and tell how many they are."""
-        from confluent_kafka import Producer
-
-        producer = Producer(self.cluster.settings(**{"enable.idempotence": True}), logger=quiet())
-        yield _number_of(self._produce(producer, batches))
+        producer = self.cluster.producer(**{"enable.idempotence": True})
+        yield number_of(self._produce(producer, batches))
 
     def _produce(self, producer: Producer, batches: Iterable[pa.RecordBatch]) -> int:
         """Produce all rows and wait; their number. Raises `SinkError` where one is refused."""
@@ -78,22 +75,22 @@ class PublishTransaction(ProduceRecords):
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Publish the rows, and tell how many they are."""
-        from confluent_kafka import KafkaException, Producer, TopicPartition
+        from confluent_kafka import KafkaException, TopicPartition
 
         consumer = self._consumer()
-        producer = Producer(self.cluster.settings(**{"transactional.id": f"flykka-{self.writer}"}), logger=quiet())
+        producer = self.cluster.producer(**{"transactional.id": f"flykka-{self.writer}"})
         try:
             # Ends what another producer of the writer has left open, and fences it: what it has done is known then.
             producer.init_transactions(TIMEOUT_SECONDS)
             if self._is_published(consumer):
-                yield _number_of(0)
+                yield number_of(0)
                 return
             producer.begin_transaction()
             rows = self._produce(producer, batches)
             mark = TopicPartition(self.topic, 0, self.checkpoint_id)
             producer.send_offsets_to_transaction([mark], consumer.consumer_group_metadata(), TIMEOUT_SECONDS)
             producer.commit_transaction(TIMEOUT_SECONDS)
-            yield _number_of(rows)
+            yield number_of(rows)
         except KafkaException as refused:
             raise SinkError(
                 f"Kafka at {self.cluster.bootstrap_servers} does not take the transaction of checkpoint"
@@ -103,10 +100,7 @@ class PublishTransaction(ProduceRecords):
             consumer.close()
 
     def _consumer(self) -> Consumer:
-        from confluent_kafka import Consumer
-
-        own = {"group.id": f"flykka-{self.writer}", "enable.auto.commit": False}
-        return Consumer(self.cluster.settings(**own, **READ_COMMITTED), logger=quiet())
+        return self.cluster.consumer(f"flykka-{self.writer}")
 
     def _is_published(self, consumer: Consumer) -> bool:
         from confluent_kafka import KafkaException, TopicPartition
@@ -137,10 +131,6 @@ def _when_there_is_room(producer: Producer, record: dict[str, Any], delivered: C
             return
         except BufferError:
             producer.poll(0.1)
-
-
-def _number_of(rows: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({_ROWS: pa.array([rows], pa.int64())})
 
 
 _ARGUMENTS: dict[str, Callable[[Any], Any]] = {

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType
 
+from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.spark_bridge.connectors.kafka.ranges import dealt
 from flykka.spark_bridge.connectors.kafka.worker import ReadRecords
 from flykka.spark_bridge.rows.marks import IS_CORRUPT, PARTITION
@@ -43,12 +44,12 @@ def read_records(
     work = ReadRecords(
         cluster=source.cluster, tasks=tasks, columns=columns, places={each.at: n for n, each in enumerate(ranges)}
     )
-    raw = ", ".join(f"`{name}` {_TYPES[name]}" for name in columns)
+    raw = ", ".join(f"{quoted(name)} {_TYPES[name]}" for name in columns)
     numbers = session.range(0, len(tasks), 1, max(1, len(tasks)))
     decoded = source.value_format.decoded(numbers.mapInArrow(work, raw), schema)
     marks = (IS_CORRUPT,) if source.counts_corrupt else ()
     partition = () if source.event_time is None else (PARTITION,)
-    return decoded.select(*(f"`{name}`" for name in schema.names), *partition, *marks)
+    return decoded.select(*map(quoted, schema.names), *partition, *marks)
 
 
 def _needed(source: KafkaSource) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self
 from flykka.spark_bridge.connectors.kafka.client import Cluster, checked_properties, topics_there
 from flykka.spark_bridge.connectors.kafka.publishing import ProduceRecords, PublishTransaction
 from flykka.spark_bridge.connectors.kafka.reading import METADATA
+from flykka.spark_bridge.connectors.number_of_rows import ROWS
 from flykka.spark_bridge.connectors.sink import SinkContext
 from flykka.spark_bridge.connectors.transactional import Transaction, TransactionalSink, TransactionalWriter
 from flykka.spark_bridge.errors import SinkError
@@ -89,7 +90,7 @@ class KafkaSink(TransactionalSink):
                 f"a KafkaSink writes the column 'value' of its rows, which have {', '.join(types)}: make one, as with"
                 " selectExpr('to_json(struct(*)) AS value')"
             )
-        if unknown := sorted(types.keys() - _TYPES.keys() - {"offset"}):
+        if unknown := sorted(types.keys() - _TYPES.keys()):
             raise PrototypeError(
                 f"a record has no {unknown[0]!r}: a KafkaSink takes the columns {', '.join(sorted(_TYPES))}"
             )
@@ -123,7 +124,7 @@ class KafkaSink(TransactionalSink):
             checkpoint_id=transaction.checkpoint_id,
         )
         if not work.is_published():
-            transaction.rows.coalesce(1).mapInArrow(work, "rows bigint").collect()
+            transaction.rows.coalesce(1).mapInArrow(work, ROWS).collect()
 
 
 class AtLeastOnceWriter(SinkWriter["DataFrame"]):
@@ -136,4 +137,4 @@ class AtLeastOnceWriter(SinkWriter["DataFrame"]):
     def stage(self, rows: DataFrame) -> Staged:
         """Produce one batch. One Spark job."""
         self._context.scope.check()
-        return Staged(rows=sum(row.rows for row in rows.mapInArrow(self._work, "rows bigint").collect()))
+        return Staged(rows=sum(row.rows for row in rows.mapInArrow(self._work, ROWS).collect()))

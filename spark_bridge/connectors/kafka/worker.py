@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from flykka.spark_bridge.connectors.kafka.client import READ_COMMITTED, Cluster, quiet, told
+from flykka.spark_bridge.connectors.kafka.client import Cluster, told
 from flykka.spark_bridge.connectors.kafka.ranges import OffsetRange, TopicPartition
 from flykka.spark_bridge.errors import SourceError
+from flykka.spark_bridge.rows.marks import PARTITION
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
@@ -137,26 +138,17 @@ class _Reading:
 def _consumer(cluster: Cluster) -> Consumer:
     known = _consumers.get(cluster)
     if known is None:
-        from confluent_kafka import Consumer
-
-        known = _consumers[cluster] = Consumer(
-            cluster.settings(
-                **{
-                    # Nothing is committed to it: it is Kafka that wants a name.
-                    "group.id": "flykka",
-                    "enable.auto.commit": False,
-                    "enable.partition.eof": True,
-                    # Records that are gone must not be passed over.
-                    "auto.offset.reset": "error",
-                    "fetch.wait.max.ms": 10,
-                    # A partition of which enough waits to be read is left alone for so long, by default for a second:
-                    # it may be assigned again before, for the next batch.
-                    "fetch.queue.backoff.ms": 2,
-                },
-                **READ_COMMITTED,
-            ),
-            logger=quiet(),
-        )
+        own = {
+            "enable.partition.eof": True,
+            # Records that are gone must not be passed over.
+            "auto.offset.reset": "error",
+            "fetch.wait.max.ms": 10,
+            # A partition of which enough waits to be read is left alone for so long, by default for a second: it may be
+            # assigned again before, for the next batch.
+            "fetch.queue.backoff.ms": 2,
+        }
+        # Nothing is committed to the group: it is Kafka that wants a name.
+        known = _consumers[cluster] = cluster.consumer("flykka", **own)
     return known
 
 
@@ -189,5 +181,5 @@ _COLUMNS: dict[str, Callable[[list[Any], dict[TopicPartition, int]], pa.Array]] 
     "offset": lambda records, _: pa.array([each.offset() for each in records], pa.int64()),
     "timestamp": _timestamps,
     "headers": _headers,
-    "__partition": _places,
+    PARTITION: _places,
 }

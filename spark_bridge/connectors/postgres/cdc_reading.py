@@ -25,15 +25,13 @@ from flykka.spark_bridge.connectors.postgres.pgoutput import (
 from flykka.spark_bridge.connectors.postgres.read_types import ReadColumn, array_as_json
 from flykka.spark_bridge.connectors.postgres.replication_slot import ReplicationSlot, when_free
 from flykka.spark_bridge.connectors.postgres.table_reading import copied
-from flykka.spark_bridge.connectors.row_kind import ROW_KIND
+from flykka.spark_bridge.connectors.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER
 from flykka.spark_bridge.errors import SourceError
 
 if TYPE_CHECKING:
     import psycopg
 
     Cursor = psycopg.ServerCursor[tuple[int, bytes]]
-
-INSERT, UPDATE_AFTER, DELETE = "+I", "+U", "-D"
 
 METADATA = {"ts_ms": "bigint", "lsn": "bigint"}
 """The columns beside those of the table and the kind of the row."""

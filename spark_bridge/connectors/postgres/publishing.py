@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from flykka.spark_bridge.connectors.number_of_rows import number_of
 from flykka.spark_bridge.connectors.postgres.database import Database
 from flykka.spark_bridge.connectors.postgres.statements import Statements
 from flykka.spark_bridge.errors import SinkError
 
 if TYPE_CHECKING:
     import psycopg
-
-ROWS = "rows bigint"
 
 _DURABLE = "SELECT set_config(name, 'on', true) FROM pg_settings WHERE name = 'synchronous_commit' AND setting = 'off'"
 
@@ -40,7 +39,7 @@ class PublishTransaction:
         what = f"{self.target} at {self.database} does not take the transaction of checkpoint {self.checkpoint_id}"
         with self.database.connected(SinkError, what) as connection, connection.transaction():
             rows = 0 if self._is_published(connection) else self._write(connection, batches)
-        yield pa.RecordBatch.from_pydict({"rows": pa.array([rows], pa.int64())})
+        yield number_of(rows)
 
     def _is_published(self, connection: psycopg.Connection[Any]) -> bool:
         """Wait for any other of the writer's transactions, and say whether the checkpoint is done."""

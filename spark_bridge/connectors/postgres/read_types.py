@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.spark_bridge.connectors.postgres.written_types import named
 
 if TYPE_CHECKING:
@@ -59,8 +60,7 @@ class ReadColumn:
     @property
     def declared(self) -> str:
         """The column as DDL has it."""
-        name = self.name.replace("`", "``")
-        return f"`{name}` {self.type}"
+        return f"{quoted(self.name)} {self.type}"
 
     def value(self) -> Column:
         """The value, made of its text."""
@@ -88,7 +88,7 @@ def decoded(texts: DataFrame, columns: Sequence[ReadColumn], beside: Sequence[st
 
 def as_texts(columns: Sequence[ReadColumn]) -> str:
     """The columns as they are before they are decoded, as DDL."""
-    return ", ".join("`{}` string".format(column.name.replace("`", "``")) for column in columns)
+    return ", ".join(f"{quoted(column.name)} string" for column in columns)
 
 
 def array_as_json(text: str) -> str:

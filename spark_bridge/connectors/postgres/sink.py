@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
+from flykka.spark_bridge.connectors.number_of_rows import ROWS
 from flykka.spark_bridge.connectors.postgres.database import Database
-from flykka.spark_bridge.connectors.postgres.publishing import ROWS, PublishTransaction
+from flykka.spark_bridge.connectors.postgres.publishing import PublishTransaction
 from flykka.spark_bridge.connectors.postgres.statements import create_checkpoints, create_table, statements
 from flykka.spark_bridge.connectors.postgres.tables import CHECKPOINTS, Table, names_of
 from flykka.spark_bridge.connectors.postgres.written_types import made_type, named, written_columns
-from flykka.spark_bridge.connectors.row_kind import ROW_KIND
+from flykka.spark_bridge.connectors.row_kind import ROW_KIND, UPDATE_BEFORE
 from flykka.spark_bridge.connectors.transactional import Transaction, TransactionalSink
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.program.prototype import PrototypeError
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.filesystem import FileSystem
 
 _WHAT = "a PostgresSink"
-_UPDATE_BEFORE = "-U"
 # Any number will do, if it is the same for all: makers of tables wait for each other.
 _MAKING_TABLES = 0x666C796B6B61
 
@@ -193,7 +193,7 @@ class PostgresSink(TransactionalSink):
             kind = self._kind_in(rows.columns)
             made = statements(connection, self, table, columns, beside, kind)
         if kind is not None:
-            rows = rows.where(~named(kind).eqNullSafe(_UPDATE_BEFORE))
+            rows = rows.where(~named(kind).eqNullSafe(UPDATE_BEFORE))
         types = {field.name: field.dataType for field in fields}
         work = PublishTransaction(
             database=self.database,
@@ -213,11 +213,9 @@ class PostgresSink(TransactionalSink):
         table = Table.find(connection, self.table)
         if table is None:
             return False
-        checkpoints = table.checkpoints
-        there = connection.execute("SELECT to_regclass(%s)", (checkpoints.as_string(connection),)).fetchone()
-        if there is None or there[0] is None:
+        if not table.has_checkpoints(connection):
             return False
-        query = sql.SQL("SELECT 1 FROM {} WHERE writer = %s AND checkpoint_id >= %s").format(checkpoints)
+        query = sql.SQL("SELECT 1 FROM {} WHERE writer = %s AND checkpoint_id >= %s").format(table.checkpoints)
         return connection.execute(query, (transaction.writer, transaction.checkpoint_id)).fetchone() is not None
 
     def _tables_made(self, connection: psycopg.Connection[Any], rows: DataFrame) -> Table:
@@ -232,9 +230,7 @@ class PostgresSink(TransactionalSink):
                 table = Table.find(connection, self.table)
             if table is None:
                 raise SinkError(f"there is no table {self.table} at {self.database} any more")
-            checkpoints = table.checkpoints.as_string(connection)
-            there = connection.execute("SELECT to_regclass(%s)", (checkpoints,)).fetchone()
-            if there is None or there[0] is None:
+            if not table.has_checkpoints(connection):
                 connection.execute(create_checkpoints(table.checkpoints))
         return table
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flykka.spark_bridge.connectors.postgres.written_types import WrittenColumn, made_type
+from flykka.spark_bridge.connectors.row_kind import DELETE, INSERT, UPDATE_AFTER
 
 if TYPE_CHECKING:
     import psycopg
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.postgres.tables import Table
 
 _STAGED = "flykka_staged"
-KINDS = ("+I", "+U", "-D")
+KINDS = (INSERT, UPDATE_AFTER, DELETE)
 """The kinds of rows that are written; `-U` rows are left out before (Flink's RowKind)."""
 
 

@@ -122,6 +122,11 @@ class Table:
 
         return sql.Identifier(self.schema, CHECKPOINTS)
 
+    def has_checkpoints(self, connection: psycopg.Connection[Any]) -> bool:
+        """True if the table of checkpoints is there."""
+        there = connection.execute("SELECT to_regclass(%s)", (self.checkpoints.as_string(connection),)).fetchone()
+        return there is not None and there[0] is not None
+
     def column(self, name: str) -> TableColumn | None:
         """The column of this name; None where there is none."""
         return next((each for each in self.columns if each.name == name), None)

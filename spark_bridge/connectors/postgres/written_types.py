@@ -36,6 +36,8 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from flykka.actors.machines.state.schema_evolution import quoted
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
@@ -113,7 +115,7 @@ class WrittenColumn:
 
 def named(name: str) -> Column:
     """The column of this very name, whatever is in it."""
-    return F.col("`" + name.replace("`", "``") + "`")
+    return F.col(quoted(name))
 
 
 def form_of(kind: DataType, column: TableColumn) -> Form | None:
