@@ -49,11 +49,11 @@ class Broker:
                     raise
 
     def kill(self) -> None:
-        """Kill it with SIGKILL."""
+        """Kill it with SIGKILL: what it has acknowledged in the last second may be lost, for it saves once a second."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """Let it end."""
+        """End it in the midst of whatever its clients do: it saves what it has acknowledged."""
         self._end(signal.SIGTERM)
 
     def admin(self) -> AdminClient:

