@@ -109,8 +109,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--json", action="store_true", help="print JSON, not a table")
-    # The broker of noida-db puts all that it has into one response, and a client takes no more than 100 MB.
-    parser.add_argument("--records", type=positive_int, default=600_000, metavar="N", help="how many records")
+    parser.add_argument("--records", type=positive_int, default=1_200_000, metavar="N", help="how many records")
     parser.add_argument("--repeat", type=positive_int, default=3, metavar="N", help="rounds that count")
     return parser
 

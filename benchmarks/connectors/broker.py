@@ -71,6 +71,12 @@ class Broker:
         for made in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
             made.result()
 
+    def delete(self, topic: str) -> None:
+        """Delete a topic: all that it has is saved again every second."""
+        admin = self.admin()
+        for deleted in admin.delete_topics([topic]).values():
+            deleted.result()
+
     def grow(self, topic: str, partitions: int) -> None:
         """Give a topic more partitions."""
         admin = self.admin()
@@ -149,4 +155,4 @@ def running_broker(folder: Path) -> Iterator[Broker]:
     try:
         yield broker
     finally:
-        broker.stop()
+        broker.kill()

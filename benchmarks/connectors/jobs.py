@@ -11,6 +11,7 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.connectors.bare import WHOLE_BACKLOG
 from benchmarks.connectors.broker import Broker
 from flykka import (
     FileSink,
@@ -69,7 +70,9 @@ class Jobs:
         target = f"kafka-to-kafka-{turn}"
         broker.create(target, 4)
         sink = KafkaSink.to_topic(self._address, target, linger_ms=50)
-        return self._run(self._topic(topic), sink, lambda: len(broker.values(target)))
+        took = self._run(self._topic(topic), sink, lambda: len(broker.values(target)))
+        broker.delete(target)
+        return took
 
     def parquet_to_parquet(self, turn: int) -> float:
         """Seconds from files to files."""
@@ -88,7 +91,8 @@ class Jobs:
         )
 
     def _topic(self, topic: str) -> KafkaSource:
-        source = KafkaSource.of_topics(self._address, topic).values(RawFormat())
+        whole = {name.replace(".", "_"): size for name, size in WHOLE_BACKLOG.items()}
+        source = KafkaSource.of_topics(self._address, topic, **whole).values(RawFormat())
         return source.bounded(OffsetsInitializer.latest())
 
     def _run(self, source: Source, sink: Sink, count: Callable[[], int]) -> float:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from benchmarks.scaling.curves import AXES, Curve, rounded
 from flykka.views.html.markup import Html, element, fragment
 
-_WIDTH, _HEIGHT = 860, 230
+_WIDTH, _HEIGHT = 860, 246
 """The width of the picture, and the height of a row of two curves."""
 
-_LEFT, _TOP, _ACROSS, _DOWN = 24, 56, 372, 120
+_LEFT, _TOP, _ACROSS, _DOWN = 24, 72, 372, 120
 """The place of a curve in its half, and its size."""
 
 _STYLE = """
@@ -68,11 +68,18 @@ def _labels(points: list[tuple[float, float]], costs: dict[int, float], ground: 
         anchor = "start" if not place else "end" if place == len(points) - 1 else "middle"
         made.append(
             fragment(
-                element("text", f"{size:,}", class_="quiet", x=f"{x:.1f}", y=ground + 18, text_anchor=anchor),
+                element("text", _short(size), class_="quiet", x=f"{x:.1f}", y=ground + 18, text_anchor=anchor),
                 element("text", f"{rounded(cost):g}", x=f"{x:.1f}", y=f"{y - 8:.1f}", text_anchor=anchor),
             )
         )
     return made
+
+
+def _short(size: int) -> str:
+    """`31.25k`, `1M`."""
+    if size < 10_000:
+        return f"{size:,}"
+    return f"{size / 1_000_000:g}M" if size >= 1_000_000 else f"{size / 1_000:g}k"
 
 
 def _path(points: list[tuple[float, float]]) -> str:

@@ -29,7 +29,8 @@ from flykka.ipython import running_cell
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobRun
 from flykka.messages.graph.job_graph import JobGraph, JobType
-from flykka.spark_bridge.connectors.job_sinks import SinkFolders, delete_published, sink_folders
+from flykka.messages.wire.ids import JobId
+from flykka.spark_bridge.connectors.job_sinks import SinkFolders, delete_published, delete_staged, sink_folders
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.session.fast_paths import FastPaths
 from flykka.spark_bridge.warm_up import warm_up_in_background
@@ -133,6 +134,9 @@ class JobStarts:
                 assert_never(unreachable)
         for text in start.says:
             current_launch().say(text)
+        orphan = search.orphan()
+        if orphan is not None:
+            delete_staged(job_graph, self._registry, FileSystem(session), orphan)
         if start.overwrites:
             cluster().check(job_graph)
             delete_published(job_graph, self._registry, FileSystem(session), start.overwrites)
@@ -217,6 +221,17 @@ class _Search:
             shows_only=self._folders.shows_only,
             note_counts=self._note_counts,
         )
+
+    def orphan(self) -> JobId | None:
+        """The last run, where it was killed before it had a checkpoint: nobody will publish what it has staged.
+
+        One that has a checkpoint may be gone on with from there, by this run or by a later one.
+        """
+        run = self._storage.last_run(self._job_graph.name)
+        if run is None or run.status is not None or run.job_id == self._job_graph.job_id:
+            return None
+        may_be_needed = self._storage.latest(run.job_id) is not None
+        return None if may_be_needed or any(job.job_id == run.job_id for job in self._running) else run.job_id
 
     @cached_property
     def _running(self) -> tuple[RunningJob, ...]:

@@ -10,7 +10,7 @@ FILES = Connector(
     reads="bounded or continuous, exactly once",
     sink="flykka.FileSink",
     writes="exactly once",
-    tested_with="local folders",
+    tested_with="local folders; S3 as moto has it (reading)",
 )
 DATAGEN = Connector(
     name="datagen",

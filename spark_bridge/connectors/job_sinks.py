@@ -16,6 +16,7 @@ from flykka.spark_bridge.operators.code import SinkCode
 if TYPE_CHECKING:
     from flykka.messages.graph.job_graph import JobGraph, JobVertex, Operator
     from flykka.messages.tasks.task import TaskDeploymentDescriptor
+    from flykka.messages.wire.ids import JobId
     from flykka.spark_bridge.attempt.services import Services
     from flykka.spark_bridge.connectors.file.published_files import PublishedFiles
     from flykka.spark_bridge.operators.code_registry import CodeRegistry
@@ -77,6 +78,16 @@ def delete_published(
             published = sink.published_files(filesystem, job_graph.name)
             if published is not None and published.folder in folders:
                 sink.unpublish(filesystem, published)
+
+
+def delete_staged(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem, job_id: JobId) -> None:
+    """Delete what another job of the same checkpoint directory has staged for the sinks of this one. May block."""
+    for vertex in job_graph.vertices:
+        for _, sink in _sinks(vertex, registry):
+            folder = sink.staging_folder(job_id, job_graph.checkpointing.directory)
+            if folder is not None:
+                filesystem.delete(folder)
+                filesystem.delete_if_empty(folder.rsplit("/", 1)[0])
 
 
 def staging_folders(descriptor: TaskDeploymentDescriptor, registry: CodeRegistry) -> set[str]:

@@ -9,6 +9,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantT
 
 from flykka.spark_bridge.program.known_options import check_known
 from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.rows.file_formats import SPARK_FORMATS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.files import FileLayout
 
 _NO_NAMES_OF_FOLDERS: tuple[type[DataType], ...] = (ArrayType, MapType, StructType, VariantType)
-_SPARKS_OWN = {"parquet": "ParquetFileFormat", "json": "JsonFileFormat", "csv": "CSVFileFormat"}
 
 
 def check_written(prototype: DataFrame, layout: FileLayout) -> None:
@@ -60,8 +60,7 @@ def _ask_spark(files: DataFrame, layout: FileLayout) -> None:
     session = files.sparkSession
     jvm = session.sparkContext._jvm
     assert jvm is not None
-    package = getattr(jvm.org.apache.spark.sql.execution.datasources, layout.format)
-    file_format = getattr(package, _SPARKS_OWN[layout.format])()
+    file_format = getattr(jvm, SPARK_FORMATS[layout.format].file_format)()
     job = jvm.org.apache.hadoop.mapreduce.Job.getInstance(session.sparkContext._jsc.hadoopConfiguration())
     options = jvm.PythonUtils.toScalaMap(dict(layout.options))
     try:

@@ -7,19 +7,15 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.rows.file_formats import SPARK_FORMATS, FileFormat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_CLASSES = {
-    "csv": "org.apache.spark.sql.catalyst.csv.CSVOptions",
-    "json": "org.apache.spark.sql.catalyst.json.JSONOptions",
-    "parquet": "org.apache.spark.sql.execution.datasources.parquet.ParquetOptions",
-}
 _OF_EVERY_FORMAT = ("ignoreCorruptFiles", "ignoreMissingFiles", "maxRecordsPerFile")
 
 
-def check_known(session: SparkSession, file_format: str, options: Iterable[str]) -> None:
+def check_known(session: SparkSession, file_format: FileFormat, options: Iterable[str]) -> None:
     """Raise `PrototypeError` where Spark has no such option for files of this format.
 
     A name with dots is one of Hadoop's settings, or of the library that reads and writes the format, and passes.
@@ -29,7 +25,7 @@ def check_known(session: SparkSession, file_format: str, options: Iterable[str])
         return
     jvm = session.sparkContext._jvm
     assert jvm is not None
-    listed = getattr(jvm, _CLASSES[file_format]).getAllOptions()
+    listed = getattr(jvm, SPARK_FORMATS[file_format].options).getAllOptions()
     known = {
         name.lower(): name for name in (*jvm.scala.jdk.javaapi.CollectionConverters.asJava(listed), *_OF_EVERY_FORMAT)
     }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from flykka.spark_bridge.rows.file_formats import SPARK_FORMATS, FileFormat
 from flykka.spark_bridge.rows.materialise import together
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
     from flykka.spark_bridge.rows.filesystem import FileStatus, FileSystem
 
-FileFormat = Literal["parquet", "json", "csv"]
 Options = tuple[tuple[str, str], ...]
 
 _COMMITTER: Options = (
@@ -69,7 +69,7 @@ def write_files(
     """Write rows into a folder that is not there yet; the files. One Spark job. What it raises notes the folder."""
     writer = rows.write.mode("error").options(**dict(layout.options)).options(**dict(_COMMITTER))
     try:
-        writer.partitionBy(*layout.partition_by).format(layout.format).save(folder)
+        writer.partitionBy(*layout.partition_by).format(SPARK_FORMATS[layout.format].data_source).save(folder)
     except Exception as raised:
         # Spark does not say where a disk is full.
         raised.add_note(f"written was to {folder}")

@@ -126,7 +126,7 @@ class FileSystem:
         These are names that begin with `.` or `_`, but for those of partitions, such as `_day=1`.
         """
         for status in self.list(folder):
-            if _is_hidden(status.name):
+            if is_hidden(status.name):
                 continue
             if status.is_folder:
                 yield from self.files_below(status.path)
@@ -143,7 +143,7 @@ class FileSystem:
         `begin` is told of a local folder before it is listed.
         """
         if (local := self.local(folder)) is not None:
-            yield from (f"{_LOCAL}{path}" for path in local_files.files_below(local, _is_hidden, begin))
+            yield from (f"{_LOCAL}{path}" for path in local_files.files_below(local, is_hidden, begin))
             return
         hadoop_path = self._path(folder)
         filesystem = self._of(hadoop_path)
@@ -152,7 +152,7 @@ class FileSystem:
         statuses = filesystem.listStatus(hadoop_path)
         for number, path in enumerate(self._paths(statuses)):
             name = path.rsplit("/", 1)[-1]
-            if _is_hidden(name):
+            if is_hidden(name):
                 continue
             # A name with a suffix is a file's, unless it is a partition's: each look is a call.
             may_be_folder = "=" in name or "." not in name
@@ -251,7 +251,8 @@ class FileSystem:
         return hadoop_path.getFileSystem(self._configuration)
 
 
-def _is_hidden(name: str) -> bool:
+def is_hidden(name: str) -> bool:
+    """Return True for the name of a file or a folder that Spark passes over."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 

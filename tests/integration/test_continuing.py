@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.testing import assertDataFrameEqual
 
 from flykka import FileSink, FileSource, JobClient, StreamExecutionEnvironment, WatermarkStrategy
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.errors import (
     CheckpointError,
     CheckpointNotFoundError,
@@ -21,7 +23,10 @@ from flykka.errors import (
     JobCancelledError,
 )
 from flykka.messages.control.job import CheckpointCompleted, JobRestored
+from flykka.messages.control.job_control import JobRun
+from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
+from tests.actors.machines.graph.graphs import graph_of, vertex
 from tests.integration import arrivals, sales
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
@@ -97,6 +102,24 @@ def test_what_has_finished_is_repeated_only_where_its_folder_is_overwritten_and_
     assert (output / "notes").read_text() == "not a row"
     assert before.isdisjoint(file.name for file in output.glob("part-*"))
     (output / "notes").unlink()
+    assert_exactly_once(spark, sales_files, output)
+
+
+def test_what_a_run_has_staged_that_was_killed_before_its_first_checkpoint_goes_with_the_next(
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
+) -> None:
+    output, dead = tmp_path / "output", JobId("dead")
+    storage = CheckpointStorage(str(tmp_path / "checkpoints"))
+    storage.write_job_graph(replace(graph_of(vertex("source")), job_id=dead))
+    storage.note_run(JobRun(job_id=dead, job_name="sales"))
+    staged = Path(FileSink.parquet(output).staging_folder(dead, "unused"), "output-0-of-1", "0-1")
+    staged.mkdir(parents=True)
+    (staged / "part-0.parquet").touch()
+    (tmp_path / "arrivals").mkdir()
+
+    run_to_the_end(environment(), sales_files, tmp_path)
+
+    assert not (output / ".flykka-staging").exists()
     assert_exactly_once(spark, sales_files, output)
 
 

@@ -341,3 +341,30 @@ def test_a_checkpoint_has_no_more_files_than_it_may_whatever_the_number_of_batch
     assert sorted(row.number for row in sink.spark.read.json(str(file)).collect()) == [1, 2, 3]
     assert sum(isinstance(piece, PendingFile) for piece in state) == 1
     assert sink.staged(".gz") == []
+
+
+def test_batches_become_files_of_about_one_size(sink: Sink) -> None:
+    small = sink.writer(sink=FileSink.parquet(sink.folder).file_size("1MB"))
+    names = small.stage(sink.rows(1, 2)).names + small.stage(sink.rows(3)).names
+    small.prepare_commit(1, names)
+    small.commit(1)
+    of_small = len(list(sink.folder.glob("part-*")))
+    rows = sink.spark.range(10, 40_010).selectExpr("id AS number", "sha2(cast(id AS string), 256) AS text")
+    large = sink.writer(sink=FileSink.parquet(sink.folder).file_size("512 kb"), subtask=1)
+    large.prepare_commit(1, large.stage(rows.coalesce(1)).names)
+    large.commit(1)
+
+    sizes = sorted(file.stat().st_size for file in sink.folder.glob("part-*"))[of_small:]
+    assert of_small == 1
+    assert len(sizes) > 2
+    assert all(300_000 < size < 700_000 for size in sizes)
+    assert sink.seen() == [1, 2, 3, *range(10, 40_010)]
+
+
+def test_a_size_and_a_number_of_files_hold_both(sink: Sink) -> None:
+    rows = sink.spark.range(40_000).selectExpr("id AS number", "sha2(cast(id AS string), 256) AS text")
+    writer = sink.writer(sink=FileSink.parquet(sink.folder).file_size("128kb").files_per_checkpoint(2))
+    writer.prepare_commit(1, writer.stage(rows).names)
+    writer.commit(1)
+
+    assert len(list(sink.folder.glob("part-*"))) == 2

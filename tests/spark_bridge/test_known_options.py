@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 
 from flykka.spark_bridge.program.known_options import check_known
 from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.rows.file_formats import FileFormat
 
 pytestmark = pytest.mark.spark
 
@@ -16,11 +17,14 @@ pytestmark = pytest.mark.spark
     [
         ("csv", ("header", "SEP", "mode", "ignoreCorruptFiles", "maxRecordsPerFile")),
         ("json", ("multiLine", "primitivesasstring")),
+        ("orc", ("mergeSchema", "compression", "orc.bloom.filter.columns")),
+        ("avro", ("avroSchema", "recordName")),
+        ("text", ("wholetext", "lineSep")),
         ("parquet", ("mergeSchema", "compression", "parquet.bloom.filter.enabled#id", "parquet.block.size")),
     ],
 )
 def test_what_spark_knows_passes_in_any_case_and_so_do_settings_of_hadoop(
-    spark: SparkSession, file_format: str, options: tuple[str, ...]
+    spark: SparkSession, file_format: FileFormat, options: tuple[str, ...]
 ) -> None:
     check_known(spark, file_format, options)
 

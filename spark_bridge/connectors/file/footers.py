@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow
 from pyarrow import fs
@@ -12,6 +12,9 @@ from pyarrow import parquet as pq
 
 from flykka.spark_bridge.diagnosis.unreadable import plain_path
 from flykka.spark_bridge.errors import UnreadableFileError
+
+if TYPE_CHECKING:
+    from flykka.spark_bridge.connectors.file.object_store import ObjectStore
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -30,11 +33,10 @@ class Footer:
     schema: pyarrow.Schema | None
 
 
-def footer(path: str, event_time: str | None) -> Footer:
+def footer(path: str, event_time: str | None, store: ObjectStore | None = None) -> Footer:
     """Read the footer of a file. Raises `UnreadableFileError`, naming it, where it is not parquet."""
     try:
-        filesystem, inner = _located(path)
-        with filesystem.open_input_file(inner) as file:
+        with _opened(path) if store is None else store.open(path) as file:
             metadata = pq.read_metadata(file)
     except (pyarrow.ArrowException, OSError) as broken:
         raise UnreadableFileError(f"cannot read {plain_path(path)} as parquet: {broken}") from broken
@@ -42,12 +44,12 @@ def footer(path: str, event_time: str | None) -> Footer:
     return Footer(rows=metadata.num_rows, event_time_max=latest, schema=_schema(metadata.schema))
 
 
-def _located(path: str) -> tuple[Any, str]:
+def _opened(path: str) -> Any:
     # Hadoop writes `file:/folder/name` and escapes nothing.
     if (local := plain_path(path)).startswith("/"):
-        return fs.LocalFileSystem(), local
+        return fs.LocalFileSystem().open_input_file(local)
     filesystem, inner = fs.FileSystem.from_uri(path)
-    return filesystem, inner
+    return filesystem.open_input_file(inner)
 
 
 def _schema(parquet: Any) -> pyarrow.Schema | None:

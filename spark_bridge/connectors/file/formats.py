@@ -9,23 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from flykka.spark_bridge.rows.file_formats import FileFormat
+
 OptionValue = str | int | float | bool
 Options = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileFormat:
-    """A format by Spark's name. `has_footers`: a file says of itself what is in it."""
+class ReadFormat:
+    """A format, and how it is read. `has_footers`: a file says of itself what is in it, and is asked."""
 
-    name: str
+    name: FileFormat
     has_footers: bool = False
     reading: Mapping[str, str] = field(default_factory=dict)
     inferring: Mapping[str, str] = field(default_factory=dict)
 
 
-PARQUET = FileFormat(name="parquet", has_footers=True)
-JSON = FileFormat(name="json", reading={"mode": "FAILFAST"})
-CSV = FileFormat(
+PARQUET = ReadFormat(name="parquet", has_footers=True)
+ORC = ReadFormat(name="orc")
+AVRO = ReadFormat(name="avro")
+TEXT = ReadFormat(name="text")
+JSON = ReadFormat(name="json", reading={"mode": "FAILFAST"})
+CSV = ReadFormat(
     name="csv",
     # The header and the length of a line are looked at only where all columns are read.
     reading={"mode": "FAILFAST", "enforceSchema": "false", "columnPruning": "false"},

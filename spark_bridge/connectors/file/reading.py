@@ -18,6 +18,7 @@ from flykka.spark_bridge.connectors.file.formats import merged
 from flykka.spark_bridge.diagnosis.unreadable import reason
 from flykka.spark_bridge.errors import EmptySourceError, UnreadableFileError
 from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.rows.file_formats import SPARK_FORMATS
 from flykka.spark_bridge.rows.files import rows_at
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _read(session: SparkSession, source: FileSource, schema: StructType, files: 
 
 
 def _reader(session: SparkSession, source: FileSource, options: dict[str, str]) -> DataFrameReader:
-    return session.read.format(source.format).options(**options)
+    return session.read.format(SPARK_FORMATS[source.format].data_source).options(**options)
 
 
 def _range(rows: DataFrame, split: FileSplit) -> DataFrame:

@@ -7,13 +7,15 @@ from os import PathLike
 from typing import TYPE_CHECKING, Self
 
 from flykka.actors.checkpoint_storage.file_names import in_a_name
+from flykka.runtime.memory_size import MemorySize, positive_size_bytes
 from flykka.spark_bridge.connectors.file.published_files import PublishedFiles, published_files
 from flykka.spark_bridge.connectors.file.writer import STAGING, FileWriter
 from flykka.spark_bridge.connectors.sink import Sink, SinkContext
 from flykka.spark_bridge.connectors.staging import check_staging
 from flykka.spark_bridge.connectors.written_columns import check_written
 from flykka.spark_bridge.errors import SinkError
-from flykka.spark_bridge.rows.files import FileFormat, FileLayout
+from flykka.spark_bridge.rows.file_formats import FileFormat
+from flykka.spark_bridge.rows.files import FileLayout
 from flykka.spark_bridge.rows.filesystem import FileSystem
 
 if TYPE_CHECKING:
@@ -32,21 +34,37 @@ SUCCESS = "_SUCCESS"
 class FileSink(Sink):
     """A folder to write to, whose readers see the rows of completed checkpoints, at every moment, and no others.
 
-    Made by `parquet`, `json` or `csv`; the other methods return changed copies. The folder may hold files already, and
-    others may write to it: nothing is overwritten, and nothing deleted but what the job itself has staged, in
-    `.flykka-staging` below the folder. Sinks of one job may share a folder if they write one format, partitioned by the
-    same columns.
+    Made by the names of formats, such as `parquet`; the other methods return changed copies. The folder may hold files
+    already, and others may write to it: nothing is overwritten, and nothing deleted but what the job itself has staged,
+    in `.flykka-staging` below the folder. Sinks of one job may share a folder if they write one format, partitioned by
+    the same columns.
     """
 
     path: str
     layout: FileLayout
     files_limit: int | None = None
+    file_size_bytes: int | None = None
     marks_success: bool = False
 
     @classmethod
     def parquet(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
         """Parquet files in a folder; options are those of Spark's writer: `parquet(path, compression="zstd")`."""
         return cls._of("parquet", path, options)
+
+    @classmethod
+    def orc(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
+        """Files of orc in a folder; options are those of Spark's writer: `orc(path, compression="zlib")`."""
+        return cls._of("orc", path, options)
+
+    @classmethod
+    def avro(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
+        """Files of avro in a folder; options are those of Spark's writer: `avro(path, recordName="order")`."""
+        return cls._of("avro", path, options)
+
+    @classmethod
+    def text(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
+        """Files of text: rows have one column beside those that they are partitioned by, and each is a line."""
+        return cls._of("text", path, options)
 
     @classmethod
     def json(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
@@ -102,6 +120,20 @@ class FileSink(Sink):
         """
         return replace(self, files_limit=_positive(files, "files per checkpoint"))
 
+    def file_size(self, size: MemorySize) -> Self:
+        """Make files of about this size (`"128MB"`, or bytes) of a checkpoint, and one of less.
+
+        Small batches are put together, and the rows of large ones go to several files: as with `files_per_checkpoint`,
+        which may limit them besides, in each subtask, and with the same price. It is the size as parquet that counts.
+        Raises `ValueError` where the size cannot be read.
+        """
+        return replace(self, file_size_bytes=positive_size_bytes(size, "the file size"))
+
+    @property
+    def compacts(self) -> bool:
+        """True if the batches of a checkpoint are put together when it is taken."""
+        return self.files_limit is not None or self.file_size_bytes is not None
+
     def mark_success(self) -> Self:
         """Put an empty file `_SUCCESS` into the folder when the job has read all of its input and published its rows.
 
@@ -111,7 +143,7 @@ class FileSink(Sink):
         return replace(self, marks_success=True)
 
     @property
-    def format(self) -> str:
+    def format(self) -> FileFormat:
         """The format of the files."""
         return self.layout.format
 

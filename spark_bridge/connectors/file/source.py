@@ -1,4 +1,4 @@
-"""FileSource: the parquet, json or csv files of a folder, each batch a group of files or a range of rows of one.
+"""FileSource: the files of a folder, each batch a group of files or a range of rows of one.
 
 A split is one file, and the reader takes as many of those that wait into a batch as keep its stage near a second.
 Where the user says how much a batch is, discovery groups what it finds, and a split is one batch. With
@@ -11,21 +11,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from py4j.protocol import Py4JJavaError
 
 from flykka.messages.tasks.source import FileBatchSplit, SourceSplit
 from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.spark_bridge.connectors.file.formats import (
+    AVRO,
     CSV,
     JSON,
+    ORC,
     PARQUET,
-    FileFormat,
+    TEXT,
     Options,
     OptionValue,
+    ReadFormat,
     checked_options,
 )
+from flykka.spark_bridge.connectors.file.object_reading import check_readable, read_objects, schema_of_objects
+from flykka.spark_bridge.connectors.file.object_store import ObjectStore, StorageOptions
 from flykka.spark_bridge.connectors.file.reading import (
     empty_frame,
     inferred_schema,
@@ -38,6 +43,7 @@ from flykka.spark_bridge.connectors.source import Boundedness, Source, SplitNumb
 from flykka.spark_bridge.diagnosis.unreadable import reason
 from flykka.spark_bridge.errors import EmptySourceError, SourceError, SourceNotFoundError
 from flykka.spark_bridge.program.known_options import check_known
+from flykka.spark_bridge.rows.file_formats import FileFormat
 from flykka.spark_bridge.rows.filesystem import FileSystem
 
 if TYPE_CHECKING:
@@ -53,14 +59,15 @@ Until = str | Callable[[], bool] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSource(Source):
-    """Files to read, and in which portions. Made by `parquet`, `json`, `csv`; the other methods return changed copies.
+    """Files to read, and in which portions.
 
-    `schema` is Spark's, declared as a StructType or as DDL text; without one it is taken from the files that are there
-    when the program is written. `event_time` names the timestamp column that says when a row happened. Options are
-    those of Spark's readers.
+    Made by the names of formats, such as `parquet`; the other methods return changed copies. `schema` is Spark's,
+    declared as a StructType or as DDL text; without one it is taken from the files that are there when the program is
+    written. `event_time` names the timestamp column that says when a row happened. Options are those of Spark's
+    readers.
     """
 
-    file_format: FileFormat
+    file_format: ReadFormat
     path: str
     schema: StructType | str | None = None
     event_time: str | None = None
@@ -71,6 +78,7 @@ class FileSource(Source):
     until: Until = None
     watches: bool = True
     path_as_written: str | None = None
+    storage: StorageOptions | None = None
 
     @classmethod
     def parquet(
@@ -87,6 +95,38 @@ class FileSource(Source):
         `mergeSchema=True` files may have different columns; what one does not have is null.
         """
         return cls._of(PARQUET, path, schema, event_time, options)
+
+    @classmethod
+    def orc(
+        cls,
+        path: str | PathLike[str],
+        *,
+        schema: StructType | str | None = None,
+        event_time: str | None = None,
+        **options: OptionValue,
+    ) -> Self:
+        """The orc files in and below a folder, or one file. What a file does not have of the schema is null."""
+        return cls._of(ORC, path, schema, event_time, options)
+
+    @classmethod
+    def avro(
+        cls,
+        path: str | PathLike[str],
+        *,
+        schema: StructType | str | None = None,
+        event_time: str | None = None,
+        **options: OptionValue,
+    ) -> Self:
+        """The avro files in and below a folder, or one file. What a file does not have of the schema is null."""
+        return cls._of(AVRO, path, schema, event_time, options)
+
+    @classmethod
+    def text(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
+        """The lines of the files in and below a folder, or of one file, in a column `value`.
+
+        Each file is a row with `wholetext=True`.
+        """
+        return cls._of(TEXT, path, "value string", None, options)
 
     @classmethod
     def json(
@@ -124,7 +164,7 @@ class FileSource(Source):
     @classmethod
     def _of(
         cls,
-        file_format: FileFormat,
+        file_format: ReadFormat,
         path: str | PathLike[str],
         schema: StructType | str | None,
         event_time: str | None,
@@ -146,6 +186,26 @@ class FileSource(Source):
             ValueError: the `mode` is none of Spark's, or an option says which files are read.
         """
         return replace(self, reader_options=(*self.reader_options, *checked_options(options.items())))
+
+    def storage_options(self, **options: Any) -> Self:
+        """Reach the files through fsspec, with these options of its file system: for object stores.
+
+        `FileSource.parquet("s3://bucket/orders").storage_options(anon=True)` needs no jar: Spark's Python workers read
+        parquet, and of json, csv and text the lines. A schema is needed but for parquet.
+
+        Raises:
+            MissingExtraError: what fsspec needs for such a path is not installed.
+            SourceError: there is no way to such a path, or it takes no such option.
+        """
+        made = replace(self, storage=tuple(sorted(options.items())), watches=False)
+        made.store.check_usable()
+        return made
+
+    @property
+    def store(self) -> ObjectStore:
+        """The files of the path, where they are reached through fsspec."""
+        assert self.storage is not None, "without storage_options the files are Hadoop's"
+        return ObjectStore(self.path, self.storage)
 
     def files_per_batch(self, files: int) -> Self:
         """Read this many files at once, where so many wait. Raises `ValueError` below 1."""
@@ -182,8 +242,8 @@ class FileSource(Source):
         return Boundedness.CONTINUOUS_UNBOUNDED if self.interval_ms is not None else Boundedness.BOUNDED
 
     @property
-    def format(self) -> str:
-        """Spark's name of the format."""
+    def format(self) -> FileFormat:
+        """The name of the format."""
         return self.file_format.name
 
     def __str__(self) -> str:
@@ -196,7 +256,9 @@ class FileSource(Source):
         monitored folder may come later.
         """
         check_known(session, self.format, (key for key, _ in self.reader_options))
-        path = FileSystem(session).absolute(self.path)
+        if self.storage is not None:
+            check_readable(self)
+        path = self._filesystem(FileSystem(session)).absolute(self.path)
         here = replace(self, path=path, path_as_written=self.path_as_written or self.path, event_time=event_time)
         if here.interval_ms is None:
             here._check_there(session)
@@ -226,7 +288,7 @@ class FileSource(Source):
 
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> FileSplitDiscovery:
         """Looks for files, and groups them."""
-        return FileSplitDiscovery(self, operator_id, filesystem)
+        return FileSplitDiscovery(self, operator_id, self._filesystem(filesystem))
 
     def numbers_of(self, split: SourceSplit) -> SplitNumbers:
         """The numbers that the files of a batch say of themselves."""
@@ -239,18 +301,23 @@ class FileSource(Source):
     ) -> Slices:
         """The rows of batches of files; whole files are one scan."""
         batches = joined(split_of(FileBatchSplit, split, self) for split in splits)
+        if self.storage is not None:
+            return tuple(read_objects(session, self, schema, batch.files) for batch in batches)
         read = read_sliced if in_slices and self.file_format.has_footers else read_split
         return tuple(rows for batch in batches for rows in read(session, self, schema, batch))
 
+    def _filesystem(self, of_hadoop: FileSystem) -> FileSystem | ObjectStore:
+        return of_hadoop if self.storage is None else self.store
+
     def _schema_there(self, session: SparkSession) -> StructType:
         self._check_there(session)
-        return inferred_schema(session, self)
+        return inferred_schema(session, self) if self.storage is None else schema_of_objects(self)
 
     def _check_there(self, session: SparkSession) -> None:
-        filesystem = FileSystem(session)
+        filesystem = self._filesystem(FileSystem(session))
         try:
             there = filesystem.exists(self.path)
-            empty = there and filesystem.is_folder(self.path) and next(filesystem.files_below(self.path), None) is None
+            empty = there and filesystem.is_folder(self.path) and next(filesystem.paths_below(self.path), None) is None
         except (Py4JJavaError, OSError) as refused:
             raise SourceError(f"{self.path} cannot be read: {reason(refused)}") from None
         if not there:

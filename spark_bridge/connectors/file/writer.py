@@ -7,7 +7,8 @@ and whose target is there has been published. So a restore publishes everything 
 attempts before have come to do, and then deletes whatever else this subtask had staged. Jobs that begin from one
 savepoint, and the one that goes on behind it, hold copies of a file: the first to publish it does so for all of them.
 
-Where the number of files is limited, batches are staged as parquet first, and written again at the snapshot.
+Where the number or the size of files is settled, batches are staged as parquet first, and written again at the
+snapshot.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class FileWriter(SinkWriter["DataFrame"]):
         self._context = context
         self._filesystem = context.filesystem
         self._staging = Staging(context)
-        self._rows = None if sink.files_limit is None else StagedRows(self._staging)
+        self._rows = StagedRows(self._staging) if sink.compacts else None
         self._committables: Committables[PendingFile] = Committables()
 
     def restore(self, prepared: Sequence[Value]) -> None:
@@ -90,12 +91,21 @@ class FileWriter(SinkWriter["DataFrame"]):
     def _rewritten(self, rows: StagedRows, checkpoint_id: int, names: tuple[str, ...]) -> tuple[str, ...]:
         if not names:
             return ()
-        assert self._sink.files_limit is not None
         # What is read here is on disk: fewer partitions make the reading no slower than the writing.
         whole = read_staged(self._context.scope.session, rows.pop_staged(checkpoint_id, names))
-        batch = self._staging.write(whole.coalesce(self._sink.files_limit), self._sink.layout)
+        files = self._files_of(names)
+        # To several files of one size rows are dealt; a limit alone may leave them where they are.
+        grouped = whole.repartition(files) if files > 1 and self._sink.file_size_bytes else whole.coalesce(files)
+        batch = self._staging.write(grouped, self._sink.layout)
         self._staging.discard(names)
         return batch.files
+
+    def _files_of(self, batches: tuple[str, ...]) -> int:
+        """The number of files that batches become."""
+        limit, size = self._sink.files_limit, self._sink.file_size_bytes
+        wanted = limit if size is None else -(-sum(map(self._filesystem.bytes_below, batches)) // size)
+        assert wanted is not None, "either is set where batches are staged to be written again"
+        return wanted if limit is None else min(wanted, limit)
 
     def _named(self, checkpoint_id: int, number: int, path: str) -> PendingFile:
         *_, name = parts = path.split("/")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,8 @@ from flykka.spark_bridge.errors import SinkError, SourceError
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
+
+    from flykka.spark_bridge.connectors.kafka.ranges import OffsetRange
 
 Properties = tuple[tuple[str, str], ...]
 
@@ -105,6 +107,16 @@ class OffsetReader:
     def behind_last(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offsets behind the last records that a reader may see. Raises `SourceError`."""
         return {at: self.bounds(at)[1] for at in partitions}
+
+    def first_at_time(self, ranges: Sequence[OffsetRange], timestamp_ms: int) -> dict[TopicPartition, int]:
+        """The first offsets in ranges of this time or a later one; their ends where there is none. `SourceError`."""
+        from confluent_kafka import TopicPartition as Named
+
+        ends = {each.at: each.end for each in ranges}
+        with self._told():
+            found = self._consumer.offsets_for_times([Named(*at, timestamp_ms) for at in ends], timeout=self._timeout)
+        at = {TopicPartition(each.topic, each.partition): each.offset for each in found}
+        return {each: at[each] if at[each] >= 0 else end for each, end in ends.items()}
 
     def at_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
         """The first offsets of this time or a later one; behind the last where there is none. Raises `SourceError`."""

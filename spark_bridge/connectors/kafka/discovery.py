@@ -25,6 +25,7 @@ from flykka.spark_bridge.connectors.kafka.ranges import (
     read,
     written,
 )
+from flykka.spark_bridge.connectors.kafka.time_order import TimeOrder
 from flykka.spark_bridge.connectors.source import SPLITS_PER_LOOK
 from flykka.spark_bridge.errors import EmptySourceError, SourceError
 
@@ -70,6 +71,7 @@ class KafkaSplitDiscovery:
         self._operator_id = operator_id
         self._clock = clock
         self._offsets = OffsetReader(source.cluster, source.group)
+        self._chunk = TimeOrder(self._offsets.first_at_time).chunk if source.aligns_partitions else chunk
         self._partitions_of_s: float | None = None
         self._counted: tuple[float, int] | None = None
         self._seen: dict[TopicPartition, int] = {}
@@ -116,7 +118,7 @@ class KafkaSplitDiscovery:
         splits: list[SerializedSplit] = []
         room = self._due()
         while room and len(splits) < SPLITS_PER_LOOK and any(each.offsets for each in pending):
-            taken = chunk(pending, min(RECORDS_PER_SPLIT, room))
+            taken = self._chunk(pending, min(RECORDS_PER_SPLIT, room))
             ends = {each.at: each.end for each in taken}
             splits.append(offset_split(at.splits, taken))
             at.splits += 1

@@ -55,6 +55,7 @@ class KafkaSource(Source):
     stopping: OffsetsInitializer | None = None
     group: str | None = None
     rate: float | None = None
+    aligns_partitions: bool = False
     discovery_interval_ms: int = _DISCOVERY_INTERVAL_MS
     event_time: str | None = None
     committer: OffsetCommitter = field(default_factory=OffsetCommitter, compare=False, repr=False)
@@ -117,6 +118,14 @@ class KafkaSource(Source):
         if not records_per_second > 0:
             raise ValueError(f"the rate limit must be above 0, not {records_per_second!r}")
         return replace(self, rate=records_per_second)
+
+    def align_partitions(self) -> Self:
+        """Read of a backlog what is earliest in all partitions, by the timestamps of the records in Kafka.
+
+        So no partition's event time runs ahead while others are read, if those times go with event time. Without it
+        each partition is read in proportion to what waits in it: all are through at the same moment.
+        """
+        return replace(self, aligns_partitions=True)
 
     def discover_partitions_every(self, interval: Duration) -> Self:
         """Look for new topics and partitions at this interval (10 s by default). Raises `DurationError`."""

@@ -49,7 +49,7 @@ class ReadRecords:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the tasks whose numbers are in the batches."""
         for batch in batches:
-            for (task,) in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            for task in batch.column(0).to_pylist():
                 for records in _records(self.cluster, self.tasks[task]):
                     columns = [_COLUMNS[name](records, self.places) for name in self.columns]
                     yield pa.RecordBatch.from_arrays(columns, names=list(self.columns))
@@ -57,11 +57,20 @@ class ReadRecords:
 
 def _records(cluster: Cluster, ranges: Sequence[OffsetRange]) -> Iterator[list[Message]]:
     """The records of ranges, each of another partition, in lists of many."""
+    consumer = _consumer(cluster)
+    there = [each for each in ranges if each.offsets]
+    # One partition at a time takes fewer questions to each record, and a fetch for each partition: that is worth it
+    # where they are long.
+    are_long = all(each.offsets >= _RECORDS_AT_ONCE for each in there)
+    for together in [[each] for each in there] if are_long else [there]:
+        yield from _assigned(consumer, cluster, together)
+
+
+def _assigned(consumer: Consumer, cluster: Cluster, ranges: Sequence[OffsetRange]) -> Iterator[list[Message]]:
     from confluent_kafka import TopicPartition as Named
 
-    consumer = _consumer(cluster)
     reading = _Reading(cluster, ranges)
-    consumer.assign([Named(*each.at, each.start) for each in ranges if each.offsets])
+    consumer.assign([Named(*each.at, each.start) for each in ranges])
     try:
         heard = time.monotonic()
         while reading.offsets_left:
@@ -85,8 +94,8 @@ class _Reading:
 
     def __init__(self, cluster: Cluster, ranges: Sequence[OffsetRange]) -> None:
         self._cluster = cluster
-        self._ends: dict[_Key, int] = {each.at: each.end for each in ranges if each.offsets}
-        self._left: dict[_Key, int] = {each.at: each.offsets for each in ranges if each.offsets}
+        self._ends: dict[_Key, int] = {each.at: each.end for each in ranges}
+        self._left: dict[_Key, int] = {each.at: each.offsets for each in ranges}
         self.trouble = ""
 
     def __str__(self) -> str:
@@ -99,6 +108,14 @@ class _Reading:
 
     def take(self, messages: Sequence[Message]) -> list[Message]:
         """Return the records of the ranges among messages. Raises `SourceError` where some cannot be read."""
+        from confluent_kafka import Message
+
+        if len(self._ends) == 1 and messages and not any(map(Message.error, messages)):
+            ((key, end),) = self._ends.items()
+            behind = (messages[-1].offset() or 0) + 1
+            if behind <= end:
+                self._left = {key: end - behind} if behind < end else {}
+                return list(messages)
         records: list[Message] = []
         last: dict[_Key, int] = {}
         for message in messages:

@@ -192,6 +192,25 @@ def test_a_backlog_is_found_in_portions_of_all_partitions(
     assert not found.more
 
 
+def test_of_a_backlog_the_earliest_records_are_read_first_on_demand(
+    spark: SparkSession, broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discovery, "RECORDS_PER_SPLIT", 10)
+    broker.create(topic, 2)
+    for number in range(30):
+        broker.send(topic, b"x", partition=0, timestamp=NOW_MS - 60_000 + number)
+    for number in range(10):
+        broker.send(topic, b"x", partition=1, timestamp=NOW_MS + number)
+
+    found = look(KafkaSource.of_topics(broker.address, topic).align_partitions())
+
+    read = [json.loads(split.content)[topic] for split in found.splits]  # type: ignore[attr-defined]
+    of_late = [content["1"] for content in read if content["0"][1] < 30]
+    assert len(of_late) > 1
+    assert all(start == end == 0 for start, end in of_late)
+    assert sum(split.rows for split in found.splits) == 40
+
+
 def test_a_partition_that_appears_is_read_from_its_beginning(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.send(topic, b"1")

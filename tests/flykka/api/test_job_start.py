@@ -11,6 +11,7 @@ from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.api.job_start import _Search
 from flykka.client.continuation import Found
 from flykka.client.start_settings import StartMode
+from flykka.diagnosis.sockets import RunningJob
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.job_control import JobEnded, JobRun
@@ -40,11 +41,15 @@ def completed(storage: CheckpointStorage, job_id: JobId, checkpoint_id: int, job
     )
 
 
-def found(folder: Path, job_type: JobType = JobType.STREAMING) -> Found:
+def search(folder: Path, job_type: JobType = JobType.STREAMING) -> _Search:
     settings = CheckpointingSettings(directory=str(folder))
     graph = replace(graph_of(vertex("source")), name="counts", checkpointing=settings, job_type=job_type)
     folders = SinkFolders(published=(), shows_only=False)
-    return _Search(graph, folders, follows_itself=False).found(StartMode.AUTO, None)
+    return _Search(graph, folders, follows_itself=False)
+
+
+def found(folder: Path, job_type: JobType = JobType.STREAMING) -> Found:
+    return search(folder, job_type).found(StartMode.AUTO, None)
 
 
 def test_a_killed_run_is_continued_from_its_newest_checkpoint(storage: CheckpointStorage, tmp_path: Path) -> None:
@@ -103,3 +108,28 @@ def test_a_checkpoint_that_is_gone_is_told_and_not_passed_over(storage: Checkpoi
 
     assert misfit is not None
     assert gone in misfit
+
+
+def test_what_a_killed_run_has_staged_is_nobodys_where_it_has_no_checkpoint(
+    storage: CheckpointStorage, tmp_path: Path
+) -> None:
+    storage.note_run(JobRun(job_id=EARLIER, job_name="counts"))
+    before = search(tmp_path).orphan()
+    completed(storage, EARLIER, 1)
+
+    assert before == EARLIER
+    assert search(tmp_path).orphan() is None
+
+
+def test_a_run_that_has_ended_or_goes_on_in_a_process_is_no_orphan(
+    storage: CheckpointStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.note_run(JobRun(job_id=EARLIER, job_name="counts"))
+    running = RunningJob(job_id=EARLIER, name="counts", process=1)
+    monkeypatch.setattr("flykka.api.job_start.running_jobs", lambda: (running,))
+    while_it_runs = search(tmp_path).orphan()
+    monkeypatch.setattr("flykka.api.job_start.running_jobs", lambda: ())
+    storage.note_end_of_run("counts", JobEnded(job_id=EARLIER, status=JobStatus.FINISHED))
+
+    assert while_it_runs is None
+    assert search(tmp_path).orphan() is None

@@ -1,0 +1,25 @@
+"""Sizes of memory and of files as users write them: `"128MB"`, `"1 gb"`, or a whole number of bytes."""
+
+from __future__ import annotations
+
+import re
+
+MemorySize = str | int
+"""`"128MB"`, `"64 kb"` or 1048576."""
+
+# Flink's MemorySize knows the same units: a kilobyte has 1024 bytes.
+_SHIFTS = {"": 0, "b": 0, "k": 10, "kb": 10, "m": 20, "mb": 20, "g": 30, "gb": 30, "t": 40, "tb": 40}
+_TEXT = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.IGNORECASE)
+
+
+def positive_size_bytes(size: MemorySize, what: str = "size") -> int:
+    """Return the bytes of a size above zero; `what` names it in the error.
+
+    Raises:
+        ValueError: it cannot be read, or is not above zero.
+    """
+    found = _TEXT.fullmatch(str(size)) if isinstance(size, str | int) and not isinstance(size, bool) else None
+    shift = None if found is None else _SHIFTS.get(found[2].lower())
+    if found is None or shift is None or not int(found[1]):
+        raise ValueError(f"{what} {size!r} is not of the form '128MB', '64kb', '1GB' or a number of bytes above 0")
+    return int(found[1]) << shift

@@ -1,0 +1,97 @@
+"""Files that are reached through fsspec, with options of the user's: in object stores, for which Spark has no jar.
+
+It does for a FileSource what a `FileSystem` does, which goes by Hadoop. A look is one listing of all that lies below
+the path: it has the sizes as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import IO, Any
+
+from fsspec import AbstractFileSystem
+from fsspec.core import url_to_fs
+
+from flykka.spark_bridge.errors import MissingExtraError, SourceError
+from flykka.spark_bridge.rows.filesystem import is_hidden
+
+StorageOptions = tuple[tuple[str, Any], ...]
+
+_EXTRAS = {"s3": "s3", "s3a": "s3"}
+
+
+@dataclass(frozen=True)
+class ObjectStore:
+    """The files below one path, such as `s3://bucket/orders`. Every call blocks, and may raise `OSError`."""
+
+    path: str
+    options: StorageOptions
+    _sizes: dict[str, int] = field(default_factory=dict, compare=False)
+
+    def check_usable(self) -> None:
+        """Raise `MissingExtraError` or `SourceError` where there is no way to such a path, or options do not fit."""
+        _ = self._fs
+
+    @cached_property
+    def _fs(self) -> AbstractFileSystem:
+        try:
+            # What it has listed before is asked for again: others write there.
+            return url_to_fs(self.path, **{"use_listings_cache": False, **dict(self.options)})[0]
+        except ImportError as missing:
+            extra = _EXTRAS.get(self.path.partition(":")[0])
+            how = "" if extra is None else f": pip install 'flykka[{extra}]'"
+            raise MissingExtraError(f"{self.path} cannot be read: {missing}{how}") from missing
+        except (ValueError, TypeError) as refused:
+            raise SourceError(f"{self.path} cannot be read: {refused}") from refused
+
+    def open(self, path: str) -> IO[bytes]:
+        """Open a file to read it."""
+        opened: IO[bytes] = self._fs.open(self._inner(path), "rb")
+        return opened
+
+    def open_text(self, path: str) -> IO[str]:
+        """Open a file of text, which may be compressed, as its name says: `orders.json.gz`."""
+        opened: IO[str] = self._fs.open(self._inner(path), "r", encoding="utf-8", newline="\n", compression="infer")
+        return opened
+
+    def local(self, path: str) -> None:
+        """None: such a file is reached by fsspec alone."""
+        return
+
+    def absolute(self, path: str) -> str:
+        """The path as it is."""
+        return path
+
+    def qualified(self, path: str) -> str:
+        """The path with its scheme."""
+        return str(self._fs.unstrip_protocol(self._inner(path)))
+
+    def exists(self, path: str) -> bool:
+        """Return True if there is a file, or something below."""
+        return bool(self._fs.exists(self._inner(path)))
+
+    def is_folder(self, path: str) -> bool:
+        """Return True if something is below."""
+        return bool(self._fs.isdir(self._inner(path)))
+
+    def size_bytes(self, path: str) -> int:
+        """Return the size of a file, in bytes."""
+        known = self._sizes.get(path)
+        return int(self._fs.size(self._inner(path))) if known is None else known
+
+    def paths_below(self, folder: str, begin: Callable[[str], object] = lambda folder: None) -> Iterator[str]:
+        """The paths of the files in a folder and in those below it, by name, without what Spark hides."""
+        root = self._inner(folder)
+        found = self._fs.find(root, detail=True)
+        self._sizes.clear()
+        for inner in sorted(found):
+            below = inner.removeprefix(root).strip("/").split("/")
+            if not any(map(is_hidden, below)) and found[inner].get("type") != "directory":
+                path = self._fs.unstrip_protocol(inner)
+                self._sizes[path] = int(found[inner]["size"])
+                yield path
+
+    def _inner(self, path: str) -> str:
+        return str(self._fs._strip_protocol(path))

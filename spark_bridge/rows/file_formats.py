@@ -1,0 +1,32 @@
+"""The formats of files that Spark reads and writes without a jar of others, and the classes that it has for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+FileFormat = Literal["parquet", "orc", "avro", "json", "csv", "text"]
+
+_SOURCES = "org.apache.spark.sql.execution.datasources"
+_CATALYST = "org.apache.spark.sql.catalyst"
+_AVRO = "org.apache.spark.sql.avro"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkFormat:
+    """A format as Spark's readers and writers are told of it, and the names of its classes in the JVM."""
+
+    data_source: str
+    file_format: str
+    options: str
+
+
+SPARK_FORMATS: dict[FileFormat, SparkFormat] = {
+    "parquet": SparkFormat("parquet", f"{_SOURCES}.parquet.ParquetFileFormat", f"{_SOURCES}.parquet.ParquetOptions"),
+    "orc": SparkFormat("orc", f"{_SOURCES}.orc.OrcFileFormat", f"{_SOURCES}.orc.OrcOptions"),
+    # The class is among Spark's own; by its short name Spark finds it in a jar of others alone.
+    "avro": SparkFormat(f"{_AVRO}.AvroFileFormat", f"{_AVRO}.AvroFileFormat", f"{_AVRO}.AvroOptions"),
+    "json": SparkFormat("json", f"{_SOURCES}.json.JsonFileFormat", f"{_CATALYST}.json.JSONOptions"),
+    "csv": SparkFormat("csv", f"{_SOURCES}.csv.CSVFileFormat", f"{_CATALYST}.csv.CSVOptions"),
+    "text": SparkFormat("text", f"{_SOURCES}.text.TextFileFormat", f"{_SOURCES}.text.TextOptions"),
+}
