@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flykka import FileSink, FileSource, StreamExecutionEnvironment, WatermarkStrategy
-from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.errors import StreamTypeError
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -56,9 +56,7 @@ def test_lines_of_text_are_rows_and_rows_are_lines(spark: SparkSession, tmp_path
 
 def test_rows_of_two_columns_are_no_text(spark: SparkSession, tmp_path: Path) -> None:
     with StreamExecutionEnvironment.get_execution_environment() as env:
-        rows = env.from_source(
-            FileSource.csv(tmp_path, schema="a int, b int").monitor_continuously("1s"),
-            WatermarkStrategy.no_watermarks(),
-        )
-        with pytest.raises(PrototypeError, match="Text data source supports only a single column, and you have 2"):
+        source = FileSource.csv(tmp_path, schema="a int, b int").monitor_continuously("1s")
+        rows = env.from_source(source, WatermarkStrategy.no_watermarks())
+        with pytest.raises(StreamTypeError, match="Text data source supports only a single column, and you have 2"):
             rows.sink_to(FileSink.text(tmp_path / "out"))
