@@ -10,7 +10,7 @@ that live; they register with a report of their slots, and JobMasters ask again 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import assert_never
 
 from flykka.actors.heartbeat_manager import HeartbeatManager
@@ -54,8 +54,8 @@ from flykka.messages.control.slots import (
     SlotAvailable,
     SlotRequestFailed,
 )
-from flykka.messages.monitoring.explanation import ExplainSlots, SlotsExplained
-from flykka.messages.wire.ids import JobId, TaskManagerId
+from flykka.messages.monitoring.explanation import ExplainSlots, SlotsExplained, TaskManagerInfo
+from flykka.messages.wire.ids import JobId, TaskManagerId, task_manager_of
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref, is_former
 from flykka.runtime.actor import Actor
@@ -152,13 +152,20 @@ class ResourceManager(Actor):
 
     def explain(self, now: int) -> SlotsExplained:
         """Explain which slots are there, and how many requests wait for one."""
-        states = self._slots.slot_states.values()
+        by_task_manager: dict[TaskManagerId, list[SlotState]] = {each: [] for each in self._slots.task_managers}
+        states = self._slots.slot_states
+        for slot, state in states.items():
+            by_task_manager.setdefault(task_manager_of(slot), []).append(state)
         return SlotsExplained(
             now_ms=now,
             task_managers=self._slots.task_managers,
             slots=len(states),
-            free=sum(state is SlotState.FREE for state in states),
+            free=_free(states.values()),
             pending_requests=len(self._slots.waiting_requests),
+            by_task_manager=tuple(
+                TaskManagerInfo(task_manager=task_manager, slots=len(own), free=_free(own))
+                for task_manager, own in by_task_manager.items()
+            ),
         )
 
     # TaskManagers
@@ -327,3 +334,7 @@ class ResourceManager(Actor):
         if not was_known:
             # Only an answer is a sign of life: one that registers again and again may hear nothing of what it is told.
             self._task_manager_heartbeats.monitor(task_manager, self._heartbeat_timeout_ms, is_asked=True)
+
+
+def _free(states: Iterable[SlotState]) -> int:
+    return sum(state is SlotState.FREE for state in states)

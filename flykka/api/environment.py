@@ -23,6 +23,7 @@ from flykka.api.job_start import JobStarts
 from flykka.api.launch import current_launch
 from flykka.api.network_options import network_settings
 from flykka.api.notebook_cells import end_earlier_job, follow_cells, keep_checkpoints, remember_job
+from flykka.api.rest_interface import RestInterface
 from flykka.api.streams.program import Program, at_least_one, not_negative
 from flykka.api.streams.sources import ComputedFrames, source_stream
 from flykka.api.streams.stream_graph_generator import stream_graph
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.program.prototype import DataFrame, SparkSession
 
 
-class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere):
+class StreamExecutionEnvironment(JobSettings, RestInterface, EnvironmentDisplay, NamesElsewhere):
     """Programs are written down in it and run on its local cluster; rows are with its Spark session.
 
     Made by `get_execution_environment`, and used in a `with` statement or closed by `close`. The setters return the
@@ -110,9 +111,8 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
 
         The cluster of `task_managers` starts with the first job. `slots_per_task_manager` of None gives it as many
         slots as that job needs. With `record`, every turn of every actor is written to that file (a `TraceRecorder`
-        says more: how large, only the last turns, what to hide); without it the last `flight_recorder_turns` are kept
-        in memory (0: none), and written beside the checkpoints of a job that fails. Of jobs that have ended the last
-        `job_store_capacity` can be asked about.
+        says more); without it the last `flight_recorder_turns` are kept in memory (0: none), and written beside the
+        checkpoints of a job that fails. Of jobs that have ended the last `job_store_capacity` can be asked about.
 
         Each TaskManager has `network_buffers`, each room for one batch on its way, which together hold
         `network_memory_bytes`; None: whatever its tasks need. Every channel has `buffers_per_channel` of its own.
@@ -323,7 +323,7 @@ class StreamExecutionEnvironment(JobSettings, EnvironmentDisplay, NamesElsewhere
             if self._settings.slots_per_task_manager is None:
                 raise ClusterError("the first job decides how many slots there are: execute it, or give their number")
             self._data_plane = SparkDataPlane(self.spark, self._registry, owns_session=self._owns_session)
-            self._cluster = LocalCluster(self._data_plane, self._settings)
+            self._cluster = self._with_rest(LocalCluster(self._data_plane, self._settings))
             if self._settings.high_availability is not None:
                 atexit.register(self._exit, EndOfScript())
         return self._cluster

@@ -39,7 +39,7 @@ class LaunchOptions:
 
     `from_checkpoint`, `from_savepoint` and `overwrite`, of which one is given at most, are for the first job only, and
     with the second `allow_non_restored_state`; `fresh` is for all jobs. With `ring`, `record` gets the last turns only,
-    so many at least; with `max_bytes` it grows no further than that.
+    so many at least; with `max_bytes` it grows no further than that. `rest` is where HTTP requests are answered.
     """
 
     master: str | None = None
@@ -63,6 +63,10 @@ class LaunchOptions:
     record: str | None = None
     ring: int | None = None
     max_bytes: int | None = None
+    rest: str | None = None
+    rest_token_file: str | None = None
+    rest_certificate: str | None = None
+    rest_key: str | None = None
 
 
 class Launch:

@@ -260,6 +260,11 @@ class LocalCluster:
         self._system.kill(doomed)
 
     @property
+    def gateway(self) -> JobManagerGateway:
+        """The way to the JobManager, the present one or its successor."""
+        return self._gateway
+
+    @property
     def system(self) -> ActorSystem:
         """The actor system, for those who look inside."""
         return self._system

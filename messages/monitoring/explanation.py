@@ -212,6 +212,15 @@ class ExplainSlots(Message):
     reply_to: Ref
 
 
+@value("explanation.task_manager_info")
+class TaskManagerInfo(Value):
+    """The slots of one registered TaskManager."""
+
+    task_manager: TaskManagerId
+    slots: int
+    free: int
+
+
 @message("explanation.slots_explained")
 class SlotsExplained(Message):
     """ResourceManager -> client: the slots of the registered TaskManagers, and how many requests wait for one."""
@@ -221,6 +230,7 @@ class SlotsExplained(Message):
     slots: int
     free: int
     pending_requests: int
+    by_task_manager: tuple[TaskManagerInfo, ...] = ()
 
 
 @message("explanation.explain_leadership")

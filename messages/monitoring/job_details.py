@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flykka.messages.checkpointing.statistics import CheckpointStatistics, SubtaskCheckpointStatistics
 from flykka.messages.control.job import JobStatus
-from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.graph.job_graph import JobGraph, JobType
 from flykka.messages.monitoring.exception_history import RootExceptionHistoryEntry
 from flykka.messages.tasks.accumulator import AccumulatorResults
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
@@ -249,6 +249,7 @@ class JobOverview(Value):
     duration_ms: int
     last_modification_ms: int
     subtask_counts: tuple[SubtaskCount, ...]
+    job_type: JobType = JobType.STREAMING
 
 
 @message("job_details.overview")
@@ -284,11 +285,17 @@ class AttemptDetails(Value):
 
 @value("job_details.subtask")
 class SubtaskDetails(Value):
-    """A subtask, counted from 0: its current attempt, and the last of those before it, the oldest first."""
+    """A subtask, counted from 0: its current attempt, and the last of those before it, the oldest first.
+
+    The rates and the shares are of the last seconds.
+    """
 
     subtask: int
     current: AttemptDetails
     earlier: tuple[AttemptDetails, ...] = ()
+    rows_in_per_second: float = 0.0
+    rows_out_per_second: float = 0.0
+    shares: TimeShares | None = None
 
 
 @message("job_details.subtasks")

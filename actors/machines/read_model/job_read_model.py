@@ -128,6 +128,7 @@ class JobReadModel:
             duration_ms=self._duration_ms(at_ms),
             last_modification_ms=self._modified_ms,
             subtask_counts=tuple(SubtaskCount(state=state, count=count) for state, count in counts.items()),
+            job_type=self.job_graph.job_type,
         )
 
     def subtasks(self, vertex_id: JobVertexId, at_ms: int) -> SubtasksOfVertex:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from flykka.actors.machines.read_model.aggregation import (
@@ -122,6 +122,27 @@ class _Subtask:
         first, last = self.samples[0], self.samples[-1]
         return (first, last) if first.at_ms < last.at_ms else None
 
+    def rates(self) -> tuple[float, float]:
+        """Rows in and out per second, in the window."""
+        if (window := self.recent()) is None:
+            return 0.0, 0.0
+        first, last = window
+        seconds = (last.at_ms - first.at_ms) / 1_000
+        rows_in = last.metrics.rows_in - first.metrics.rows_in
+        rows_out = last.metrics.rows_out - first.metrics.rows_out
+        return rows_in / seconds, rows_out / seconds
+
+    def spent(self) -> tuple[int, int, int]:
+        """The time (ms) that it was busy, back-pressured and idle, in the window."""
+        if (window := self.recent()) is None:
+            return 0, 0, 0
+        first, last = window[0].metrics, window[1].metrics
+        return (
+            last.busy_ms - first.busy_ms,
+            last.back_pressured_ms - first.back_pressured_ms,
+            last.idle_ms - first.idle_ms,
+        )
+
 
 class VertexReadModel:
     """Takes in what is said about the subtasks of one vertex. A late word about an earlier attempt changes nothing."""
@@ -193,10 +214,7 @@ class VertexReadModel:
 
     def subtasks(self) -> tuple[SubtaskDetails, ...]:
         """The subtasks with their attempts."""
-        return tuple(
-            SubtaskDetails(subtask=number, current=subtask.details(), earlier=tuple(subtask.earlier))
-            for number, subtask in enumerate(self._subtasks)
-        )
+        return tuple(_details(number, subtask) for number, subtask in enumerate(self._subtasks))
 
     def details(self, at_ms: int) -> JobVertexDetails:
         """The vertex as it stands at `at_ms`."""
@@ -237,27 +255,32 @@ class VertexReadModel:
         return tuple(operator.name for operator in self._vertex.operators if operator.kind is kind)
 
     def _rates(self) -> tuple[float, float]:
-        rows_in = rows_out = 0.0
-        for subtask in self._subtasks:
-            if window := subtask.recent():
-                first, last = window
-                seconds = (last.at_ms - first.at_ms) / 1_000
-                rows_in += (last.metrics.rows_in - first.metrics.rows_in) / seconds
-                rows_out += (last.metrics.rows_out - first.metrics.rows_out) / seconds
-        return rows_in, rows_out
+        rates = [subtask.rates() for subtask in self._subtasks]
+        return sum(rows_in for rows_in, _ in rates), sum(rows_out for _, rows_out in rates)
 
     def _shares(self) -> TimeShares | None:
-        busy = back_pressured = idle = 0
-        for subtask in self._subtasks:
-            if window := subtask.recent():
-                first, last = window[0].metrics, window[1].metrics
-                busy += last.busy_ms - first.busy_ms
-                back_pressured += last.back_pressured_ms - first.back_pressured_ms
-                idle += last.idle_ms - first.idle_ms
-        whole = busy + back_pressured + idle
-        if whole <= 0:
-            return None
-        return TimeShares(busy=busy / whole, back_pressured=back_pressured / whole, idle=idle / whole)
+        return _shares([subtask.spent() for subtask in self._subtasks])
+
+
+def _details(number: int, subtask: _Subtask) -> SubtaskDetails:
+    rows_in, rows_out = subtask.rates()
+    return SubtaskDetails(
+        subtask=number,
+        current=subtask.details(),
+        earlier=tuple(subtask.earlier),
+        rows_in_per_second=rows_in,
+        rows_out_per_second=rows_out,
+        shares=_shares([subtask.spent()]),
+    )
+
+
+def _shares(spent: Sequence[tuple[int, int, int]]) -> TimeShares | None:
+    """The shares of times (ms) that subtasks were busy, back-pressured and idle."""
+    busy, back_pressured, idle = (sum(parts) for parts in zip(*spent, strict=True))
+    whole = busy + back_pressured + idle
+    if whole <= 0:
+        return None
+    return TimeShares(busy=busy / whole, back_pressured=back_pressured / whole, idle=idle / whole)
 
 
 def _counted(so_far: TaskIOMetrics, more: TaskIOMetrics) -> TaskIOMetrics:

@@ -14,6 +14,7 @@ from flykka.cli.exit_codes import EXIT_CODES
 from flykka.cli.run.app import app_of
 from flykka.cli.run.recovery_options import add_recovery_options
 from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
+from flykka.rest.settings import RestSettings
 from flykka.runtime.durations import positive_duration_ms
 from flykka.runtime.errors import DurationError
 
@@ -72,6 +73,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _add_cluster(parser.add_argument_group("the cluster"))
     _add_jobs(parser.add_argument_group("the jobs"))
     _add_seeing(parser.add_argument_group("looking inside"))
+    _add_rest(parser.add_argument_group("asking over HTTP (the extra `web`)"))
 
 
 def _add_cluster(group: argparse._ArgumentGroup) -> None:
@@ -161,6 +163,18 @@ def _add_seeing(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--verbose", action="store_true", help="show errors with all their frames and Spark's traces")
 
 
+def _add_rest(group: argparse._ArgumentGroup) -> None:
+    what = (
+        "answer HTTP requests about the jobs there, in the shape of Flink's REST API; port 0 is any that is free, and"
+        f" without a host only this machine is answered {_SAID}, else nowhere)"
+    )
+    group.add_argument("--rest", metavar="[HOST:]PORT", help=what)
+    what = "with --rest: the file with the token that every request must bear; needed for any host but this machine"
+    group.add_argument("--rest-token-file", metavar="FILE", help=what)
+    group.add_argument("--rest-certificate", metavar="FILE", help="with --rest: TLS by this certificate (PEM)")
+    group.add_argument("--rest-key", metavar="FILE", help="with --rest: its key")
+
+
 def _add_duration(group: argparse._ArgumentGroup, option: str, metavar: str, what: str) -> None:
     name = option.removeprefix("--").replace("-", "_")
     group.add_argument(option, dest=f"{name}_ms", metavar=metavar, type=_duration_ms, help=what)
@@ -195,6 +209,8 @@ def _conflict(options: argparse.Namespace) -> str | None:
         return "--max-bytes says how large a recording may be: name its file, --record FILE"
     if options.max_bytes is not None and options.ring is not None:
         return "--ring bounds a recording already: give --ring or --max-bytes, not both"
+    if (wrong := _wrong_rest(options)) is not None:
+        return wrong
     if options.allow_non_restored_state and options.from_savepoint is None:
         return "--allow-non-restored-state needs a savepoint whose state may be dropped: --from-savepoint"
     return None
@@ -228,3 +244,14 @@ def _duration_ms(text: str) -> int:
         return positive_duration_ms(text, "the length of time")
     except DurationError as wrong:
         raise argparse.ArgumentTypeError(str(wrong)) from wrong
+
+
+def _wrong_rest(options: argparse.Namespace) -> str | None:
+    more = {"token_file": options.rest_token_file, "certificate": options.rest_certificate, "key": options.rest_key}
+    if options.rest is None:
+        return "--rest-token-file, --rest-certificate and --rest-key go with --rest" if any(more.values()) else None
+    try:
+        RestSettings.at(options.rest, **more)
+    except ValueError as refused:
+        return str(refused)
+    return None

@@ -1,0 +1,79 @@
+"""The ASGI application of one cluster: its endpoints behind the rules of who may ask."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from flykka.rest.endpoint import Endpoint, routes
+from flykka.rest.errors import RestError
+from flykka.rest.handlers.checkpoints import CheckpointHandlers
+from flykka.rest.handlers.cluster import ClusterHandlers
+from flykka.rest.handlers.jobs import JobHandlers
+from flykka.rest.handlers.snapshots import SnapshotHandlers
+from flykka.rest.handlers.vertices import VertexHandlers
+from flykka.rest.open_api import open_api
+from flykka.rest.security import Guard, Rules
+
+if TYPE_CHECKING:
+    from flykka.rest.gateway import RestfulGateway
+    from flykka.rest.operations import AsyncOperations
+    from flykka.rest.settings import RestSettings
+
+logger = logging.getLogger("flykka")
+
+
+def rest_app(
+    gateway: RestfulGateway,
+    operations: AsyncOperations,
+    settings: RestSettings,
+    *,
+    now_ms: Callable[[], int],
+    application_id: str,
+) -> Starlette:
+    """Make the application. Raises as `RestSettings.token` does."""
+    endpoints = [
+        *ClusterHandlers(gateway, now_ms, application_id).endpoints(),
+        *JobHandlers(gateway, now_ms).endpoints(),
+        *VertexHandlers(gateway, now_ms).endpoints(),
+        *CheckpointHandlers(gateway).endpoints(),
+        *SnapshotHandlers(gateway, operations).endpoints(),
+    ]
+    described = open_api(endpoints)
+    endpoints.append(Endpoint("/openapi.json", lambda query: described, "This description"))
+    rules = Rules(token=settings.token(), host=settings.host, is_loopback=settings.is_loopback, acts=_acting(endpoints))
+    return Starlette(
+        routes=routes(endpoints),
+        middleware=[Middleware(Guard, rules=rules)],
+        exception_handlers={RestError: _refused, HTTPException: _no_such_path, Exception: _broken},
+    )
+
+
+def _acting(endpoints: Sequence[Endpoint]) -> Callable[[str], bool]:
+    """True for the path of a GET that changes something."""
+    last_parts = tuple("/" + each.path.rsplit("/", 1)[1] for each in endpoints if each.acts)
+    return lambda path: path.endswith(last_parts)
+
+
+async def _refused(request: Request, raised: Exception) -> Response:
+    assert isinstance(raised, RestError)
+    return JSONResponse({"errors": [str(raised)]}, raised.status)
+
+
+async def _no_such_path(request: Request, raised: Exception) -> Response:
+    assert isinstance(raised, HTTPException)
+    # Flink's page is quiet about what it does not find where no text is given.
+    body = {"errors": []} if raised.status_code == 404 else {"errors": [raised.detail]}
+    return JSONResponse(body, raised.status_code, headers=raised.headers)
+
+
+async def _broken(request: Request, raised: Exception) -> Response:
+    logger.error("a request of the REST interface could not be answered: %s", request.scope["path"], exc_info=raised)
+    return JSONResponse({"errors": ["Internal server error."]}, 500)

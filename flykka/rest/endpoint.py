@@ -1,0 +1,116 @@
+"""Endpoints: a path, a method, and the function that answers; and how an answer goes out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from flykka.rest.errors import RestError
+
+_TYPE = "application/json; charset=UTF-8"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A request, as a handler needs it: parts of its path, arguments behind it, and its body, an object of JSON."""
+
+    path: Mapping[str, str]
+    arguments: Mapping[str, str]
+    body: Mapping[str, Any]
+
+    def text(self, name: str) -> str | None:
+        """A field of the body that must be a text where it is there. Raises `RestError`."""
+        found = self.body.get(name)
+        if found is not None and not isinstance(found, str):
+            raise RestError(400, f"{name!r} must be a text, not {found!r}")
+        return found
+
+    def flag(self, name: str) -> bool:
+        """A field of the body that must be true or false where it is there. Raises `RestError`."""
+        found = self.body.get(name)
+        if found is not None and not isinstance(found, bool):
+            raise RestError(400, f"{name!r} must be true or false, not {found!r}")
+        return bool(found)
+
+    def number(self, name: str, default: int) -> int:
+        """An argument that must be a whole number from 0 where it is there. Raises `RestError`."""
+        found = self.arguments.get(name)
+        if found is None:
+            return default
+        if not found.isdecimal() or len(found) > 9:
+            raise RestError(400, f"{name!r} must be a whole number, not {found!r}")
+        return int(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """An answer that is text."""
+
+    text: str
+    content_type: str = "text/plain; charset=UTF-8"
+
+
+Handler = Callable[[Query], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A handler may block. It gives what JSON can say, or a `Text`; `status` is that of a success."""
+
+    path: str
+    handler: Handler
+    summary: str
+    method: str = "GET"
+    status: int = 200
+    acts: bool = field(default=False, kw_only=True)
+    """True for a GET that changes something, as one of Flink's does."""
+
+
+def routes(endpoints: Iterable[Endpoint]) -> list[Route]:
+    """Routes with and without the version of the interface before them."""
+    return [
+        Route(f"{version}{each.path}", _serve(each), methods=[each.method])
+        for each in endpoints
+        for version in ("", "/v1")
+    ]
+
+
+def _serve(endpoint: Endpoint) -> Callable[[Request], Any]:
+    async def serve(request: Request) -> Response:
+        query = Query(path=request.path_params, arguments=request.query_params, body=_body(await request.body()))
+        made = await run_in_threadpool(endpoint.handler, query)
+        if isinstance(made, Text):
+            return PlainTextResponse(made.text, endpoint.status, media_type=made.content_type)
+        return _json(made, endpoint.status, request)
+
+    return serve
+
+
+def _body(content: bytes) -> Mapping[str, Any]:
+    if not content.strip():
+        return {}
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        raise RestError(400, "the body is no JSON") from None
+    if not isinstance(found, dict):
+        raise RestError(400, "the body must be an object")
+    return found
+
+
+def _json(made: Any, status: int, request: Request) -> Response:
+    content = json.dumps(made, ensure_ascii=False, separators=(",", ":")).encode()
+    headers = {"Cache-Control": "no-cache"}
+    if request.method == "GET" and status == 200:
+        headers["ETag"] = tag = f'W/"{blake2b(content, digest_size=12).hexdigest()}"'
+        if tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+    return Response(content, status, headers, media_type=_TYPE)

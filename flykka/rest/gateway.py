@@ -1,0 +1,163 @@
+"""RestfulGateway: asks the actors of a cluster on behalf of requests (Flink's). Every call blocks, on a thread."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from flykka.actors.resource_manager.actor import ResourceManager
+from flykka.messages.checkpointing.statistics import CheckpointStatsSnapshot
+from flykka.messages.control.job import (
+    CancelJob,
+    CancellationFailure,
+    JobFound,
+    StopJob,
+    StoppingFailure,
+    StoppingSuccess,
+    TriggerSavepoint,
+    TriggerSavepointFailure,
+    TriggerSavepointSuccess,
+)
+from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.monitoring.explanation import ExplainSlots, SlotsExplained
+from flykka.messages.monitoring.job_details import (
+    CheckpointDetails,
+    JobDetails,
+    JobOverview,
+    JobsOverview,
+    RequestCheckpointDetails,
+    RequestCheckpointStats,
+    RequestJobDetails,
+    RequestJobGraph,
+    RequestJobsOverview,
+    RequestJobVertexDetails,
+    SubtasksOfVertex,
+)
+from flykka.messages.wire.ids import JobId, JobVertexId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
+from flykka.rest.errors import RestError
+from flykka.runtime.errors import ActorDeadError, AskFailedError, AskTimeoutError
+
+if TYPE_CHECKING:
+    from flykka.client.job_manager_gateway import JobManagerGateway
+    from flykka.runtime.system import ActorSystem
+
+TIMEOUT_S = 10.0
+"""Seconds for an answer that needs nothing but the JobManager."""
+
+STOPPING_TIMEOUT_S = 3_600.0
+"""Seconds that a savepoint may take; its own time limit is the job's."""
+
+_ID = re.compile(r"[0-9a-f]{32}")
+
+A = TypeVar("A", bound=Message)
+
+
+class RestfulGateway:
+    """Of one cluster."""
+
+    def __init__(self, system: ActorSystem, job_manager: JobManagerGateway) -> None:
+        self._system = system
+        self._job_manager = job_manager
+
+    def jobs(self) -> tuple[JobOverview, ...]:
+        """The jobs that run, and the last that have ended."""
+        return self._ask(JobsOverview, lambda me: RequestJobsOverview(reply_to=me)).jobs
+
+    def details(self, job_id: JobId) -> JobDetails:
+        """A job as it stands now."""
+        return self._of_job(JobDetails, job_id, lambda me: RequestJobDetails(job_id=job_id, reply_to=me, checkpoints=0))
+
+    def graph(self, job_id: JobId) -> JobGraph:
+        """The plan and the configuration of a job."""
+        return self._of_job(JobFound, job_id, lambda me: RequestJobGraph(job_id=job_id, reply_to=me)).job_graph
+
+    def subtasks(self, job_id: JobId, vertex_id: JobVertexId) -> SubtasksOfVertex:
+        """A vertex with its subtasks. Raises `RestError` where the job has none of this id."""
+        found = self._of_job(
+            SubtasksOfVertex,
+            job_id,
+            lambda me: RequestJobVertexDetails(job_id=job_id, reply_to=me, vertex_id=vertex_id),
+        )
+        if found.vertex is None:
+            raise RestError(404, f"job {job_id} has no vertex {vertex_id}")
+        return found
+
+    def checkpoints(self, job_id: JobId) -> CheckpointStatsSnapshot:
+        """The checkpoints of a job."""
+        return self._of_job(
+            CheckpointStatsSnapshot, job_id, lambda me: RequestCheckpointStats(job_id=job_id, reply_to=me)
+        )
+
+    def checkpoint(self, job_id: JobId, checkpoint_id: int) -> CheckpointDetails:
+        """A checkpoint. Raises `RestError` where it is not kept."""
+        found = self._of_job(
+            CheckpointDetails,
+            job_id,
+            lambda me: RequestCheckpointDetails(job_id=job_id, reply_to=me, checkpoint_id=checkpoint_id),
+        )
+        if found.checkpoint is None:
+            raise RestError(404, f"checkpoint {checkpoint_id} of job {job_id} is not kept")
+        return found
+
+    def slots(self) -> SlotsExplained:
+        """The TaskManagers and their slots."""
+        living = (cell for cell in self._system.cells.living() if cell.props.actor_class is ResourceManager)
+        resource_manager = next((cell.ref for cell in living), None)
+        if resource_manager is None:
+            raise RestError(503, "there is no ResourceManager at this moment")
+        try:
+            answer = resource_manager.ask(lambda me: ExplainSlots(reply_to=me), timeout=TIMEOUT_S)
+        except (ActorDeadError, AskFailedError, AskTimeoutError) as silent:
+            raise RestError(503, f"the ResourceManager does not answer: {silent}") from None
+        assert isinstance(answer, SlotsExplained), f"the question for slots is not answered with {answer}"
+        return answer
+
+    def cancel(self, job_id: JobId) -> None:
+        """Have a job cancelled. Raises `RestError` where there is no such job, or it has ended."""
+        self.details(job_id)
+        answer = self._ask(Message, lambda me: CancelJob(job_id=job_id, client=me))
+        if isinstance(answer, CancellationFailure):
+            raise RestError(409, answer.cause.message)
+
+    def stop(self, job_id: JobId, directory: str, *, drain: bool) -> str:
+        """Stop a job with a savepoint; its path. Raises `RestError` where it fails."""
+        answer = self._ask(
+            Message,
+            lambda me: StopJob(job_id=job_id, client=me, savepoint_directory=directory, drain=drain),
+            STOPPING_TIMEOUT_S,
+        )
+        if isinstance(answer, StoppingFailure):
+            raise RestError(500, answer.cause.message)
+        assert isinstance(answer, StoppingSuccess), f"a stop is not answered with {answer}"
+        return answer.checkpoint_path
+
+    def trigger_savepoint(self, job_id: JobId, directory: str) -> str:
+        """Take a savepoint; its path. Raises `RestError` where it fails."""
+        answer = self._ask(
+            Message,
+            lambda me: TriggerSavepoint(job_id=job_id, client=me, savepoint_directory=directory),
+            STOPPING_TIMEOUT_S,
+        )
+        if isinstance(answer, TriggerSavepointFailure):
+            raise RestError(500, answer.cause.message)
+        assert isinstance(answer, TriggerSavepointSuccess), f"a savepoint is not answered with {answer}"
+        return answer.savepoint_path
+
+    def _of_job(self, kind: type[A], job_id: JobId, make: Callable[[Ref], Message]) -> A:
+        if not _ID.fullmatch(job_id):
+            raise RestError(400, f"{job_id!r} is no id of a job: it has 32 hexadecimal digits")
+        answer = self._ask(Message, make)
+        if not isinstance(answer, kind):
+            raise RestError(404, f"Job {job_id} not found")
+        return answer
+
+    def _ask(self, kind: type[A], make: Callable[[Ref], Message], timeout: float = TIMEOUT_S) -> A:
+        try:
+            answer = self._job_manager.ask(make, timeout)
+        except (ActorDeadError, AskFailedError, AskTimeoutError) as silent:
+            raise RestError(503, f"the JobManager does not answer: {silent}") from None
+        assert isinstance(answer, kind), f"a question of the REST interface is not answered with {answer}"
+        return answer

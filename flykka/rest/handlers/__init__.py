@@ -1,0 +1,1 @@
+"""Handlers of requests, by what they are about."""

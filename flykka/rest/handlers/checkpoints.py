@@ -1,0 +1,56 @@
+"""Checkpoints of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flykka.messages.wire.ids import JobVertexId
+from flykka.rest.endpoint import Endpoint, Query
+from flykka.rest.errors import RestError
+from flykka.rest.gateway import RestfulGateway
+from flykka.rest.handlers.jobs import job_of
+from flykka.rest.responses.checkpoints import (
+    checkpoint_config,
+    checkpoint_details,
+    checkpointing_statistics,
+    subtask_details,
+)
+from flykka.rest.responses.io_metrics import Json
+
+
+class CheckpointHandlers:
+    """Answer by asking the cluster."""
+
+    def __init__(self, gateway: RestfulGateway) -> None:
+        self._gateway = gateway
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """All of them."""
+        checkpoints = "/jobs/{jobid}/checkpoints"
+        yield Endpoint(checkpoints, self._statistics, "The checkpoints of a job: counts, summary, history")
+        yield Endpoint(f"{checkpoints}/config", self._config, "The settings of its checkpoints")
+        details = f"{checkpoints}/details/{{checkpointid:int}}"
+        yield Endpoint(details, self._details, "A checkpoint and its vertices")
+        yield Endpoint(f"{details}/subtasks/{{vertexid}}", self._subtasks, "The subtasks of a vertex in a checkpoint")
+
+    def _statistics(self, query: Query) -> Json:
+        return checkpointing_statistics(self._gateway.checkpoints(job_of(query)))
+
+    def _config(self, query: Query) -> Json:
+        return checkpoint_config(self._gateway.graph(job_of(query)))
+
+    def _details(self, query: Query) -> Json:
+        found = self._gateway.checkpoint(job_of(query), int(query.path["checkpointid"]))
+        assert found.checkpoint is not None, "the gateway gives a checkpoint that there is"
+        return checkpoint_details(found.checkpoint, found.subtasks)
+
+    def _subtasks(self, query: Query) -> Json:
+        job_id, vertex_id = job_of(query), JobVertexId(query.path["vertexid"])
+        graph = self._gateway.graph(job_id)
+        vertex = next((each for each in graph.vertices if each.vertex_id == vertex_id), None)
+        if vertex is None:
+            raise RestError(404, f"job {job_id} has no vertex {vertex_id}")
+        found = self._gateway.checkpoint(job_id, int(query.path["checkpointid"]))
+        made = subtask_details(found, vertex_id, vertex.parallelism)
+        assert made is not None, "the gateway gives a checkpoint that there is"
+        return made

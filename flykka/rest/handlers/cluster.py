@@ -1,0 +1,126 @@
+"""The cluster: its jobs in numbers, its TaskManagers, its JobManager, and what the page must know before all else."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from importlib.metadata import version
+from typing import Any
+
+from flykka.messages.control.job import JobStatus
+from flykka.rest.endpoint import Endpoint, Query, Text
+from flykka.rest.errors import RestError
+from flykka.rest.gateway import RestfulGateway
+from flykka.rest.responses.io_metrics import Json
+from flykka.rest.responses.jobs import ENDED
+from flykka.rest.responses.task_managers import task_manager, task_manager_details
+
+FLINK_VERSION = "2.3.0"
+"""The version of Flink whose interface this is."""
+
+REFRESH_MS = 3_000
+_PROGRAM = "flykka"
+
+
+class ClusterHandlers:
+    """Answer by asking the cluster; `application_id` stands for this process and its program."""
+
+    def __init__(self, gateway: RestfulGateway, now_ms: Callable[[], int], application_id: str) -> None:
+        self._gateway = gateway
+        self._now_ms = now_ms
+        self._application_id = application_id
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """All of them."""
+        yield Endpoint("/config", self._config, "What a page must know first")
+        yield Endpoint("/overview", self._overview, "Slots, and jobs by their states")
+        yield Endpoint("/applications/overview", self._applications, "The program of this process, and its jobs")
+        yield Endpoint("/taskmanagers", self._task_managers, "The TaskManagers")
+        one = "/taskmanagers/{id}"
+        yield Endpoint(one, self._task_manager, "A TaskManager")
+        yield Endpoint(f"{one}/metrics", self._none_of_task_manager, "Metrics of a TaskManager (get)")
+        yield Endpoint("/jobmanager/config", self._configuration, "The settings of the JobManager")
+        yield Endpoint("/jobmanager/environment", self._environment, "The interpreter that it runs in")
+        yield Endpoint("/jobmanager/metrics", self._metrics, "Metrics of the JobManager's process (get)")
+        yield Endpoint("/jobmanager/log", self._no_file, "The log, where there is one")
+        yield Endpoint("/jobmanager/stdout", self._no_file, "The output, where it is kept")
+        yield Endpoint("/jobmanager/logs", lambda query: {"logs": []}, "The logs, where there are some")
+
+    def _config(self, query: Query) -> Json:
+        offset = datetime.now().astimezone().utcoffset()
+        return {
+            "refresh-interval": REFRESH_MS,
+            "timezone-name": time.tzname[0],
+            "timezone-offset": 0 if offset is None else round(offset.total_seconds() * 1_000),
+            "flink-version": f"{FLINK_VERSION} (flykka {version('flykka')})",
+            "flink-revision": f"flykka-{version('flykka')}",
+            "features": {"web-submit": False, "web-cancel": True, "web-rescale": False, "web-history": False},
+        }
+
+    def _overview(self, query: Query) -> Json:
+        slots = self._gateway.slots()
+        states = [job.status for job in self._gateway.jobs()]
+        return {
+            "taskmanagers": len(slots.task_managers),
+            "slots-total": slots.slots,
+            "slots-available": slots.free,
+            "jobs-running": sum(state not in ENDED for state in states),
+            "jobs-finished": states.count(JobStatus.FINISHED),
+            "jobs-cancelled": states.count(JobStatus.CANCELED),
+            "jobs-failed": states.count(JobStatus.FAILED),
+            "flink-version": FLINK_VERSION,
+            "flink-commit": f"flykka-{version('flykka')}",
+        }
+
+    def _applications(self, query: Query) -> Json:
+        jobs = self._gateway.jobs()
+        now, began = self._now_ms(), min((job.started_ms or self._now_ms() for job in jobs), default=self._now_ms())
+        states = [job.status.value for job in jobs]
+        program = {
+            "id": self._application_id,
+            "name": os.path.basename(sys.argv[0]) or _PROGRAM,
+            "start-time": began,
+            "end-time": -1,
+            "duration": now - began,
+            "status": JobStatus.RUNNING.value,
+            "jobs": {state: states.count(state) for state in sorted(set(states))},
+        }
+        return {"applications": [program]}
+
+    def _task_managers(self, query: Query) -> Json:
+        slots = self._gateway.slots()
+        return {"taskmanagers": [task_manager(each, slots) for each in slots.task_managers]}
+
+    def _task_manager(self, query: Query) -> Json:
+        slots = self._gateway.slots()
+        name = self._named(query)
+        return task_manager_details(name, slots)
+
+    def _none_of_task_manager(self, query: Query) -> list[Json]:
+        self._named(query)
+        return []
+
+    def _named(self, query: Query) -> Any:
+        found = [each for each in self._gateway.slots().task_managers if each == query.path["id"]]
+        if not found:
+            raise RestError(404, f"there is no TaskManager {query.path['id']!r}")
+        return found[0]
+
+    def _configuration(self, query: Query) -> list[Json]:
+        return [{"key": "rest.flink-version", "value": FLINK_VERSION}]
+
+    def _environment(self, query: Query) -> Json:
+        return {
+            "jvm": {"version": f"Python {platform.python_version()}", "arch": platform.machine(), "options": []},
+            "classpath": [],
+        }
+
+    def _metrics(self, query: Query) -> list[Json]:
+        return []
+
+    def _no_file(self, query: Query) -> Text:
+        raise RestError(404, "File not found.")

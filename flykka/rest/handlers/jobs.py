@@ -1,0 +1,82 @@
+"""Jobs: those there are, one with its plan, its configuration, its failures, its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from flykka.messages.wire.ids import JobId
+from flykka.rest.endpoint import Endpoint, Query
+from flykka.rest.gateway import RestfulGateway
+from flykka.rest.responses.exceptions import exception_history
+from flykka.rest.responses.io_metrics import Json
+from flykka.rest.responses.jobs import ids_with_status, job_config, job_details, jobs_overview
+from flykka.rest.responses.plan import plan
+from flykka.rest.responses.vertices import accumulators
+
+SUBTASKS_SHOWN = 2_000
+"""Of a job with more the times and counts of vertices are left out in the picture of the whole."""
+
+
+class JobHandlers:
+    """Answer by asking the cluster."""
+
+    def __init__(self, gateway: RestfulGateway, now_ms: Callable[[], int]) -> None:
+        self._gateway = gateway
+        self._now_ms = now_ms
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """All of them."""
+        job = "/jobs/{jobid}"
+        yield Endpoint("/jobs", self._ids, "The ids and states of all jobs")
+        yield Endpoint("/jobs/overview", self._overview, "All jobs, with the states of their tasks")
+        yield Endpoint(job, self._details, "A job, its vertices and its plan")
+        yield Endpoint(f"{job}/status", self._status, "The state of a job")
+        yield Endpoint(f"{job}/plan", self._plan, "The plan of a job")
+        yield Endpoint(f"{job}/config", self._config, "The configuration of a job")
+        yield Endpoint(f"{job}/exceptions", self._exceptions, "The last failures of a job (maxExceptions)")
+        yield Endpoint(f"{job}/accumulators", self._accumulators, "The accumulators of a job")
+        yield Endpoint(job, self._cancel, "Cancel a job (mode=cancel)", "PATCH", 202)
+        yield Endpoint(f"{job}/yarn-cancel", self._cancel, "Cancel a job, as Flink's page does", status=202, acts=True)
+
+    def _ids(self, query: Query) -> Json:
+        return ids_with_status(self._gateway.jobs())
+
+    def _overview(self, query: Query) -> Json:
+        return jobs_overview(self._gateway.jobs())
+
+    def _details(self, query: Query) -> Json:
+        job_id = job_of(query)
+        details, graph = self._gateway.details(job_id), self._gateway.graph(job_id)
+        many = sum(vertex.parallelism for vertex in details.vertices) > SUBTASKS_SHOWN
+        asked = () if many else details.vertices
+        subtasks = {vertex.vertex_id: self._gateway.subtasks(job_id, vertex.vertex_id) for vertex in asked}
+        return job_details(details, graph, subtasks, self._now_ms())
+
+    def _status(self, query: Query) -> Json:
+        return {"status": self._gateway.details(job_of(query)).status.value}
+
+    def _plan(self, query: Query) -> Json:
+        return {"plan": plan(self._gateway.graph(job_of(query)))}
+
+    def _config(self, query: Query) -> Json:
+        return job_config(self._gateway.graph(job_of(query)))
+
+    def _exceptions(self, query: Query) -> Json:
+        return exception_history(self._gateway.details(job_of(query)).exceptions, query.number("maxExceptions", 20))
+
+    def _accumulators(self, query: Query) -> Json:
+        found = self._gateway.details(job_of(query)).accumulators
+        return {
+            "job-accumulators": [],
+            "user-task-accumulators": accumulators(found.merged),
+            "serialized-user-task-accumulators": {},
+        }
+
+    def _cancel(self, query: Query) -> Json:
+        self._gateway.cancel(job_of(query))
+        return {}
+
+
+def job_of(query: Query) -> JobId:
+    """The job that a path names."""
+    return JobId(query.path["jobid"])

@@ -1,0 +1,94 @@
+"""Vertices of a job and their subtasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from flykka.messages.monitoring.job_details import JobVertexDetails, SubtasksOfVertex
+from flykka.messages.wire.ids import JobVertexId
+from flykka.rest.endpoint import Endpoint, Query
+from flykka.rest.gateway import RestfulGateway
+from flykka.rest.handlers.jobs import job_of
+from flykka.rest.responses.io_metrics import Json
+from flykka.rest.responses.vertex_metrics import aggregates, values
+from flykka.rest.responses.vertices import (
+    back_pressure,
+    by_task_manager,
+    subtask_times,
+    vertex_details,
+    watermarks,
+)
+
+
+class VertexHandlers:
+    """Answer by asking the cluster."""
+
+    def __init__(self, gateway: RestfulGateway, now_ms: Callable[[], int]) -> None:
+        self._gateway = gateway
+        self._now_ms = now_ms
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """All of them."""
+        vertex = "/jobs/{jobid}/vertices/{vertexid}"
+        yield Endpoint(vertex, self._details, "A vertex and its subtasks")
+        yield Endpoint(f"{vertex}/taskmanagers", self._by_task_manager, "The subtasks of a vertex by TaskManager")
+        yield Endpoint(f"{vertex}/subtasktimes", self._times, "The times of the states of its subtasks")
+        yield Endpoint(f"{vertex}/watermarks", self._watermarks, "The watermarks of its subtasks")
+        yield Endpoint(f"{vertex}/backpressure", self._back_pressure, "How much its subtasks wait for their readers")
+        yield Endpoint(f"{vertex}/accumulators", self._accumulators, "The accumulators of a vertex")
+        yield Endpoint(f"{vertex}/subtasks/accumulators", self._of_subtasks, "The accumulators of its subtasks")
+        yield Endpoint(f"{vertex}/metrics", self._metrics, "Metrics of its subtasks, each by itself (get)")
+        yield Endpoint(f"{vertex}/subtasks/metrics", self._aggregated, "Metrics over its subtasks (get, agg, subtasks)")
+
+    def _details(self, query: Query) -> Json:
+        vertex, found = self._found(query)
+        graph = self._gateway.graph(job_of(query))
+        of_graph = next(each for each in graph.vertices if each.vertex_id == vertex.vertex_id)
+        return vertex_details(vertex, of_graph.max_parallelism, found.subtasks, self._now_ms())
+
+    def _by_task_manager(self, query: Query) -> Json:
+        vertex, found = self._found(query)
+        return by_task_manager(vertex, found.subtasks, self._now_ms())
+
+    def _times(self, query: Query) -> Json:
+        vertex, found = self._found(query)
+        return subtask_times(vertex, found.subtasks, self._now_ms())
+
+    def _watermarks(self, query: Query) -> list[Json]:
+        vertex, found = self._found(query)
+        return [] if vertex.sources else watermarks(found.subtasks)
+
+    def _back_pressure(self, query: Query) -> Json:
+        return back_pressure(self._found(query)[1].subtasks, self._now_ms())
+
+    def _accumulators(self, query: Query) -> Json:
+        return {"id": self._found(query)[0].vertex_id, "user-accumulators": []}
+
+    def _of_subtasks(self, query: Query) -> Json:
+        vertex, found = self._found(query)
+        return {
+            "id": vertex.vertex_id,
+            "parallelism": vertex.parallelism,
+            "subtasks": [
+                {
+                    "subtask": each.subtask,
+                    "attempt": each.current.attempt_number,
+                    "endpoint": each.current.task_manager or "",
+                    "user-accumulators": [],
+                }
+                for each in found.subtasks
+            ],
+        }
+
+    def _metrics(self, query: Query) -> list[Json]:
+        return values(self._found(query)[1].subtasks, query.arguments.get("get"))
+
+    def _aggregated(self, query: Query) -> list[Json]:
+        arguments = query.arguments
+        subtasks = self._found(query)[1].subtasks
+        return aggregates(subtasks, arguments.get("get"), arguments.get("agg"), arguments.get("subtasks"))
+
+    def _found(self, query: Query) -> tuple[JobVertexDetails, SubtasksOfVertex]:
+        found = self._gateway.subtasks(job_of(query), JobVertexId(query.path["vertexid"]))
+        assert found.vertex is not None, "the gateway gives a vertex that there is"
+        return found.vertex, found

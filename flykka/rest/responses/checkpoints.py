@@ -1,0 +1,271 @@
+"""Checkpoints: counts, summary, history, and one with its vertices and subtasks (Flink's CheckpointingStatistics)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import nan
+
+from flykka.messages.checkpointing.statistics import (
+    CheckpointStatistics,
+    CheckpointStatsSnapshot,
+    CheckpointStatsStatus,
+    StatsSummary,
+    SubtaskCheckpointStatistics,
+    VertexCheckpointStatistics,
+)
+from flykka.messages.graph.job_graph import CheckpointingMode, ExternalizedCheckpointRetention, JobGraph
+from flykka.messages.monitoring.job_details import CheckpointDetails
+from flykka.messages.wire.ids import JobVertexId
+from flykka.rest.responses.io_metrics import Json
+
+_PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
+_EXPLANATIONS = {
+    CheckpointStatsStatus.COMPLETED: "completed",
+    CheckpointStatsStatus.FAILED: "failed",
+    CheckpointStatsStatus.IN_PROGRESS: "in_progress",
+}
+
+
+def checkpointing_statistics(stats: CheckpointStatsSnapshot) -> Json:
+    """All that is kept of the checkpoints of a job."""
+    done = [each for each in stats.history if each.status is CheckpointStatsStatus.COMPLETED]
+    counts, summary = stats.counts, stats.summary
+    latest: Json = {
+        "completed": _or_none(stats.latest_completed),
+        "savepoint": _or_none(stats.latest_savepoint),
+        "failed": _or_none(stats.latest_failed),
+        "restored": _restored(stats),
+    }
+    return {
+        "counts": {
+            "restored": counts.restored,
+            "total": counts.total,
+            "in_progress": counts.in_progress,
+            "completed": counts.completed,
+            "failed": counts.failed,
+        },
+        "summary": {
+            "checkpointed_size": _over_history(summary.incremental_bytes, [each.incremental_bytes for each in done]),
+            "state_size": _over_history(summary.size_bytes, [each.size_bytes for each in done]),
+            "end_to_end_duration": _over_history(summary.duration_ms, [each.duration_ms for each in done]),
+            "alignment_buffered": _over([]),
+            "processed_data": _over_history(summary.processed_bytes, [each.processed_bytes for each in done]),
+            "persisted_data": _over_history(summary.persisted_bytes, [each.persisted_bytes for each in done]),
+        },
+        "latest": {kind: made for kind, made in latest.items() if made is not None},
+        "history": [_checkpoint(each) for each in stats.history],
+    }
+
+
+def checkpoint_details(found: CheckpointStatistics, subtasks: Sequence[SubtaskCheckpointStatistics]) -> Json:
+    """A checkpoint with its vertices."""
+    return {**_checkpoint(found), "tasks": dict(_tasks(found, subtasks))}
+
+
+def subtask_details(details: CheckpointDetails, vertex_id: JobVertexId, parallelism: int) -> Json | None:
+    """The subtasks of a vertex in a checkpoint; None where it is not kept."""
+    found = details.checkpoint
+    if found is None:
+        return None
+    there = {each.subtask: each for each in details.subtasks if each.vertex_id == vertex_id}
+    task = dict(_tasks(found, details.subtasks)).get(vertex_id) or _task(found, 0, 0, (), parallelism)
+    of = [each.metrics for each in there.values()]
+    return {
+        **task,
+        "summary": {
+            "checkpointed_size": _over([each.incremental_bytes for each in of]),
+            "state_size": _over([each.size_bytes for each in of]),
+            "end_to_end_duration": _over([max(0, each.ack_ms - found.trigger_ms) for each in there.values()]),
+            "checkpoint_duration": {
+                "sync": _over([each.sync_ms for each in of]),
+                "async": _over([each.async_ms for each in of]),
+            },
+            "alignment": {
+                "buffered": _over([]),
+                "processed": _over([each.bytes_processed_during_alignment for each in of]),
+                "persisted": _over([each.bytes_persisted_during_alignment for each in of]),
+                "duration": _over([each.alignment_ms for each in of]),
+            },
+            "start_delay": _over([each.start_delay_ms for each in of]),
+        },
+        "subtasks": [_subtask(number, there.get(number), found) for number in range(parallelism)],
+    }
+
+
+def checkpoint_config(graph: JobGraph) -> Json:
+    """The settings of a job's checkpoints (Flink's CheckpointConfigInfo)."""
+    settings = graph.checkpointing
+    retention = settings.retention
+    return {
+        "mode": "exactly_once" if settings.mode is CheckpointingMode.EXACTLY_ONCE else "at_least_once",
+        "interval": settings.interval_ms if settings.interval_ms is not None else 2**63 - 1,
+        "timeout": settings.timeout_ms,
+        "min_pause": settings.min_pause_ms,
+        "max_concurrent": settings.max_concurrent,
+        "externalization": {
+            "enabled": retention is not ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS,
+            "delete_on_cancellation": retention is not ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION,
+        },
+        "state_backend": "SparkStateBackend",
+        "checkpoint_storage": settings.directory,
+        "unaligned_checkpoints": settings.unaligned,
+        "tolerable_failed_checkpoints": settings.tolerable_failures,
+        "aligned_checkpoint_timeout": settings.aligned_timeout_ms,
+        "checkpoints_after_tasks_finish": True,
+        "state_changelog_enabled": False,
+        "changelog_periodic_materialization_interval": 0,
+        "changelog_storage": "",
+    }
+
+
+def _or_none(stats: CheckpointStatistics | None) -> Json | None:
+    return None if stats is None else _checkpoint(stats)
+
+
+def _restored(stats: CheckpointStatsSnapshot) -> Json | None:
+    if stats.latest_restored is None:
+        return None
+    known = next((each for each in stats.history if each.checkpoint_id == stats.latest_restored), None)
+    return {
+        "id": stats.latest_restored,
+        "restore_timestamp": 0 if known is None else known.ended_ms,
+        "is_savepoint": known is not None and known.is_savepoint,
+        "external_path": "" if known is None or known.path is None else known.path,
+    }
+
+
+def _checkpoint(stats: CheckpointStatistics) -> Json:
+    kind = "SAVEPOINT" if stats.is_savepoint else "CHECKPOINT"
+    made: Json = {
+        "className": _EXPLANATIONS[stats.status],
+        "id": stats.checkpoint_id,
+        "status": stats.status.value,
+        "is_savepoint": stats.is_savepoint,
+        "savepointFormat": "CANONICAL" if stats.is_savepoint else None,
+        "trigger_timestamp": stats.trigger_ms,
+        "latest_ack_timestamp": stats.ended_ms or -1,
+        "checkpointed_size": stats.incremental_bytes,
+        "state_size": stats.size_bytes,
+        "end_to_end_duration": stats.duration_ms,
+        "alignment_buffered": 0,
+        "processed_data": stats.processed_bytes,
+        "persisted_data": stats.persisted_bytes,
+        "num_subtasks": stats.num_subtasks,
+        "num_acknowledged_subtasks": stats.num_acknowledged_subtasks,
+        "checkpoint_type": kind,
+        "tasks": {},
+    }
+    if stats.status is CheckpointStatsStatus.COMPLETED:
+        made |= {"external_path": stats.path or "", "discarded": False}
+    if stats.status is CheckpointStatsStatus.FAILED:
+        made |= {
+            "failure_timestamp": stats.ended_ms,
+            "failure_message": "" if stats.reason is None else stats.reason.value,
+        }
+    return made
+
+
+def _tasks(
+    found: CheckpointStatistics, subtasks: Sequence[SubtaskCheckpointStatistics]
+) -> Iterable[tuple[JobVertexId, Json]]:
+    if found.vertices:
+        for vertex in found.vertices:
+            yield vertex.vertex_id, _of_vertex(vertex, found)
+        return
+    by_vertex: dict[JobVertexId, list[SubtaskCheckpointStatistics]] = {}
+    for subtask in subtasks:
+        by_vertex.setdefault(subtask.vertex_id, []).append(subtask)
+    for vertex_id, several in by_vertex.items():
+        latest = max(each.ack_ms for each in several)
+        yield vertex_id, _task(found, latest, max(0, latest - found.trigger_ms), several, len(several))
+
+
+def _of_vertex(vertex: VertexCheckpointStatistics, found: CheckpointStatistics) -> Json:
+    return {
+        "id": found.checkpoint_id,
+        "status": found.status.value,
+        "latest_ack_timestamp": found.trigger_ms + vertex.duration_ms,
+        "checkpointed_size": vertex.incremental_bytes,
+        "state_size": vertex.size_bytes,
+        "end_to_end_duration": vertex.duration_ms,
+        "alignment_buffered": 0,
+        "processed_data": vertex.processed_bytes,
+        "persisted_data": vertex.persisted_bytes,
+        "num_subtasks": vertex.parallelism,
+        "num_acknowledged_subtasks": vertex.acknowledged,
+    }
+
+
+def _task(
+    found: CheckpointStatistics,
+    latest: int,
+    took: int,
+    subtasks: Sequence[SubtaskCheckpointStatistics],
+    parallelism: int,
+) -> Json:
+    of = [each.metrics for each in subtasks]
+    return {
+        "id": found.checkpoint_id,
+        "status": found.status.value,
+        "latest_ack_timestamp": latest or -1,
+        "checkpointed_size": sum(each.incremental_bytes for each in of),
+        "state_size": sum(each.size_bytes for each in of),
+        "end_to_end_duration": took,
+        "alignment_buffered": 0,
+        "processed_data": sum(each.bytes_processed_during_alignment for each in of),
+        "persisted_data": sum(each.bytes_persisted_during_alignment for each in of),
+        "num_subtasks": parallelism,
+        "num_acknowledged_subtasks": len(of),
+    }
+
+
+def _subtask(number: int, stats: SubtaskCheckpointStatistics | None, found: CheckpointStatistics) -> Json:
+    if stats is None:
+        return {"index": number, "status": "pending"}
+    metrics = stats.metrics
+    return {
+        "index": number,
+        "status": "completed",
+        "ack_timestamp": stats.ack_ms,
+        "end_to_end_duration": max(0, stats.ack_ms - found.trigger_ms),
+        "checkpointed_size": metrics.incremental_bytes,
+        "state_size": metrics.size_bytes,
+        "checkpoint": {"sync": metrics.sync_ms, "async": metrics.async_ms},
+        "alignment": {
+            "buffered": 0,
+            "processed": metrics.bytes_processed_during_alignment,
+            "persisted": metrics.bytes_persisted_during_alignment,
+            "duration": metrics.alignment_ms,
+        },
+        "start_delay": metrics.start_delay_ms,
+        "unaligned_checkpoint": metrics.is_unaligned,
+        "aborted": False,
+    }
+
+
+def _over_history(all_of_them: StatsSummary, kept: Sequence[int]) -> Json:
+    """Of all checkpoints the extremes and the average; percentiles of those that are kept."""
+    return {
+        **_over(kept),
+        "min": all_of_them.minimum,
+        "max": all_of_them.maximum,
+        "avg": all_of_them.average,
+    }
+
+
+def _over(values: Sequence[int]) -> Json:
+    ordered = sorted(values)
+    made: dict[str, float | str] = {
+        "min": ordered[0] if ordered else 0,
+        "max": ordered[-1] if ordered else 0,
+        "avg": sum(ordered) // len(ordered) if ordered else 0,
+    }
+    return made | {name: _percentile(ordered, percent) for name, percent in _PERCENTILES.items()}
+
+
+def _percentile(ordered: Sequence[int], percent: float) -> float | str:
+    """By nearest rank; of nothing it is no number, which JSON has no form for."""
+    if not ordered:
+        return str(nan).replace("nan", "NaN")
+    rank = -int(-percent * len(ordered) // 100)
+    return float(ordered[min(len(ordered), max(1, rank)) - 1])

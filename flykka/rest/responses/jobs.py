@@ -1,0 +1,133 @@
+"""Jobs: in a list, and one with its vertices (Flink's JobDetails and JobDetailsInfo)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from flykka.messages.control.job import JobStatus
+from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.monitoring.job_details import (
+    JobDetails,
+    JobOverview,
+    JobVertexDetails,
+    SubtaskCount,
+    SubtasksOfVertex,
+)
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import JobVertexId
+from flykka.rest.responses.io_metrics import Json, io_metrics
+from flykka.rest.responses.plan import plan
+from flykka.rest.responses.restart_strategy import in_words
+from flykka.rest.responses.times import NEVER, entered, left_at
+
+TASK_STATES = (*(state.value for state in ExecutionState), "INITIALIZING")
+"""Flink's; a task is never INITIALIZING here."""
+ENDED = frozenset({JobStatus.FINISHED, JobStatus.FAILED, JobStatus.CANCELED})
+
+
+def jobs_overview(jobs: Iterable[JobOverview]) -> Json:
+    """All jobs, those that have ended too."""
+    return {"jobs": [job_in_list(job) for job in jobs]}
+
+
+def job_in_list(job: JobOverview) -> Json:
+    """A job in a list. Its tasks are its subtasks."""
+    counts = _by_state(job.subtask_counts)
+    return {
+        "jid": job.job_id,
+        "name": job.name,
+        "start-time": _or_never(job.started_ms),
+        "end-time": _or_never(job.ended_ms),
+        "duration": job.duration_ms,
+        "state": job.status.value,
+        "last-modification": job.last_modification_ms,
+        "tasks": {
+            "total": sum(counts.values()),
+            **{state.lower(): counts.get(state, 0) for state in TASK_STATES},
+        },
+        "pending-operators": 0,
+        "jobType": job.job_type.value,
+        "schedulerType": "Default",
+    }
+
+
+def ids_with_status(jobs: Iterable[JobOverview]) -> Json:
+    """The ids of all jobs."""
+    return {"jobs": [{"id": job.job_id, "status": job.status.value} for job in jobs]}
+
+
+def job_details(
+    details: JobDetails, graph: JobGraph, subtasks: Mapping[JobVertexId, SubtasksOfVertex], now_ms: int
+) -> Json:
+    """A job with its vertices and its plan."""
+    vertices = [_vertex(vertex, graph, subtasks.get(vertex.vertex_id), now_ms) for vertex in details.vertices]
+    states = [vertex["status"] for vertex in vertices]
+    stamps = {stamp.status: stamp.at_ms for stamp in details.timestamps}
+    return {
+        "jid": details.job_id,
+        "name": details.name,
+        "isStoppable": False,
+        "state": details.status.value,
+        "job-type": graph.job_type.value,
+        "start-time": _or_never(details.started_ms),
+        "end-time": _or_never(details.ended_ms),
+        "duration": details.duration_ms,
+        "maxParallelism": -1,
+        "now": now_ms,
+        "timestamps": {status.value: stamps.get(status, 0) for status in JobStatus},
+        "vertices": vertices,
+        "status-counts": {state: states.count(state) for state in TASK_STATES},
+        "plan": plan(graph),
+        "pending-operators": 0,
+        "schedulerType": "Default",
+    }
+
+
+def _vertex(vertex: JobVertexDetails, graph: JobGraph, subtasks: SubtasksOfVertex | None, now_ms: int) -> Json:
+    of_graph = next(each for each in graph.vertices if each.vertex_id == vertex.vertex_id)
+    counts = _by_state(vertex.subtask_counts)
+    attempts = [] if subtasks is None else [subtask.current for subtask in subtasks.subtasks]
+    starts = [at for attempt in attempts if (at := entered(attempt, ExecutionState.DEPLOYING)) != NEVER]
+    ends = [left_at(attempt) for attempt in attempts]
+    begun = min(starts, default=NEVER)
+    ended = max(ends, default=NEVER) if ends and NEVER not in ends else NEVER
+    return {
+        "id": vertex.vertex_id,
+        "slotSharingGroupId": _group_id(of_graph.slot_sharing_group),
+        "name": vertex.name,
+        "maxParallelism": of_graph.max_parallelism,
+        "parallelism": vertex.parallelism,
+        "status": vertex.state.value,
+        "start-time": begun,
+        "end-time": ended,
+        "duration": NEVER if begun == NEVER else (now_ms if ended == NEVER else ended) - begun,
+        "tasks": {state: counts.get(state, 0) for state in TASK_STATES},
+        "metrics": io_metrics((attempt.metrics for attempt in attempts), is_complete=subtasks is not None),
+    }
+
+
+def job_config(graph: JobGraph) -> Json:
+    """The configuration of a job. What the user has named stays out: nothing of it is a secret."""
+    return {
+        "jid": graph.job_id,
+        "name": graph.name,
+        "execution-config": {
+            "restart-strategy": in_words(graph.restart_strategy),
+            "job-parallelism": max((vertex.parallelism for vertex in graph.vertices), default=1),
+            "object-reuse-mode": False,
+            "user-config": {},
+        },
+    }
+
+
+def _group_id(group: str) -> str:
+    """Hexadecimal, as Flink's are."""
+    return group.encode().hex().ljust(32, "0")[:32]
+
+
+def _by_state(counts: Iterable[SubtaskCount]) -> dict[str, int]:
+    return {each.state.value: each.count for each in counts}
+
+
+def _or_never(at_ms: int | None) -> int:
+    return NEVER if at_ms is None else at_ms

@@ -1,0 +1,62 @@
+"""TaskManagers (Flink's TaskManagerInfo). They live in the driver's process: memory is the driver's, and Spark's."""
+
+from __future__ import annotations
+
+import os
+
+from flykka.messages.monitoring.explanation import SlotsExplained
+from flykka.messages.wire.ids import TaskManagerId
+from flykka.rest.responses.io_metrics import Json
+
+_RESOURCES = ("taskHeapMemory", "taskOffHeapMemory", "managedMemory", "networkMemory")
+_MEMORY = (
+    "frameworkHeap",
+    "taskHeap",
+    "frameworkOffHeap",
+    "taskOffHeap",
+    "networkMemory",
+    "managedMemory",
+    "jvmMetaspace",
+    "jvmOverhead",
+    "totalFlinkMemory",
+    "totalProcessMemory",
+)
+_METRICS = tuple(
+    [f"{kind}{what}" for kind in ("heap", "nonHeap") for what in ("Used", "Committed", "Max")]
+    + [f"{kind}{what}" for kind in ("direct", "mapped") for what in ("Count", "Used", "Max")]
+    + [f"nettyShuffleMemory{what}{state}" for what in ("Segments", "") for state in ("Available", "Used", "Total")]
+)
+
+
+def task_manager(name: TaskManagerId, slots: SlotsExplained) -> Json:
+    """A TaskManager in the list."""
+    own = next(each for each in slots.by_task_manager if each.task_manager == name)
+    resource = {"cpuCores": 0.0, **dict.fromkeys(_RESOURCES, 0), "extendedResources": {}}
+    return {
+        "id": name,
+        "path": f"/user/{name}",
+        "dataPort": 0,
+        "jmxPort": -1,
+        "timeSinceLastHeartbeat": slots.now_ms,
+        "slotsNumber": own.slots,
+        "freeSlots": own.free,
+        "assignedTasks": own.slots - own.free,
+        "totalResource": resource,
+        "freeResource": resource,
+        "hardware": {
+            "cpuCores": os.cpu_count() or 1,
+            "physicalMemory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+            "freeMemory": os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+            "managedMemory": 0,
+        },
+        "memoryConfiguration": dict.fromkeys(_MEMORY, 0),
+    }
+
+
+def task_manager_details(name: TaskManagerId, slots: SlotsExplained) -> Json:
+    """A TaskManager with its memory."""
+    return {
+        **task_manager(name, slots),
+        "metrics": {**dict.fromkeys(_METRICS, 0), "garbageCollectors": []},
+        "allocatedSlots": [],
+    }

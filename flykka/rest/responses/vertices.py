@@ -1,0 +1,166 @@
+"""A vertex with its subtasks: their attempts, TaskManagers, times, watermarks and back-pressure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from flykka.messages.monitoring.job_details import AttemptDetails, JobVertexDetails, SubtaskDetails, TimeShares
+from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType
+from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.messages.tasks.task import ExecutionState
+from flykka.rest.responses.io_metrics import Json, aggregated, io_metrics
+from flykka.rest.responses.times import duration, entered, left_at, status_duration, timestamps
+
+_LOW, _HIGH = 0.1, 0.5
+_UNKNOWN = "(unassigned)"
+
+
+def vertex_details(
+    vertex: JobVertexDetails, max_parallelism: int, subtasks: Sequence[SubtaskDetails], now: int
+) -> Json:
+    """A vertex and the current attempts of its subtasks."""
+    made = [_subtask(subtask, now) for subtask in subtasks]
+    return {
+        "id": vertex.vertex_id,
+        "name": vertex.name,
+        "parallelism": vertex.parallelism,
+        "maxParallelism": max_parallelism,
+        "now": now,
+        "subtasks": made,
+        "aggregated": aggregated(made),
+    }
+
+
+def _subtask(subtask: SubtaskDetails, now: int) -> Json:
+    return {"subtask": subtask.subtask, **attempt_details(subtask.current, now)}
+
+
+def attempt_details(attempt: AttemptDetails, now: int) -> Json:
+    """An attempt."""
+    begun = entered(attempt, ExecutionState.DEPLOYING)
+    return {
+        "status": attempt.state.value,
+        "attempt": attempt.attempt_number,
+        "endpoint": attempt.task_manager or _UNKNOWN,
+        "start-time": begun,
+        "end-time": left_at(attempt),
+        "duration": duration(attempt, now),
+        "metrics": io_metrics([attempt.metrics]),
+        "taskmanager-id": attempt.task_manager or _UNKNOWN,
+        "status-duration": status_duration(attempt, now),
+        "start_time": begun,
+    }
+
+
+def subtask_times(vertex: JobVertexDetails, subtasks: Iterable[SubtaskDetails], now: int) -> Json:
+    """The times at which the current attempts have entered their states."""
+    return {
+        "id": vertex.vertex_id,
+        "name": vertex.name,
+        "now": now,
+        "subtasks": [
+            {
+                "subtask": subtask.subtask,
+                "endpoint": subtask.current.task_manager or _UNKNOWN,
+                "duration": duration(subtask.current, now),
+                "timestamps": timestamps(subtask.current),
+            }
+            for subtask in subtasks
+        ],
+    }
+
+
+def by_task_manager(vertex: JobVertexDetails, subtasks: Iterable[SubtaskDetails], now: int) -> Json:
+    """The subtasks of a vertex by the TaskManagers that run them."""
+    groups: dict[str, list[AttemptDetails]] = {}
+    for subtask in subtasks:
+        groups.setdefault(subtask.current.task_manager or _UNKNOWN, []).append(subtask.current)
+    return {
+        "id": vertex.vertex_id,
+        "name": vertex.name,
+        "now": now,
+        "taskmanagers": [_on_one(name, attempts, now) for name, attempts in sorted(groups.items())],
+    }
+
+
+def _on_one(name: str, attempts: Sequence[AttemptDetails], now: int) -> Json:
+    begun = [entered(attempt, ExecutionState.DEPLOYING) for attempt in attempts]
+    ends = [left_at(attempt) for attempt in attempts]
+    ended = max(ends) if -1 not in ends else -1
+    started = min((at for at in begun if at >= 0), default=-1)
+    states = [attempt.state for attempt in attempts]
+    made = [attempt_details(attempt, now) for attempt in attempts]
+    return {
+        "endpoint": name,
+        "taskmanager-id": name,
+        "status": _standing_for(states).value,
+        "start-time": started,
+        "end-time": ended,
+        "duration": -1 if started < 0 else (now if ended < 0 else ended) - started,
+        "metrics": io_metrics(attempt.metrics for attempt in attempts),
+        "status-counts": {state.value: states.count(state) for state in ExecutionState},
+        "aggregated": aggregated(made),
+    }
+
+
+def _standing_for(states: Sequence[ExecutionState]) -> ExecutionState:
+    for state in (ExecutionState.FAILED, ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.RUNNING):
+        if state in states:
+            return state
+    return states[0]
+
+
+def watermarks(subtasks: Iterable[SubtaskDetails]) -> list[Json]:
+    """The watermark of each subtask, as a text; Long.MIN while there is none."""
+    found = []
+    for subtask in subtasks:
+        at = subtask.current.metrics.watermark_ms
+        value = WATERMARK_MIN if at is None else at
+        found.append({"id": f"{subtask.subtask}.currentInputWatermark", "value": str(value)})
+    return found
+
+
+def back_pressure(subtasks: Sequence[SubtaskDetails], now: int) -> Json:
+    """Shares of the last seconds in which subtasks could not emit, worked and rested."""
+    made = [_pressure(subtask) for subtask in subtasks]
+    level = _level(max((each["ratio"] for each in made), default=0.0))
+    return {
+        "status": "ok",
+        "backpressureLevel": level,
+        "backpressure-level": level,
+        "end-timestamp": now,
+        "subtasks": made,
+    }
+
+
+def _pressure(subtask: SubtaskDetails) -> Json:
+    shares = subtask.shares or TimeShares(busy=0.0, back_pressured=0.0, idle=0.0)
+    level = _level(shares.back_pressured)
+    return {
+        "subtask": subtask.subtask,
+        "attempt-number": subtask.current.attempt_number,
+        "backpressureLevel": level,
+        "backpressure-level": level,
+        "ratio": shares.back_pressured,
+        "busyRatio": shares.busy,
+        "idleRatio": shares.idle,
+    }
+
+
+def _level(ratio: float) -> str:
+    return "ok" if ratio <= _LOW else "low" if ratio <= _HIGH else "high"
+
+
+def accumulators(snapshots: Iterable[AccumulatorSnapshot]) -> list[Json]:
+    """User accumulators, their values as texts."""
+    return [{"name": each.name, "type": each.type.value, "value": _value(each)} for each in snapshots]
+
+
+def _value(snapshot: AccumulatorSnapshot) -> str:
+    match snapshot.type:
+        case AccumulatorType.INT_COUNTER | AccumulatorType.LONG_COUNTER:
+            return str(snapshot.count)
+        case AccumulatorType.HISTOGRAM:
+            return ", ".join(f"{each.number}: {each.count}" for each in snapshot.counts)
+        case _:
+            return str(snapshot.total)

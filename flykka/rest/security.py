@@ -1,0 +1,143 @@
+"""Refuses requests before any handler sees them: of strangers, of other sites, too large, too slow.
+
+A browser tells where a request comes from (`Origin`, `Sec-Fetch-Site`), and sends none that another site has made look
+like its own. Other clients tell nothing, and are as good as the user on whose machine they run, or have the token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from flykka.rest.errors import RestError
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+BODY_BYTES = 64 * 1024
+HEADER_BYTES = 16 * 1024
+REQUEST_SECONDS = 30.0
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """`token`: what a request must bear; `host`: the address that is listened at.
+
+    `is_public` says of a path that it is open to everybody, as the page itself is, and `acts` of a safe method that it
+    changes something all the same.
+    """
+
+    token: str | None
+    host: str
+    is_loopback: bool
+    is_public: Callable[[str], bool] = lambda path: False
+    acts: Callable[[str], bool] = lambda path: False
+
+    def check(self, request: Request) -> None:
+        """Raise `RestError` where the request is refused."""
+        if sum(len(name) + len(value) for name, value in request.scope["headers"]) > HEADER_BYTES:
+            raise RestError(431, f"the headers of a request have {HEADER_BYTES} bytes at most")
+        path: str = request.scope["path"]
+        self._check_host(request)
+        if self.token is not None and not self.is_public(path):
+            self._check_token(request, self.token)
+        if request.method not in _SAFE or self.acts(path):
+            self._check_origin(request)
+
+    def _check_host(self, request: Request) -> None:
+        # A name that another site has given the loopback address.
+        try:
+            name = urlsplit(f"//{request.headers.get('host', '')}").hostname
+        except ValueError:
+            raise RestError(400, "the host of the request cannot be read") from None
+        if self.is_loopback and name not in _LOOPBACK | {self.host}:
+            raise RestError(403, f"a request for {name!r} is refused: this server is {self.host}")
+
+    def _check_token(self, request: Request, token: str) -> None:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), token.encode()):
+            raise RestError(401, "a token is needed: Authorization: Bearer ...")
+
+    def _check_origin(self, request: Request) -> None:
+        origin = request.headers.get("origin")
+        own = f"{request.scope['scheme']}://{request.headers.get('host')}"
+        if origin is not None and origin != own:
+            raise RestError(403, f"a request of {origin} is refused: only {own} may change something")
+        if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            raise RestError(403, "a request that another site has made is refused")
+
+
+class Guard:
+    """ASGI: lets pass what keeps to the rules."""
+
+    def __init__(self, app: ASGIApp, rules: Rules) -> None:
+        self._app = app
+        self._rules = rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check one request, and hand it on with a body that is not too large and an answer that is not too late."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun = False
+
+        async def noted(message: Message) -> None:
+            nonlocal begun
+            begun = begun or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            self._rules.check(Request(scope))
+            body = await _whole_body(receive)
+            streams = scope["path"].endswith("/events")
+            async with asyncio.timeout(None if streams else REQUEST_SECONDS):
+                await self._app(scope, _once(body, receive), noted)
+        except RestError as refused:
+            await _answer(refused, scope, receive, send)
+        except TimeoutError:
+            if not begun:
+                await _answer(RestError(503, f"no answer in {REQUEST_SECONDS:.0f} s"), scope, receive, send)
+
+
+async def _whole_body(receive: Receive) -> bytes:
+    body = b""
+    async with asyncio.timeout(REQUEST_SECONDS):
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                return body
+            body += bytes(message.get("body", b""))
+            if len(body) > BODY_BYTES:
+                raise RestError(413, f"a request has {BODY_BYTES} bytes at most")
+            if not message.get("more_body"):
+                return body
+
+
+def _once(body: bytes, receive: Receive) -> Receive:
+    """Gives the body, then whatever the connection has to say."""
+    given = False
+
+    async def next_message() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return next_message
+
+
+async def _answer(refused: RestError, scope: Scope, receive: Receive, send: Send) -> None:
+    answer = JSONResponse({"errors": [str(refused)]}, refused.status)
+    if refused.status == 401:
+        answer.headers["WWW-Authenticate"] = "Bearer"
+    await answer(scope, receive, send)

@@ -1,0 +1,73 @@
+"""RestSettings: where a server listens, and who may ask it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+
+DEFAULT_HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestSettings:
+    """`port` 0 is any that is free. A `token_file` holds the bearer token that every request needs.
+
+    Raises:
+        ValueError: the address is not one of this machine alone, and there is no token; or only one of certificate and
+            key is given.
+    """
+
+    host: str = DEFAULT_HOST
+    port: int = 0
+    token_file: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65_535:
+            raise ValueError(f"{self.port} is no port: it is a number from 0 (any that is free) to 65535")
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("TLS needs both a certificate and its key")
+        if not self.is_loopback and self.token_file is None:
+            raise ValueError(
+                f"the REST interface at {self.host} can be reached from other machines, and it cancels jobs: name a"
+                " file with a token that every request must have (--rest-token-file), or listen on 127.0.0.1"
+            )
+
+    @classmethod
+    def at(cls, address: str | int, **more: str | None) -> RestSettings:
+        """Settings for `PORT` or `HOST:PORT`, an IPv6 host in brackets. Raises `ValueError` as the class does."""
+        host, separator, port = str(address).rpartition(":")
+        if not port.isdecimal() or len(port) > 5:
+            raise ValueError(f"{address!r} is not of the form PORT or HOST:PORT")
+        return cls(host=host.strip("[]") if separator and host else DEFAULT_HOST, port=int(port), **more)
+
+    @property
+    def is_loopback(self) -> bool:
+        """True if only this machine reaches it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def scheme(self) -> str:
+        """`http` or `https`."""
+        return "http" if self.certificate is None else "https"
+
+    def token(self) -> str | None:
+        """The token of the file, without blanks around it.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: it has less than 16 characters.
+        """
+        if self.token_file is None:
+            return None
+        token = Path(self.token_file).read_text().strip()
+        if len(token) < 16:
+            raise ValueError(f"the token in {self.token_file} has {len(token)} characters: it must have 16 at least")
+        return token

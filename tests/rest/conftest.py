@@ -1,0 +1,73 @@
+"""A cluster whose tasks never answer, with a job on it, asked over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from flykka.client.job_client import JobClient
+from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.messages.graph.job_graph import CheckpointingSettings
+from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.wire.ids import JobId
+from flykka.rest.server import RestServer
+from flykka.rest.settings import RestSettings
+from flykka.runtime.props import Props
+from tests.actors.job_cluster import ScriptedDataPlane
+from tests.actors.machines.graph.graphs import graph_of, vertex
+from tests.actors.peer import PeerActor
+
+JOB = JobId("0123456789abcdef0123456789abcdef")
+
+
+class SilentDataPlane(ScriptedDataPlane):
+    """Its bridges answer nothing: a job on it begins, and never ends."""
+
+    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
+        return Props(PeerActor, [])
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server, a client of it, and the client of the job."""
+
+    server: RestServer
+    http: httpx.Client
+    job: JobClient
+
+
+Serve = Callable[..., Served]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Starts a cluster, a job on it and a server with these settings."""
+    made: list[tuple[LocalCluster, Served]] = []
+
+    def begin(settings: RestSettings | None = None, **more: object) -> Served:
+        cluster = LocalCluster(SilentDataPlane(), ClusterSettings(task_managers=2, slots_per_task_manager=2))
+        checkpointing = CheckpointingSettings(directory=str(tmp_path / "checkpoints"), interval_ms=60_000)
+        graph = graph_of(vertex("source", outputs=1), vertex("sink", 2, reads=("source",)))
+        job = cluster.submit(replace(graph, job_id=JOB, name="a <job>", checkpointing=checkpointing))
+        job.wait_submitted(timeout=10)
+        server = RestServer(cluster, settings or RestSettings())
+        server.start()
+        http = httpx.Client(base_url=server.address, timeout=20, **more)  # type: ignore[arg-type]
+        made.append((cluster, Served(server, http, job)))
+        return made[-1][1]
+
+    yield begin
+    for cluster, served in made:
+        served.http.close()
+        served.server.close()
+        cluster.shutdown()
+
+
+@pytest.fixture
+def served(serve: Serve) -> Served:
+    """One with the settings that it has by itself."""
+    return serve()

@@ -1,0 +1,154 @@
+"""Every path that draws Flink's dashboard is there, with the fields that it needs, with and without the version."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.rest.conftest import JOB, Served
+
+JOB_PATH = f"/jobs/{JOB}"
+PATHS = {
+    "/config": {"refresh-interval", "timezone-name", "timezone-offset", "flink-version", "flink-revision", "features"},
+    "/overview": {"taskmanagers", "slots-total", "slots-available", "jobs-running", "jobs-finished", "flink-version"},
+    "/applications/overview": {"applications"},
+    "/jobs": {"jobs"},
+    "/jobs/overview": {"jobs"},
+    JOB_PATH: {"jid", "name", "state", "timestamps", "vertices", "status-counts", "plan", "now", "schedulerType"},
+    f"{JOB_PATH}/status": {"status"},
+    f"{JOB_PATH}/plan": {"plan"},
+    f"{JOB_PATH}/config": {"jid", "name", "execution-config"},
+    f"{JOB_PATH}/exceptions": {"exceptionHistory"},
+    f"{JOB_PATH}/accumulators": {"user-task-accumulators"},
+    f"{JOB_PATH}/checkpoints": {"counts", "summary", "latest", "history"},
+    f"{JOB_PATH}/checkpoints/config": {"mode", "interval", "timeout", "externalization", "state_backend"},
+    f"{JOB_PATH}/vertices/sink": {"id", "name", "parallelism", "maxParallelism", "now", "subtasks", "aggregated"},
+    f"{JOB_PATH}/vertices/sink/taskmanagers": {"id", "name", "now", "taskmanagers"},
+    f"{JOB_PATH}/vertices/sink/subtasktimes": {"id", "name", "now", "subtasks"},
+    f"{JOB_PATH}/vertices/sink/backpressure": {"status", "backpressureLevel", "end-timestamp", "subtasks"},
+    f"{JOB_PATH}/vertices/sink/accumulators": {"id", "user-accumulators"},
+    f"{JOB_PATH}/vertices/sink/subtasks/accumulators": {"id", "parallelism", "subtasks"},
+    "/taskmanagers": {"taskmanagers"},
+    "/taskmanagers/task-manager-1": {"id", "slotsNumber", "freeSlots", "hardware", "metrics", "allocatedSlots"},
+    "/jobmanager/environment": {"jvm", "classpath"},
+    "/jobmanager/logs": {"logs"},
+}
+LISTS = [
+    f"{JOB_PATH}/vertices/sink/watermarks",
+    f"{JOB_PATH}/vertices/sink/metrics",
+    f"{JOB_PATH}/vertices/sink/subtasks/metrics",
+    "/taskmanagers/task-manager-1/metrics",
+    "/jobmanager/config",
+    "/jobmanager/metrics",
+]
+
+
+def test_each_path_has_the_fields_that_a_dashboard_reads(served: Served) -> None:
+    for version in ("", "/v1"):
+        for path, fields in PATHS.items():
+            answer = served.http.get(version + path)
+
+            assert (path, answer.status_code) == (path, 200)
+            assert answer.headers["content-type"] == "application/json; charset=UTF-8"
+            assert fields <= answer.json().keys(), path
+        for path in LISTS:
+            assert isinstance(served.http.get(version + path).json(), list), path
+
+
+def test_what_there_is_not_is_404_in_flinks_form(served: Served) -> None:
+    def error(path: str) -> tuple[int, list[str]]:
+        answer = served.http.get(path)
+        return answer.status_code, answer.json()["errors"]
+
+    other = "f" * 32
+    assert error("/nowhere") == (404, [])
+    assert error("/jobmanager/log") == (404, ["File not found."])
+    assert error(f"/jobs/{other}") == (404, [f"Job {other} not found"])
+    assert error("/jobs/zz")[0] == 400
+    assert error(f"{JOB_PATH}/vertices/nothing") == (404, [f"job {JOB} has no vertex nothing"])
+    assert error(f"{JOB_PATH}/checkpoints/details/7") == (404, [f"checkpoint 7 of job {JOB} is not kept"])
+    assert error("/taskmanagers/task-manager-9") == (404, ["there is no TaskManager 'task-manager-9'"])
+    assert error(f"{JOB_PATH}/vertices/sink/subtasks/metrics?get=numRecordsIn&agg=mode")[0] == 400
+
+
+def test_a_job_is_told_with_its_plan_and_its_tasks(served: Served) -> None:
+    details = served.http.get(JOB_PATH).json()
+    (listed,) = served.http.get("/jobs/overview").json()["jobs"]
+
+    assert details["plan"]["jid"] == listed["jid"] == JOB
+    assert [node["id"] for node in details["plan"]["nodes"]] == ["sink", "source"]
+    assert details["plan"]["nodes"][0]["inputs"] == [
+        {"num": 0, "id": "source", "ship_strategy": "REBALANCE", "exchange": "pipelined_bounded"}
+    ]
+    assert listed["tasks"]["total"] == 3
+    assert listed["end-time"] == -1
+    assert (listed["name"], listed["jobType"]) == ("a <job>", "STREAMING")
+
+
+def test_metrics_of_subtasks_are_values_or_aggregates(served: Served) -> None:
+    metrics = f"{JOB_PATH}/vertices/sink"
+
+    each = served.http.get(f"{metrics}/metrics?get=1.numRecordsIn,0.nothing,7.numRecordsIn").json()
+    (over,) = served.http.get(f"{metrics}/subtasks/metrics?get=numRecordsIn&agg=min,sum&subtasks=0-1").json()
+
+    assert each == [{"id": "1.numRecordsIn", "value": "0"}]
+    assert over == {"id": "numRecordsIn", "min": 0, "sum": 0}
+
+
+def test_what_has_not_changed_is_not_sent_again(served: Served) -> None:
+    first = served.http.get("/jobmanager/environment")
+
+    again = served.http.get("/jobmanager/environment", headers={"If-None-Match": first.headers["etag"]})
+
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_a_job_is_cancelled_and_stays_visible(served: Served) -> None:
+    answer = served.http.patch(f"/v1{JOB_PATH}?mode=cancel")
+
+    assert (answer.status_code, answer.json()) == (202, {})
+    deadline = time.monotonic() + 20
+    while served.http.get(f"{JOB_PATH}/status").json()["status"] not in ("CANCELED", "CANCELLING"):
+        assert time.monotonic() < deadline
+
+
+def test_a_savepoint_without_a_directory_is_refused(served: Served) -> None:
+    answer = served.http.post(f"{JOB_PATH}/savepoints", json={})
+
+    assert answer.status_code == 400
+    assert "No savepoint directory configured" in answer.json()["errors"][0]
+
+
+def test_an_operation_that_fails_is_completed_with_its_cause(served: Served, tmp_path: Path) -> None:
+    trigger, file = "ab" * 16, tmp_path / "file"
+    file.touch()
+    body = {"targetDirectory": str(file), "triggerId": trigger}
+    for _ in range(2):
+        answer = served.http.post(f"{JOB_PATH}/stop", json=body)
+        assert (answer.status_code, answer.json()) == (202, {"request-id": trigger})
+    deadline = time.monotonic() + 20
+    while (found := served.http.get(f"{JOB_PATH}/savepoints/{trigger}").json())["status"]["id"] != "COMPLETED":
+        assert time.monotonic() < deadline
+
+    assert "cannot be" in found["operation"]["failure-cause"]["stack-trace"]
+    assert served.http.get(f"{JOB_PATH}/savepoints/{'cd' * 16}").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/", "/etc/passwd", "/data/savepoint-0123/../../etc", "savepoint"])
+def test_nothing_is_disposed_of_that_is_no_savepoint(served: Served, path: str) -> None:
+    request = served.http.post("/savepoint-disposal", json={"savepoint-path": path}).json()["request-id"]
+    deadline = time.monotonic() + 20
+    while (found := served.http.get(f"/savepoint-disposal/{request}").json())["status"]["id"] != "COMPLETED":
+        assert time.monotonic() < deadline
+
+    assert found["operation"]["failure-cause"]["class"] == "RestError"
+
+
+def test_the_description_names_every_path(served: Served) -> None:
+    described = served.http.get("/openapi.json").json()
+
+    assert described["openapi"].startswith("3.1")
+    assert "/jobs/{jobid}/checkpoints/details/{checkpointid}" in described["paths"]
+    assert set(described["paths"]["/jobs/{jobid}"]) == {"get", "patch"}
