@@ -25,6 +25,7 @@ examples:
   flykka run delays.py                         run an app
   flykka run --help                            the options of a run
   flykka plan delays.py                        draw its graphs, without running it
+  flykka list --address HOST:PORT              the jobs of `flykka run ... --rest PORT`
   flykka why                                   why a job that runs does not go on
   flykka savepoint inspect PATH                what is in a savepoint or a checkpoint
   flykka savepoint check PATH delays.py        whether an app can start from it
@@ -41,6 +42,9 @@ examples:
 _COMMANDS = {
     "run": ("flykka.cli.run.command", "run an app, and show what its jobs do"),
     "plan": ("flykka.cli.plan", "draw the graphs of an app's job, without running it"),
+    "list": ("flykka.cli.remote.list", "the jobs of a flykka that runs elsewhere"),
+    "cancel": ("flykka.cli.remote.cancel", "end a job there"),
+    "stop": ("flykka.cli.remote.stop", "end a job there with a savepoint"),
     "why": ("flykka.cli.why", "why a job does not go on: who waits for whom"),
     "savepoint": ("flykka.cli.savepoint.command", "look into savepoints and checkpoints, and hold them against an app"),
     "trace": ("flykka.cli.trace.command", "read traces: what every actor was told, and what it did"),

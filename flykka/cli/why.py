@@ -10,6 +10,7 @@ from typing import Any
 
 from flykka.cli.arguments import add_import, describe
 from flykka.cli.exit_codes import FAILED, OK, UNREADABLE
+from flykka.cli.remote.address import add_address, asked
 from flykka.cli.trace.trace_file import import_modules, run_on_trace
 from flykka.diagnosis.sockets import Process, ask_all
 from flykka.errors import TraceSelectionError
@@ -23,13 +24,15 @@ jobs, from another terminal: who waits for whom, since when, and how far stages
 are. The first line is the answer. It is there also when an actor is stuck: who
 does not answer is told as such.
 
-With --trace the same is told of a recorded run, at its end or behind a turn.
+With --address a flykka is asked that answers HTTP requests, on any machine. With
+--trace the same is told of a recorded run, at its end or behind a turn.
 """
 
 _EPILOG = """\
 examples:
   flykka why                          the job that runs
   flykka why prices                   one of several, by its name or the begin of its id
+  flykka why --address host:8081
   flykka why --trace run.trace --turn 142
 
 exit codes:
@@ -61,6 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", metavar="TIME", default="2s", help="how long each actor has for its answer (default: %(default)s)"
     )
+    add_address(parser, is_needed=False)
     parser.add_argument("--trace", metavar="FILE", help="a recorded run instead; an address such as s3://... too")
     parser.add_argument("--turn", metavar="N", type=int, help="behind this turn of the recorded run, not at its end")
     add_import(parser)
@@ -71,6 +75,8 @@ def why(arguments: argparse.Namespace) -> int:
     """`flykka why`; returns the exit code."""
     if arguments.turn is not None and arguments.trace is None:
         arguments.parser.error("--turn N needs --trace FILE")
+    if arguments.address is not None:
+        return asked("flykka why", arguments, lambda client: client.why(client.find(arguments.job).job_id))
     return _why_running(arguments) if arguments.trace is None else _why_recorded(arguments)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from flykka.actors.resource_manager.actor import ResourceManager
+from flykka.diagnosis.collection import collect_reports
+from flykka.diagnosis.job_diagnosis import diagnose
 from flykka.messages.checkpointing.statistics import CheckpointStatsSnapshot
 from flykka.messages.control.job import (
     CancelJob,
@@ -114,6 +116,10 @@ class RestfulGateway:
             raise RestError(503, f"the ResourceManager does not answer: {silent}") from None
         assert isinstance(answer, SlotsExplained), f"the question for slots is not answered with {answer}"
         return answer
+
+    def why(self, job_id: JobId) -> str:
+        """Tell why a job does not go on, or what it does: every actor of it is asked."""
+        return str(diagnose(collect_reports(self._system, self.details(job_id))))
 
     def cancel(self, job_id: JobId) -> None:
         """Have a job cancelled. Raises `RestError` where there is no such job, or it has ended."""

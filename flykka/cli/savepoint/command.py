@@ -18,13 +18,14 @@ exit codes:
 
 _DESCRIPTION = """\
 A savepoint is a folder that holds all the state of a job, and may be moved.
-`client.trigger_savepoint()` takes one while the job goes on, and
+`flykka savepoint take` and `client.trigger_savepoint()` take one while the job goes on,
 `flykka run --savepoint-dir DIR` takes one when it is stopped with Ctrl-C. Start a job
 from it with `flykka run APP.py --from-savepoint PATH`.
 """
 
 _EXAMPLES = """\
 examples:
+  flykka savepoint take --address localhost:8081
   flykka savepoint inspect savepoints/savepoint-ab12cd-1f03a9c2-1
   flykka savepoint inspect savepoints/savepoint-ab12cd-1f03a9c2-1 --rows 20
   flykka savepoint check savepoints/savepoint-ab12cd-1f03a9c2-1 delays.py
@@ -33,6 +34,7 @@ examples:
 """
 
 _COMMANDS = {
+    "take": ("flykka.cli.savepoint.take", "have a job that runs take one"),
     "inspect": ("flykka.cli.savepoint.inspect", "what is in it"),
     "check": ("flykka.cli.savepoint.check", "whether an app can start from it"),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from flykka.messages.wire.ids import JobId
-from flykka.rest.endpoint import Endpoint, Query
+from flykka.rest.endpoint import Endpoint, Query, Text
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.responses.exceptions import exception_history
 from flykka.rest.responses.io_metrics import Json
@@ -34,6 +34,7 @@ class JobHandlers:
         yield Endpoint(f"{job}/plan", self._plan, "The plan of a job")
         yield Endpoint(f"{job}/config", self._config, "The configuration of a job")
         yield Endpoint(f"{job}/exceptions", self._exceptions, "The last failures of a job (maxExceptions)")
+        yield Endpoint(f"{job}/why", self._why, "Why a job does not go on: a text of one screen")
         yield Endpoint(f"{job}/accumulators", self._accumulators, "The accumulators of a job")
         yield Endpoint(job, self._cancel, "Cancel a job (mode=cancel)", "PATCH", 202)
         yield Endpoint(f"{job}/yarn-cancel", self._cancel, "Cancel a job, as Flink's page does", status=202, acts=True)
@@ -63,6 +64,9 @@ class JobHandlers:
 
     def _exceptions(self, query: Query) -> Json:
         return exception_history(self._gateway.details(job_of(query)).exceptions, query.number("maxExceptions", 20))
+
+    def _why(self, query: Query) -> Text:
+        return Text(text=self._gateway.why(job_of(query)))
 
     def _accumulators(self, query: Query) -> Json:
         found = self._gateway.details(job_of(query)).accumulators

@@ -1,0 +1,155 @@
+"""RestClusterClient: asks a running flykka by its REST interface, from any machine (Flink's RestClusterClient)."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote
+from urllib.request import Request, urlopen
+
+from flykka.errors import ClusterError, JobCancellationError, JobStoppingError, SavepointError, UnknownJobError
+from flykka.messages.wire.ids import JobId
+
+_TIMEOUT_S = 35.0
+"""Seconds for an answer: the server gives up sooner."""
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedJob:
+    """A job as it is listed; times in ms since the epoch, -1 for an end that has not come."""
+
+    job_id: JobId
+    name: str
+    status: str
+    started_ms: int
+    ended_ms: int
+
+
+class RestClusterClient:
+    """Of the server at `HOST:PORT` or a URL. Every call blocks, and raises `ClusterError` where nobody answers."""
+
+    def __init__(
+        self, address: str, *, token_file: str | None = None, ca_file: str | None = None, timeout: float = _TIMEOUT_S
+    ) -> None:
+        """`ca_file` holds the certificates that are trusted beside the system's, for `https`.
+
+        Raises:
+            ClusterError: the token or the certificates cannot be read.
+        """
+        self._base = address.rstrip("/") if "://" in address else f"http://{address}"
+        self._timeout = timeout
+        try:
+            self._token = None if token_file is None else Path(token_file).read_text().strip()
+            self._tls = ssl.create_default_context(cafile=ca_file) if self._base.startswith("https:") else None
+        except (OSError, ssl.SSLError) as refused:
+            raise ClusterError(f"the cluster at {address} cannot be asked: {refused}") from None
+
+    def jobs(self) -> list[ListedJob]:
+        """The jobs that run, and the last that have ended."""
+        return [
+            ListedJob(
+                job_id=JobId(job["jid"]),
+                name=job["name"],
+                status=job["state"],
+                started_ms=job["start-time"],
+                ended_ms=job["end-time"],
+            )
+            for job in self._ask("GET", "/jobs/overview")["jobs"]
+        ]
+
+    def find(self, wanted: str | None) -> ListedJob:
+        """The job of this name, or whose id begins like this; the one that has not ended where none is named.
+
+        Raises:
+            UnknownJobError: there is none, or there are several.
+        """
+        jobs = self.jobs()
+        if wanted is None:
+            fitting = [job for job in jobs if job.ended_ms < 0]
+        else:
+            fitting = [job for job in jobs if wanted == job.name or job.job_id.startswith(wanted)]
+            # A name is given again and again: the job that runs is meant.
+            fitting = [job for job in fitting if job.ended_ms < 0] or fitting
+        if len(fitting) == 1:
+            return fitting[0]
+        what = "no job runs" if wanted is None else f"there is no job {wanted!r}"
+        if fitting:
+            listed = ", ".join(f"{job.name!r} {job.job_id}" for job in fitting)
+            what = f"there are {len(fitting)} jobs, of which one must be named: {listed}"
+        raise UnknownJobError(f"{what} at {self._base}")
+
+    def cancel(self, job_id: JobId) -> None:
+        """Have a job cancelled. Raises `JobCancellationError` where it has ended."""
+        try:
+            self._ask("PATCH", f"/jobs/{job_id}?mode=cancel")
+        except _RefusedError as refused:
+            raise JobCancellationError(str(refused)) from None
+
+    def stop_with_savepoint(self, job_id: JobId, directory: str | None, *, drain: bool = False) -> str:
+        """Stop a job with a savepoint; its path, when it is done. Raises `JobStoppingError`."""
+        try:
+            return self._operation(job_id, "stop", {"targetDirectory": directory, "drain": drain})
+        except _RefusedError as refused:
+            raise JobStoppingError(str(refused)) from None
+
+    def trigger_savepoint(self, job_id: JobId, directory: str | None) -> str:
+        """Take a savepoint; its path, when it is complete. Raises `SavepointError`."""
+        try:
+            return self._operation(job_id, "savepoints", {"target-directory": directory})
+        except _RefusedError as refused:
+            raise SavepointError(str(refused)) from None
+
+    def why(self, job_id: JobId) -> str:
+        """Tell why a job does not go on, or what it does."""
+        return str(self._ask("GET", f"/jobs/{job_id}/why"))
+
+    def _operation(self, job_id: JobId, kind: str, body: dict[str, Any]) -> str:
+        given = {name: value for name, value in body.items() if value is not None}
+        request = self._ask("POST", f"/jobs/{job_id}/{kind}", given)["request-id"]
+        pause = _FIRST_PAUSE_S
+        while True:
+            found = self._ask("GET", f"/jobs/{job_id}/savepoints/{quote(request)}")
+            if found["status"]["id"] == "COMPLETED":
+                break
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+        operation = found["operation"]
+        if (cause := operation.get("failure-cause")) is not None:
+            raise _RefusedError(cause["stack-trace"].removeprefix(f"{cause['class']}: "))
+        return str(operation["location"])
+
+    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        headers = {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
+        content = None if body is None else json.dumps(body).encode()
+        request = Request(f"{self._base}/v1{path}", content, headers, method=method)
+        try:
+            with urlopen(request, timeout=self._timeout, context=self._tls) as answer:
+                is_json = answer.headers.get_content_type() == "application/json"
+                text = answer.read().decode()
+                return json.loads(text) if is_json else text
+        except HTTPError as refused:
+            said = _errors(refused)
+            if refused.code in (400, 409, 500) and method != "GET":
+                raise _RefusedError(said) from None
+            raise ClusterError(f"{self._base} refuses the request: {said}") from None
+        except (URLError, OSError, ValueError) as silent:
+            reason = getattr(silent, "reason", silent)
+            raise ClusterError(f"no flykka answers at {self._base}: {reason}") from None
+
+
+class _RefusedError(Exception):
+    """The server has said no, or that what was begun has failed."""
+
+
+def _errors(refused: HTTPError) -> str:
+    try:
+        return "; ".join(json.loads(refused.read())["errors"]) or refused.reason
+    except (ValueError, KeyError, TypeError):
+        return f"{refused.code} {refused.reason}"
