@@ -23,11 +23,13 @@ def test_a_job_takes_a_savepoint_and_is_stopped_with_another(spark: SparkSession
         source = FileSource.json(tmp_path / "in", schema="id long").monitor_continuously("100ms", until=None)
         numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), uid="numbers")
         numbers.sink_to(FileSink.parquet(tmp_path / "out")).uid("out")
-        assert env.rest_address is None
+        before = env.rest_address
         job = env.execute_async("numbers")
-        assert env.rest_address is not None
         wait_checkpoint(job)
-        client = RestClusterClient(env.rest_address)
+        address = env.rest_address
+        assert before is None
+        assert address is not None
+        client = RestClusterClient(address)
 
         taken = client.trigger_savepoint(client.find("numbers").job_id, None)
         stopped = client.stop_with_savepoint(job.job_id, None)
