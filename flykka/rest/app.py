@@ -17,6 +17,7 @@ from flykka.rest.errors import RestError
 from flykka.rest.handlers.checkpoints import CheckpointHandlers
 from flykka.rest.handlers.cluster import ClusterHandlers
 from flykka.rest.handlers.jobs import JobHandlers
+from flykka.rest.handlers.metrics import MetricHandlers
 from flykka.rest.handlers.snapshots import SnapshotHandlers
 from flykka.rest.handlers.vertices import VertexHandlers
 from flykka.rest.open_api import open_api
@@ -45,6 +46,7 @@ def rest_app(
         *VertexHandlers(gateway, now_ms).endpoints(),
         *CheckpointHandlers(gateway).endpoints(),
         *SnapshotHandlers(gateway, operations).endpoints(),
+        *MetricHandlers(gateway, now_ms).endpoints(),
     ]
     described = open_api(endpoints)
     endpoints.append(Endpoint("/openapi.json", lambda query: described, "This description"))

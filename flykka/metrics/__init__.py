@@ -1,0 +1,1 @@
+"""Metrics of a cluster and its jobs, by the scopes and the names that Flink has for them."""
