@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from flykka.rest.endpoint import Endpoint, routes
 from flykka.rest.errors import RestError
+from flykka.rest.flink_dashboard import PREFIX, FlinkDashboard
 from flykka.rest.handlers.checkpoints import CheckpointHandlers
 from flykka.rest.handlers.cluster import ClusterHandlers
 from flykka.rest.handlers.jobs import JobHandlers
@@ -50,9 +51,11 @@ def rest_app(
     ]
     described = open_api(endpoints)
     endpoints.append(Endpoint("/openapi.json", lambda query: described, "This description"))
+    dashboard = FlinkDashboard.find()
+    of_dashboard = [] if dashboard is None else [*routes(endpoints, PREFIX), *dashboard.routes()]
     rules = Rules(token=settings.token(), host=settings.host, is_loopback=settings.is_loopback, acts=_acting(endpoints))
     return Starlette(
-        routes=routes(endpoints),
+        routes=[*routes(endpoints), *of_dashboard],
         middleware=[Middleware(Guard, rules=rules)],
         exception_handlers={RestError: _refused, HTTPException: _no_such_path, Exception: _broken},
     )

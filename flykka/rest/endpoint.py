@@ -74,10 +74,10 @@ class Endpoint:
     """True for a GET that changes something, as one of Flink's does."""
 
 
-def routes(endpoints: Iterable[Endpoint]) -> list[Route]:
-    """Routes with and without the version of the interface before them."""
+def routes(endpoints: Iterable[Endpoint], prefix: str = "") -> list[Route]:
+    """Routes behind a prefix, with and without the version of the interface."""
     return [
-        Route(f"{version}{each.path}", _serve(each), methods=[each.method])
+        Route(f"{prefix}{version}{each.path}", _serve(each), methods=[each.method])
         for each in endpoints
         for version in ("", "/v1")
     ]
