@@ -20,9 +20,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.long]
 def flink(tmp_path: Path) -> list[str]:
     """The beginning of a command of Flink's."""
     package = find_spec("pyflink")
-    if package is None:
+    if package is None or not package.submodule_search_locations:
         pytest.skip("Apache Flink is not installed: pip install 'flykka[flink-ui]'")
-    (folder,) = package.submodule_search_locations or ()
+    folder = package.submodule_search_locations[0]
     (tmp_path / "config.yaml").write_text("rest.retry.max-attempts: 2\n")
     java = Path(os.environ["JAVA_HOME"], "bin", "java")
     return [str(java), "-cp", f"{folder}/lib/*", "org.apache.flink.client.cli.CliFrontend"]
