@@ -110,7 +110,7 @@ def write_sales(folder: Path, *files: list[float]) -> Path:
 
 @pytest.mark.integration
 @pytest.mark.slow
-@pytest.mark.parametrize("parallelism", [1, 2])
+@pytest.mark.parametrize("parallelism", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_windows_over_a_computed_event_time_are_those_of_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path, parallelism: int
 ) -> None:

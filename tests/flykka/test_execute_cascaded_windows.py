@@ -60,7 +60,7 @@ def counted_by_spark(spark: SparkSession, sales: Path) -> DataFrame:
     return rows.agg(F.count("*").alias("sold")).select("w.start", "w.end", "item", "sold")
 
 
-@pytest.mark.parametrize("parallelism", [1, 2])
+@pytest.mark.parametrize("parallelism", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_windows_of_windows_are_those_of_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path, parallelism: int
 ) -> None:

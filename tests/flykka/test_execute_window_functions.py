@@ -76,7 +76,14 @@ def last_two(rows: DataFrame) -> DataFrame:
     return placed.withColumn("place", F.row_number().over(last_first)).where("place <= 2")
 
 
-@pytest.mark.parametrize("gap", [EventTimeSessionWindows.with_gap("3s"), EventTimeSessionWindows.with_dynamic_gap(gap)])
+@pytest.mark.parametrize(
+    "gap",
+    [
+        # Sessions of a gap that is the same for all rows are reduced in another test.
+        pytest.param(EventTimeSessionWindows.with_gap("3s"), marks=pytest.mark.long),
+        EventTimeSessionWindows.with_dynamic_gap(gap),
+    ],
+)
 def test_a_function_is_given_the_rows_of_sessions(
     spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path, gap: EventTimeSessionWindows
 ) -> None:
@@ -104,7 +111,7 @@ def test_a_function_is_given_the_rows_of_sessions(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "tens")), counts)
 
 
-@pytest.mark.parametrize("parallelism", [1, 2])
+@pytest.mark.parametrize("parallelism", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_the_best_of_each_window_are_those_of_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path, parallelism: int
 ) -> None:

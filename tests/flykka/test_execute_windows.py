@@ -51,7 +51,7 @@ def write_sales(folder: Path, *files: Sequence[float]) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("parallelism", [1, 2])
+@pytest.mark.parametrize("parallelism", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_sliding_windows_are_those_of_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path, parallelism: int
 ) -> None:
@@ -76,7 +76,7 @@ def test_sliding_windows_are_those_of_the_batch(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "sold")), expected)
 
 
-@pytest.mark.parametrize("parallelism", [1, 2])
+@pytest.mark.parametrize("parallelism", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_of_windows_that_fire_again_the_newest_rows_are_those_of_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path, parallelism: int
 ) -> None:

@@ -63,7 +63,12 @@ def truth(spark: SparkSession, files: Path) -> dict[str, DataFrame]:
 
 
 @pytest.mark.parametrize(
-    ("mode", "parallelism", "in_turn"), [("STREAMING", 1, False), ("BATCH", 2, True), ("AUTOMATIC", 1, True)]
+    ("mode", "parallelism", "in_turn"),
+    [
+        pytest.param("STREAMING", 1, False, marks=pytest.mark.long),
+        ("BATCH", 2, True),
+        pytest.param("AUTOMATIC", 1, True, marks=pytest.mark.long),
+    ],
 )
 def test_unions_side_outputs_and_several_sinks_give_what_plain_spark_gives(
     spark: SparkSession,

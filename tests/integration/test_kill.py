@@ -28,19 +28,23 @@ NEVER = "1h"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """Right before the `count`-th message of a kind is handled below a TaskManager, which is killed then."""
+    """Right before the `count`-th message of a kind is handled below a TaskManager, which is killed then.
+
+    The moments that are `long` are next to one that is not, and the simulation kills at any.
+    """
 
     name: str
     matches: Callable[[Message], bool]
     count: int = 1
     interval: str = "100ms"
+    long: bool = False
 
 
 MOMENTS = (
     # It is killed before anybody was told what the job starts from: the sources have not begun.
-    Moment(name="before its slots are accepted", matches=lambda said: isinstance(said, AcceptSlots)),
+    Moment(name="before its slots are accepted", matches=lambda said: isinstance(said, AcceptSlots), long=True),
     Moment(name="before the first checkpoint", matches=lambda said: isinstance(said, StageFinished), interval=NEVER),
-    Moment(name="while a snapshot is taken", matches=lambda said: isinstance(said, SnapshotState), count=2),
+    Moment(name="while a snapshot is taken", matches=lambda said: isinstance(said, SnapshotState), count=2, long=True),
     Moment(
         name="between two barriers of an alignment",
         matches=lambda said: isinstance(said, BufferResponse) and isinstance(said.buffer, CheckpointBarrier),
@@ -55,12 +59,14 @@ MOMENTS = (
         name="between completion and notification",
         matches=lambda said: isinstance(said, NotifyCheckpointComplete),
         count=2,
+        long=True,
     ),
     Moment(name="between staging and publishing", matches=lambda said: isinstance(said, CommitCheckpoint), count=2),
     Moment(
         name="between the final checkpoint's completion and its publishing",
         matches=lambda said: isinstance(said, CommitCheckpoint),
         interval=NEVER,
+        long=True,
     ),
 )
 
@@ -82,7 +88,9 @@ def assert_exactly_once(spark: SparkSession, sales_files: Path, output: Path) ->
     assertDataFrameEqual(spark.read.parquet(str(output)), sales.batch(spark, sales_files))
 
 
-@pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.name)
+@pytest.mark.parametrize(
+    "moment", [pytest.param(each, id=each.name, marks=pytest.mark.long if each.long else ()) for each in MOMENTS]
+)
 def test_a_kill_changes_nothing_in_the_output(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
@@ -114,7 +122,7 @@ def test_two_kills_in_a_row_change_nothing_in_the_output(
     assert_exactly_once(spark, sales_files, tmp_path / "output")
 
 
-@pytest.mark.parametrize("parallelism", [1, 4])
+@pytest.mark.parametrize("parallelism", [pytest.param(1, marks=pytest.mark.long), 4])
 def test_parallelism_changes_nothing_in_the_output(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],

@@ -45,7 +45,9 @@ def assert_counted(spark: SparkSession, sales: Path, output: Path) -> None:
     assert not rows.agg((F.count("*") - F.countDistinct("sales")).alias("again")).where("again > 0").collect()
 
 
-@pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.name)
+@pytest.mark.parametrize(
+    "moment", [MOMENTS[0], pytest.param(MOMENTS[1], marks=pytest.mark.long)], ids=lambda moment: moment.name
+)
 def test_a_kill_changes_no_count(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],

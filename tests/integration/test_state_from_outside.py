@@ -97,6 +97,8 @@ def test_a_savepoint_is_read_and_a_program_of_another_schema_goes_on_from_it(
     ]
 
 
+# That what is written is read again, and begun with, the next one shows in less time.
+@pytest.mark.long
 def test_a_job_goes_on_from_a_savepoint_with_changed_state(
     spark: SparkSession, environment: Environment, tmp_path: Path
 ) -> None:
@@ -152,15 +154,21 @@ def test_a_job_begins_with_state_that_no_job_has_kept(
     rows = spark.createDataFrame(
         [("a", 1000, 500, 2), ("z", 1, 1, 1)], "user string, `sum(amount)` int, `max(amount)` int, rows int"
     )
-    silence = spark.createDataFrame([("b", 40)], "user string, orders int")
+    first, silence = (spark.createDataFrame([("b", orders)], "user string, orders int") for orders in (4, 40))
+    timer = spark.createDataFrame([("b", at(1000), "event-time")], "user string, time timestamp, domain string")
 
-    made = flykka.state.write(tmp_path / "bootstrap", env, {"totals": rows, "silence": silence})
-    finish(env.from_savepoint(made).execute_async("orders"), tmp_path)
+    made = flykka.state.write(
+        tmp_path / "bootstrap", env, {"totals": rows, "silence": first}, timers={"silence": timer}
+    )
+    changed = flykka.state.write(tmp_path / "changed", env, {"silence": silence}, existing=made)
+    finish(env.from_savepoint(changed).execute_async("orders"), tmp_path)
 
-    assert listed(flykka.state.read(made, "totals").table()) == [("a", 1000, 500, 2), ("z", 1, 1, 1)]
-    assert listed(flykka.state.read(made, "silence").table()) == [("b", 40, None)]
-    totals = spark.read.parquet(str(tmp_path / "output-1" / "totals"))
+    assert listed(flykka.state.read(changed, "totals").table()) == [("a", 1000, 500, 2), ("z", 1, 1, 1)]
+    assert listed(flykka.state.read(changed, "silence").table()) == [("b", 40, None)]
+    assert listed(flykka.state.read(changed, "silence").timers()) == listed(timer)
+    totals, alarms = (spark.read.parquet(str(tmp_path / "output-1" / name)) for name in ("totals", "silence"))
     assert listed(totals) == [("a", 3, 1010, 500), ("c", 1, 20, 20)]
+    assert ("b", 40) in listed(alarms.select("user", "orders"))
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from tests.runtime.model.laws import World
 from tests.runtime.model.messages import Do, Question
 
 QUICK_SEEDS = 20
-SLOW_SEEDS = 100
+SLOW_SEEDS = 60
 SEEDS = 200
 ROUNDS_ON_THREADS = 30
 

@@ -280,7 +280,7 @@ def timers_of_what_comes_while_others_fire_are_forgotten(patch: pytest.MonkeyPat
 
 
 PLANTED_BUGS = (
-    PlantedBug(plant=timers_of_what_comes_while_others_fire_are_forgotten, monitor="output", says=" lacks "),
+    PlantedBug(plant=timers_of_what_comes_while_others_fire_are_forgotten, monitor="output", says=" lacks ", begin=12),
     PlantedBug(plant=rows_are_published_with_every_commit_again, monitor="output", says="rows were told as published"),
     PlantedBug(
         plant=an_acknowledgement_counts_twice,
@@ -298,7 +298,7 @@ PLANTED_BUGS = (
         plant=the_state_of_a_declined_checkpoint_is_kept,
         monitor="storage",
         says="/in-flight/",
-        begin=320,
+        begin=328,
     ),
     PlantedBug(
         plant=the_end_of_a_partition_is_lost,
@@ -318,7 +318,7 @@ PLANTED_BUGS = (
         monitor="output",
         says="rows too many",
         settings=STAGES_FAIL,
-        begin=80,
+        begin=208,
     ),
     PlantedBug(
         plant=shared_state_goes_with_the_first_checkpoint_that_refers_to_it,
@@ -361,6 +361,6 @@ PLANTED_BUGS = (
         plant=an_aborted_checkpoint_takes_its_output_with_it,
         monitor="output",
         says=" lacks ",
-        begin=40,
+        begin=44,
     ),
 )

@@ -18,7 +18,7 @@ from flykka.simulation.simulation import simulate
 pytestmark = pytest.mark.slow
 
 WITHOUT_FAULTS = SimulationSettings(faults=frozenset())
-SEEDS = 100
+SEEDS = 60
 LONG_SEEDS = 200
 BLOCK = 20
 

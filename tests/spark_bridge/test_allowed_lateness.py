@@ -157,10 +157,11 @@ def rows_as_they_come(laboratory: Laboratory, slide_ms: int) -> WindowCode:
 @pytest.mark.parametrize(
     ("code", "slide_ms", "firing_mode"),
     [
-        (parts, 4000, FiringMode.ON_WATERMARK),
-        (parts, 2000, FiringMode.ON_WATERMARK),
+        pytest.param(parts, 4000, FiringMode.ON_WATERMARK, marks=pytest.mark.long),
+        pytest.param(parts, 2000, FiringMode.ON_WATERMARK, marks=pytest.mark.long),
         (parts, 3000, FiringMode.ON_CHECKPOINT),
-        (kept_rows, 2000, FiringMode.ON_CHECKPOINT),
+        # A function keeps rows as well, and parts fire at checkpoints.
+        pytest.param(kept_rows, 2000, FiringMode.ON_CHECKPOINT, marks=pytest.mark.long),
         (function, 2000, FiringMode.ON_WATERMARK),
         (rows_as_they_come, 4000, FiringMode.ON_WATERMARK),
     ],

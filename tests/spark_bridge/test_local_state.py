@@ -83,7 +83,11 @@ def test_segments_of_the_checkpoint_outlive_their_attempt_and_are_not_read_again
     assert totals(attempts) == true_totals()
 
 
-@pytest.mark.parametrize("lose", [delete, delete_one, cut], ids=["deleted", "one deleted", "cut off"])
+@pytest.mark.parametrize(
+    "lose",
+    [pytest.param(delete, marks=pytest.mark.long), delete_one, cut],
+    ids=["deleted", "one deleted", "cut off"],
+)
 def test_segments_that_are_not_whole_are_read_from_the_checkpoint(
     laboratory: Laboratory, lose: Callable[[list[Path]], None]
 ) -> None:

@@ -56,7 +56,11 @@ def truth(laboratory: Laboratory) -> list[tuple[int, ...]]:
     return sorted(map(tuple, found.select("key", *seconds, "n", "sum(amount)").collect()))
 
 
-@pytest.mark.parametrize(("before", "after"), [(1, 1), (1, 3), (3, 2)])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    # Of three, one is taken over as a whole, and one cut in two.
+    [pytest.param(1, 1, marks=pytest.mark.long), pytest.param(1, 3, marks=pytest.mark.long), (3, 2)],
+)
 def test_sessions_are_those_of_a_batch_also_where_others_go_on_with_them(
     laboratory: Laboratory, before: int, after: int
 ) -> None:

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from flykka.connectors import FileSystem, SinkError
-from flykka.connectors.testing import Row, SinkContract
+from flykka.connectors.testing import Row
 from flykka.messages.wire.ids import JobId
 from flykka.spark_bridge.connectors import extras
 from flykka.spark_bridge.connectors.delta.sink import DeltaSink
@@ -21,6 +21,7 @@ from flykka.spark_bridge.connectors.delta.source import DeltaSource
 from flykka.spark_bridge.errors import MissingExtraError, OperatorFailedError
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.session.session import engine_session
+from tests.connectors.contracts import ShorterSinkContract
 from tests.connectors.delta.attempts import Attempt, frame, rows_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -28,7 +29,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 SCHEMA = "id long, name string"
 
 
-class DeltaContract(SinkContract):
+class DeltaContract(ShorterSinkContract):
     def published(self) -> list[Row]:
         return rows_of(self.folder / "table")
 
@@ -52,6 +53,7 @@ class TestOverwrite(DeltaContract):
         return DeltaSink.overwrite_partitions(self.folder / "table", "name")
 
 
+@pytest.mark.long
 class TestUpsert(DeltaContract):
     def sink(self) -> DeltaSink:
         return DeltaSink.upsert(self.folder / "table", keys=["id"])

@@ -18,12 +18,13 @@ from pyiceberg.types import LongType, NestedField, StringType
 from pyspark.sql import SparkSession
 
 from flykka.connectors import FileSystem, SinkError
-from flykka.connectors.testing import Row, SinkContract
+from flykka.connectors.testing import Row
 from flykka.spark_bridge.connectors import extras
 from flykka.spark_bridge.connectors.iceberg.sink import IcebergSink
 from flykka.spark_bridge.errors import MissingExtraError, OperatorFailedError
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.session.session import engine_session
+from tests.connectors.contracts import ShorterSinkContract
 from tests.connectors.delta.attempts import Attempt, frame
 from tests.spark_bridge.sink_contexts import CrashError, CrashingFileSystem
 
@@ -72,7 +73,7 @@ def warehouse(tmp_path: Path) -> Warehouse:
     return Warehouse(tmp_path / "iceberg")
 
 
-class TestAppend(SinkContract):
+class TestAppend(ShorterSinkContract):
     @pytest.fixture(autouse=True)
     def _warehouse(self, warehouse: Warehouse) -> None:
         self.warehouse = warehouse

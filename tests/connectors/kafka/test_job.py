@@ -50,11 +50,6 @@ def environment(spark: SparkSession) -> Iterator[Callable[[], StreamExecutionEnv
         env.close()
 
 
-@pytest.fixture(params=["kafka", "delta"])
-def target(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.fixture
 def published(flown: Broker, target: str, tmp_path: Path) -> Callable[[], list[tuple[Any, ...]]]:
     """What a reader sees now."""
@@ -79,6 +74,7 @@ def on_checkpoint(number: int, act: Callable[[], None]) -> Callable[[Message], N
     return listen
 
 
+@pytest.mark.parametrize("target", ["kafka", pytest.param("delta", marks=pytest.mark.long)])
 def test_a_task_manager_that_dies_changes_nothing(
     flown: Broker,
     environment: Callable[[], StreamExecutionEnvironment],
@@ -105,6 +101,7 @@ def test_a_task_manager_that_dies_changes_nothing(
     assert published() == flights.expected()
 
 
+@pytest.mark.parametrize("target", ["kafka", "delta"])
 def test_a_broker_that_dies_changes_nothing(
     flown: Broker,
     environment: Callable[[], StreamExecutionEnvironment],
@@ -132,6 +129,7 @@ def test_a_broker_that_dies_changes_nothing(
     assert published() == flights.expected()
 
 
+@pytest.mark.parametrize("target", [pytest.param("kafka", marks=pytest.mark.long), "delta"])
 def test_a_driver_that_dies_changes_nothing(
     flown: Broker,
     environment: Callable[[], StreamExecutionEnvironment],

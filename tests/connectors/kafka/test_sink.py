@@ -11,14 +11,15 @@ from pyspark.sql import SparkSession
 from benchmarks.connectors.broker import Broker
 from flykka import KafkaSink
 from flykka.connectors import FileSystem, SinkError
-from flykka.connectors.testing import Row, SinkContract
+from flykka.connectors.testing import Row
 from flykka.spark_bridge.program.prototype import PrototypeError
+from tests.connectors.contracts import ShorterSinkContract
 from tests.spark_bridge.sink_contexts import sink_context
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-class KafkaContract(SinkContract):
+class KafkaContract(ShorterSinkContract):
     broker: Broker
     topic: str
     schema = "value string"

@@ -8,15 +8,16 @@ from contextlib import suppress
 import pytest
 from pyspark.sql import SparkSession
 
-from flykka.connectors.testing import Row, SinkContract
+from flykka.connectors.testing import Row
 from flykka.spark_bridge.connectors.postgres.sink import PostgresSink
+from tests.connectors.contracts import ShorterSinkContract
 from tests.connectors.postgres.server import Database
 from tests.connectors.postgres.writing import DEADLINE_S, Writing, in_background, refused, waiting
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-class PostgresContract(SinkContract):
+class PostgresContract(ShorterSinkContract):
     database: Database
 
     @pytest.fixture(autouse=True)

@@ -11,7 +11,8 @@ import pytest
 
 from tests.flykka.cli.terminal import APP, Terminal
 
-pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+# What the signal does to a job, test_interrupts has too; an app on a terminal that is stopped, test_ctrl_c.
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
 
 
 @pytest.mark.parametrize(
@@ -19,7 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
     [
         pytest.param(False, id="SIGHUP"),
         # It is stopped as test_process_group has it, by a SIGTERM.
-        pytest.param(True, id="SIGHUP ignored, then SIGTERM", marks=pytest.mark.long),
+        pytest.param(True, id="SIGHUP ignored, then SIGTERM"),
     ],
 )
 def test_a_job_stops_with_a_checkpoint_though_nobody_sees_it(arrivals: Path, tmp_path: Path, nohup: bool) -> None:

@@ -42,6 +42,9 @@ def running_app(arrivals: Path, folder: Path) -> Iterator[subprocess.Popen[str]]
         process.communicate(timeout=10)
 
 
+# What a signal does to a job, test_interrupts has; that the JVM does not get it, test_session; that no process is left
+# of an app that was stopped, test_ctrl_c.
+@pytest.mark.long
 def test_a_sigterm_to_the_process_group_stops_the_job_with_a_checkpoint(arrivals: Path, tmp_path: Path) -> None:
     with running_app(arrivals, tmp_path) as app:
         processes = psutil.Process(app.pid).children(recursive=True)
