@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import EntryPoint
+from itertools import count
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyarrow import parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 
-from flykka import FileSink, KafkaSink, KafkaSource
+from flykka import FileSink, FileSource, ForeachBatchSink, KafkaSink, KafkaSource
 from flykka.cli.main import main
 from flykka.connectors import Connector, connectors
-from flykka.connectors.testing import Row, SinkContract
+from flykka.connectors.testing import Row, SinkContract, SourceContract
 from flykka.spark_bridge.connectors import connector
 from flykka.spark_bridge.errors import MissingExtraError, SparkBridgeError
+from tests.connectors.contracts import ShorterSinkContract
 
 
 def test_each_is_declared_with_classes_that_there_are() -> None:
@@ -75,3 +80,45 @@ class TestFileSink(SinkContract):
         if not list(folder.glob("*.parquet")):
             return []
         return [tuple(row) for row in spark.read.parquet(str(folder)).collect()]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+class TestForeachBatchSink(ShorterSinkContract):
+    """A write that replaces what was written for the same id is exactly once."""
+
+    def sink(self) -> ForeachBatchSink:
+        folder = self.folder / "out"
+
+        def write(rows: DataFrame, checkpoint_id: int) -> None:
+            rows.write.mode("overwrite").parquet(f"{folder}/checkpoint={checkpoint_id}")
+
+        return ForeachBatchSink(write)
+
+    def published(self) -> list[Row]:
+        folder: Path = self.folder / "out"
+        found = [self.spark.read.parquet(str(each)) for each in sorted(folder.glob("checkpoint=*"))]
+        return [tuple(row) for rows in found for row in rows.collect()]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+class TestFileSource(SourceContract):
+    @pytest.fixture(autouse=True)
+    def _number(self) -> None:
+        self._numbers = count()
+
+    def source(self) -> FileSource:
+        return FileSource.parquet(self.folder / "in", schema="id long, name string").monitor_continuously(
+            "100ms", watch=False
+        )
+
+    def add(self, rows: Sequence[Row]) -> None:
+        (self.folder / "in").mkdir(exist_ok=True)
+        keys, names = zip(*rows, strict=True)
+        name = f"{next(self._numbers):05}.parquet"
+        pq.write_table(pa.table({"id": keys, "name": names}), self.folder / name)
+        (self.folder / name).rename(self.folder / "in" / name)
+
+    def rows(self) -> list[Row]:
+        return [(number, f"row {number}") for number in (next(self._numbers) for _ in range(3))]
