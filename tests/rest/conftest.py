@@ -12,23 +12,13 @@ import pytest
 from flykka.client.job_client import JobClient
 from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
 from flykka.messages.graph.job_graph import CheckpointingSettings
-from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId
 from flykka.rest.server import RestServer
 from flykka.rest.settings import RestSettings
-from flykka.runtime.props import Props
-from tests.actors.job_cluster import ScriptedDataPlane
 from tests.actors.machines.graph.graphs import graph_of, vertex
-from tests.actors.peer import PeerActor
+from tests.flykka.cluster.test_local_cluster import SilentDataPlane
 
 JOB = JobId("0123456789abcdef0123456789abcdef")
-
-
-class SilentDataPlane(ScriptedDataPlane):
-    """Its bridges answer nothing: a job on it begins, and never ends."""
-
-    def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
-        return Props(PeerActor, [])
 
 
 @dataclass(frozen=True)

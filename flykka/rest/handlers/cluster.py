@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from importlib.metadata import version
-from typing import Any
 
 from flykka.messages.control.job import JobStatus
+from flykka.messages.monitoring.explanation import SlotsExplained
+from flykka.messages.wire.ids import TaskManagerId
 from flykka.rest.endpoint import Endpoint, Query, Text
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
@@ -96,19 +97,18 @@ class ClusterHandlers:
         return {"taskmanagers": [task_manager(each, slots) for each in slots.task_managers]}
 
     def _task_manager(self, query: Query) -> Json:
-        slots = self._gateway.slots()
-        name = self._named(query)
-        return task_manager_details(name, slots)
+        return task_manager_details(*self._named(query))
 
     def _none_of_task_manager(self, query: Query) -> list[Json]:
         self._named(query)
         return []
 
-    def _named(self, query: Query) -> Any:
-        found = [each for each in self._gateway.slots().task_managers if each == query.path["id"]]
-        if not found:
-            raise RestError(404, f"there is no TaskManager {query.path['id']!r}")
-        return found[0]
+    def _named(self, query: Query) -> tuple[TaskManagerId, SlotsExplained]:
+        """The TaskManager that a path names, with all slots. Raises `RestError` where there is none."""
+        slots, name = self._gateway.slots(), TaskManagerId(query.path["id"])
+        if name not in slots.task_managers:
+            raise RestError(404, f"there is no TaskManager {name!r}")
+        return name, slots
 
     def _configuration(self, query: Query) -> list[Json]:
         return [{"key": "rest.flink-version", "value": FLINK_VERSION}]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from flykka.actors.machines.read_model.aggregation import aggregate_state
 from flykka.messages.monitoring.job_details import AttemptDetails, JobVertexDetails, SubtaskDetails, TimeShares
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType
 from flykka.messages.tasks.exchange import WATERMARK_MIN
@@ -93,7 +95,7 @@ def _on_one(name: str, attempts: Sequence[AttemptDetails], now: int) -> Json:
     return {
         "endpoint": name,
         "taskmanager-id": name,
-        "status": _standing_for(states).value,
+        "status": aggregate_state(Counter(states)).value,
         "start-time": started,
         "end-time": ended,
         "duration": -1 if started < 0 else (now if ended < 0 else ended) - started,
@@ -101,13 +103,6 @@ def _on_one(name: str, attempts: Sequence[AttemptDetails], now: int) -> Json:
         "status-counts": {state.value: states.count(state) for state in ExecutionState},
         "aggregated": aggregated(made),
     }
-
-
-def _standing_for(states: Sequence[ExecutionState]) -> ExecutionState:
-    for state in (ExecutionState.FAILED, ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.RUNNING):
-        if state in states:
-            return state
-    return states[0]
 
 
 def watermarks(subtasks: Iterable[SubtaskDetails]) -> list[Json]:
