@@ -17,8 +17,10 @@ from flykka.rest.errors import RestError
 from flykka.rest.flink_dashboard import PREFIX, FlinkDashboard
 from flykka.rest.handlers.checkpoints import CheckpointHandlers
 from flykka.rest.handlers.cluster import ClusterHandlers
+from flykka.rest.handlers.events import EventHandlers
 from flykka.rest.handlers.jobs import JobHandlers
 from flykka.rest.handlers.metrics import MetricHandlers
+from flykka.rest.handlers.page import PageHandlers, is_page
 from flykka.rest.handlers.snapshots import SnapshotHandlers
 from flykka.rest.handlers.vertices import VertexHandlers
 from flykka.rest.open_api import open_api
@@ -49,13 +51,21 @@ def rest_app(
         *SnapshotHandlers(gateway, operations).endpoints(),
         *MetricHandlers(gateway, now_ms).endpoints(),
     ]
+    page = PageHandlers(gateway)
+    endpoints.extend(page.endpoints())
     described = open_api(endpoints)
     endpoints.append(Endpoint("/openapi.json", lambda query: described, "This description"))
     dashboard = FlinkDashboard.find()
     of_dashboard = [] if dashboard is None else [*routes(endpoints, PREFIX), *dashboard.routes()]
-    rules = Rules(token=settings.token(), host=settings.host, is_loopback=settings.is_loopback, acts=_acting(endpoints))
+    rules = Rules(
+        token=settings.token(),
+        host=settings.host,
+        is_loopback=settings.is_loopback,
+        is_public=is_page,
+        acts=_acting(endpoints),
+    )
     return Starlette(
-        routes=[*routes(endpoints), *of_dashboard],
+        routes=[*page.routes(), *EventHandlers(gateway, now_ms).routes(), *routes(endpoints), *of_dashboard],
         middleware=[Middleware(Guard, rules=rules)],
         exception_handlers={RestError: _refused, HTTPException: _no_such_path, Exception: _broken},
     )

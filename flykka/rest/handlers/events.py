@@ -1,0 +1,155 @@
+"""Server-sent events: what the page shows, sent when it has changed. The page reads them by fetch, with its token."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.wire.ids import JobId
+from flykka.rest.errors import RestError
+from flykka.rest.gateway import RestfulGateway
+from flykka.rest.responses.io_metrics import Json
+from flykka.rest.responses.job_event import job_event, jobs_event
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+STREAMS = 32
+PACE_SECONDS = 0.25
+HEARTBEAT_SECONDS = 15.0
+HEARTBEAT = b": still here\n\n"
+_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+async def changes(
+    ask: Callable[[], Json],
+    now_ms: Callable[[], int],
+    *,
+    first: Json,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> AsyncIterator[bytes]:
+    """Frames: the first answer, then those that differ from the one before; a heartbeat after a long silence.
+
+    `now` in a frame is the time of the server: the page counts durations from it. Where asking fails, a last frame of
+    the event `failed` has the reason.
+    """
+    answer, sent, last = first, b"", clock()
+    while True:
+        content = _bytes(answer)
+        if content != sent:
+            sent, last = content, clock()
+            yield b'data: {"now":%d,%b\n\n' % (now_ms(), content[1:])
+        elif clock() - last >= HEARTBEAT_SECONDS:
+            last = clock()
+            yield HEARTBEAT
+        await sleep(PACE_SECONDS)
+        try:
+            answer = await run_in_threadpool(ask)
+        except RestError as refused:
+            yield b"event: failed\ndata: %b\n\n" % _bytes({"errors": [str(refused)], "status": refused.status})
+            return
+
+
+def _bytes(made: Json) -> bytes:
+    return json.dumps(made, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+class EventHandlers:
+    """Streams of one server, so many at once."""
+
+    def __init__(self, gateway: RestfulGateway, now_ms: Callable[[], int]) -> None:
+        self._gateway = gateway
+        self._now_ms = now_ms
+        self._open = 0
+
+    def routes(self) -> Iterator[Route]:
+        """With and without the version."""
+        for version in ("", "/v1"):
+            yield Route(f"{version}/events", self._jobs)
+            yield Route(f"{version}/jobs/{{jobid}}/events", self._job)
+
+    async def _jobs(self, request: Request) -> Response:
+        return await self._stream(_JobsAsked(self._gateway))
+
+    async def _job(self, request: Request) -> Response:
+        return await self._stream(_JobAsked(self._gateway, JobId(request.path_params["jobid"])))
+
+    async def _stream(self, ask: Callable[[], Json]) -> Response:
+        self._open += 1
+        try:
+            if self._open > STREAMS:
+                raise RestError(503, f"{STREAMS} streams are open: there are no more at once")
+            first = await run_in_threadpool(ask)
+        except BaseException:
+            self._ended()
+            raise
+        return _Stream(changes(ask, self._now_ms, first=first), self._ended)
+
+    def _ended(self) -> None:
+        self._open -= 1
+
+
+class _JobsAsked:
+    """Restarts are not in the list of jobs: a job is asked for its own when it has changed since."""
+
+    def __init__(self, gateway: RestfulGateway) -> None:
+        self._gateway = gateway
+        self._known: dict[JobId, tuple[int, int]] = {}
+
+    def __call__(self) -> Json:
+        jobs = self._gateway.jobs()
+        self._known = {job.job_id: self._restarts(job.job_id, job.last_modification_ms) for job in jobs}
+        return jobs_event(jobs, {job_id: restarts for job_id, (_, restarts) in self._known.items()})
+
+    def _restarts(self, job_id: JobId, changed_ms: int) -> tuple[int, int]:
+        known = self._known.get(job_id)
+        if known is not None and known[0] == changed_ms:
+            return known
+        try:
+            return changed_ms, self._gateway.details(job_id).number_of_restarts
+        except RestError as refused:
+            if refused.status != 404:
+                raise
+            # Forgotten since it was listed.
+            return changed_ms, 0
+
+
+class _JobAsked:
+    """The graph of a job is asked for once."""
+
+    def __init__(self, gateway: RestfulGateway, job_id: JobId) -> None:
+        self._gateway = gateway
+        self._job_id = job_id
+        self._graph: JobGraph | None = None
+
+    def __call__(self) -> Json:
+        details = self._gateway.details(self._job_id)
+        if self._graph is None:
+            self._graph = self._gateway.graph(self._job_id)
+        return job_event(details, self._graph, self._gateway.checkpoints(self._job_id))
+
+
+class _Stream(StreamingResponse):
+    """Says when it is over, begun or not."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, content: AsyncIterator[bytes], ended: Callable[[], None]) -> None:
+        super().__init__(content, headers=_HEADERS)
+        self._when_ended = ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._when_ended()

@@ -1,0 +1,96 @@
+"""The page: files of this package that are served as they are, and the attempts that it draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from importlib.resources import files
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from flykka.messages.wire.ids import JobVertexId
+from flykka.rest.endpoint import Endpoint, Query
+from flykka.rest.errors import RestError
+from flykka.rest.gateway import RestfulGateway
+from flykka.rest.handlers.jobs import job_of
+from flykka.rest.responses.io_metrics import Json
+from flykka.rest.responses.job_event import attempts
+
+_FOLDER = "/page/"
+_TYPES = {
+    "css": "text/css; charset=UTF-8",
+    "html": "text/html; charset=UTF-8",
+    "js": "text/javascript; charset=UTF-8",
+    "svg": "image/svg+xml",
+}
+_HEADERS = {
+    "Cache-Control": "no-cache",
+    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
+    " object-src 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    content: bytes
+    content_type: str
+
+    @property
+    def tag(self) -> str:
+        return f'"{blake2b(self.content, digest_size=12).hexdigest()}"'
+
+
+def is_page(path: str) -> bool:
+    """True for the page and its files: they hold nothing of a job, and ask for the token."""
+    return path == "/" or path.startswith(_FOLDER)
+
+
+class PageHandlers:
+    """Serve what the page consists of."""
+
+    def __init__(self, gateway: RestfulGateway) -> None:
+        self._gateway = gateway
+        # Read once: a name that is none of these is looked for nowhere.
+        self._files = dict(_page())
+
+    def routes(self) -> Iterator[Route]:
+        """The page at `/`, its files below it."""
+        yield Route("/", self._index)
+        yield Route(f"{_FOLDER}{{name}}", self._file)
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """The data that is not in Flink's shape."""
+        attempts_of = "/jobs/{jobid}/vertices/{vertexid}/attempts"
+        yield Endpoint(attempts_of, self._attempts, "The newest attempts of a vertex, earlier ones too")
+
+    async def _index(self, request: Request) -> Response:
+        return self._serve("index.html", request)
+
+    async def _file(self, request: Request) -> Response:
+        return self._serve(request.path_params["name"], request)
+
+    def _serve(self, name: str, request: Request) -> Response:
+        file = self._files.get(name)
+        if file is None:
+            raise RestError(404, "File not found.")
+        headers = {**_HEADERS, "ETag": file.tag}
+        if file.tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(file.content, headers=headers, media_type=file.content_type)
+
+    def _attempts(self, query: Query) -> Json:
+        found = self._gateway.subtasks(job_of(query), JobVertexId(query.path["vertexid"]))
+        assert found.vertex is not None, "the gateway gives a vertex that there is"
+        return attempts(found.vertex, found.subtasks)
+
+
+def _page() -> Iterator[tuple[str, _File]]:
+    for file in files("flykka.rest").joinpath("page").iterdir():
+        content_type = _TYPES.get(file.name.rpartition(".")[2])
+        if content_type is not None:
+            yield file.name, _File(file.read_bytes(), content_type)

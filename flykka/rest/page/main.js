@@ -1,0 +1,76 @@
+// What the address names is shown, and drawn again when an event comes.
+
+import { follow } from "./api.js";
+import { h, show } from "./dom.js";
+import { Job } from "./job.js";
+import { Jobs } from "./jobs.js";
+
+const main = document.getElementById("main");
+const link = document.getElementById("link");
+const trail = document.getElementById("trail");
+let view = null;
+let event = null;
+let offset = 0;
+let stop = () => {};
+let drawing = false;
+
+// Many causes of one frame are one drawing.
+function redraw() {
+  if (drawing) return;
+  drawing = true;
+  requestAnimationFrame(() => {
+    drawing = false;
+    draw();
+  });
+}
+
+function draw() {
+  const title = view.title(event);
+  show(trail, title === null ? [] : [h("a", { href: "#/" }, "Jobs"),
+    h("span", { "aria-hidden": "true" }, "/"), h("span", { "aria-current": "page" }, title)]);
+  document.title = title === null ? "flykka" : `${title} · flykka`;
+  if (event === null) return;
+  const style = getComputedStyle(main);
+  const width = main.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+  show(main, view.render(event, Math.floor(width), Date.now() + offset));
+}
+
+function setLink(state, text = "") {
+  link.className = `link ${state}`;
+  link.textContent = state === "live" ? "● live" : "○ no connection";
+  link.title = text;
+}
+
+function open() {
+  stop();
+  event = null;
+  const id = /^#\/jobs\/([0-9a-f]{32})$/.exec(location.hash)?.[1];
+  const opened = view = id === undefined ? new Jobs(redraw) : new Job(id, redraw);
+  show(main, h("p", { class: "empty" }, "Asking …"));
+  draw();
+  stop = follow(view.path(), {
+    onEvent: (data) => {
+      if (view !== opened) return;
+      event = data;
+      offset = data.now - Date.now();
+      view.update(data);
+      redraw();
+    },
+    onLink: setLink,
+    onGone: (text) => {
+      event = null;
+      setLink("live");
+      show(main, h("p", { class: "empty" }, text));
+    },
+  });
+}
+
+document.getElementById("skip").onclick = (clicked) => {
+  clicked.preventDefault();
+  main.focus();
+};
+addEventListener("hashchange", open);
+addEventListener("resize", redraw);
+// Durations go on between events.
+setInterval(() => event !== null && !document.hidden && redraw(), 1000);
+open();

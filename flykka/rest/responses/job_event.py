@@ -1,0 +1,200 @@
+"""Events of the page: all jobs in short, one job with its graph in figures and its checkpoints, attempts of a vertex.
+
+What only the clock changes stays out, so that a job at rest gives the same event again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointStatsSnapshot
+from flykka.messages.graph.job_graph import JobGraph, JobVertex
+from flykka.messages.monitoring.exception_history import RootExceptionHistoryEntry
+from flykka.messages.monitoring.job_details import (
+    AttemptDetails,
+    JobDetails,
+    JobOverview,
+    JobVertexDetails,
+    SubtaskCount,
+    SubtaskDetails,
+)
+from flykka.messages.wire.ids import JobId, JobVertexId
+from flykka.rest.responses.io_metrics import Json
+from flykka.rest.responses.jobs import ENDED
+from flykka.rest.responses.times import left_at
+
+CHECKPOINTS_SHOWN = 120
+EXCEPTIONS_SHOWN = 20
+ATTEMPTS_SHOWN = 400
+_RATES_SHOWN = 180
+_MESSAGE_CHARACTERS = 1_000
+
+
+def jobs_event(jobs: Iterable[JobOverview], restarts: Mapping[JobId, int]) -> Json:
+    """All jobs, the newest first."""
+    return {"jobs": [_job_in_short(job, restarts.get(job.job_id, 0)) for job in reversed(list(jobs))]}
+
+
+def _job_in_short(job: JobOverview, restarts: int) -> Json:
+    return {
+        "id": job.job_id,
+        "name": job.name,
+        "type": job.job_type.value,
+        "state": job.status.value,
+        "started": job.started_ms,
+        "ended": job.ended_ms,
+        "duration": job.duration_ms if job.status in ENDED else None,
+        "restarts": restarts,
+        "tasks": _by_state(job.subtask_counts),
+    }
+
+
+def job_event(details: JobDetails, graph: JobGraph, checkpoints: CheckpointStatsSnapshot) -> Json:
+    """A job: figures for each vertex, never for a subtask; the oldest of its last checkpoints come first."""
+    of_graph = {vertex.vertex_id: vertex for vertex in graph.vertices}
+    names = {vertex.vertex_id: vertex.name for vertex in details.vertices}
+    rates = details.throughput
+    return {
+        "id": details.job_id,
+        "name": details.name,
+        "type": graph.job_type.value,
+        "state": details.status.value,
+        "isStopped": details.was_stopped,
+        "started": details.started_ms,
+        "ended": details.ended_ms,
+        "duration": details.duration_ms if details.status in ENDED else None,
+        "restarts": details.number_of_restarts,
+        "keptCheckpoint": details.kept_checkpoint,
+        "throughput": {"stepMs": rates.step_ms, "values": rates.values[-_RATES_SHOWN:]},
+        "vertices": [_vertex(vertex, of_graph[vertex.vertex_id]) for vertex in details.vertices],
+        "edges": [
+            {"from": edge.source, "to": vertex.vertex_id, "strategy": edge.ship_strategy.value}
+            for vertex in graph.vertices
+            for edge in vertex.inputs
+        ],
+        "checkpoints": _checkpoints(checkpoints, names),
+        "exceptionCount": details.number_of_exceptions,
+        "exceptions": [_outcome(entry) for entry in reversed(details.exceptions[-EXCEPTIONS_SHOWN:])],
+    }
+
+
+def _vertex(vertex: JobVertexDetails, of_graph: JobVertex) -> Json:
+    shares = vertex.shares
+    return {
+        "id": vertex.vertex_id,
+        "name": vertex.name,
+        "operators": [operator.name for operator in of_graph.operators],
+        "parallelism": vertex.parallelism,
+        "state": vertex.state.value,
+        "tasks": _by_state(vertex.subtask_counts),
+        "rowsIn": vertex.rows_in,
+        "rowsOut": vertex.rows_out,
+        "inPerSecond": round(vertex.rows_in_per_second, 1),
+        "outPerSecond": round(vertex.rows_out_per_second, 1),
+        "late": vertex.late_rows,
+        "shares": None if shares is None else [round(part, 3) for part in _parts(vertex)],
+        "watermark": vertex.watermark_ms,
+        "lag": vertex.watermark_lag_ms,
+        "eventTimeEnded": vertex.event_time_ended,
+        "filesWaiting": vertex.files_waiting,
+        "isSource": bool(vertex.sources),
+        "isSink": bool(vertex.sinks),
+        "published": vertex.rows_published,
+        "staged": vertex.rows_staged,
+    }
+
+
+def _parts(vertex: JobVertexDetails) -> tuple[float, ...]:
+    assert vertex.shares is not None
+    return vertex.shares.busy, vertex.shares.back_pressured, vertex.shares.idle
+
+
+def _checkpoints(stats: CheckpointStatsSnapshot, names: Mapping[JobVertexId, str]) -> Json:
+    counts = stats.counts
+    return {
+        "total": counts.total,
+        "completed": counts.completed,
+        "failed": counts.failed,
+        "inProgress": counts.in_progress,
+        "restored": stats.latest_restored,
+        "averageMs": stats.summary.duration_ms.average,
+        "history": [_checkpoint(each, names) for each in reversed(stats.history[:CHECKPOINTS_SHOWN])],
+    }
+
+
+def _checkpoint(stats: CheckpointStatistics, names: Mapping[JobVertexId, str]) -> Json:
+    slowest = max(stats.vertices, key=lambda each: each.duration_ms, default=None)
+    return {
+        "id": stats.checkpoint_id,
+        "status": stats.status.value,
+        "isSavepoint": stats.is_savepoint,
+        "at": stats.trigger_ms,
+        # While it is in progress only the clock would change it.
+        "duration": stats.duration_ms if stats.ended_ms else None,
+        "size": stats.size_bytes,
+        "written": stats.incremental_bytes,
+        "alignment": max((each.alignment_ms.maximum for each in stats.vertices), default=None),
+        "slowest": None if slowest is None else names.get(slowest.vertex_id, slowest.vertex_id),
+        "slowestMs": None if slowest is None else slowest.duration_ms,
+        "acknowledged": stats.num_acknowledged_subtasks,
+        "subtasks": stats.num_subtasks,
+        "reason": None if stats.reason is None else stats.reason.value,
+    }
+
+
+def _outcome(entry: RootExceptionHistoryEntry) -> Json:
+    return {
+        "number": entry.number,
+        # Flink's form of an exception has the stack alone; the message has the user's own line at its head.
+        "message": entry.root.cause.message[:_MESSAGE_CHARACTERS],
+        "outcome": entry.outcome.value,
+        "times": entry.times,
+        "restored": entry.restored_checkpoint,
+        "restartedAt": entry.restarted_ms,
+        "whyNot": entry.why_not_restarted,
+    }
+
+
+def _by_state(counts: Iterable[SubtaskCount]) -> dict[str, int]:
+    return {each.state.value: each.count for each in counts if each.count}
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    begun: int
+    attempt: Json
+
+
+def attempts(vertex: JobVertexDetails, subtasks: Sequence[SubtaskDetails]) -> Json:
+    """The newest attempts of a vertex, those before the current ones too, in the order of their begin."""
+    told = [
+        each
+        for subtask in subtasks
+        for attempt in (*subtask.earlier, subtask.current)
+        if (each := _attempt(subtask.subtask, attempt)) is not None
+    ]
+    told.sort(key=lambda each: (each.begun, each.attempt["subtask"], each.attempt["number"]))
+    return {
+        "id": vertex.vertex_id,
+        "name": vertex.name,
+        "total": len(told),
+        "attempts": [each.attempt for each in told[-ATTEMPTS_SHOWN:]],
+    }
+
+
+def _attempt(subtask: int, attempt: AttemptDetails) -> _Told | None:
+    """None before its first state is known."""
+    if not attempt.timestamps:
+        return None
+    begun, ended = min(stamp.at_ms for stamp in attempt.timestamps), left_at(attempt)
+    made: Json = {
+        "subtask": subtask,
+        "number": attempt.attempt_number,
+        "state": attempt.state.value,
+        "taskManager": attempt.task_manager,
+        "begun": begun,
+        "ended": None if ended < 0 else ended,
+        "failure": None if attempt.failure is None else attempt.failure.type_name,
+    }
+    return _Told(begun, made)

@@ -1,0 +1,81 @@
+"""The page: its files, how they are served, and that they can do no harm."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import flykka.rest
+from flykka.rest.settings import RestSettings
+from tests.rest.conftest import JOB, Serve, Served
+
+FOLDER = Path(flykka.rest.__file__).parent / "page"
+FILES = sorted(file.name for file in FOLDER.iterdir())
+TYPES = {".css": "text/css", ".html": "text/html", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+def test_the_page_is_at_the_root_under_a_policy_that_lets_nothing_else_in(served: Served) -> None:
+    answer = served.http.get("/")
+
+    assert (answer.status_code, answer.content) == (200, (FOLDER / "index.html").read_bytes())
+    assert answer.headers["content-type"] == "text/html; charset=UTF-8"
+    assert answer.headers["content-security-policy"].startswith("default-src 'self';")
+    assert "unsafe" not in answer.headers["content-security-policy"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_each_file_has_its_type_and_is_not_sent_again(served: Served) -> None:
+    for name in FILES:
+        first = served.http.get(f"/page/{name}")
+        again = served.http.get(f"/page/{name}", headers={"If-None-Match": first.headers["etag"]})
+
+        assert first.content == (FOLDER / name).read_bytes(), name
+        assert first.headers["content-type"].partition(";")[0] == TYPES[Path(name).suffix]
+        assert first.headers["cache-control"] == "no-cache"
+        assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize("name", ["nothing.js", "..%2fapp.py", "%2e%2e/app.py", "__init__.py", ""])
+def test_nothing_else_is_served(served: Served, name: str) -> None:
+    assert served.http.get(f"/page/{name}").status_code == 404
+
+
+def test_the_page_needs_no_token_and_its_data_does(serve: Serve, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("0123456789abcdef")
+    served = serve(RestSettings(token_file=str(file)))
+
+    statuses = {path: served.http.get(path).status_code for path in ("/", "/page/main.js")}
+    refused = {path: served.http.get(path).status_code for path in ("/events", f"/jobs/{JOB}/events", "/jobs/overview")}
+
+    assert set(statuses.values()) == {200}
+    assert set(refused.values()) == {401}
+
+
+def test_every_file_that_a_file_names_is_there() -> None:
+    named = set()
+    for name in FILES:
+        text = (FOLDER / name).read_text()
+        named |= set(re.findall(r'"/page/([\w.]+)"', text)) | set(re.findall(r'from "\./([\w.]+)"', text))
+
+    assert named <= set(FILES)
+    assert {name for name in FILES if name.endswith(".js")} <= named
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_file_makes_markup_of_data_or_asks_another_server(name: str) -> None:
+    text = (FOLDER / name).read_text()
+
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text)
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
+    assert not re.search(r'<[^>]* (style|on\w+)="', text)
+
+
+def test_attempts_of_a_vertex_are_told_in_the_order_of_their_begin(served: Served) -> None:
+    told = served.http.get(f"/jobs/{JOB}/vertices/sink/attempts").json()
+
+    assert (told["id"], told["total"]) == ("sink", len(told["attempts"]))
+    assert [each["begun"] for each in told["attempts"]] == sorted(each["begun"] for each in told["attempts"])
+    assert served.http.get(f"/jobs/{JOB}/vertices/nothing/attempts").status_code == 404
