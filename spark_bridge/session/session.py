@@ -176,9 +176,10 @@ def session_is_there() -> bool:
 
 
 def jobs_run() -> int:
-    """Count the Spark jobs without a job group that were run in this process, as far as Spark remembers them."""
+    """Count the Spark jobs that were begun in this process."""
     context = SparkContext._active_spark_context
-    return 0 if context is None else len(context.statusTracker().getJobIdsForGroup(None))
+    # Its status tracker hears of jobs later, and forgets the oldest.
+    return 0 if context is None or context._jsc is None else int(context._jsc.sc().dagScheduler().numTotalJobs())
 
 
 def engine_session(session: SparkSession) -> SparkSession:
