@@ -6,7 +6,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Self
 
 from flykka.api.launch import current_launch
-from flykka.errors import ProgramError
+from flykka.errors import ClusterError, ProgramError
 from flykka.spark_bridge.connectors.extras import require
 
 if TYPE_CHECKING:
@@ -58,13 +58,19 @@ class RestInterface:
 
     def _with_rest(self, cluster: LocalCluster) -> LocalCluster:
         """The cluster, asked over HTTP from now to its end where that is wanted. Raises `ClusterError`."""
-        if self._rest_settings is not None:
-            from flykka.rest.server import RestServer
+        if self._rest_settings is None:
+            return cluster
+        from flykka.rest.server import RestServer
 
+        try:
             self._rest_server = RestServer(cluster, self._rest_settings)
-            self._rest_server.start()
-            current_launch().say(f"HTTP requests are answered at {self._rest_server.address}")
-            cluster.system.terminated.add_done_callback(self._rest_server.close)
+        except ClusterError:
+            # Nobody else has it yet.
+            cluster.shutdown(concludes=False)
+            raise
+        self._rest_server.start()
+        current_launch().say(f"HTTP requests are answered at {self._rest_server.address}")
+        cluster.system.terminated.add_done_callback(self._rest_server.close)
         return cluster
 
 
