@@ -131,20 +131,21 @@ class SinkContract(_Contract):
 
     @pytest.mark.parametrize("parallelism", [1, 3])
     def test_a_checkpoint_is_restored_at_another_parallelism(self, parallelism: int) -> None:
-        """Pieces of two subtasks come to one, or to three; two checkpoints were not committed yet."""
-        if self.sink().parallelism_limit == 1:
-            pytest.skip("it runs in one subtask")
-        before = [self._attempt(0, subtask=subtask, parallelism=2) for subtask in range(2)]
+        """Pieces of two subtasks come to one, or to three, if it may have as many; two checkpoints wait."""
+        limit = self.sink().parallelism_limit
+        former, later = (2, parallelism) if limit is None else (min(2, limit), min(parallelism, limit))
+        before = [self._attempt(0, subtask=subtask, parallelism=former) for subtask in range(former)]
         for checkpoint in (1, 2):
             for subtask, attempt in enumerate(before):
                 self._stage(attempt, 10 * (subtask + 1) + checkpoint)
                 self._prepare(attempt, checkpoint)
-        before[1].writer.commit(1)
-        pieces = self._dealt([attempt.prepared for attempt in before], parallelism)
+        before[-1].writer.commit(1)
+        pieces = self._dealt([attempt.prepared for attempt in before], later)
         for subtask, restored in enumerate(pieces):
-            self._attempt(1, subtask=subtask, parallelism=parallelism).writer.restore(restored)
+            self._attempt(1, subtask=subtask, parallelism=later).writer.restore(restored)
 
-        self._check([row for number in (11, 12, 21, 22) for row in self._rows(number)])
+        numbers = (10 * subtask + checkpoint for subtask in range(1, former + 1) for checkpoint in (1, 2))
+        self._check([row for number in numbers for row in self._rows(number)])
 
     def test_a_checkpoint_is_restored_whose_commit_has_happened(self) -> None:
         """The attempt has died before it could say so."""
