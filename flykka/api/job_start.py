@@ -204,7 +204,7 @@ class _Search:
         job_name = self._job_graph.name
         if mode is StartMode.CHECKPOINT:
             return Found(job_name=job_name, checkpoint=named, folders=self._contents(counts_own=True))
-        run = self._storage.last_run(job_name)
+        run = self._last_run
         state, process = self._state(run)
         follows = self._follows_itself and mode is not StartMode.OVERWRITE
         if follows and state is LastRunState.ENDED:
@@ -227,11 +227,15 @@ class _Search:
 
         One that has a checkpoint may be gone on with from there, by this run or by a later one.
         """
-        run = self._storage.last_run(self._job_graph.name)
+        run = self._last_run
         if run is None or run.status is not None or run.job_id == self._job_graph.job_id:
             return None
         may_be_needed = self._storage.latest(run.job_id) is not None
         return None if may_be_needed or any(job.job_id == run.job_id for job in self._running) else run.job_id
+
+    @cached_property
+    def _last_run(self) -> JobRun | None:
+        return self._storage.last_run(self._job_graph.name)
 
     @cached_property
     def _running(self) -> tuple[RunningJob, ...]:

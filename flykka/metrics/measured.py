@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
 from flykka.messages.checkpointing.statistics import CheckpointStatsSnapshot
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.explanation import SlotsExplained
-from flykka.messages.monitoring.job_details import JobDetails, JobOverview, SubtaskDetails, SubtasksOfVertex
+from flykka.messages.monitoring.job_details import JobDetails, JobOverview, JobVertexDetails, SubtaskDetails
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 
 JOB_MANAGER = "jobmanager"
@@ -18,7 +19,6 @@ OPERATOR = "taskmanager_job_task_operator"
 """Flink's scopes, as its PrometheusReporter writes them behind `flink_`."""
 
 _NONE = -1
-_ENDED = frozenset({JobStatus.FINISHED, JobStatus.FAILED, JobStatus.CANCELED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def of_cluster(slots: SlotsExplained, jobs: Iterable[JobOverview], host: str) ->
     yield Measured(JOB_MANAGER, "numRegisteredTaskManagers", labels, len(slots.task_managers))
     yield Measured(JOB_MANAGER, "taskSlotsTotal", labels, slots.slots)
     yield Measured(JOB_MANAGER, "taskSlotsAvailable", labels, slots.free)
-    yield Measured(JOB_MANAGER, "numRunningJobs", labels, sum(job.status not in _ENDED for job in jobs))
+    yield Measured(JOB_MANAGER, "numRunningJobs", labels, sum(job.status not in JOB_GLOBALLY_TERMINAL for job in jobs))
 
 
 def of_job(details: JobDetails, checkpoints: CheckpointStatsSnapshot, host: str, now_ms: int) -> Iterator[Measured]:
@@ -64,11 +64,11 @@ def of_job(details: JobDetails, checkpoints: CheckpointStatsSnapshot, host: str,
         yield Measured(JOB, name, labels, value)
 
 
-def of_vertex(details: JobDetails, found: SubtasksOfVertex, host: str, now_ms: int) -> Iterator[Measured]:
-    """Measure the subtasks of a vertex, those that were deployed."""
-    vertex = found.vertex
-    assert vertex is not None, "it is measured what is there"
-    for subtask in found.subtasks:
+def of_vertex(
+    details: JobDetails, vertex: JobVertexDetails, subtasks: Iterable[SubtaskDetails], host: str, now_ms: int
+) -> Iterator[Measured]:
+    """Measure the subtasks of a vertex."""
+    for subtask in subtasks:
         labels = {
             "host": host,
             "tm_id": subtask.current.task_manager or "",

@@ -110,7 +110,14 @@ def _json(made: Any, status: int, request: Request) -> Response:
     content = json.dumps(made, ensure_ascii=False, separators=(",", ":")).encode()
     headers = {"Cache-Control": "no-cache"}
     if request.method == "GET" and status == 200:
-        headers["ETag"] = tag = f'W/"{blake2b(content, digest_size=12).hexdigest()}"'
-        if tag in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers=headers)
+        return tagged(content, _TYPE, request, headers)
     return Response(content, status, headers, media_type=_TYPE)
+
+
+def tagged(content: bytes, content_type: str, request: Request, headers: Mapping[str, str]) -> Response:
+    """An answer with an ETag; without its content where the request has this one already."""
+    tag = f'W/"{blake2b(content, digest_size=12).hexdigest()}"'
+    with_tag = {**headers, "ETag": tag}
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=with_tag)
+    return Response(content, headers=with_tag, media_type=content_type)

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, TypeVar
 from flykka.actors.resource_manager.actor import ResourceManager
 from flykka.diagnosis.collection import collect_reports
 from flykka.diagnosis.job_diagnosis import diagnose
-from flykka.messages.checkpointing.statistics import CheckpointStatsSnapshot
+from flykka.messages.checkpointing.statistics import (
+    CheckpointStatistics,
+    CheckpointStatsSnapshot,
+    SubtaskCheckpointStatistics,
+)
 from flykka.messages.control.job import (
     CancelJob,
     CancellationFailure,
@@ -28,12 +32,14 @@ from flykka.messages.monitoring.job_details import (
     JobDetails,
     JobOverview,
     JobsOverview,
+    JobVertexDetails,
     RequestCheckpointDetails,
     RequestCheckpointStats,
     RequestJobDetails,
     RequestJobGraph,
     RequestJobsOverview,
     RequestJobVertexDetails,
+    SubtaskDetails,
     SubtasksOfVertex,
 )
 from flykka.messages.wire.ids import JobId, JobVertexId
@@ -76,8 +82,8 @@ class RestfulGateway:
         """The plan and the configuration of a job."""
         return self._of_job(JobFound, job_id, lambda me: RequestJobGraph(job_id=job_id, reply_to=me)).job_graph
 
-    def subtasks(self, job_id: JobId, vertex_id: JobVertexId) -> SubtasksOfVertex:
-        """A vertex with its subtasks. Raises `RestError` where the job has none of this id."""
+    def vertex(self, job_id: JobId, vertex_id: JobVertexId) -> tuple[JobVertexDetails, tuple[SubtaskDetails, ...]]:
+        """A vertex, and its subtasks. Raises `RestError` where the job has none of this id."""
         found = self._of_job(
             SubtasksOfVertex,
             job_id,
@@ -85,7 +91,7 @@ class RestfulGateway:
         )
         if found.vertex is None:
             raise RestError(404, f"job {job_id} has no vertex {vertex_id}")
-        return found
+        return found.vertex, found.subtasks
 
     def checkpoints(self, job_id: JobId) -> CheckpointStatsSnapshot:
         """The checkpoints of a job."""
@@ -93,8 +99,10 @@ class RestfulGateway:
             CheckpointStatsSnapshot, job_id, lambda me: RequestCheckpointStats(job_id=job_id, reply_to=me)
         )
 
-    def checkpoint(self, job_id: JobId, checkpoint_id: int) -> CheckpointDetails:
-        """A checkpoint. Raises `RestError` where it is not kept."""
+    def checkpoint(
+        self, job_id: JobId, checkpoint_id: int
+    ) -> tuple[CheckpointStatistics, tuple[SubtaskCheckpointStatistics, ...]]:
+        """A checkpoint, and its subtasks as far as they are kept. Raises `RestError` where it is not kept."""
         found = self._of_job(
             CheckpointDetails,
             job_id,
@@ -102,7 +110,7 @@ class RestfulGateway:
         )
         if found.checkpoint is None:
             raise RestError(404, f"checkpoint {checkpoint_id} of job {job_id} is not kept")
-        return found
+        return found.checkpoint, found.subtasks
 
     def slots(self) -> SlotsExplained:
         """The TaskManagers and their slots."""

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
+from pyarrow import fs
 
 from flykka.spark_bridge.rows import local_files
 from flykka.spark_bridge.session.local_file_system import LOCAL_FILE_SYSTEMS
@@ -160,6 +161,19 @@ class FileSystem:
                 yield from self.paths_below(path)
             else:
                 yield path
+
+    def open(self, path: str) -> Any:
+        """Open a file to read it, with pyarrow and not with the JVM: not every address is one that it knows.
+
+        Raises:
+            OSError: there is no such file, or it may not be read.
+            pyarrow.ArrowException: the address is not known.
+        """
+        # Hadoop writes `file:/folder/name` and escapes nothing.
+        if path.startswith(("/", _LOCAL)):
+            return fs.LocalFileSystem().open_input_file("/" + path.removeprefix(_LOCAL).lstrip("/"))
+        filesystem, inner = fs.FileSystem.from_uri(path)
+        return filesystem.open_input_file(inner)
 
     def rename(self, source: str, target: str) -> bool:
         """Rename a file; False where the file system refuses, which says nothing of the reason."""

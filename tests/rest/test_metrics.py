@@ -21,7 +21,6 @@ from flykka.messages.monitoring.job_details import (
     JobVertexDetails,
     StatusTimestamp,
     SubtaskDetails,
-    SubtasksOfVertex,
     TimeShares,
 )
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
@@ -95,11 +94,9 @@ def test_a_subtask_is_measured_with_its_attempt_and_its_task_manager(served: Ser
         state=ExecutionState.RUNNING,
         subtask_counts=(),
     )
-    found = SubtasksOfVertex(
-        job_id=JOB, vertex=vertex, subtasks=(SubtaskDetails(subtask=0, current=attempt, shares=shares),)
-    )
+    subtask = SubtaskDetails(subtask=0, current=attempt, shares=shares)
 
-    measured = list(of_vertex(served.job.details, found, "host", 4_000))
+    measured = list(of_vertex(served.job.details, vertex, [subtask], "host", 4_000))
 
     values = _values(measured)
     assert (values["busyTimeMsPerSecond"], values["backPressuredTimeMsPerSecond"]) == (500, 250)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
+from pyarrow.fs import LocalFileSystem
 from pyspark.sql.types import (
     ArrayType,
     DataType,
@@ -104,6 +105,6 @@ def test_old_timestamps_which_spark_writes_are_no_nanoseconds(tmp_path: Path) ->
     table = pa.table({"a": pa.array([0], pa.timestamp("us"))})
     pq.write_table(table, tmp_path / "old.parquet", use_deprecated_int96_timestamps=True)
 
-    schema = footer(str(tmp_path / "old.parquet"), None).schema
+    schema = footer(str(tmp_path / "old.parquet"), None, LocalFileSystem().open_input_file).schema
 
     assert misfit(declared(TimestampType()), schema) is None

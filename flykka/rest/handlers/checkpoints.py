@@ -40,9 +40,7 @@ class CheckpointHandlers:
         return checkpoint_config(self._gateway.graph(job_of(query)))
 
     def _details(self, query: Query) -> Json:
-        found = self._gateway.checkpoint(job_of(query), int(query.path["checkpointid"]))
-        assert found.checkpoint is not None, "the gateway gives a checkpoint that there is"
-        return checkpoint_details(found.checkpoint, found.subtasks)
+        return checkpoint_details(*self._gateway.checkpoint(job_of(query), int(query.path["checkpointid"])))
 
     def _subtasks(self, query: Query) -> Json:
         job_id, vertex_id = job_of(query), JobVertexId(query.path["vertexid"])
@@ -50,7 +48,5 @@ class CheckpointHandlers:
         vertex = next((each for each in graph.vertices if each.vertex_id == vertex_id), None)
         if vertex is None:
             raise RestError(404, f"job {job_id} has no vertex {vertex_id}")
-        found = self._gateway.checkpoint(job_id, int(query.path["checkpointid"]))
-        made = subtask_details(found, vertex_id, vertex.parallelism)
-        assert made is not None, "the gateway gives a checkpoint that there is"
-        return made
+        found, subtasks = self._gateway.checkpoint(job_id, int(query.path["checkpointid"]))
+        return subtask_details(found, subtasks, vertex_id, vertex.parallelism)

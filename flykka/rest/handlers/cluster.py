@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from importlib.metadata import version
 
+from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
 from flykka.messages.control.job import JobStatus
-from flykka.messages.monitoring.explanation import SlotsExplained
-from flykka.messages.wire.ids import TaskManagerId
+from flykka.messages.monitoring.explanation import TaskManagerInfo
 from flykka.rest.endpoint import Endpoint, Query, Text
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.responses.io_metrics import Json
-from flykka.rest.responses.jobs import ENDED
 from flykka.rest.responses.task_managers import task_manager, task_manager_details
 
 FLINK_VERSION = "2.3.0"
@@ -69,7 +68,7 @@ class ClusterHandlers:
             "taskmanagers": len(slots.task_managers),
             "slots-total": slots.slots,
             "slots-available": slots.free,
-            "jobs-running": sum(state not in ENDED for state in states),
+            "jobs-running": sum(state not in JOB_GLOBALLY_TERMINAL for state in states),
             "jobs-finished": states.count(JobStatus.FINISHED),
             "jobs-cancelled": states.count(JobStatus.CANCELED),
             "jobs-failed": states.count(JobStatus.FAILED),
@@ -94,7 +93,7 @@ class ClusterHandlers:
 
     def _task_managers(self, query: Query) -> Json:
         slots = self._gateway.slots()
-        return {"taskmanagers": [task_manager(each, slots) for each in slots.task_managers]}
+        return {"taskmanagers": [task_manager(each, slots.now_ms) for each in slots.by_task_manager]}
 
     def _task_manager(self, query: Query) -> Json:
         return task_manager_details(*self._named(query))
@@ -103,12 +102,13 @@ class ClusterHandlers:
         self._named(query)
         return []
 
-    def _named(self, query: Query) -> tuple[TaskManagerId, SlotsExplained]:
-        """The TaskManager that a path names, with all slots. Raises `RestError` where there is none."""
-        slots, name = self._gateway.slots(), TaskManagerId(query.path["id"])
-        if name not in slots.task_managers:
+    def _named(self, query: Query) -> tuple[TaskManagerInfo, int]:
+        """The TaskManager that a path names, and the time of that. Raises `RestError` where there is none."""
+        slots, name = self._gateway.slots(), query.path["id"]
+        found = next((each for each in slots.by_task_manager if each.task_manager == name), None)
+        if found is None:
             raise RestError(404, f"there is no TaskManager {name!r}")
-        return name, slots
+        return found, slots.now_ms
 
     def _configuration(self, query: Query) -> list[Json]:
         return [{"key": "rest.flink-version", "value": FLINK_VERSION}]

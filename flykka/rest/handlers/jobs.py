@@ -50,7 +50,7 @@ class JobHandlers:
         details, graph = self._gateway.details(job_id), self._gateway.graph(job_id)
         many = sum(vertex.parallelism for vertex in details.vertices) > SUBTASKS_SHOWN
         asked = () if many else details.vertices
-        subtasks = {vertex.vertex_id: self._gateway.subtasks(job_id, vertex.vertex_id) for vertex in asked}
+        subtasks = {vertex.vertex_id: self._gateway.vertex(job_id, vertex.vertex_id)[1] for vertex in asked}
         return job_details(details, graph, subtasks, self._now_ms())
 
     def _status(self, query: Query) -> Json:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from socket import gethostname
 
+from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
 from flykka.metrics.measured import Measured, of_cluster, of_job, of_vertex
 from flykka.metrics.prometheus import CONTENT_TYPE, text_of
 from flykka.rest.endpoint import Endpoint, Query, Text
 from flykka.rest.gateway import RestfulGateway
-from flykka.rest.responses.jobs import ENDED
 
 
 class MetricHandlers:
@@ -30,9 +30,9 @@ class MetricHandlers:
     def _measured(self) -> Iterator[Measured]:
         jobs = self._gateway.jobs()
         yield from of_cluster(self._gateway.slots(), jobs, self._host)
-        for job_id in (job.job_id for job in jobs if job.status not in ENDED):
+        for job_id in (job.job_id for job in jobs if job.status not in JOB_GLOBALLY_TERMINAL):
             details = self._gateway.details(job_id)
             yield from of_job(details, self._gateway.checkpoints(job_id), self._host, self._now_ms())
             for vertex in details.vertices:
-                found = self._gateway.subtasks(job_id, vertex.vertex_id)
-                yield from of_vertex(details, found, self._host, self._now_ms())
+                found, subtasks = self._gateway.vertex(job_id, vertex.vertex_id)
+                yield from of_vertex(details, found, subtasks, self._host, self._now_ms())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from importlib.resources import files
 
 from starlette.requests import Request
@@ -12,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from flykka.messages.wire.ids import JobVertexId
-from flykka.rest.endpoint import Endpoint, Query
+from flykka.rest.endpoint import Endpoint, Query, tagged
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.handlers.jobs import job_of
@@ -39,10 +38,6 @@ _HEADERS = {
 class _File:
     content: bytes
     content_type: str
-
-    @property
-    def tag(self) -> str:
-        return f'"{blake2b(self.content, digest_size=12).hexdigest()}"'
 
 
 def is_page(path: str) -> bool:
@@ -78,15 +73,10 @@ class PageHandlers:
         file = self._files.get(name)
         if file is None:
             raise RestError(404, "File not found.")
-        headers = {**_HEADERS, "ETag": file.tag}
-        if file.tag in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers=headers)
-        return Response(file.content, headers=headers, media_type=file.content_type)
+        return tagged(file.content, file.content_type, request, _HEADERS)
 
     def _attempts(self, query: Query) -> Json:
-        found = self._gateway.subtasks(job_of(query), JobVertexId(query.path["vertexid"]))
-        assert found.vertex is not None, "the gateway gives a vertex that there is"
-        return attempts(found.vertex, found.subtasks)
+        return attempts(*self._gateway.vertex(job_of(query), JobVertexId(query.path["vertexid"])))
 
 
 def _page() -> Iterator[tuple[str, _File]]:

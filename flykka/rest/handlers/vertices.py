@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from flykka.messages.monitoring.job_details import JobVertexDetails, SubtasksOfVertex
+from flykka.messages.monitoring.job_details import JobVertexDetails, SubtaskDetails
 from flykka.messages.wire.ids import JobVertexId
 from flykka.rest.endpoint import Endpoint, Query
 from flykka.rest.gateway import RestfulGateway
@@ -41,31 +41,31 @@ class VertexHandlers:
         yield Endpoint(f"{vertex}/subtasks/metrics", self._aggregated, "Metrics over its subtasks (get, agg, subtasks)")
 
     def _details(self, query: Query) -> Json:
-        vertex, found = self._found(query)
+        vertex, subtasks = self._found(query)
         graph = self._gateway.graph(job_of(query))
         of_graph = next(each for each in graph.vertices if each.vertex_id == vertex.vertex_id)
-        return vertex_details(vertex, of_graph.max_parallelism, found.subtasks, self._now_ms())
+        return vertex_details(vertex, of_graph.max_parallelism, subtasks, self._now_ms())
 
     def _by_task_manager(self, query: Query) -> Json:
-        vertex, found = self._found(query)
-        return by_task_manager(vertex, found.subtasks, self._now_ms())
+        vertex, subtasks = self._found(query)
+        return by_task_manager(vertex, subtasks, self._now_ms())
 
     def _times(self, query: Query) -> Json:
-        vertex, found = self._found(query)
-        return subtask_times(vertex, found.subtasks, self._now_ms())
+        vertex, subtasks = self._found(query)
+        return subtask_times(vertex, subtasks, self._now_ms())
 
     def _watermarks(self, query: Query) -> list[Json]:
-        vertex, found = self._found(query)
-        return [] if vertex.sources else watermarks(found.subtasks)
+        vertex, subtasks = self._found(query)
+        return [] if vertex.sources else watermarks(subtasks)
 
     def _back_pressure(self, query: Query) -> Json:
-        return back_pressure(self._found(query)[1].subtasks, self._now_ms())
+        return back_pressure(self._found(query)[1], self._now_ms())
 
     def _accumulators(self, query: Query) -> Json:
         return {"id": self._found(query)[0].vertex_id, "user-accumulators": []}
 
     def _of_subtasks(self, query: Query) -> Json:
-        vertex, found = self._found(query)
+        vertex, subtasks = self._found(query)
         return {
             "id": vertex.vertex_id,
             "parallelism": vertex.parallelism,
@@ -76,19 +76,17 @@ class VertexHandlers:
                     "endpoint": each.current.task_manager or "",
                     "user-accumulators": [],
                 }
-                for each in found.subtasks
+                for each in subtasks
             ],
         }
 
     def _metrics(self, query: Query) -> list[Json]:
-        return values(self._found(query)[1].subtasks, query.arguments.get("get"))
+        return values(self._found(query)[1], query.arguments.get("get"))
 
     def _aggregated(self, query: Query) -> list[Json]:
         arguments = query.arguments
-        subtasks = self._found(query)[1].subtasks
+        subtasks = self._found(query)[1]
         return aggregates(subtasks, arguments.get("get"), arguments.get("agg"), arguments.get("subtasks"))
 
-    def _found(self, query: Query) -> tuple[JobVertexDetails, SubtasksOfVertex]:
-        found = self._gateway.subtasks(job_of(query), JobVertexId(query.path["vertexid"]))
-        assert found.vertex is not None, "the gateway gives a vertex that there is"
-        return found.vertex, found
+    def _found(self, query: Query) -> tuple[JobVertexDetails, tuple[SubtaskDetails, ...]]:
+        return self._gateway.vertex(job_of(query), JobVertexId(query.path["vertexid"]))

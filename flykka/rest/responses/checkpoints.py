@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import nan
 
 from flykka.messages.checkpointing.statistics import (
     CheckpointStatistics,
@@ -14,16 +13,10 @@ from flykka.messages.checkpointing.statistics import (
     VertexCheckpointStatistics,
 )
 from flykka.messages.graph.job_graph import CheckpointingMode, ExternalizedCheckpointRetention, JobGraph
-from flykka.messages.monitoring.job_details import CheckpointDetails
 from flykka.messages.wire.ids import JobVertexId
-from flykka.rest.responses.io_metrics import Json
+from flykka.rest.responses.io_metrics import Json, percentile
 
 _PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
-_EXPLANATIONS = {
-    CheckpointStatsStatus.COMPLETED: "completed",
-    CheckpointStatsStatus.FAILED: "failed",
-    CheckpointStatsStatus.IN_PROGRESS: "in_progress",
-}
 
 
 def checkpointing_statistics(stats: CheckpointStatsSnapshot) -> Json:
@@ -62,13 +55,15 @@ def checkpoint_details(found: CheckpointStatistics, subtasks: Sequence[SubtaskCh
     return {**_checkpoint(found), "tasks": dict(_tasks(found, subtasks))}
 
 
-def subtask_details(details: CheckpointDetails, vertex_id: JobVertexId, parallelism: int) -> Json | None:
-    """The subtasks of a vertex in a checkpoint; None where it is not kept."""
-    found = details.checkpoint
-    if found is None:
-        return None
-    there = {each.subtask: each for each in details.subtasks if each.vertex_id == vertex_id}
-    task = dict(_tasks(found, details.subtasks)).get(vertex_id) or _task(found, 0, 0, (), parallelism)
+def subtask_details(
+    found: CheckpointStatistics,
+    subtasks: Sequence[SubtaskCheckpointStatistics],
+    vertex_id: JobVertexId,
+    parallelism: int,
+) -> Json:
+    """The subtasks of a vertex in a checkpoint."""
+    there = {each.subtask: each for each in subtasks if each.vertex_id == vertex_id}
+    task = dict(_tasks(found, subtasks)).get(vertex_id) or _task(found, 0, 0, (), parallelism)
     of = [each.metrics for each in there.values()]
     return {
         **task,
@@ -137,7 +132,7 @@ def _restored(stats: CheckpointStatsSnapshot) -> Json | None:
 def _checkpoint(stats: CheckpointStatistics) -> Json:
     kind = "SAVEPOINT" if stats.is_savepoint else "CHECKPOINT"
     made: Json = {
-        "className": _EXPLANATIONS[stats.status],
+        "className": stats.status.value.lower(),
         "id": stats.checkpoint_id,
         "status": stats.status.value,
         "is_savepoint": stats.is_savepoint,
@@ -255,17 +250,11 @@ def _over_history(all_of_them: StatsSummary, kept: Sequence[int]) -> Json:
 
 def _over(values: Sequence[int]) -> Json:
     ordered = sorted(values)
-    made: dict[str, float | str] = {
+    made: Json = {
         "min": ordered[0] if ordered else 0,
         "max": ordered[-1] if ordered else 0,
         "avg": sum(ordered) // len(ordered) if ordered else 0,
     }
-    return made | {name: _percentile(ordered, percent) for name, percent in _PERCENTILES.items()}
-
-
-def _percentile(ordered: Sequence[int], percent: float) -> float | str:
-    """By nearest rank; of nothing it is no number, which JSON has no form for."""
-    if not ordered:
-        return str(nan).replace("nan", "NaN")
-    rank = -int(-percent * len(ordered) // 100)
-    return float(ordered[min(len(ordered), max(1, rank)) - 1])
+    # Of nothing a percentile is no number, which JSON has no form for.
+    percentiles = {name: float(percentile(ordered, at)) if ordered else "NaN" for name, at in _PERCENTILES.items()}
+    return made | percentiles

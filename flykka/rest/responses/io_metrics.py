@@ -48,20 +48,21 @@ def _over(several: Sequence[Json]) -> Json:
 
 
 def summary_of(values: Sequence[int]) -> Json:
-    """Least, greatest, average, sum and percentiles, by nearest rank; zeros of nothing."""
+    """Least, greatest, average, sum and percentiles; zeros of nothing."""
     ordered = sorted(values) or [0]
     total = sum(ordered)
-
-    def at(percent: int) -> int:
-        return ordered[max(0, -(-percent * len(ordered) // 100) - 1)]
-
     return {
         "min": ordered[0],
         "max": ordered[-1],
         "avg": total // len(ordered),
         "sum": total,
-        "median": at(50),
-        "p25": at(25),
-        "p75": at(75),
-        "p95": at(95),
+        "median": percentile(ordered, 50),
+        "p25": percentile(ordered, 25),
+        "p75": percentile(ordered, 75),
+        "p95": percentile(ordered, 95),
     }
+
+
+def percentile(ordered: Sequence[int], percent: float) -> int:
+    """The value of this percentile among ordered values, by nearest rank."""
+    return ordered[max(0, -int(-percent * len(ordered) // 100) - 1)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
 from flykka.messages.checkpointing.statistics import CheckpointStatistics, CheckpointStatsSnapshot
 from flykka.messages.graph.job_graph import JobGraph, JobVertex
 from flykka.messages.monitoring.exception_history import RootExceptionHistoryEntry
@@ -21,7 +22,6 @@ from flykka.messages.monitoring.job_details import (
 )
 from flykka.messages.wire.ids import JobId, JobVertexId
 from flykka.rest.responses.io_metrics import Json
-from flykka.rest.responses.jobs import ENDED
 from flykka.rest.responses.times import left_at
 
 CHECKPOINTS_SHOWN = 120
@@ -44,7 +44,7 @@ def _job_in_short(job: JobOverview, restarts: int) -> Json:
         "state": job.status.value,
         "started": job.started_ms,
         "ended": job.ended_ms,
-        "duration": job.duration_ms if job.status in ENDED else None,
+        "duration": job.duration_ms if job.status in JOB_GLOBALLY_TERMINAL else None,
         "restarts": restarts,
         "tasks": _by_state(job.subtask_counts),
     }
@@ -63,7 +63,7 @@ def job_event(details: JobDetails, graph: JobGraph, checkpoints: CheckpointStats
         "isStopped": details.was_stopped,
         "started": details.started_ms,
         "ended": details.ended_ms,
-        "duration": details.duration_ms if details.status in ENDED else None,
+        "duration": details.duration_ms if details.status in JOB_GLOBALLY_TERMINAL else None,
         "restarts": details.number_of_restarts,
         "keptCheckpoint": details.kept_checkpoint,
         "throughput": {"stepMs": rates.step_ms, "values": rates.values[-_RATES_SHOWN:]},

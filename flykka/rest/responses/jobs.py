@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import JobGraph
@@ -11,18 +11,17 @@ from flykka.messages.monitoring.job_details import (
     JobOverview,
     JobVertexDetails,
     SubtaskCount,
-    SubtasksOfVertex,
+    SubtaskDetails,
 )
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import JobVertexId
 from flykka.rest.responses.io_metrics import Json, io_metrics
 from flykka.rest.responses.plan import plan
 from flykka.rest.responses.restart_strategy import in_words
-from flykka.rest.responses.times import NEVER, entered, left_at
+from flykka.rest.responses.times import NEVER, lifetime
 
 TASK_STATES = (*(state.value for state in ExecutionState), "INITIALIZING")
 """Flink's; a task is never INITIALIZING here."""
-ENDED = frozenset({JobStatus.FINISHED, JobStatus.FAILED, JobStatus.CANCELED})
 
 
 def jobs_overview(jobs: Iterable[JobOverview]) -> Json:
@@ -57,7 +56,7 @@ def ids_with_status(jobs: Iterable[JobOverview]) -> Json:
 
 
 def job_details(
-    details: JobDetails, graph: JobGraph, subtasks: Mapping[JobVertexId, SubtasksOfVertex], now_ms: int
+    details: JobDetails, graph: JobGraph, subtasks: Mapping[JobVertexId, Sequence[SubtaskDetails]], now_ms: int
 ) -> Json:
     """A job with its vertices and its plan."""
     vertices = [_vertex(vertex, graph, subtasks.get(vertex.vertex_id), now_ms) for vertex in details.vertices]
@@ -83,14 +82,10 @@ def job_details(
     }
 
 
-def _vertex(vertex: JobVertexDetails, graph: JobGraph, subtasks: SubtasksOfVertex | None, now_ms: int) -> Json:
+def _vertex(vertex: JobVertexDetails, graph: JobGraph, subtasks: Sequence[SubtaskDetails] | None, now_ms: int) -> Json:
     of_graph = next(each for each in graph.vertices if each.vertex_id == vertex.vertex_id)
     counts = _by_state(vertex.subtask_counts)
-    attempts = [] if subtasks is None else [subtask.current for subtask in subtasks.subtasks]
-    starts = [at for attempt in attempts if (at := entered(attempt, ExecutionState.DEPLOYING)) != NEVER]
-    ends = [left_at(attempt) for attempt in attempts]
-    begun = min(starts, default=NEVER)
-    ended = max(ends, default=NEVER) if ends and NEVER not in ends else NEVER
+    attempts = [] if subtasks is None else [subtask.current for subtask in subtasks]
     return {
         "id": vertex.vertex_id,
         "slotSharingGroupId": _group_id(of_graph.slot_sharing_group),
@@ -98,9 +93,7 @@ def _vertex(vertex: JobVertexDetails, graph: JobGraph, subtasks: SubtasksOfVerte
         "maxParallelism": of_graph.max_parallelism,
         "parallelism": vertex.parallelism,
         "status": vertex.state.value,
-        "start-time": begun,
-        "end-time": ended,
-        "duration": NEVER if begun == NEVER else (now_ms if ended == NEVER else ended) - begun,
+        **lifetime(attempts, now_ms),
         "tasks": {state: counts.get(state, 0) for state in TASK_STATES},
         "metrics": io_metrics((attempt.metrics for attempt in attempts), is_complete=subtasks is not None),
     }

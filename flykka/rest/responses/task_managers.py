@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from flykka.messages.monitoring.explanation import SlotsExplained
-from flykka.messages.wire.ids import TaskManagerId
+from flykka.messages.monitoring.explanation import TaskManagerInfo
 from flykka.rest.responses.io_metrics import Json
 
 _RESOURCES = ("taskHeapMemory", "taskOffHeapMemory", "managedMemory", "networkMemory")
@@ -28,16 +27,15 @@ _METRICS = tuple(
 )
 
 
-def task_manager(name: TaskManagerId, slots: SlotsExplained) -> Json:
-    """A TaskManager in the list."""
-    own = next(each for each in slots.by_task_manager if each.task_manager == name)
+def task_manager(own: TaskManagerInfo, now_ms: int) -> Json:
+    """A TaskManager in the list, as it is known now."""
     resource = {"cpuCores": 0.0, **dict.fromkeys(_RESOURCES, 0), "extendedResources": {}}
     return {
-        "id": name,
-        "path": f"/user/{name}",
+        "id": own.task_manager,
+        "path": f"/user/{own.task_manager}",
         "dataPort": 0,
         "jmxPort": -1,
-        "timeSinceLastHeartbeat": slots.now_ms,
+        "timeSinceLastHeartbeat": now_ms,
         "slotsNumber": own.slots,
         "freeSlots": own.free,
         "assignedTasks": own.slots - own.free,
@@ -53,10 +51,10 @@ def task_manager(name: TaskManagerId, slots: SlotsExplained) -> Json:
     }
 
 
-def task_manager_details(name: TaskManagerId, slots: SlotsExplained) -> Json:
+def task_manager_details(own: TaskManagerInfo, now_ms: int) -> Json:
     """A TaskManager with its memory."""
     return {
-        **task_manager(name, slots),
+        **task_manager(own, now_ms),
         "metrics": {**dict.fromkeys(_METRICS, 0), "garbageCollectors": []},
         "allocatedSlots": [],
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from flykka.messages.monitoring.job_details import AttemptDetails
 from flykka.messages.tasks.task import ExecutionState
 from flykka.rest.responses.io_metrics import Json
@@ -28,10 +30,14 @@ def left_at(attempt: AttemptDetails) -> int:
     return max((entered(attempt, state) for state in _ENDS), default=NEVER)
 
 
-def duration(attempt: AttemptDetails, now_ms: int) -> int:
-    """The time since it was deployed, to its end or until now."""
-    begun, ended = entered(attempt, ExecutionState.DEPLOYING), left_at(attempt)
-    return NEVER if begun == NEVER else (now_ms if ended == NEVER else ended) - begun
+def lifetime(attempts: Sequence[AttemptDetails], now_ms: int) -> Json:
+    """From the first deployment of several attempts to the last end, or until now while one of them has none."""
+    ends = [left_at(attempt) for attempt in attempts]
+    ended = NEVER if NEVER in ends else max(ends, default=NEVER)
+    starts = [at for attempt in attempts if (at := entered(attempt, ExecutionState.DEPLOYING)) != NEVER]
+    begun = min(starts, default=NEVER)
+    took = NEVER if begun == NEVER else (now_ms if ended == NEVER else ended) - begun
+    return {"start-time": begun, "end-time": ended, "duration": took}
 
 
 def status_duration(attempt: AttemptDetails, now_ms: int) -> Json:

@@ -11,7 +11,7 @@ from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorTy
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.tasks.task import ExecutionState
 from flykka.rest.responses.io_metrics import Json, aggregated, io_metrics
-from flykka.rest.responses.times import duration, entered, left_at, status_duration, timestamps
+from flykka.rest.responses.times import lifetime, status_duration, timestamps
 
 _LOW, _HIGH = 0.1, 0.5
 _UNKNOWN = "(unassigned)"
@@ -39,18 +39,16 @@ def _subtask(subtask: SubtaskDetails, now: int) -> Json:
 
 def attempt_details(attempt: AttemptDetails, now: int) -> Json:
     """An attempt."""
-    begun = entered(attempt, ExecutionState.DEPLOYING)
+    lived = lifetime([attempt], now)
     return {
         "status": attempt.state.value,
         "attempt": attempt.attempt_number,
         "endpoint": attempt.task_manager or _UNKNOWN,
-        "start-time": begun,
-        "end-time": left_at(attempt),
-        "duration": duration(attempt, now),
+        **lived,
         "metrics": io_metrics([attempt.metrics]),
         "taskmanager-id": attempt.task_manager or _UNKNOWN,
         "status-duration": status_duration(attempt, now),
-        "start_time": begun,
+        "start_time": lived["start-time"],
     }
 
 
@@ -64,7 +62,7 @@ def subtask_times(vertex: JobVertexDetails, subtasks: Iterable[SubtaskDetails], 
             {
                 "subtask": subtask.subtask,
                 "endpoint": subtask.current.task_manager or _UNKNOWN,
-                "duration": duration(subtask.current, now),
+                "duration": lifetime([subtask.current], now)["duration"],
                 "timestamps": timestamps(subtask.current),
             }
             for subtask in subtasks
@@ -86,19 +84,13 @@ def by_task_manager(vertex: JobVertexDetails, subtasks: Iterable[SubtaskDetails]
 
 
 def _on_one(name: str, attempts: Sequence[AttemptDetails], now: int) -> Json:
-    begun = [entered(attempt, ExecutionState.DEPLOYING) for attempt in attempts]
-    ends = [left_at(attempt) for attempt in attempts]
-    ended = max(ends) if -1 not in ends else -1
-    started = min((at for at in begun if at >= 0), default=-1)
     states = [attempt.state for attempt in attempts]
     made = [attempt_details(attempt, now) for attempt in attempts]
     return {
         "endpoint": name,
         "taskmanager-id": name,
         "status": aggregate_state(Counter(states)).value,
-        "start-time": started,
-        "end-time": ended,
-        "duration": -1 if started < 0 else (now if ended < 0 else ended) - started,
+        **lifetime(attempts, now),
         "metrics": io_metrics(attempt.metrics for attempt in attempts),
         "status-counts": {state.value: states.count(state) for state in ExecutionState},
         "aggregated": aggregated(made),

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow
-from pyarrow import fs
 from pyarrow import parquet as pq
 
 from flykka.spark_bridge.diagnosis.unreadable import plain_path
 from flykka.spark_bridge.errors import UnreadableFileError
-
-if TYPE_CHECKING:
-    from flykka.spark_bridge.connectors.file.object_store import ObjectStore
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -33,23 +30,15 @@ class Footer:
     schema: pyarrow.Schema | None
 
 
-def footer(path: str, event_time: str | None, store: ObjectStore | None = None) -> Footer:
+def footer(path: str, event_time: str | None, open_file: Callable[[str], Any]) -> Footer:
     """Read the footer of a file. Raises `UnreadableFileError`, naming it, where it is not parquet."""
     try:
-        with _opened(path) if store is None else store.open(path) as file:
+        with open_file(path) as file:
             metadata = pq.read_metadata(file)
     except (pyarrow.ArrowException, OSError) as broken:
         raise UnreadableFileError(f"cannot read {plain_path(path)} as parquet: {broken}") from broken
     latest = None if event_time is None else _latest(metadata, event_time)
     return Footer(rows=metadata.num_rows, event_time_max=latest, schema=_schema(metadata.schema))
-
-
-def _opened(path: str) -> Any:
-    # Hadoop writes `file:/folder/name` and escapes nothing.
-    if (local := plain_path(path)).startswith("/"):
-        return fs.LocalFileSystem().open_input_file(local)
-    filesystem, inner = fs.FileSystem.from_uri(path)
-    return filesystem.open_input_file(inner)
 
 
 def _schema(parquet: Any) -> pyarrow.Schema | None:

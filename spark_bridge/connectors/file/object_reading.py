@@ -19,20 +19,20 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from flykka.messages.tasks.source import FileSplit
+from flykka.spark_bridge.connectors.corrupt_text import refused_if_corrupt
 from flykka.spark_bridge.connectors.file.formats import merged
 from flykka.spark_bridge.connectors.file.object_store import ObjectStore
 from flykka.spark_bridge.errors import FileSchemaError, SourceError, UnreadableFileError
 from flykka.spark_bridge.program.prototype import PrototypeError
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from flykka.spark_bridge.connectors.file.source import FileSource
 
 _PARSED_BY_LINE = ("json", "csv", "text")
 _ROWS_AT_ONCE = 10_000
 _LINE, _FILE, _PARSED, _CORRUPT = "__line", "__file", "__parsed", "__corrupt"
-_SHOWN = 200
 
 
 def check_readable(source: FileSource) -> None:
@@ -96,16 +96,9 @@ def _parsed(lines: DataFrame, source: FileSource, schema: StructType) -> DataFra
     if mode == "DROPMALFORMED":
         rows = rows.where(corrupt.isNull())
     if mode == "FAILFAST":
-        told = F.raise_error(_told(source.format, corrupt))
-        rows = rows.withColumn(_PARSED, F.when(corrupt.isNotNull(), told).otherwise(F.col(_PARSED)))
+        subject = F.concat(F.lit("cannot read "), F.col(_FILE), F.lit(": a line"))
+        rows = rows.withColumn(_PARSED, refused_if_corrupt(F.col(_PARSED), corrupt, subject, source.format))
     return rows.select(*(F.col(_PARSED)[name].alias(name) for name in schema.names))
-
-
-def _told(name: str, corrupt: Column) -> Column:
-    line = F.substring(corrupt, 1, _SHOWN)
-    return F.concat(
-        F.lit("cannot read "), F.col(_FILE), F.lit(f": a line is no {name} of the declared columns: "), line
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

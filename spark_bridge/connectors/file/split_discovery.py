@@ -26,13 +26,13 @@ from flykka.spark_bridge.connectors.file.declared_columns import misfit
 from flykka.spark_bridge.connectors.file.footers import footer
 from flykka.spark_bridge.connectors.file.formats import merges_schemas
 from flykka.spark_bridge.connectors.file.known_names import KnownNames
-from flykka.spark_bridge.connectors.file.object_store import ObjectStore
 from flykka.spark_bridge.connectors.source import SPLITS_PER_LOOK
 from flykka.spark_bridge.diagnosis.unreadable import plain_path
 from flykka.spark_bridge.errors import EmptySourceError, FileSchemaError, SourceNotFoundError
 from flykka.spark_bridge.rows.folder_times import FolderTimes
 
 if TYPE_CHECKING:
+    from flykka.spark_bridge.connectors.file.object_store import ObjectStore
     from flykka.spark_bridge.connectors.file.source import FileSource
     from flykka.spark_bridge.rows.filesystem import FileSystem
 
@@ -155,8 +155,7 @@ class FileSplitDiscovery:
     def _described(self, path: str, name: str) -> _Described:
         if not self._source.file_format.has_footers:
             return _Described(rows=0, event_time_max=None)
-        store = self._filesystem if isinstance(self._filesystem, ObjectStore) else None
-        read = footer(path, self._source.event_time, store)
+        read = footer(path, self._source.event_time, self._filesystem.open)
         # A source that is not bound to a job has no schema of its own.
         if isinstance(self._source.schema, StructType) and read.schema is not None:
             folders = (unquote(folder).partition("=") for folder in name.split("/")[:-1])

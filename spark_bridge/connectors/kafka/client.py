@@ -110,26 +110,21 @@ class OffsetReader:
 
     def first_at_time(self, ranges: Sequence[OffsetRange], timestamp_ms: int) -> dict[TopicPartition, int]:
         """The first offsets in ranges of this time or a later one; their ends where there is none. `SourceError`."""
-        from confluent_kafka import TopicPartition as Named
-
         ends = {each.at: each.end for each in ranges}
-        with self._told():
-            found = self._consumer.offsets_for_times([Named(*at, timestamp_ms) for at in ends], timeout=self._timeout)
-        at = {TopicPartition(each.topic, each.partition): each.offset for each in found}
-        return {each: at[each] if at[each] >= 0 else end for each, end in ends.items()}
+        return {at: ends[at] if offset is None else offset for at, offset in self._since(ends, timestamp_ms).items()}
 
     def at_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
         """The first offsets of this time or a later one; behind the last where there is none. Raises `SourceError`."""
+        found = self._since(partitions, timestamp_ms)
+        return {at: self.bounds(at)[1] if offset is None else offset for at, offset in found.items()}
+
+    def _since(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int | None]:
         from confluent_kafka import TopicPartition as Named
 
         asked = [Named(*at, timestamp_ms) for at in partitions]
         with self._told():
             found = self._consumer.offsets_for_times(asked, timeout=self._timeout) if asked else []
-        return {
-            at: each.offset if each.offset >= 0 else self.bounds(at)[1]
-            for each in found
-            for at in [TopicPartition(each.topic, each.partition)]
-        }
+        return {TopicPartition(each.topic, each.partition): each.offset if each.offset >= 0 else None for each in found}
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offsets that the group has committed, of the partitions where it has. Raises `SourceError`."""

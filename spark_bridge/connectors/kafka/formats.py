@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
+from flykka.spark_bridge.connectors.corrupt_text import refused_if_corrupt
 from flykka.spark_bridge.connectors.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.marks import IS_CORRUPT
@@ -26,7 +27,6 @@ OnCorrupt = Literal["fail", "skip", "keep"]
 
 CORRUPT_RECORD = "_corrupt_record"
 _PARSED, _TEXT = "__parsed", "__text"
-_SHOWN = 200
 
 
 class ValueFormat(ABC):
@@ -80,8 +80,7 @@ class _Parsed(ValueFormat):
         corrupt = F.col(_PARSED)[CORRUPT_RECORD]
         if self.on_corrupt == "fail":
             # In the first column, so that it is computed for every record.
-            checked = F.when(corrupt.isNotNull(), F.raise_error(_told(self.name, corrupt))).otherwise(F.col(_PARSED))
-            parsed = parsed.withColumn(_PARSED, checked)
+            parsed = parsed.withColumn(_PARSED, refused_if_corrupt(F.col(_PARSED), corrupt, _record(), self.name))
         columns = self._columns(own)
         if self.on_corrupt == "keep":
             columns[CORRUPT_RECORD] = corrupt
@@ -211,11 +210,6 @@ def check_on_corrupt(on_corrupt: str) -> None:
         raise ValueError(f"on_corrupt is 'fail', 'skip' or 'keep', not {on_corrupt!r}")
 
 
-def _told(name: str, corrupt: Column) -> Column:
+def _record() -> Column:
     where = (F.col("topic"), F.lit("-"), F.col("partition"), F.lit(" at offset "), F.col("offset"))
-    return F.concat(
-        F.lit("the record of "),
-        *where,
-        F.lit(f" is no {name} of the declared columns: "),
-        F.substring(corrupt, 1, _SHOWN),
-    )
+    return F.concat(F.lit("the record of "), *where)

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
-from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -28,6 +27,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 Options = dict[str, object]
 
+_BUCKETS = count()
+
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[Options]:
@@ -41,7 +42,7 @@ def s3() -> Iterator[Options]:
 
 @pytest.fixture
 def bucket(s3: Options) -> str:
-    name = f"bucket-{uuid4().hex[:8]}"
+    name = f"bucket-{next(_BUCKETS)}"
     _store(s3).mkdir(name)
     return f"s3://{name}/orders"
 
