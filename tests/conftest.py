@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from flykka.diagnosis.sockets import FOLDER_VARIABLE
+from flykka.client.running_jobs import FOLDER_VARIABLE
 from flykka.spark_bridge.session.cache_folder import FOLDER_VARIABLE as CACHE_VARIABLE
 from flykka.spark_bridge.session.cache_folder import cache_folder
 from tests.budget import FileBudget
@@ -75,11 +75,10 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def folder_of_sockets() -> Iterator[None]:
-    """`flykka why` asks every process of the user's: those of other workers, and of the user, are left out."""
-    # A socket's path may have a hundred characters: pytest's own folders are too deep.
-    with tempfile.TemporaryDirectory(prefix="flykka-", dir="/tmp") as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(FOLDER_VARIABLE, folder)
+def pid_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Commands find the jobs of all of the user's processes: those of other workers, and of the user, are left out."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("jobs", numbered=True)))
         yield
 
 

@@ -291,15 +291,14 @@ class StreamExecutionEnvironment(JobSettings, RestInterface, EnvironmentDisplay,
         start = self._starts.prepare_start(
             self, graph, self.spark, lambda: self._cluster_for(graph), has_store=has_store, was_named=survives
         )
-        record = None if survives else surviving_flight_record_path(start.job_graph)
         client = self._cluster_for(start.job_graph).submit(
             start.job_graph,
             start.restore_path,
             allow_non_restored_state=self.allow_non_restored_state,
-            flight_record=record,
+            flight_record=None if survives else surviving_flight_record_path(start.job_graph),
             attached=attached,
         )
-        self._running.add(client)
+        self._running.add(client, self.rest_address)
         remember_job(client, self)
         client.wait_submitted()
         start.note()
@@ -309,7 +308,7 @@ class StreamExecutionEnvironment(JobSettings, RestInterface, EnvironmentDisplay,
         self._program = self._program.close(job_name)
         assert self._data_plane is not None, "the cluster that took the job has it"
         look = partial(self._data_plane.long_work, client.job_id)
-        launch.job_submitted(client, keeps_checkpoints=survives, look=look)
+        launch.job_submitted(client, keeps_checkpoints=survives, look=look, rest_address=self.rest_address)
         return client
 
     @property
@@ -365,6 +364,7 @@ class StreamExecutionEnvironment(JobSettings, RestInterface, EnvironmentDisplay,
             last_first.callback(self._computed.free)
             if self._data_plane is not None:
                 last_first.callback(self._data_plane.close)
+            last_first.callback(self._running.close)
             if self._cluster is not None:
                 last_first.callback(self._cluster.shutdown, concludes=concludes)
             self._owns_session, self._cluster = False, None

@@ -20,6 +20,7 @@ from flykka.messages.graph.job_graph import (
     RestartStrategyConfiguration,
 )
 from flykka.messages.tasks.bridge import WorkProgress
+from flykka.rest.settings import RestSettings
 
 if TYPE_CHECKING:
     from flykka.api.environment import StreamExecutionEnvironment
@@ -39,7 +40,8 @@ class LaunchOptions:
 
     `from_checkpoint`, `from_savepoint` and `overwrite`, of which one is given at most, are for the first job only, and
     with the second `allow_non_restored_state`; `fresh` is for all jobs. With `ring`, `record` gets the last turns only,
-    so many at least; with `max_bytes` it grows no further than that. `rest` is where HTTP requests are answered.
+    so many at least; with `max_bytes` it grows no further than that.
+    Where neither `rest` nor the app says so, there is a REST interface if the launcher `offers_rest`, at any free port.
     """
 
     master: str | None = None
@@ -63,10 +65,8 @@ class LaunchOptions:
     record: str | None = None
     ring: int | None = None
     max_bytes: int | None = None
-    rest: str | None = None
-    rest_token_file: str | None = None
-    rest_certificate: str | None = None
-    rest_key: str | None = None
+    rest: RestSettings | None = None
+    offers_rest: bool = False
 
 
 class Launch:
@@ -85,6 +85,8 @@ class Launch:
         self.options = options or LaunchOptions()
         self._is_first = True
         self._clusters = 0
+        self._servers = 0
+        self._told_addresses: set[str] = set()
 
     def master(self, said: str) -> str:
         """The master of Spark for an app that names `said`."""
@@ -107,6 +109,15 @@ class Launch:
             record=said.record if options.record is None else self._recording(options.record),
             high_availability=said.high_availability if options.high_availability is None else self._store(),
         )
+
+    def rest_settings(self, said: RestSettings | None) -> RestSettings | None:
+        """The REST interface of an environment, for an app that said `said`: None for none."""
+        options = self.options
+        if options.rest is None:
+            return RestSettings() if said is None and options.offers_rest else said
+        self._servers += 1
+        # Of several environments the first has the port, and each other one a port that is free.
+        return options.rest if self._servers == 1 else replace(options.rest, port=0)
 
     def _store(self) -> StoreSettings | None:
         """Each environment has a store of its own."""
@@ -162,11 +173,16 @@ class Launch:
     def program_written(self, environment: StreamExecutionEnvironment, job_name: str) -> None:
         """The app executes: what was written down in the environment is about to become a job of this name."""
 
-    def job_submitted(self, client: JobClient, *, keeps_checkpoints: bool, look: Look = tuple) -> None:
+    def job_submitted(
+        self, client: JobClient, *, keeps_checkpoints: bool, look: Look = tuple, rest_address: str | None = None
+    ) -> None:
         """A job was accepted; its checkpoint folder outlives the environment, or does not.
 
-        `look` asks Spark how far that work of the job is which takes long.
+        `look` asks Spark how far that work of the job is which takes long. Where to watch it is told once.
         """
+        if rest_address is not None and rest_address not in self._told_addresses:
+            self._told_addresses.add(rest_address)
+            self.say(f"web page and REST interface at {rest_address}")
 
     def block_ended(self, environment: StreamExecutionEnvironment) -> None:
         """The `with` statement of an environment was left without an error; next the environment is closed."""

@@ -58,18 +58,18 @@ class RestInterface:
 
     def _with_rest(self, cluster: LocalCluster) -> LocalCluster:
         """The cluster, asked over HTTP from now to its end where that is wanted. Raises `ClusterError`."""
-        if self._rest_settings is None:
+        settings = current_launch().rest_settings(self._rest_settings)
+        if settings is None:
             return cluster
         from flykka.rest.server import RestServer
 
         try:
-            self._rest_server = RestServer(cluster, self._rest_settings)
+            self._rest_server = RestServer(cluster, settings)
         except ClusterError:
             # Nobody else has it yet.
             cluster.shutdown(concludes=False)
             raise
         self._rest_server.start()
-        current_launch().say(f"HTTP requests are answered at {self._rest_server.address}")
         cluster.system.terminated.add_done_callback(self._rest_server.close)
         return cluster
 

@@ -1,15 +1,17 @@
-"""The jobs of an environment that have not ended: their uids are taken, and their code is kept."""
+"""The jobs of an environment that have not ended: their uids are taken, their code is kept, they can be found."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from flykka.client.running_jobs import RunningJob, RunningJobFile
 from flykka.errors import DuplicateUidError
 from flykka.spark_bridge.operators.code_registry import uids_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from flykka.client.job_client import JobClient
     from flykka.spark_bridge.operators.code_registry import CodeRegistry
@@ -20,19 +22,29 @@ class EnvironmentJobs:
 
     def __init__(self, registry: CodeRegistry) -> None:
         self._registry = registry
-        self._clients: list[JobClient] = []
+        self._files: dict[JobClient, RunningJobFile] = {}
 
     def __iter__(self) -> Iterator[JobClient]:
-        return (client for client in self._clients if not client.done())
+        return (client for client in self._files if not client.done())
 
-    def add(self, client: JobClient) -> None:
-        """Keep the code of this job until it has ended."""
-        self._clients.append(client)
+    def add(self, client: JobClient, rest_address: str | None) -> None:
+        """Keep the code of this job until it has ended, and let it be found by other processes."""
+        job = RunningJob(job_id=client.job_id, name=client.job_name, process=os.getpid(), address=rest_address)
+        self._files[client] = RunningJobFile(job)
 
     def let_go(self) -> None:
-        """Let go of the code of jobs that have ended."""
-        self._clients = list(self)
-        self._registry.retain(client.job_graph for client in self._clients)
+        """Let go of jobs that have ended."""
+        running = set(self)
+        self._forget(client for client in list(self._files) if client not in running)
+        self._registry.retain(client.job_graph for client in self._files)
+
+    def close(self) -> None:
+        """Let other processes find none of them any more."""
+        self._forget(list(self._files))
+
+    def _forget(self, clients: Iterable[JobClient]) -> None:
+        for client in clients:
+            self._files.pop(client).remove()
 
     def refuse_uids(self, wanted: Collection[str]) -> None:
         """Raise `DuplicateUidError` where a job has one of these: one that restarts must not find another's code."""

@@ -106,9 +106,9 @@ class RestClusterClient:
         except _RefusedError as refused:
             raise SavepointError(str(refused)) from None
 
-    def why(self, job_id: JobId) -> str:
-        """Tell why a job does not go on, or what it does."""
-        return str(self._ask("GET", f"/jobs/{job_id}/why"))
+    def why(self, job_id: JobId, timeout_ms: int) -> str:
+        """Tell why a job does not go on, or what it does. Each of its actors has `timeout_ms` for its answer."""
+        return str(self._ask("GET", f"/jobs/{job_id}/why?timeout={timeout_ms}"))
 
     def _operation(self, job_id: JobId, kind: str, body: dict[str, Any]) -> str:
         given = {name: value for name, value in body.items() if value is not None}

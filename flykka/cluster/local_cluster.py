@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from flykka.actors.cluster.components import ConfiguredJobManager, ConfiguredResourceManager
@@ -24,7 +23,6 @@ from flykka.client.job_manager_gateway import JobManagerGateway
 from flykka.cluster.application_jobs import ApplicationJobs, IdentifiedJob
 from flykka.cluster.garbage_collection import raise_gc_threshold, restore_gc_threshold
 from flykka.cluster.high_availability.stores import StoreSettings, services_of
-from flykka.diagnosis.server import DIAGNOSTICS
 from flykka.errors import (
     ClusterError,
     InsufficientNetworkBuffersError,
@@ -178,7 +176,6 @@ class LocalCluster:
         )
         # Who has ended holds nothing any more, and a cluster may run any number of jobs.
         self._clients = [*self._running(), client]
-        DIAGNOSTICS.register(self, client)
         return client
 
     def identify(
@@ -259,6 +256,10 @@ class LocalCluster:
             raise UnknownTaskManagerError(f"there is no TaskManager {name!r}; there are: {', '.join(living) or 'none'}")
         self._system.kill(doomed)
 
+    def running_graph(self, job_id: JobId) -> JobGraph | None:
+        """The graph of a job that runs, known without asking an actor; None where there is none."""
+        return next((client.job_graph for client in self._clients if client.job_id == job_id), None)
+
     @property
     def gateway(self) -> JobManagerGateway:
         """The way to the JobManager, the present one or its successor."""
@@ -287,7 +288,6 @@ class LocalCluster:
         try:
             self._system.terminate().wait(SHUTDOWN_TIMEOUT)
         finally:
-            DIAGNOSTICS.unregister(self)
             self._services.close()
         for client in running:
             # Its checkpoints are left as they are, and with them what they will publish.
@@ -296,9 +296,7 @@ class LocalCluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.shutdown()
 
     def _check_slots(self, job_graph: JobGraph) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from flykka.actors.machines.read_model.job_read_model import JobReadModel
 from flykka.actors.resource_manager.actor import ResourceManager
 from flykka.diagnosis.collection import collect_reports
 from flykka.diagnosis.job_diagnosis import diagnose
@@ -49,8 +50,7 @@ from flykka.rest.errors import RestError
 from flykka.runtime.errors import ActorDeadError, AskFailedError, AskTimeoutError
 
 if TYPE_CHECKING:
-    from flykka.client.job_manager_gateway import JobManagerGateway
-    from flykka.runtime.system import ActorSystem
+    from flykka.cluster.local_cluster import LocalCluster
 
 TIMEOUT_S = 10.0
 """Seconds for an answer that needs nothing but the JobManager."""
@@ -66,9 +66,10 @@ A = TypeVar("A", bound=Message)
 class RestfulGateway:
     """Of one cluster."""
 
-    def __init__(self, system: ActorSystem, job_manager: JobManagerGateway) -> None:
-        self._system = system
-        self._job_manager = job_manager
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+        self._system = cluster.system
+        self._job_manager = cluster.gateway
 
     def jobs(self) -> tuple[JobOverview, ...]:
         """The jobs that run, and the last that have ended."""
@@ -125,9 +126,14 @@ class RestfulGateway:
         assert isinstance(answer, SlotsExplained), f"the question for slots is not answered with {answer}"
         return answer
 
-    def why(self, job_id: JobId) -> str:
-        """Tell why a job does not go on, or what it does: every actor of it is asked."""
-        return str(diagnose(collect_reports(self._system, self.details(job_id))))
+    def why(self, job_id: JobId, time_limit: float) -> str:
+        """Tell why a job does not go on, or what it does: every actor of it is asked, and has seconds to answer.
+
+        That none of them answers is an answer too, where the job was submitted from this process.
+        """
+        graph = self._cluster.running_graph(job_id)
+        known = self.details(job_id) if graph is None else JobReadModel(graph).details(self._system.clock.now_ms())
+        return str(diagnose(collect_reports(self._system, known, time_limit)))
 
     def cancel(self, job_id: JobId) -> None:
         """Have a job cancelled. Raises `RestError` where there is no such job, or it has ended."""

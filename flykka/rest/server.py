@@ -38,10 +38,9 @@ class RestServer:
         """Raises `ClusterError` where the address, the token or the certificate cannot be used."""
         self._settings = settings
         self._operations = AsyncOperations()
-        gateway = RestfulGateway(cluster.system, cluster.gateway)
         try:
             app = rest_app(
-                gateway,
+                RestfulGateway(cluster),
                 self._operations,
                 settings,
                 now_ms=cluster.system.clock.now_ms,

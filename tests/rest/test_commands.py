@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from flykka.cli.main import main
+from flykka.client.job_manager_gateway import JobManagerGateway
+from flykka.client.running_jobs import FOLDER_VARIABLE, RunningJob, RunningJobFile
+from flykka.messages.wire.ids import JobId
+from flykka.runtime.errors import AskTimeoutError
 from tests.rest.conftest import JOB, Served
 
 
@@ -63,9 +68,82 @@ def test_a_server_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str],
 def test_the_address_may_be_in_the_environment(
     capsys: pytest.CaptureFixture[str], served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(SystemExit):
-        main(["list"])
     monkeypatch.setenv("FLYKKA_ADDRESS", served.server.address)
 
     assert main(["list"]) == 0
     assert JOB in capsys.readouterr().out
+
+
+@pytest.fixture
+def running(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., None]]:
+    """Lets jobs be found that run on this machine; there are no others."""
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "jobs"))
+    files: list[RunningJobFile] = []
+
+    def find(name: str, address: str | None, job_id: JobId = JOB) -> None:
+        files.append(RunningJobFile(RunningJob(job_id=job_id, name=name, process=7, address=address)))
+
+    yield find
+    for file in files:
+        file.remove()
+
+
+def test_a_job_of_this_machine_is_found_without_an_address(
+    capsys: pytest.CaptureFixture[str], served: Served, running: Callable[..., None]
+) -> None:
+    running("a <job>", served.server.address)
+
+    for words in (["list"], ["why"], ["why", "a <job>"], ["why", JOB[:4]]):
+        assert main(words) == 0
+        assert "a <job>" in capsys.readouterr().out
+
+
+def test_a_job_that_has_ended_is_asked_about_where_it_ran(
+    capsys: pytest.CaptureFixture[str], served: Served, running: Callable[..., None]
+) -> None:
+    running("its successor", served.server.address, JobId("c" * 32))
+
+    assert main(["why", "a <job>"]) == 0
+    assert "a <job>" in capsys.readouterr().out
+
+
+def test_nobody_is_asked_where_it_is_not_clear_who(
+    capsys: pytest.CaptureFixture[str], running: Callable[..., None]
+) -> None:
+    assert main(["why"]) == 1
+    assert "flykka why: no job of yours runs on this machine" in capsys.readouterr().err
+    assert main(["list"]) == 1
+    assert "flykka list: no job of yours runs on this machine" in capsys.readouterr().err
+
+    running("prices", None)
+    assert main(["why"]) == 1
+    assert f"no HTTP requests are answered for 'prices' {JOB} (process 7): " in capsys.readouterr().err
+
+    running("orders", "http://127.0.0.1:1", JobId("c" * 32))
+    running("clicks", "http://127.0.0.1:2", JobId("d" * 32))
+    assert main(["cancel"]) == 1
+    assert "there are 3 jobs, of which one must be named: 'prices'" in capsys.readouterr().err
+
+
+def test_the_time_of_each_actor_must_be_one(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["why", "--timeout", "soon"])
+    assert "time for an answer" in capsys.readouterr().err
+
+
+def test_that_the_job_manager_does_not_answer_is_an_answer(
+    capsys: pytest.CaptureFixture[str],
+    served: Served,
+    running: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def late(*asked: object) -> None:
+        raise AskTimeoutError("it is stuck")
+
+    running("a <job>", served.server.address)
+    monkeypatch.setattr(JobManagerGateway, "ask", late)
+
+    assert main(["cancel"]) == 1
+    assert "the JobManager does not answer: it is stuck" in capsys.readouterr().err
+    assert main(["why"]) == 0
+    assert f"'a <job>' {JOB} RUNNING" in capsys.readouterr().out

@@ -6,7 +6,8 @@ import argparse
 
 from flykka.cli.arguments import describe
 from flykka.cli.remote.address import EPILOG, add_address, add_job, asked
-from flykka.client.rest_cluster_client import RestClusterClient
+from flykka.client.rest_cluster_client import ListedJob, RestClusterClient
+from flykka.client.running_jobs import RunningJob
 
 _DESCRIPTION = """\
 Cancel a job: its tasks end at once. Its checkpoints go with it, unless it retains
@@ -25,8 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def cancel(arguments: argparse.Namespace) -> int:
     """`flykka cancel`; returns the exit code."""
 
-    def ask(client: RestClusterClient) -> str:
-        job = client.find(arguments.job)
+    def ask(client: RestClusterClient, job: ListedJob | RunningJob) -> str:
         client.cancel(job.job_id)
         return f"job {job.name!r} ({job.job_id}) is being cancelled"
 

@@ -6,7 +6,7 @@ import argparse
 from datetime import datetime
 
 from flykka.cli.arguments import describe
-from flykka.cli.remote.address import EPILOG, add_address, asked
+from flykka.cli.remote.address import EPILOG, add_address, asked_all
 from flykka.client.rest_cluster_client import ListedJob, RestClusterClient
 
 _DESCRIPTION = """\
@@ -29,7 +29,7 @@ def list_jobs(arguments: argparse.Namespace) -> int:
         jobs = [job for job in client.jobs() if arguments.all or job.ended_ms < 0]
         return "\n".join(map(_line, jobs)) or "no job runs"
 
-    return asked("flykka list", arguments, ask)
+    return asked_all("flykka list", arguments, ask)
 
 
 def _line(job: ListedJob) -> str:

@@ -6,7 +6,6 @@ import argparse
 
 from flykka.cli.arguments import describe
 from flykka.cli.remote.address import EPILOG, add_address, add_job, asked
-from flykka.client.rest_cluster_client import RestClusterClient
 
 _DESCRIPTION = """\
 Stop a job: it takes a savepoint, publishes what that holds, and finishes. The path
@@ -29,8 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def stop(arguments: argparse.Namespace) -> int:
     """`flykka stop`; returns the exit code."""
 
-    def ask(client: RestClusterClient) -> str:
-        job = client.find(arguments.job)
-        return client.stop_with_savepoint(job.job_id, arguments.savepoint_dir, drain=arguments.drain)
-
-    return asked("flykka stop", arguments, ask)
+    directory, drain = arguments.savepoint_dir, arguments.drain
+    return asked(
+        "flykka stop", arguments, lambda client, job: client.stop_with_savepoint(job.job_id, directory, drain=drain)
+    )

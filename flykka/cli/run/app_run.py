@@ -68,26 +68,15 @@ class AppRun(Launch):
         """Note an environment, to close it if the app does not."""
         self._environments.append(environment)
         self.interrupts.install_handlers()
-        self._enable_rest(environment)
         wanted, there = self.options.master, environment.spark.sparkContext.master
         if wanted not in (None, there):
             self._console.say(f"--master {wanted} has no effect: the app has started Spark itself, at {there}")
 
-    def _enable_rest(self, environment: StreamExecutionEnvironment) -> None:
-        options = self.options
-        if options.rest is None:
-            return
-        # Of several environments the first has the port, and each other one a port that is free.
-        address = options.rest if len(self._environments) == 1 else f"{options.rest.rpartition(':')[0]}:0"
-        environment.enable_rest(
-            address,
-            token_file=options.rest_token_file,
-            certificate=options.rest_certificate,
-            key=options.rest_key,
-        )
-
-    def job_submitted(self, client: JobClient, *, keeps_checkpoints: bool, look: Look = tuple) -> None:
+    def job_submitted(
+        self, client: JobClient, *, keeps_checkpoints: bool, look: Look = tuple, rest_address: str | None = None
+    ) -> None:
         """Show a job."""
+        super().job_submitted(client, keeps_checkpoints=keeps_checkpoints, rest_address=rest_address)
         self._clients.append(client)
         if keeps_checkpoints:
             self._kept_for_long.add(client.job_id)

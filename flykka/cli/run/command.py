@@ -6,6 +6,7 @@ import argparse
 import shlex
 from collections.abc import Sequence
 from dataclasses import fields
+from importlib.util import find_spec
 from typing import Any
 
 from flykka.api.launch import LaunchOptions
@@ -17,6 +18,8 @@ from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
 from flykka.rest.settings import RestSettings
 from flykka.runtime.durations import positive_duration_ms
 from flykka.runtime.errors import DurationError
+from flykka.spark_bridge.connectors.extras import require
+from flykka.spark_bridge.errors import MissingExtraError
 
 _USAGE = "flykka run APP.py [OPTIONS] [ARGUMENT ...] [-- ARGUMENT ...]"
 
@@ -73,7 +76,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _add_cluster(parser.add_argument_group("the cluster"))
     _add_jobs(parser.add_argument_group("the jobs"))
     _add_seeing(parser.add_argument_group("looking inside"))
-    _add_rest(parser.add_argument_group("asking over HTTP (the extra `web`)"))
+    _add_rest(parser.add_argument_group("the web page and the REST interface (the extra `web`)"))
 
 
 def _add_cluster(group: argparse._ArgumentGroup) -> None:
@@ -165,10 +168,11 @@ def _add_seeing(group: argparse._ArgumentGroup) -> None:
 
 def _add_rest(group: argparse._ArgumentGroup) -> None:
     what = (
-        "answer HTTP requests about the jobs there, in the shape of Flink's REST API; port 0 is any that is free, and"
-        f" without a host only this machine is answered {_SAID}, else nowhere)"
+        "where requests are answered; port 0 is any that is free, and without a host only this machine is answered"
+        f" {_SAID}, else 0)"
     )
     group.add_argument("--rest", metavar="[HOST:]PORT", help=what)
+    group.add_argument("--no-rest", action="store_true", help="answer none, unless the app says so")
     what = "with --rest: the file with the token that every request must bear; needed for any host but this machine"
     group.add_argument("--rest-token-file", metavar="FILE", help=what)
     group.add_argument("--rest-certificate", metavar="FILE", help="with --rest: TLS by this certificate (PEM)")
@@ -184,8 +188,13 @@ def _run(options: argparse.Namespace) -> int:
     app = app_of(options)
     if (problem := _conflict(options)) is not None:
         options.parser.error(problem)
-    said = {field.name: getattr(options, field.name) for field in fields(LaunchOptions)}
+    try:
+        rest = _rest(options)
+    except (ValueError, MissingExtraError) as refused:
+        options.parser.error(str(refused))
+    said: dict[str, Any] = {field.name: getattr(options, field.name, None) for field in fields(LaunchOptions)}
     said |= {"retention": _RETENTIONS.get(options.retention), "overwrite": tuple(options.overwrite)}
+    said |= {"rest": rest, "offers_rest": not options.no_rest and find_spec("uvicorn") is not None}
     # What follows takes a second to load, and a wrong command line should not have to wait for it.
     from flykka.cli.run.execution import run
 
@@ -209,8 +218,6 @@ def _conflict(options: argparse.Namespace) -> str | None:
         return "--max-bytes says how large a recording may be: name its file, --record FILE"
     if options.max_bytes is not None and options.ring is not None:
         return "--ring bounds a recording already: give --ring or --max-bytes, not both"
-    if (wrong := _wrong_rest(options)) is not None:
-        return wrong
     if options.allow_non_restored_state and options.from_savepoint is None:
         return "--allow-non-restored-state needs a savepoint whose state may be dropped: --from-savepoint"
     return None
@@ -246,12 +253,14 @@ def _duration_ms(text: str) -> int:
         raise argparse.ArgumentTypeError(str(wrong)) from wrong
 
 
-def _wrong_rest(options: argparse.Namespace) -> str | None:
+def _rest(options: argparse.Namespace) -> RestSettings | None:
+    """The REST interface that was asked for. Raises `ValueError` or `MissingExtraError`."""
     more = {"token_file": options.rest_token_file, "certificate": options.rest_certificate, "key": options.rest_key}
-    if options.rest is None:
-        return "--rest-token-file, --rest-certificate and --rest-key go with --rest" if any(more.values()) else None
-    try:
-        RestSettings.at(options.rest, **more)
-    except ValueError as refused:
-        return str(refused)
+    if options.rest is not None and not options.no_rest:
+        require("uvicorn", extra="web", what="--rest")
+        return RestSettings.at(options.rest, **more)
+    if options.rest is not None:
+        raise ValueError("--rest and --no-rest are opposites: give one of them")
+    if any(more.values()):
+        raise ValueError("--rest-token-file, --rest-certificate and --rest-key go with --rest")
     return None

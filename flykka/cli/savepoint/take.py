@@ -6,7 +6,6 @@ import argparse
 
 from flykka.cli.arguments import describe
 from flykka.cli.remote.address import EPILOG, add_address, add_job, asked
-from flykka.client.rest_cluster_client import RestClusterClient
 
 _DESCRIPTION = """\
 Have a job take a savepoint, and go on. Its path is printed when it is complete.
@@ -26,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def take(arguments: argparse.Namespace) -> int:
     """`flykka savepoint take`; returns the exit code."""
 
-    def ask(client: RestClusterClient) -> str:
-        return client.trigger_savepoint(client.find(arguments.job).job_id, arguments.savepoint_dir)
-
-    return asked("flykka savepoint take", arguments, ask)
+    directory = arguments.savepoint_dir
+    return asked(
+        "flykka savepoint take", arguments, lambda client, job: client.trigger_savepoint(job.job_id, directory)
+    )

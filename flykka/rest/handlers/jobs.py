@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from flykka.diagnosis.collection import TIME_LIMIT
 from flykka.messages.wire.ids import JobId
 from flykka.rest.endpoint import Endpoint, Query, Text
 from flykka.rest.gateway import RestfulGateway
@@ -15,6 +16,9 @@ from flykka.rest.responses.vertices import accumulators
 
 SUBTASKS_SHOWN = 2_000
 """Of a job with more the times and counts of vertices are left out in the picture of the whole."""
+
+LONGEST_WHY_S = 10.0
+"""Seconds that an actor may have for its answer: a request has thrice that."""
 
 
 class JobHandlers:
@@ -34,7 +38,7 @@ class JobHandlers:
         yield Endpoint(f"{job}/plan", self._plan, "The plan of a job")
         yield Endpoint(f"{job}/config", self._config, "The configuration of a job")
         yield Endpoint(f"{job}/exceptions", self._exceptions, "The last failures of a job (maxExceptions)")
-        yield Endpoint(f"{job}/why", self._why, "Why a job does not go on: a text of one screen")
+        yield Endpoint(f"{job}/why", self._why, "Why a job does not go on: a text of one screen (timeout, in ms)")
         yield Endpoint(f"{job}/accumulators", self._accumulators, "The accumulators of a job")
         yield Endpoint(job, self._cancel, "Cancel a job (mode=cancel)", "PATCH", 202)
         yield Endpoint(f"{job}/yarn-cancel", self._cancel, "Cancel a job, as Flink's page does", status=202, acts=True)
@@ -66,7 +70,8 @@ class JobHandlers:
         return exception_history(self._gateway.details(job_of(query)).exceptions, query.number("maxExceptions", 20))
 
     def _why(self, query: Query) -> Text:
-        return Text(text=self._gateway.why(job_of(query)))
+        timeout_ms = query.number("timeout", round(1_000 * TIME_LIMIT))
+        return Text(text=self._gateway.why(job_of(query), min(timeout_ms / 1_000, LONGEST_WHY_S)))
 
     def _accumulators(self, query: Query) -> Json:
         found = self._gateway.details(job_of(query)).accumulators

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -81,12 +82,15 @@ def test_every_job_is_shown_and_waited_for_and_the_options_win(
     ignored = "--master local[9] has no effect: the app has started Spark itself, at local[2]"
     told = [line.partition(" in ")[0] for line in lines if not line.startswith("  ")]
     assert code == 0
-    assert told == [
+    address = "web page and REST interface at http://127.0.0.1:#"
+    assert [re.sub(r":\d+$", ":#", line) for line in told] == [
         ignored,
+        address,
         "nobody waits",
         "job 'job of the first' FINISHED",
         "between",
         ignored,
+        address,
         "job 'job of the second' FINISHED",
     ]
     assert any("task-manager-2 runs its first task" in line and line.endswith("/2)") for line in lines)

@@ -1,0 +1,117 @@
+"""Jobs that run in the user's processes on this machine: a file for each, in a folder of the user's own.
+
+The process holds a lock on the file of its job. A lock ends with its process in whatever way that ends, so a file that
+can be locked tells of a job that runs no more, and is removed by the next process that looks. The folder belongs to
+the user and to nobody else (0700): a file tells what a job is called, and where it answers HTTP requests.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from flykka.messages.wire.ids import JobId
+
+_log = logging.getLogger("flykka")
+
+FOLDER_VARIABLE = "FLYKKA_PID_DIR"
+"""Names the folder where it is not to be the user's own below the one for run-time files, or for temporary ones."""
+
+_SUFFIX = ".job"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningJob:
+    """A job that has not ended, the process that runs it, and the URL of its REST interface where it has one."""
+
+    job_id: JobId
+    name: str
+    process: int
+    address: str | None = None
+
+
+class RunningJobFile:
+    """The file of a job of this process, from its making until `remove`."""
+
+    def __init__(self, job: RunningJob) -> None:
+        """Make it. Where that fails the job is not found, which is no reason not to run it: that is logged."""
+        self._path: Path | None = None
+        try:
+            path = pid_folder() / f"{job.process}-{job.job_id}{_SUFFIX}"
+            # The lock is there before the name: nobody finds the file without it.
+            unnamed = path.with_suffix(".new")
+            self._descriptor = os.open(unnamed, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+            _lock(self._descriptor)
+            os.write(self._descriptor, json.dumps(asdict(job)).encode())
+            self._path = unnamed.rename(path)
+        except (OSError, ImportError) as refused:
+            _log.info("other processes will not find job %r: %s", job.name, refused)
+
+    def remove(self) -> None:
+        """Have the job found no more."""
+        path, self._path = self._path, None
+        if path is not None:
+            path.unlink(missing_ok=True)
+            os.close(self._descriptor)
+
+
+def running_jobs() -> tuple[RunningJob, ...]:
+    """The jobs of all processes, this one included, by their processes and ids. What cannot be read is logged."""
+    try:
+        return tuple(sorted(_found(), key=lambda job: (job.process, job.job_id)))
+    except (OSError, ImportError) as refused:
+        _log.info("which jobs run in other processes is not known: %s", refused)
+        return ()
+
+
+def pid_folder() -> Path:
+    """Return the folder of the files; made where it does not exist yet.
+
+    Raises:
+        PermissionError: it belongs to another user, or others may look into it.
+        OSError: it cannot be made.
+    """
+    named = os.environ.get(FOLDER_VARIABLE)
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    folder = Path(named) if named else Path(runtime, "flykka") if runtime else _temporary()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(
+            f"{folder} is not a folder of yours alone: remove it, or chmod it to 700, or name another in"
+            f" {FOLDER_VARIABLE}"
+        )
+    return folder
+
+
+def _found() -> Iterator[RunningJob]:
+    for path in pid_folder().glob(f"*{_SUFFIX}"):
+        try:
+            with path.open("rb") as file:
+                if _lock(file.fileno()):
+                    path.unlink(missing_ok=True)
+                else:
+                    yield RunningJob(**json.loads(file.read()))
+        except FileNotFoundError:
+            continue  # It has ended meanwhile.
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock an open file; False where another has it. Raises `ImportError` where there are no such locks (Windows)."""
+    from fcntl import LOCK_EX, LOCK_NB, flock
+
+    try:
+        flock(descriptor, LOCK_EX | LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _temporary() -> Path:
+    return Path(tempfile.gettempdir(), f"flykka-{os.getuid()}")

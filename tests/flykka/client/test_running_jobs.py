@@ -1,0 +1,95 @@
+"""Jobs of other processes are found by their files: in a private folder, those of processes that ended cleaned away."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flykka.client.running_jobs import FOLDER_VARIABLE, RunningJob, RunningJobFile, running_jobs
+from flykka.messages.wire.ids import JobId
+
+HOLDER = """
+import json, os, sys
+from flykka.client.running_jobs import RunningJob, RunningJobFile
+file = RunningJobFile(RunningJob(job_id="b" * 32, name="orders", process=os.getpid(), address="http://127.0.0.1:1"))
+print("there", flush=True)
+sys.stdin.readline()
+"""
+"""A process that runs a job, until a line comes from the process that began it, or it is killed."""
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "jobs"))
+    return tmp_path / "jobs"
+
+
+@pytest.fixture
+def other() -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "there\n"
+        yield process
+        process.kill()
+
+
+def prices(process: int = 7) -> RunningJob:
+    return RunningJob(job_id=JobId("a" * 32), name="prices", process=process)
+
+
+def test_a_job_is_found_until_its_file_is_removed(folder: Path) -> None:
+    file = RunningJobFile(prices())
+    assert running_jobs() == (prices(),)
+
+    file.remove()
+    file.remove()
+
+    assert running_jobs() == ()
+    assert list(folder.iterdir()) == []
+
+
+def test_one_job_may_run_in_two_processes() -> None:
+    files = [RunningJobFile(prices(process)) for process in (8, 7)]
+
+    assert running_jobs() == (prices(7), prices(8))
+    for file in files:
+        file.remove()
+
+
+def test_a_job_of_another_process_is_found_until_that_is_killed(other: subprocess.Popen[str], folder: Path) -> None:
+    address = "http://127.0.0.1:1"
+    theirs = RunningJob(job_id=JobId("b" * 32), name="orders", process=other.pid, address=address)
+    assert running_jobs() == (theirs,)
+
+    other.kill()
+    other.wait(60)
+
+    assert running_jobs() == ()
+    assert list(folder.iterdir()) == []
+
+
+def test_the_folder_is_private(folder: Path) -> None:
+    RunningJobFile(prices()).remove()
+
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_others_may_look_into_is_not_used_and_that_is_logged(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder.mkdir(mode=0o755)
+    folder.chmod(0o755)
+    caplog.set_level("INFO", "flykka")
+
+    RunningJobFile(prices()).remove()
+
+    assert running_jobs() == ()
+    assert list(folder.iterdir()) == []
+    assert f"other processes will not find job 'prices': {folder} is not a folder of yours alone" in caplog.text
+    assert "which jobs run in other processes is not known" in caplog.text
