@@ -123,7 +123,7 @@ class Engine(Protocol):
     def advance_processing_time(self, stage: int, processing_time_ms: int, watermark_ms: int) -> RowsMoved:
         """Fire the timers that processing time has come to, and take the results through the chain."""
 
-    def note_state(self, stage: int, checkpoint_id: int, watermark_ms: int | None, is_savepoint: bool) -> None:
+    def note_state(self, stage: int, checkpoint_id: int, watermark_ms: int | None, everything: bool) -> None:
         """Note the state as it is; the results of what `watermark_ms` has fired are staged by `prepare_commit`."""
 
     def prepare_commit(self, checkpoint_id: int, staged: tuple[StagedOutput, ...]) -> CommitPrepared:

@@ -102,7 +102,7 @@ class SavepointError(FlykkaError):
 
 
 class CheckpointError(FlykkaError):
-    """A checkpoint cannot be continued from: it cannot be read, or does not fit the job; the text says why."""
+    """A checkpoint was not taken, or cannot be continued from: it is not there, or does not fit the job."""
 
 
 class CheckpointNotFoundError(CheckpointError):

@@ -24,7 +24,7 @@ from flykka.actors.machines.checkpoint.events import CoordinatorEvent
 from flykka.actors.machines.checkpoint.explanation import explain_checkpoints
 from flykka.actors.machines.checkpoint.pending import CoordinatedJob
 from flykka.actors.machines.checkpoint.plan import PlannedTask
-from flykka.actors.machines.checkpoint.properties import for_savepoint
+from flykka.actors.machines.checkpoint.properties import for_checkpoint, for_savepoint
 from flykka.actors.machines.ignore import Ignore
 from flykka.actors.machines.state.handles import operator_metadata
 from flykka.messages.checkpointing.checkpoint import (
@@ -40,6 +40,7 @@ from flykka.messages.checkpointing.statistics import CheckpointReportDue, Checkp
 from flykka.messages.control.checkpoint_coordination import (
     AbortPendingCheckpoints,
     CheckpointingStopped,
+    CheckpointRequest,
     CheckpointTimedOut,
     CoordinatedTasks,
     CoordinatedTaskStateChanged,
@@ -86,6 +87,7 @@ class CheckpointCoordinator(Actor):
     ) -> None:
         self._job_id = job_graph.job_id
         self._info_store = info_store
+        self._retention = job_graph.checkpointing.retention
         self._hooks = hooks or HooksOfJob()
         self._storage = storage
         self._checkpoints = checkpoints
@@ -139,6 +141,9 @@ class CheckpointCoordinator(Actor):
                 self._on_tasks(message)
             case SavepointRequest(target_location=target_location, request_id=request_id):
                 properties = for_savepoint(target_location)
+                self._decide(events.TriggerRequested(properties=properties, request_id=request_id))
+            case CheckpointRequest(request_id=request_id, is_full=is_full):
+                properties = for_checkpoint(self._retention, is_full=is_full)
                 self._decide(events.TriggerRequested(properties=properties, request_id=request_id))
             case MetadataReadFailed(version=version, cause=cause):
                 failed = RestoreStateFailed(job_id=self._job_id, version=version, cause=cause)

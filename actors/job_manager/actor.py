@@ -20,7 +20,16 @@ from flykka.actors.high_availability.embedded import EmbeddedHaServices
 from flykka.actors.high_availability.services import HighAvailabilityServices
 from flykka.actors.job_manager.job_master_props import job_master_props
 from flykka.actors.job_manager.leadership import Leadership, LeadershipMessage
-from flykka.actors.job_manager.managed_job import JobPhase, ManagedJob, duplicate, refusal, removed, result, submitted
+from flykka.actors.job_manager.managed_job import (
+    JobPhase,
+    ManagedJob,
+    SnapshotAnswer,
+    duplicate,
+    refusal,
+    removed,
+    result,
+    submitted,
+)
 from flykka.actors.job_manager.managed_jobs import JobRequest, answer, job_run_by, recover
 from flykka.actors.job_manager.store import (
     accept_job,
@@ -40,8 +49,6 @@ from flykka.messages.control.job import (
     RegisterJobClientSuccess,
     StoppingFailure,
     SubmitJob,
-    TriggerSavepointFailure,
-    TriggerSavepointSuccess,
 )
 from flykka.messages.control.job_control import JobEnded, JobGraphAccepted, JobGraphRefused
 from flykka.messages.control.job_manager import (
@@ -122,8 +129,8 @@ class JobManager(Actor):
                 self._on_leadership(message)
             case JobGraphAccepted() | JobGraphRefused() | JobAlreadyEnded():
                 self._on_begun(message)
-            case TriggerSavepointSuccess(job_id=job_id) | TriggerSavepointFailure(job_id=job_id):
-                self._jobs[job_id].answer_savepoint(message)
+            case _ if isinstance(message, SnapshotAnswer):
+                self._jobs[message.job_id].answer_snapshot(message)
             case StoppingFailure(job_id=job_id):
                 self._jobs[job_id].answer_stops(message)
             case JobResultLookedFor(job_id=job_id, client=client, end=end):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import Enum
+from typing import assert_never
 
 from flykka.messages.control.high_availability import SubmittedJobGraph
 from flykka.messages.control.job import (
@@ -16,6 +17,9 @@ from flykka.messages.control.job import (
     JobStatusChanged,
     JobSubmitSuccess,
     ListeningBehaviour,
+    RequestCheckpoint,
+    RequestCheckpointFailure,
+    RequestCheckpointSuccess,
     StopJob,
     StoppingFailure,
     StoppingSuccess,
@@ -36,6 +40,9 @@ MAX_FAILURES = 3
 
 FAILURES_RESET_MS = 600_000
 """Uptime of a JobMaster, in milliseconds, after which its failures are counted from the beginning."""
+
+SnapshotRequest = TriggerSavepoint | RequestCheckpoint
+SnapshotAnswer = TriggerSavepointSuccess | TriggerSavepointFailure | RequestCheckpointSuccess | RequestCheckpointFailure
 
 
 class JobPhase(Enum):
@@ -76,7 +83,7 @@ class ManagedJob:
         self._began_ms = 0
         self._clients: dict[Ref, ListeningBehaviour] = {}
         self._stopped_by: list[StopJob] = []
-        self._savepoints_for: list[Ref] = []
+        self._snapshots_asked: list[SnapshotRequest] = []
 
     @property
     def job_id(self) -> JobId:
@@ -192,7 +199,7 @@ class ManagedJob:
     def tell_result(self, end: JobEnded, *, is_earlier: bool = False) -> None:
         """Tell waiting clients how the job has ended."""
         self.answer_stops(outcome_of_stop(end))
-        self.refuse_savepoints(f"it has ended {end.status}")
+        self.refuse_snapshots(f"it has ended {end.status}")
         self.info_store.tell(result(end))
         for client, behaviour in self._clients.items():
             if behaviour is not ListeningBehaviour.DETACHED:
@@ -237,34 +244,37 @@ class ManagedJob:
             stop.client.tell(answer)
         self._stopped_by.clear()
 
-    def trigger_savepoint(self, message: TriggerSavepoint) -> None:
-        """Have a savepoint taken; answered by the JobMaster, or by `refuse_savepoints` where it has ended without."""
+    def take_snapshot(self, message: SnapshotRequest) -> None:
+        """Have a savepoint or a checkpoint taken; answered by the JobMaster, or when that has ended without."""
         if self.end is not None:
-            message.client.tell(no_savepoint(self.job_id, message.client, f"there is no job {self.job_id} that runs"))
+            message.client.tell(not_taken(message, f"there is no job {self.job_id} that runs"))
         elif self.phase is JobPhase.ACCEPTING:
-            message.client.tell(no_savepoint(self.job_id, message.client, "it is not yet accepted"))
+            message.client.tell(not_taken(message, "it is not yet accepted"))
         elif self.job_master is None:
-            message.client.tell(no_savepoint(self.job_id, message.client, f"it {self.phase.value}"))
+            message.client.tell(not_taken(message, f"it {self.phase.value}"))
         else:
-            self._savepoints_for.append(message.client)
+            self._snapshots_asked.append(message)
             self.job_master.tell(message)
 
-    def answer_savepoint(self, answer: TriggerSavepointSuccess | TriggerSavepointFailure) -> None:
+    def answer_snapshot(self, answer: SnapshotAnswer) -> None:
         """Hand on what the JobMaster says, unless the client was told already that there will be none."""
-        if answer.client in self._savepoints_for:
-            self._savepoints_for.remove(answer.client)
+        of_savepoint = isinstance(answer, TriggerSavepointSuccess | TriggerSavepointFailure)
+        theirs = (each for each in self._snapshots_asked if each.client == answer.client)
+        asked = next((each for each in theirs if isinstance(each, TriggerSavepoint) is of_savepoint), None)
+        if asked is not None:
+            self._snapshots_asked.remove(asked)
             answer.client.tell(answer)
 
-    def refuse_savepoints(self, why: str) -> None:
+    def refuse_snapshots(self, why: str) -> None:
         """Tell waiting clients that there will be none."""
-        for client in self._savepoints_for:
-            client.tell(no_savepoint(self.job_id, client, why))
-        self._savepoints_for.clear()
+        for asked in self._snapshots_asked:
+            asked.client.tell(not_taken(asked, why))
+        self._snapshots_asked.clear()
 
     def give_up_requests(self, why: str) -> None:
-        """Answer requests for a stop or a savepoint whose JobMaster is gone."""
+        """Answer requests for a stop or a snapshot whose JobMaster is gone."""
         self.answer_stops(not_stopped(self.job_id, why))
-        self.refuse_savepoints(why)
+        self.refuse_snapshots(why)
 
 
 def submitted(submission: SubmitJob) -> SubmittedJobGraph:
@@ -328,10 +338,18 @@ def not_cancelled(job_id: JobId) -> CancellationFailure:
     return CancellationFailure(job_id=job_id, cause=SerializedThrowable(type_name="JobNotFoundError", message=text))
 
 
-def no_savepoint(job_id: JobId, client: Ref, why: str) -> TriggerSavepointFailure:
-    """A savepoint that comes to nothing."""
-    cause = SerializedThrowable(type_name="SavepointError", message=why)
-    return TriggerSavepointFailure(job_id=job_id, client=client, cause=cause)
+def not_taken(request: SnapshotRequest, why: str) -> TriggerSavepointFailure | RequestCheckpointFailure:
+    """A savepoint or a checkpoint that comes to nothing."""
+    job_id, client = request.job_id, request.client
+    match request:
+        case TriggerSavepoint():
+            cause = SerializedThrowable(type_name="SavepointError", message=why)
+            return TriggerSavepointFailure(job_id=job_id, client=client, cause=cause)
+        case RequestCheckpoint():
+            cause = SerializedThrowable(type_name="CheckpointError", message=why)
+            return RequestCheckpointFailure(job_id=job_id, client=client, cause=cause)
+        case _:
+            assert_never(request)
 
 
 def _kind_of_stop(stop: StopJob) -> str:

@@ -6,14 +6,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from flykka.actors.job_manager.managed_job import ManagedJob, no_savepoint, not_cancelled, not_stopped
+from flykka.actors.job_manager.managed_job import ManagedJob, not_cancelled, not_stopped, not_taken
 from flykka.messages.control.high_availability import SubmittedJobGraph
-from flykka.messages.control.job import CancelJob, JobFound, JobNotFound, RequestJob, StopJob, TriggerSavepoint
+from flykka.messages.control.job import (
+    CancelJob,
+    JobFound,
+    JobNotFound,
+    RequestCheckpoint,
+    RequestJob,
+    StopJob,
+    TriggerSavepoint,
+)
 from flykka.messages.control.job_control import JobEnded
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.ref import Ref
 
-JobRequest = RequestJob | CancelJob | StopJob | TriggerSavepoint
+JobRequest = RequestJob | CancelJob | StopJob | TriggerSavepoint | RequestCheckpoint
 """Requests to a job that has been submitted."""
 
 
@@ -55,8 +63,8 @@ def answer(jobs: Mapping[JobId, ManagedJob], request: JobRequest) -> None:
             job.cancel(request)
         case StopJob():
             job.stop(request)
-        case TriggerSavepoint():
-            job.trigger_savepoint(request)
+        case TriggerSavepoint() | RequestCheckpoint():
+            job.take_snapshot(request)
         case _:
             assert_never(request)
 
@@ -70,7 +78,7 @@ def _answer_without(request: JobRequest) -> None:
             client.tell(not_cancelled(job_id))
         case StopJob():
             client.tell(not_stopped(job_id, f"there is no job {job_id} that could be stopped"))
-        case TriggerSavepoint():
-            client.tell(no_savepoint(job_id, client, f"there is no job {job_id} that runs"))
+        case TriggerSavepoint() | RequestCheckpoint():
+            client.tell(not_taken(request, f"there is no job {job_id} that runs"))
         case _:
             assert_never(request)

@@ -1,4 +1,4 @@
-"""The part of a JobMaster that deals with savepoints, and with the stop of its job.
+"""The part of a JobMaster that deals with savepoints, checkpoints on demand, and the stop of its job.
 
 It makes folders on the I/O pool, lets `SavepointRequests` decide, asks the CheckpointCoordinator, and answers through
 the JobManager, which knows who still waits when the JobMaster is gone.
@@ -12,23 +12,26 @@ from typing import assert_never
 from flykka.actors.checkpoint_storage.savepoint_name import savepoint_prefix
 from flykka.actors.checkpoint_storage.storage import discard_savepoint, initialize_savepoint
 from flykka.actors.machines.checkpoint.savepoint_requests import (
-    AnswerSavepoint,
+    AnswerSnapshot,
+    CheckpointWanted,
     DiscardLocation,
     InitializeLocation,
     JobMoved,
-    RefuseSavepoint,
+    RefuseSnapshot,
     RefuseStop,
     SavepointEffect,
     SavepointEvent,
     SavepointRequests,
     SavepointWanted,
     StopWanted,
+    TakeCheckpoint,
     TakeLastCheckpoint,
     TakeSavepoint,
 )
 from flykka.actors.machines.graph.events import StoppingChanged
 from flykka.actors.machines.ignore import Ignore
 from flykka.messages.control.checkpoint_coordination import (
+    CheckpointRequest,
     SavepointCompleted,
     SavepointFailed,
     SavepointRequest,
@@ -36,7 +39,11 @@ from flykka.messages.control.checkpoint_coordination import (
     StopCheckpointRequest,
 )
 from flykka.messages.control.job import (
+    CheckpointType,
     JobStatus,
+    RequestCheckpoint,
+    RequestCheckpointFailure,
+    RequestCheckpointSuccess,
     StopJob,
     StoppingFailure,
     TriggerSavepoint,
@@ -56,6 +63,7 @@ from flykka.runtime.errors import serialized
 
 SavepointMessage = (
     TriggerSavepoint
+    | RequestCheckpoint
     | StopJob
     | SavepointLocationInitialized
     | SavepointLocationRefused
@@ -75,7 +83,7 @@ class SavepointHandler:
         self._job_id = job_graph.job_id
         self._checkpoint_coordinator = checkpoint_coordinator
         self._requests = SavepointRequests(job_graph.job_type)
-        self._clients: dict[str, Ref] = {}
+        self._asked: dict[str, TriggerSavepoint | RequestCheckpoint] = {}
 
     @property
     def stopped_with(self) -> str | None:
@@ -89,10 +97,14 @@ class SavepointHandler:
     def on_message(self, message: SavepointMessage) -> list[StoppingChanged]:
         """Handle one message about a savepoint or the stop; what the ExecutionGraph is to hear of it."""
         match message:
-            case TriggerSavepoint(client=client, savepoint_directory=directory):
+            case TriggerSavepoint(savepoint_directory=directory):
                 request_id = self._new_id()
-                self._clients[request_id] = client
+                self._asked[request_id] = message
                 return self._decide(SavepointWanted(request_id=request_id, directory=directory))
+            case RequestCheckpoint(checkpoint_type=checkpoint_type):
+                request_id, is_full = self._new_id(), checkpoint_type is CheckpointType.FULL
+                self._asked[request_id] = message
+                return self._decide(CheckpointWanted(request_id=request_id, is_full=is_full))
             case StopJob(savepoint_directory=directory, drain=drain):
                 return self._decide(StopWanted(request_id=self._new_id(), directory=directory, drain=drain))
             case SavepointDiscarded(cause=cause):
@@ -132,28 +144,40 @@ class SavepointHandler:
                 self._checkpoint_coordinator.tell(
                     SavepointRequest(job_id=self._job_id, request_id=request_id, target_location=location)
                 )
+            case TakeCheckpoint(request_id=request_id, is_full=is_full):
+                self._checkpoint_coordinator.tell(
+                    CheckpointRequest(job_id=self._job_id, request_id=request_id, is_full=is_full)
+                )
             case TakeLastCheckpoint(request_id=request_id, location=last_location, drain=drain):
                 self._checkpoint_coordinator.tell(
                     StopCheckpointRequest(
                         job_id=self._job_id, target_location=last_location, drain=drain, request_id=request_id
                     )
                 )
-            case AnswerSavepoint() | RefuseSavepoint() | RefuseStop():
+            case AnswerSnapshot() | RefuseSnapshot() | RefuseStop():
                 self._answer(effect)
             case Ignore():
                 pass
             case _:
                 assert_never(effect)
 
-    def _answer(self, effect: AnswerSavepoint | RefuseSavepoint | RefuseStop) -> None:
+    def _answer(self, effect: AnswerSnapshot | RefuseSnapshot | RefuseStop) -> None:
         job_manager, job_id = self._context.parent, self._job_id
         match effect:
-            case AnswerSavepoint(request_id=request_id, path=path):
-                client = self._clients.pop(request_id)
-                job_manager.tell(TriggerSavepointSuccess(job_id=job_id, client=client, savepoint_path=path))
-            case RefuseSavepoint(request_id=request_id, cause=cause):
-                client = self._clients.pop(request_id)
-                job_manager.tell(TriggerSavepointFailure(job_id=job_id, client=client, cause=cause))
+            case AnswerSnapshot(request_id=request_id, checkpoint_id=checkpoint_id, path=path):
+                asked = self._asked.pop(request_id)
+                job_manager.tell(
+                    TriggerSavepointSuccess(job_id=job_id, client=asked.client, savepoint_path=path)
+                    if isinstance(asked, TriggerSavepoint)
+                    else RequestCheckpointSuccess(
+                        job_id=job_id, client=asked.client, checkpoint_id=checkpoint_id, checkpoint_path=path
+                    )
+                )
+            case RefuseSnapshot(request_id=request_id, cause=cause):
+                asked = self._asked.pop(request_id)
+                is_savepoint = isinstance(asked, TriggerSavepoint)
+                failure = TriggerSavepointFailure if is_savepoint else RequestCheckpointFailure
+                job_manager.tell(failure(job_id=job_id, client=asked.client, cause=cause))
             case RefuseStop(why=why):
                 refusal = SerializedThrowable(type_name="StopJobError", message=why)
                 job_manager.tell(StoppingFailure(job_id=job_id, cause=refusal))

@@ -180,7 +180,7 @@ def engine_call(engine: Engine, work: Work) -> Callable[[], Value | None]:
         case FireTimers(stage=stage, processing_time_ms=now_ms, watermark_ms=watermark_ms):
             return partial(engine.advance_processing_time, stage, now_ms, watermark_ms)
         case NoteState():
-            return partial(engine.note_state, work.stage, work.checkpoint_id, work.watermark_ms, work.is_savepoint)
+            return partial(engine.note_state, work.stage, work.checkpoint_id, work.watermark_ms, work.everything)
         case PrepareCommit(checkpoint_id=checkpoint_id, staged=staged):
             return partial(engine.prepare_commit, checkpoint_id, staged)
         case WriteSnapshot(checkpoint_id=checkpoint_id, savepoint=savepoint, sinks=sinks):

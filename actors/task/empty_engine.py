@@ -86,7 +86,7 @@ class EmptyEngine:
         """There are no timers."""
         return RowsMoved()
 
-    def note_state(self, stage: int, checkpoint_id: int, watermark_ms: int | None, is_savepoint: bool) -> None:
+    def note_state(self, stage: int, checkpoint_id: int, watermark_ms: int | None, everything: bool) -> None:
         """There is none."""
 
     def prepare_commit(self, checkpoint_id: int, staged: tuple[StagedOutput, ...]) -> CommitPrepared:

@@ -45,6 +45,7 @@ _COMMANDS = {
     "list": ("flykka.cli.remote.list", "the jobs of a flykka that runs elsewhere"),
     "cancel": ("flykka.cli.remote.cancel", "end a job there"),
     "stop": ("flykka.cli.remote.stop", "end a job there with a savepoint"),
+    "checkpoint": ("flykka.cli.remote.checkpoint", "have a job there take a checkpoint now"),
     "why": ("flykka.cli.why", "why a job does not go on: who waits for whom"),
     "savepoint": ("flykka.cli.savepoint.command", "look into savepoints and checkpoints, and hold them against an app"),
     "trace": ("flykka.cli.trace.command", "read traces: what every actor was told, and what it did"),

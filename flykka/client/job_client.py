@@ -17,12 +17,13 @@ from flykka.client.flight_record import WriteFlightRecord
 from flykka.client.job_execution_result import AccumulatorValue, JobExecutionResult, accumulator_values
 from flykka.client.job_manager_gateway import JobManagerGateway
 from flykka.client.job_requests import JobRequests
+from flykka.client.job_snapshots import JobSnapshots
 from flykka.client.job_view import JobView
 from flykka.client.state_queries import StateQueries
 from flykka.diagnosis.collection import TIME_LIMIT, collect_reports
 from flykka.diagnosis.exception_history import JobExceptionHistory
 from flykka.diagnosis.job_diagnosis import JobDiagnosis, diagnose
-from flykka.errors import ClusterError, JobCancellationError, JobStoppingError, SavepointError
+from flykka.errors import ClusterError, JobCancellationError, JobStoppingError
 from flykka.ipython import interruptible, waking_loop
 from flykka.messages.control.job import JobStatus, ListeningBehaviour, RegisterJobClient
 from flykka.messages.graph.job_graph import JobGraph
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
     from flykka.views.live_display import LiveDisplay
 
 T = TypeVar("T")
-
-SAVEPOINT_TIMEOUT = 600.0
-"""Seconds that `trigger_savepoint` waits, as long as a checkpoint may take unless that was set."""
 
 STOPPING_TIMEOUT = 60.0
 """Seconds that `stop` waits: the last checkpoint has to be taken, and what it holds to be published."""
@@ -66,7 +64,7 @@ _NUMBERS = count(1)
 """Of the clients that come back to a job."""
 
 
-class JobClient(StateQueries):
+class JobClient(StateQueries, JobSnapshots):
     """Made by `execute_async`. Every method may be called from any thread.
 
     `await client` is `wait` for coroutines: the same result, the same errors, and the listeners have heard of the end.
@@ -277,24 +275,6 @@ class JobClient(StateQueries):
             TimeoutError: it has not stopped within `timeout` seconds, and may still do so.
         """
         return self._stop(timeout, savepoint_directory=self._requests.savepoint_directory(directory), drain=drain)
-
-    def trigger_savepoint(
-        self, directory: str | PathLike[str] | None = None, timeout: float = SAVEPOINT_TIMEOUT
-    ) -> str:
-        """Have the job take a savepoint and go on; the path of the savepoint, which is complete when this returns.
-
-        It is a folder as `stop_with_savepoint` makes one. It publishes nothing: what it holds for the sinks is
-        published by the next checkpoint of the job, or where there is none by a job that starts from it. From
-        a coroutine: `await asyncio.to_thread(...)`.
-
-        Raises:
-            SavepointError: no savepoint directory is configured, the job is not running, or the savepoint failed.
-            TimeoutError: it is not complete within `timeout` seconds, and may still become so.
-        """
-        target = self._requests.savepoint_directory(directory)
-        if self.done():
-            raise SavepointError(f"no savepoint of job {self.job_name!r} ({self.job_id}): it is {self.status} already")
-        return self._requests.trigger_savepoint(timeout, target)
 
     def add_listener(self, callback: Callable[[Message], object]) -> None:
         """Call `callback` with every message about the job, in order, on a thread of its own.

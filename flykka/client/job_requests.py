@@ -6,11 +6,15 @@ from os import PathLike
 
 from flykka.client.directories import absolute_directory
 from flykka.client.job_manager_gateway import JobManagerGateway
-from flykka.errors import JobCancellationError, JobStoppingError, SavepointError
+from flykka.errors import CheckpointError, JobCancellationError, JobStoppingError, SavepointError
 from flykka.messages.control.job import (
     CancelJob,
     CancellationFailure,
+    CheckpointType,
     JobNotFound,
+    RequestCheckpoint,
+    RequestCheckpointFailure,
+    RequestCheckpointSuccess,
     RequestJob,
     StopJob,
     StoppingFailure,
@@ -90,6 +94,19 @@ class JobRequests:
             raise SavepointError(f"no savepoint of {self._named}: {answer.cause.message}")
         assert isinstance(answer, TriggerSavepointSuccess), f"a savepoint is not answered with {answer}"
         return answer.savepoint_path
+
+    def trigger_checkpoint(self, timeout: float, checkpoint_type: CheckpointType) -> str:
+        """As `JobClient.trigger_checkpoint`."""
+        try:
+            answer = self._job_manager.ask(
+                lambda me: RequestCheckpoint(job_id=self._job_id, client=me, checkpoint_type=checkpoint_type), timeout
+            )
+        except AskTimeoutError as late:
+            raise TimeoutError(f"no checkpoint of {self._named} is complete after {timeout} s") from late
+        if isinstance(answer, RequestCheckpointFailure):
+            raise CheckpointError(f"no checkpoint of {self._named}: {answer.cause.message}")
+        assert isinstance(answer, RequestCheckpointSuccess), f"a checkpoint is not answered with {answer}"
+        return answer.checkpoint_path
 
     def savepoint_directory(self, directory: str | PathLike[str] | None) -> str:
         """Return the directory for savepoints, else the default. Raises `SavepointError` where there is neither."""

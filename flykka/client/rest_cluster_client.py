@@ -12,7 +12,14 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
-from flykka.errors import ClusterError, JobCancellationError, JobStoppingError, SavepointError, UnknownJobError
+from flykka.errors import (
+    CheckpointError,
+    ClusterError,
+    JobCancellationError,
+    JobStoppingError,
+    SavepointError,
+    UnknownJobError,
+)
 from flykka.messages.wire.ids import JobId
 
 _TIMEOUT_S = 35.0
@@ -95,35 +102,46 @@ class RestClusterClient:
     def stop_with_savepoint(self, job_id: JobId, directory: str | None, *, drain: bool = False) -> str:
         """Stop a job with a savepoint; its path, when it is done. Raises `JobStoppingError`."""
         try:
-            return self._operation(job_id, "stop", {"targetDirectory": directory, "drain": drain})
+            body = {"targetDirectory": directory, "drain": drain}
+            return str(self._operation(job_id, "stop", "savepoints", body)["location"])
         except _RefusedError as refused:
             raise JobStoppingError(str(refused)) from None
 
     def trigger_savepoint(self, job_id: JobId, directory: str | None) -> str:
         """Take a savepoint; its path, when it is complete. Raises `SavepointError`."""
         try:
-            return self._operation(job_id, "savepoints", {"target-directory": directory})
+            body = {"target-directory": directory}
+            return str(self._operation(job_id, "savepoints", "savepoints", body)["location"])
         except _RefusedError as refused:
             raise SavepointError(str(refused)) from None
+
+    def trigger_checkpoint(self, job_id: JobId, checkpoint_type: str) -> int:
+        """Take a checkpoint; its number, when it is complete. Raises `CheckpointError`."""
+        try:
+            found = self._operation(job_id, "checkpoints", "checkpoints", {"checkpointType": checkpoint_type})
+        except _RefusedError as refused:
+            raise CheckpointError(str(refused)) from None
+        return int(found["checkpointId"])
 
     def why(self, job_id: JobId, timeout_ms: int) -> str:
         """Tell why a job does not go on, or what it does. Each of its actors has `timeout_ms` for its answer."""
         return str(self._ask("GET", f"/jobs/{job_id}/why?timeout={timeout_ms}"))
 
-    def _operation(self, job_id: JobId, kind: str, body: dict[str, Any]) -> str:
+    def _operation(self, job_id: JobId, kind: str, results: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Have something done, and return what came of it, which is asked for below `results`."""
         given = {name: value for name, value in body.items() if value is not None}
         request = self._ask("POST", f"/jobs/{job_id}/{kind}", given)["request-id"]
         pause = _FIRST_PAUSE_S
         while True:
-            found = self._ask("GET", f"/jobs/{job_id}/savepoints/{quote(request)}")
+            found = self._ask("GET", f"/jobs/{job_id}/{results}/{quote(request)}")
             if found["status"]["id"] == "COMPLETED":
                 break
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
-        operation = found["operation"]
-        if (cause := operation.get("failure-cause")) is not None:
+        operation: dict[str, Any] = found["operation"]
+        if (cause := operation.get("failure-cause", operation.get("failureCause"))) is not None:
             raise _RefusedError(cause["stack-trace"].removeprefix(f"{cause['class']}: "))
-        return str(operation["location"])
+        return operation
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         headers = {} if self._token is None else {"Authorization": f"Bearer {self._token}"}

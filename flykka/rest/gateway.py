@@ -18,7 +18,11 @@ from flykka.messages.checkpointing.statistics import (
 from flykka.messages.control.job import (
     CancelJob,
     CancellationFailure,
+    CheckpointType,
     JobFound,
+    RequestCheckpoint,
+    RequestCheckpointFailure,
+    RequestCheckpointSuccess,
     StopJob,
     StoppingFailure,
     StoppingSuccess,
@@ -165,6 +169,18 @@ class RestfulGateway:
             raise RestError(500, answer.cause.message)
         assert isinstance(answer, TriggerSavepointSuccess), f"a savepoint is not answered with {answer}"
         return answer.savepoint_path
+
+    def trigger_checkpoint(self, job_id: JobId, checkpoint_type: CheckpointType) -> int:
+        """Take a checkpoint; its id, when it is complete. Raises `RestError` where it fails."""
+        answer = self._ask(
+            Message,
+            lambda me: RequestCheckpoint(job_id=job_id, client=me, checkpoint_type=checkpoint_type),
+            STOPPING_TIMEOUT_S,
+        )
+        if isinstance(answer, RequestCheckpointFailure):
+            raise RestError(500, answer.cause.message)
+        assert isinstance(answer, RequestCheckpointSuccess), f"a checkpoint is not answered with {answer}"
+        return answer.checkpoint_id
 
     def _of_job(self, kind: type[A], job_id: JobId, make: Callable[[Ref], Message]) -> A:
         if not _ID.fullmatch(job_id):

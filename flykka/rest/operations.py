@@ -48,8 +48,8 @@ class AsyncOperations:
             self._running[key].add_done_callback(lambda _: self._note_end(key))
         return key[1]
 
-    def result(self, about: str, trigger_id: str) -> Json:
-        """The status of an operation, and what came of it. Raises `RestError` where it is not known."""
+    def result(self, about: str, trigger_id: str, failure: str = "failure-cause") -> Json:
+        """The status of an operation, and what came of it, or its `failure`. Raises `RestError` where it is unknown."""
         with self._lock:
             self._forget()
             found = self._running.get((about, trigger_id))
@@ -58,7 +58,8 @@ class AsyncOperations:
         if not found.done():
             return {"status": {"id": "IN_PROGRESS"}}
         raised = found.exception()
-        return {"status": {"id": "COMPLETED"}, "operation": found.result() if raised is None else _failure(raised)}
+        operation = found.result() if raised is None else {failure: _failure(raised)}
+        return {"status": {"id": "COMPLETED"}, "operation": operation}
 
     def close(self) -> None:
         """Begin none any more, and wait for none."""
@@ -78,6 +79,4 @@ class AsyncOperations:
 def _failure(raised: BaseException) -> Json:
     """A failure that any client can read; Java's own form of it cannot be made here."""
     name = type(raised).__name__
-    return {
-        "failure-cause": {"class": name, "stack-trace": f"{name}: {raised}", "serialized-throwable": ""},
-    }
+    return {"class": name, "stack-trace": f"{name}: {raised}", "serialized-throwable": ""}

@@ -8,7 +8,7 @@ from random import Random
 from typing import assert_never
 
 from flykka.actors.machines.restart.restart_strategy import restarts_without_end
-from flykka.messages.control.job import CancelJob, StopJob, TriggerSavepoint
+from flykka.messages.control.job import CancelJob, CheckpointType, RequestCheckpoint, StopJob, TriggerSavepoint
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
@@ -174,12 +174,14 @@ class Injections:
     def _request(self) -> Message:
         job_id, client, savepoints = self._job_id, self._client, f"{self._world.root}/savepoints"
         match self._chance.choice(
-            ("cancel", "savepoint", "savepoint", "savepoint", "stop", "stop", "suspend", "drain")
+            ("cancel", "savepoint", "savepoint", "checkpoint", "stop", "stop", "suspend", "drain")
         ):
             case "cancel":
                 return CancelJob(job_id=job_id, client=client)
             case "savepoint":
                 return TriggerSavepoint(job_id=job_id, client=client, savepoint_directory=savepoints)
+            case "checkpoint":
+                return RequestCheckpoint(job_id=job_id, client=client, checkpoint_type=CheckpointType.FULL)
             case "suspend":
                 return StopJob(job_id=job_id, client=client)
             case wish:

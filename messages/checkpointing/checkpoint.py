@@ -11,9 +11,10 @@ from flykka.messages.wire.message import Message, Value, message, value
 
 
 class SnapshotType(StrEnum):
-    """The purpose of a snapshot (Flink's SnapshotType)."""
+    """The purpose of a snapshot (Flink's SnapshotType). A full checkpoint refers to nothing that was written before."""
 
     CHECKPOINT = "CHECKPOINT"
+    FULL_CHECKPOINT = "FULL_CHECKPOINT"
     SAVEPOINT = "SAVEPOINT"
 
 

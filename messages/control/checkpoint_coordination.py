@@ -112,9 +112,18 @@ class SavepointRequest(Message):
     target_location: str
 
 
+@message("coordination.checkpoint_request")
+class CheckpointRequest(Message):
+    """JobMaster -> CheckpointCoordinator: take a checkpoint, whatever the interval is; answered as a savepoint is."""
+
+    job_id: JobId
+    request_id: str
+    is_full: bool = False
+
+
 @message("coordination.savepoint_completed")
 class SavepointCompleted(Message):
-    """CheckpointCoordinator -> JobMaster: the savepoint is complete and durable at `path`."""
+    """CheckpointCoordinator -> JobMaster: the savepoint, or the requested checkpoint, is complete at `path`."""
 
     job_id: JobId
     request_id: str
@@ -124,7 +133,7 @@ class SavepointCompleted(Message):
 
 @message("coordination.savepoint_failed")
 class SavepointFailed(Message):
-    """CheckpointCoordinator -> JobMaster: the savepoint was declined or given up; nothing of it is left."""
+    """CheckpointCoordinator -> JobMaster: the savepoint or the requested checkpoint was declined or given up."""
 
     job_id: JobId
     request_id: str

@@ -209,6 +209,46 @@ class TriggerSavepointFailure(Message):
     cause: SerializedThrowable
 
 
+class CheckpointType(StrEnum):
+    """The kind of a checkpoint that is asked for (Flink's CheckpointType).
+
+    A FULL one writes all state again and refers to nothing that was written before; later ones may refer to it. All
+    others are INCREMENTAL, and so is a CONFIGURED one.
+    """
+
+    CONFIGURED = "CONFIGURED"
+    FULL = "FULL"
+    INCREMENTAL = "INCREMENTAL"
+
+
+@message("job.request_checkpoint")
+class RequestCheckpoint(Message):
+    """client -> JobManager -> JobMaster: take a checkpoint as soon as those allow that are under way."""
+
+    job_id: JobId
+    client: Ref
+    checkpoint_type: CheckpointType = CheckpointType.CONFIGURED
+
+
+@message("job.request_checkpoint_success")
+class RequestCheckpointSuccess(Message):
+    """JobMaster -> JobManager -> client: the checkpoint that `client` has asked for is complete."""
+
+    job_id: JobId
+    client: Ref
+    checkpoint_id: int
+    checkpoint_path: str
+
+
+@message("job.request_checkpoint_failure")
+class RequestCheckpointFailure(Message):
+    """JobMaster -> JobManager -> client: the checkpoint did not come about."""
+
+    job_id: JobId
+    client: Ref
+    cause: SerializedThrowable
+
+
 @message("job.status_changed")
 class JobStatusChanged(Message):
     """JobMaster -> listeners, the CheckpointCoordinatorDeActivator among them: the job has a new status."""

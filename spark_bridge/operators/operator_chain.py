@@ -163,12 +163,12 @@ class OperatorChain(ABC, Generic[Rows]):
 
     # Snapshots
 
-    def note_state(self, stage: int, checkpoint_id: int, watermark_ms: int | None, is_savepoint: bool) -> None:
+    def note_state(self, stage: int, checkpoint_id: int, watermark_ms: int | None, everything: bool) -> None:
         """Note the state; what fires with the checkpoint has left it, and is emitted in the background."""
         # Operators that go by processing time do not fire with a checkpoint.
         outputs = () if watermark_ms is None else self._completed(watermark_ms, 0)
         for operator in self._stateful:
-            operator.snapshot(checkpoint_id, everything=is_savepoint)
+            operator.snapshot(checkpoint_id, everything=everything)
         self._deferred[checkpoint_id] = stage, outputs
 
     def prepare_commit(self, checkpoint_id: int, staged: tuple[StagedOutput, ...]) -> CommitPrepared:

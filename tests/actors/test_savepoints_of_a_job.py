@@ -17,9 +17,14 @@ from flykka.messages.checkpointing.checkpoint import (
 )
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.control.job import (
+    CheckpointCompleted,
+    CheckpointType,
     JobResultSuccess,
     JobStatus,
     JobStatusChanged,
+    RequestCheckpoint,
+    RequestCheckpointFailure,
+    RequestCheckpointSuccess,
     StopJob,
     StoppingFailure,
     StoppingSuccess,
@@ -119,6 +124,44 @@ def test_savepoints_are_taken_side_by_side_and_each_client_hears_of_its_own(
     assert [read(each.savepoint_path).checkpoint_id for each in told] == [2, 1]
 
 
+@pytest.mark.parametrize(
+    ("asked", "taken"),
+    [
+        (CheckpointType.CONFIGURED, SnapshotType.CHECKPOINT),
+        (CheckpointType.INCREMENTAL, SnapshotType.CHECKPOINT),
+        (CheckpointType.FULL, SnapshotType.FULL_CHECKPOINT),
+    ],
+)
+def test_a_checkpoint_that_is_asked_for_is_one_of_the_jobs_own(
+    cluster: JobCluster, asked: CheckpointType, taken: SnapshotType
+) -> None:
+    cluster.run(cluster.graph(), slots=1)
+
+    cluster.job_manager.tell(RequestCheckpoint(job_id=JOB, client=cluster.client, checkpoint_type=asked))
+    cluster.system.run_until_idle()
+    acknowledge(cluster)
+
+    [told] = cluster.heard(cluster.client, RequestCheckpointSuccess)
+    assert told.checkpoint_path == str(cluster.folder / JOB / "chk-1")
+    assert (read(told.checkpoint_path).snapshot_type, told.checkpoint_id) == (taken, 1)
+    assert cluster.last(cluster.client, CheckpointCompleted).is_retained
+
+
+def test_a_checkpoint_that_is_asked_for_is_refused_with_the_reason(cluster: JobCluster) -> None:
+    cluster.run(cluster.graph(), slots=1)
+    request = RequestCheckpoint(job_id=JOB, client=cluster.client)
+
+    cluster.job_manager.tell(request)
+    cluster.system.run_until_idle()
+    cluster.tell_job_master(DeclineCheckpoint(job_id=JOB, attempt=SINK, checkpoint_id=1, cause=failure("disk full")))
+    cluster.job_manager.tell(replace(request, job_id=JobId("another")))
+    cluster.system.run_until_idle()
+
+    declined, unknown = cluster.heard(cluster.client, RequestCheckpointFailure)
+    assert declined.cause.message.startswith("it failed with CHECKPOINT_DECLINED")
+    assert unknown.cause.message == "there is no job another that runs"
+
+
 def test_a_savepoint_stays_when_its_job_is_cancelled_and_its_checkpoints_go(
     cluster: JobCluster, savepoints: Path
 ) -> None:
@@ -143,7 +186,7 @@ def test_a_savepoint_that_a_task_declines_leaves_nothing_and_counts_as_a_failed_
     trigger(cluster, savepoints)
     cluster.tell_job_master(DeclineCheckpoint(job_id=JOB, attempt=SINK, checkpoint_id=1, cause=failure("disk full")))
 
-    assert not_taken(cluster) == "the savepoint failed with CHECKPOINT_DECLINED: TestError: disk full"
+    assert not_taken(cluster) == "it failed with CHECKPOINT_DECLINED: TestError: disk full"
     assert list(savepoints.iterdir()) == []
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
 
@@ -166,7 +209,7 @@ def test_a_job_that_fails_meanwhile_has_no_savepoint_and_restarts(cluster: JobCl
     cluster.report(SOURCE, ExecutionState.CANCELED)
     cluster.system.advance(1)
 
-    assert "the savepoint failed with" in not_taken(cluster)
+    assert "it failed with" in not_taken(cluster)
     assert list(savepoints.iterdir()) == []
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
 

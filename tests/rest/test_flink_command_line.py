@@ -55,6 +55,7 @@ def test_its_commands_work_as_they_are(spark: SparkSession, flink: list[str], tm
         at = ("-m", env.rest_address.removeprefix("http://"))
         listed = run("list", *at)
         taken = run("savepoint", *at, first)
+        checkpoints = [run("checkpoint", *at, *kind, first) for kind in ((), ("--full",))]
         stopped = run("stop", *at, "-p", str(tmp_path / "others"), first)
         second = start("cancelled")
         run("cancel", *at, second)
@@ -62,6 +63,7 @@ def test_its_commands_work_as_they_are(spark: SparkSession, flink: list[str], tm
         run("savepoint", *at, "-d", path)
 
         assert f"{first} : stopped (RUNNING)" in listed
+        assert all(" completed." in checkpoint for checkpoint in checkpoints)
         assert str(tmp_path / "others") in stopped
         assert not Path(path).exists()
         assert {job.name: job.status.value for job in env.cluster.jobs()}["stopped"] == "FINISHED"

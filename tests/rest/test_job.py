@@ -31,10 +31,12 @@ def test_a_job_takes_a_savepoint_and_is_stopped_with_another(spark: SparkSession
         assert address is not None
         client = RestClusterClient(address)
 
+        number = client.trigger_checkpoint(job.job_id, "FULL")
         taken = client.trigger_savepoint(client.find("numbers").job_id, None)
         stopped = client.stop_with_savepoint(job.job_id, None)
         job.wait(timeout=30)
 
+        assert number in [each.checkpoint_id for each in job.details.checkpoints]
         assert {Path(path).parent for path in (taken, stopped)} == {tmp_path / "savepoints"}
         assert job.details.kept_checkpoint == stopped
         assert [(each.name, each.status) for each in client.jobs()] == [("numbers", "FINISHED")]

@@ -82,7 +82,7 @@ class NoteState:
     stage: int
     checkpoint_id: int
     watermark_ms: int | None
-    is_savepoint: bool
+    everything: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from flykka.actors.machines.bridge.effects import AdvanceTo, FireTimers, NoteState, Process, Read, UpdateState, Work
+from flykka.messages.checkpointing.checkpoint import SnapshotType
 from flykka.messages.tasks.bridge import RowsMoved
 from flykka.messages.tasks.stage import AdvanceProcessingTime, AdvanceWatermark, ReadSplits, RunStage, SnapshotState
 
@@ -51,7 +52,7 @@ class ChainTraits:
             stage=command.stage,
             checkpoint_id=command.checkpoint_id,
             watermark_ms=fires_to,
-            is_savepoint=command.options.target_location is not None,
+            everything=command.options.snapshot_type is not SnapshotType.CHECKPOINT,
         )
         return [*firing, noting]
 

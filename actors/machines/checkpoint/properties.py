@@ -55,9 +55,11 @@ def for_checkpoint(
     retention: ExternalizedCheckpointRetention = ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION,
     *,
     forced: bool = False,
+    is_full: bool = False,
 ) -> CheckpointProperties:
     """A checkpoint: it may have to wait for its turn, and is deleted when nothing needs it."""
-    return CheckpointProperties(forced=forced, discarded_when=DISCARDED_WHEN[retention])
+    options = CheckpointOptions(snapshot_type=SnapshotType.FULL_CHECKPOINT if is_full else SnapshotType.CHECKPOINT)
+    return CheckpointProperties(options=options, forced=forced, discarded_when=DISCARDED_WHEN[retention])
 
 
 def for_savepoint(target_location: str | None = None, *, forced: bool = True) -> CheckpointProperties:

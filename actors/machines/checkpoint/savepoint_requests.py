@@ -1,7 +1,7 @@
-"""Requests for savepoints of a job, and for its stop: asked of the coordinator, and answered.
+"""Requests for savepoints and checkpoints of a job, and for its stop: asked of the coordinator, and answered.
 
 A savepoint, and the last one of a job that is stopped with it, goes through the same steps: a folder is made, the
-coordinator is asked, and says what came of it. Each requester is answered once, whatever becomes of the job meanwhile,
+coordinator is asked, and says what came of it; a checkpoint that is asked for needs no folder. Each requester is answered once, whatever becomes of the job meanwhile,
 and of a savepoint that failed nothing is left (Flink's StopWithSavepointTerminationHandler). From the moment it is
 asked only the coordinator knows whether there is a savepoint: it may complete while the job fails, and then it is what
 the job restarts from. So a folder is deleted, and a stop is refused, on the coordinator's word.
@@ -34,6 +34,14 @@ class SavepointWanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointWanted:
+    """A client wants a checkpoint, a full one perhaps."""
+
+    request_id: str
+    is_full: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StopWanted:
     """Clients want the job to stop: with a savepoint below `directory`, or (None) with a checkpoint."""
 
@@ -52,6 +60,7 @@ class JobMoved:
 
 SavepointEvent = (
     SavepointWanted
+    | CheckpointWanted
     | StopWanted
     | JobMoved
     | SavepointLocationInitialized
@@ -82,6 +91,14 @@ class TakeSavepoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TakeCheckpoint:
+    """Have the coordinator take a checkpoint."""
+
+    request_id: str
+    is_full: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TakeLastCheckpoint:
     """Have the coordinator take the checkpoint, or the savepoint, that the job stops with."""
 
@@ -91,16 +108,17 @@ class TakeLastCheckpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerSavepoint:
-    """Tell the requester where the savepoint is."""
+class AnswerSnapshot:
+    """Tell the requester where the savepoint is, or the checkpoint."""
 
     request_id: str
+    checkpoint_id: int
     path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RefuseSavepoint:
-    """Tell the requester that there is no savepoint."""
+class RefuseSnapshot:
+    """Tell the requester that there is no savepoint, or no checkpoint."""
 
     request_id: str
     cause: SerializedThrowable
@@ -123,9 +141,10 @@ class DiscardLocation:
 SavepointEffect = (
     InitializeLocation
     | TakeSavepoint
+    | TakeCheckpoint
     | TakeLastCheckpoint
-    | AnswerSavepoint
-    | RefuseSavepoint
+    | AnswerSnapshot
+    | RefuseSnapshot
     | RefuseStop
     | DiscardLocation
     | Ignore
@@ -142,6 +161,7 @@ class SavepointRequests:
         self._is_batch = job_type is JobType.BATCH
         self._status = JobStatus.CREATED
         self._savepoints: set[str] = set()
+        self._checkpoints: set[str] = set()
         self._locations: dict[str, str] = {}
         self._stop: StopWanted | None = None
         self._left: JobMoved | None = None
@@ -154,22 +174,25 @@ class SavepointRequests:
 
     @property
     def waiting(self) -> frozenset[str]:
-        """The savepoints, and the stop, that somebody waits for."""
-        return frozenset(self._savepoints | ({self._stop.request_id} if self._stop else set()))
+        """The savepoints, the checkpoints and the stop that somebody waits for."""
+        return frozenset(self._savepoints | self._checkpoints | ({self._stop.request_id} if self._stop else set()))
 
     def handle(self, event: SavepointEvent) -> list[SavepointEffect]:
         """Handle the event."""
         match event:
-            case SavepointWanted():
-                return self._on_savepoint_wanted(event)
+            case SavepointWanted() | CheckpointWanted():
+                return self._on_snapshot_wanted(event)
             case StopWanted():
                 return self._on_stop_wanted(event)
             case SavepointLocationInitialized(request_id=request_id, location=location):
                 return self._on_location(request_id, location)
             case SavepointLocationRefused(request_id=request_id, cause=cause):
                 return self._give_up(request_id, cause)
-            case SavepointCompleted(request_id=request_id, path=path):
-                return self._on_completed(request_id, path)
+            case SavepointCompleted():
+                return self._on_completed(event)
+            case SavepointFailed(request_id=request_id) if request_id in self._checkpoints:
+                self._checkpoints.remove(request_id)
+                return [RefuseSnapshot(request_id=request_id, cause=_checkpoint_error(_why(event)))]
             case SavepointFailed(request_id=request_id):
                 return self._give_up(request_id, _savepoint_error(_why(event)))
             case StopCheckpointFailed():
@@ -179,15 +202,24 @@ class SavepointRequests:
             case _:
                 assert_never(event)
 
-    def _on_savepoint_wanted(self, wanted: SavepointWanted) -> list[SavepointEffect]:
+    def _on_snapshot_wanted(self, wanted: SavepointWanted | CheckpointWanted) -> list[SavepointEffect]:
+        request_id, why = wanted.request_id, None
         if self._is_batch:
             why = "it is a batch job: where it failed it would begin with what is finished, not with a checkpoint"
-            return [RefuseSavepoint(request_id=wanted.request_id, cause=_savepoint_error(why))]
-        if self._status is not JobStatus.RUNNING:
-            why = f"it is {self._status}, and only of a RUNNING job a savepoint can be taken"
-            return [RefuseSavepoint(request_id=wanted.request_id, cause=_savepoint_error(why))]
-        self._savepoints.add(wanted.request_id)
-        return [InitializeLocation(request_id=wanted.request_id, directory=wanted.directory)]
+        elif self._status is not JobStatus.RUNNING:
+            why = f"it is {self._status}, and only of a RUNNING job one can be taken"
+        match wanted:
+            case SavepointWanted() if why is not None:
+                return [RefuseSnapshot(request_id=request_id, cause=_savepoint_error(why))]
+            case CheckpointWanted() if why is not None:
+                return [RefuseSnapshot(request_id=request_id, cause=_checkpoint_error(why))]
+            case SavepointWanted(directory=directory):
+                self._savepoints.add(request_id)
+                return [InitializeLocation(request_id=request_id, directory=directory)]
+            case CheckpointWanted(is_full=is_full):
+                # From now on only the coordinator knows whether there is one.
+                self._checkpoints.add(request_id)
+                return [TakeCheckpoint(request_id=request_id, is_full=is_full)]
 
     def _on_stop_wanted(self, wanted: StopWanted) -> list[SavepointEffect]:
         if self._is_batch:
@@ -210,11 +242,13 @@ class SavepointRequests:
             return [TakeLastCheckpoint(request_id=request_id, location=location, drain=self._stop.drain)]
         return [TakeSavepoint(request_id=request_id, location=location)]
 
-    def _on_completed(self, request_id: str, path: str) -> list[SavepointEffect]:
+    def _on_completed(self, completed: SavepointCompleted) -> list[SavepointEffect]:
+        request_id, path = completed.request_id, completed.path
         self._locations.pop(request_id, None)
-        if request_id in self._savepoints:
-            self._savepoints.remove(request_id)
-            return [AnswerSavepoint(request_id=request_id, path=path)]
+        if request_id in self._savepoints or request_id in self._checkpoints:
+            self._savepoints.discard(request_id)
+            self._checkpoints.discard(request_id)
+            return [AnswerSnapshot(request_id=request_id, checkpoint_id=completed.checkpoint_id, path=path)]
         if self._stop is not None and request_id == self._stop.request_id:
             # The requester is answered when the job has FINISHED.
             self._stopped_with = path
@@ -240,7 +274,7 @@ class SavepointRequests:
         self._savepoints.difference_update(not_begun)
         cause = _savepoint_error(f"the job became {moved.status} meanwhile{_because(moved.cause)}")
         return [
-            *(RefuseSavepoint(request_id=request_id, cause=cause) for request_id in not_begun),
+            *(RefuseSnapshot(request_id=request_id, cause=cause) for request_id in not_begun),
             *self._leave_stop(moved),
         ]
 
@@ -264,7 +298,7 @@ class SavepointRequests:
     def _give_up(self, request_id: str, cause: SerializedThrowable) -> list[SavepointEffect]:
         if request_id in self._savepoints:
             self._savepoints.remove(request_id)
-            return [RefuseSavepoint(request_id=request_id, cause=cause), *self._discard(request_id)]
+            return [RefuseSnapshot(request_id=request_id, cause=cause), *self._discard(request_id)]
         if self._stop is not None and request_id == self._stop.request_id:
             gone = self._left and self._why_not_stopped(self._left)
             return self._refuse_stop(gone or f"{cause.message}; the job goes on")
@@ -285,6 +319,10 @@ def _savepoint_error(why: str) -> SerializedThrowable:
     return SerializedThrowable(type_name="SavepointError", message=why)
 
 
+def _checkpoint_error(why: str) -> SerializedThrowable:
+    return SerializedThrowable(type_name="CheckpointError", message=why)
+
+
 def _because(cause: SerializedThrowable | None) -> str:
     return f": {cause.type_name}: {cause.message}" if cause else ""
 
@@ -292,4 +330,4 @@ def _because(cause: SerializedThrowable | None) -> str:
 def _why(failed: SavepointFailed) -> str:
     if failed.reason is CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING:
         return f"not all required tasks are currently running ({failed.reason}): try again when they are"
-    return f"the savepoint failed with {failed.reason}{_because(failed.cause)}"
+    return f"it failed with {failed.reason}{_because(failed.cause)}"

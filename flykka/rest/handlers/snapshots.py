@@ -1,4 +1,4 @@
-"""Savepoints, stops and their disposal: operations that are triggered and asked for."""
+"""Savepoints, stops, checkpoints and disposals: operations that are triggered and asked for."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from flykka.actors.checkpoint_storage.savepoint_name import is_savepoint
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage, discard_savepoint
 from flykka.actors.errors import CheckpointStorageError
 from flykka.client.directories import absolute_directory
+from flykka.messages.control.job import CheckpointType
 from flykka.messages.wire.ids import JobId
 from flykka.rest.endpoint import Endpoint, Query
 from flykka.rest.errors import RestError
@@ -33,6 +34,8 @@ class SnapshotHandlers:
         yield Endpoint(f"{job}/savepoints", self._savepoint, "Take a savepoint", "POST", 202)
         yield Endpoint(f"{job}/savepoints/{{triggerid}}", self._result, "What came of a savepoint or a stop")
         yield Endpoint(f"{job}/stop", self._stop, "Stop a job with a savepoint", "POST", 202)
+        yield Endpoint(f"{job}/checkpoints", self._checkpoint, "Take a checkpoint now (checkpointType)", "POST", 202)
+        yield Endpoint(f"{job}/checkpoints/{{triggerid}}", self._checkpointed, "What came of a checkpoint")
         yield Endpoint(f"/{_DISPOSAL}", self._dispose, "Delete a savepoint", "POST")
         yield Endpoint(f"/{_DISPOSAL}/{{triggerid}}", self._disposed, "What came of it")
 
@@ -51,6 +54,20 @@ class SnapshotHandlers:
         job_id, directory = self._target(query, query.text("targetDirectory"))
         drain = query.flag("drain")
         return self._triggered(job_id, query, lambda: {"location": self._gateway.stop(job_id, directory, drain=drain)})
+
+    def _checkpoint(self, query: Query) -> Json:
+        job_id, said = job_of(query), query.text("checkpointType") or CheckpointType.CONFIGURED
+        if said not in list(CheckpointType):
+            raise RestError(400, f"there is no type of checkpoints {said!r}: there are {', '.join(CheckpointType)}")
+        self._gateway.details(job_id)
+
+        def take() -> Json:
+            return {"checkpointId": self._gateway.trigger_checkpoint(job_id, CheckpointType(said))}
+
+        return self._triggered(job_id, query, take)
+
+    def _checkpointed(self, query: Query) -> Json:
+        return self._operations.result(job_of(query), query.path["triggerid"], "failureCause")
 
     def _target(self, query: Query, said: str | None) -> tuple[JobId, str]:
         """The job and the directory for its savepoint. Raises `RestError` where neither request nor job names one."""

@@ -70,7 +70,7 @@ def test_what_fires_with_a_checkpoint_goes_down_before_the_barrier() -> None:
     finished = attempt.answer(NoteState)
 
     assert fires == [AdvanceTo(stage=0, watermark_ms=500)]
-    assert notes == [NoteState(stage=0, checkpoint_id=1, watermark_ms=None, is_savepoint=False)]
+    assert notes == [NoteState(stage=0, checkpoint_id=1, watermark_ms=None, everything=False)]
     assert told(finished) == [StageFinished(stage=0, rows_out=3)]
 
 
@@ -79,7 +79,7 @@ def test_where_nothing_leaves_the_chain_what_fires_is_computed_in_the_background
 
     attempt.feed(snapshot(0, checkpoint_id=1))
 
-    assert attempt.work == [NoteState(stage=0, checkpoint_id=1, watermark_ms=500, is_savepoint=False)]
+    assert attempt.work == [NoteState(stage=0, checkpoint_id=1, watermark_ms=500, everything=False)]
 
 
 def test_a_checkpoint_has_what_was_staged_before_its_barrier_and_nothing_behind() -> None:

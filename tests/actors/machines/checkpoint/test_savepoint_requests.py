@@ -9,17 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flykka.actors.machines.checkpoint.savepoint_requests import (
-    AnswerSavepoint,
+    AnswerSnapshot,
+    CheckpointWanted,
     DiscardLocation,
     InitializeLocation,
     JobMoved,
-    RefuseSavepoint,
+    RefuseSnapshot,
     RefuseStop,
     SavepointEffect,
     SavepointEvent,
     SavepointRequests,
     SavepointWanted,
     StopWanted,
+    TakeCheckpoint,
     TakeLastCheckpoint,
     TakeSavepoint,
 )
@@ -42,6 +44,10 @@ def wanted(request_id: str = "s") -> SavepointWanted:
     return SavepointWanted(request_id=request_id, directory="/savepoints")
 
 
+def checkpoint_wanted(request_id: str = "c", *, is_full: bool = False) -> CheckpointWanted:
+    return CheckpointWanted(request_id=request_id, is_full=is_full)
+
+
 def stop(request_id: str = "stop", directory: str | None = "/savepoints", *, drain: bool = False) -> StopWanted:
     return StopWanted(request_id=request_id, directory=directory, drain=drain)
 
@@ -51,7 +57,7 @@ def location(request_id: str = "s") -> SavepointLocationInitialized:
 
 
 def completed(request_id: str = "s") -> SavepointCompleted:
-    return SavepointCompleted(job_id=JOB, request_id=request_id, checkpoint_id=1, path=f"/savepoints/{request_id}")
+    return SavepointCompleted(job_id=JOB, request_id=request_id, checkpoint_id=7, path=f"/savepoints/{request_id}")
 
 
 def failed(request_id: str = "s") -> SavepointFailed:
@@ -80,8 +86,35 @@ def test_a_savepoint_goes_from_its_folder_to_the_coordinator_to_the_client_that_
 
     assert made == [InitializeLocation(request_id="s", directory="/savepoints")]
     assert begun == [TakeSavepoint(request_id="s", location="/savepoints/s")]
-    assert answered == [AnswerSavepoint(request_id="s", path="/savepoints/s")]
+    assert answered == [AnswerSnapshot(request_id="s", checkpoint_id=7, path="/savepoints/s")]
     assert requests.waiting == frozenset()
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+def test_a_checkpoint_goes_to_the_coordinator_at_once_and_to_the_client_that_wanted_it(is_full: bool) -> None:
+    requests, begun = after(RUNNING, checkpoint_wanted(is_full=is_full))
+    answered = requests.handle(completed("c"))
+
+    assert begun == [TakeCheckpoint(request_id="c", is_full=is_full)]
+    assert answered == [AnswerSnapshot(request_id="c", checkpoint_id=7, path="/savepoints/c")]
+    assert requests.waiting == frozenset()
+
+
+def test_whether_a_checkpoint_came_about_while_the_job_fails_only_the_coordinator_says() -> None:
+    requests, moved = after(RUNNING, checkpoint_wanted(), FAILING)
+    (refused,) = requests.handle(failed("c"))
+
+    assert moved == []
+    assert isinstance(refused, RefuseSnapshot)
+    assert (refused.cause.type_name, requests.waiting) == ("CheckpointError", frozenset())
+    assert refused.cause.message == "it failed with CHECKPOINT_DECLINED: TestError: disk full"
+
+
+def test_no_checkpoint_is_taken_of_a_job_that_does_not_run() -> None:
+    _, (refused,) = after(checkpoint_wanted())
+
+    assert isinstance(refused, RefuseSnapshot)
+    assert refused.cause.message == "it is CREATED, and only of a RUNNING job one can be taken"
 
 
 def test_a_stop_without_a_savepoint_needs_no_folder() -> None:
@@ -100,8 +133,8 @@ def test_a_savepoint_that_failed_is_refused_and_its_folder_goes() -> None:
     _, followed = after(RUNNING, wanted(), location(), failed())
 
     match followed:
-        case [RefuseSavepoint(request_id="s", cause=cause), DiscardLocation(location="/savepoints/s")]:
-            assert cause.message == "the savepoint failed with CHECKPOINT_DECLINED: TestError: disk full"
+        case [RefuseSnapshot(request_id="s", cause=cause), DiscardLocation(location="/savepoints/s")]:
+            assert cause.message == "it failed with CHECKPOINT_DECLINED: TestError: disk full"
         case _:
             raise AssertionError(followed)
 
@@ -110,7 +143,7 @@ def test_what_waits_for_its_folder_when_the_job_fails_is_refused_and_the_folder_
     requests, refused = after(RUNNING, wanted("a"), wanted("b"), location("b"), FAILING)
     late = requests.handle(location("a"))
 
-    assert [effect.request_id for effect in refused if isinstance(effect, RefuseSavepoint)] == ["a"]
+    assert [effect.request_id for effect in refused if isinstance(effect, RefuseSnapshot)] == ["a"]
     assert requests.waiting == {"b"}
     assert late == [DiscardLocation(location="/savepoints/a")]
 
@@ -174,9 +207,9 @@ NEWS = st.one_of(
     st.builds(location, st.just("stop")),
     st.builds(lambda request_id: SavepointLocationRefused(request_id=request_id, cause=CAUSE), IDS),
     st.builds(completed, IDS),
-    st.builds(completed, st.just("stop")),
+    st.builds(completed, st.sampled_from(["c", "stop"])),
     st.builds(failed, IDS),
-    st.builds(failed, st.just("stop")),
+    st.builds(failed, st.sampled_from(["c", "stop"])),
     st.builds(stop_failed, st.sampled_from([None, "stop", "another"])),
     st.sampled_from([RUNNING, FAILING]),
 )
@@ -184,7 +217,7 @@ NEWS = st.one_of(
 
 def answers(effects: Iterable[SavepointEffect]) -> list[str]:
     """The clients that were answered."""
-    told = [effect.request_id for effect in effects if isinstance(effect, AnswerSavepoint | RefuseSavepoint)]
+    told = [effect.request_id for effect in effects if isinstance(effect, AnswerSnapshot | RefuseSnapshot)]
     return told + ["stop" for effect in effects if isinstance(effect, RefuseStop)]
 
 
@@ -192,11 +225,15 @@ def answers(effects: Iterable[SavepointEffect]) -> list[str]:
 def test_everyone_is_answered_once_or_still_waits(news: list[SavepointEvent]) -> None:
     requests, _ = after(RUNNING)
 
-    said = [effect for event in (wanted("a"), wanted("b"), stop(), *news) for effect in requests.handle(event)]
+    said = [
+        effect
+        for event in (wanted("a"), wanted("b"), checkpoint_wanted(), stop(), *news)
+        for effect in requests.handle(event)
+    ]
 
     told = answers(said)
     assert len(told) == len(set(told))
-    assert set(told) ^ requests.waiting == {"a", "b", "stop"}
+    assert set(told) ^ requests.waiting == {"a", "b", "c", "stop"}
 
 
 def test_a_batch_job_has_no_savepoints_and_nothing_to_be_stopped_with() -> None:
@@ -204,9 +241,12 @@ def test_a_batch_job_has_no_savepoints_and_nothing_to_be_stopped_with() -> None:
     requests.handle(RUNNING)
 
     (no_savepoint,) = requests.handle(wanted())
+    (no_checkpoint,) = requests.handle(checkpoint_wanted())
     (no_stop,) = requests.handle(stop(directory=None))
 
-    assert isinstance(no_savepoint, RefuseSavepoint)
+    assert isinstance(no_savepoint, RefuseSnapshot)
     assert "batch job" in no_savepoint.cause.message
+    assert isinstance(no_checkpoint, RefuseSnapshot)
+    assert "batch job" in no_checkpoint.cause.message
     assert isinstance(no_stop, RefuseStop)
     assert "cancel it" in no_stop.why
