@@ -72,6 +72,8 @@ class Endpoint:
     status: int = 200
     acts: bool = field(default=False, kw_only=True)
     """True for a GET that changes something, as one of Flink's does."""
+    pages: str | None = field(default=None, kw_only=True)
+    """The list in its answer that may be long: `offset` and `limit` ask for a part, and then `total` is its length."""
 
 
 def routes(endpoints: Iterable[Endpoint], prefix: str = "") -> list[Route]:
@@ -87,11 +89,20 @@ def _serve(endpoint: Endpoint) -> Callable[[Request], Any]:
     async def serve(request: Request) -> Response:
         query = Query(path=request.path_params, arguments=request.query_params, body=_body(await request.body()))
         made = await run_in_threadpool(endpoint.handler, query)
+        if endpoint.pages is not None:
+            made = _part(made, endpoint.pages, query)
         if isinstance(made, Text):
             return PlainTextResponse(made.text, endpoint.status, media_type=made.content_type)
         return _json(made, endpoint.status, request)
 
     return serve
+
+
+def _part(made: Any, name: str, query: Query) -> Any:
+    if not {"offset", "limit"} & set(query.arguments):
+        return made
+    every, offset = made[name], query.number("offset", 0)
+    return {**made, name: every[offset : offset + query.number("limit", len(every))], "total": len(every)}
 
 
 def _body(content: bytes) -> Mapping[str, Any]:

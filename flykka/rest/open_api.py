@@ -46,6 +46,8 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         },
     }
     parameters = [_parameter(part) for part in _PART.finditer(endpoint.path)]
+    if endpoint.pages is not None:
+        parameters += [{"name": name, "in": "query", "schema": {"type": "integer"}} for name in ("offset", "limit")]
     if parameters:
         made["parameters"] = parameters
     if endpoint.method == "POST":

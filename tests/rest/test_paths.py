@@ -105,6 +105,31 @@ def test_what_has_not_changed_is_not_sent_again(served: Served) -> None:
     assert (again.status_code, again.content) == (304, b"")
 
 
+@pytest.mark.parametrize(
+    ("path", "name", "length"),
+    [
+        ("/jobs", "jobs", 1),
+        ("/jobs/overview", "jobs", 1),
+        ("/taskmanagers", "taskmanagers", 2),
+        (f"{JOB_PATH}/vertices/sink", "subtasks", 2),
+        (f"{JOB_PATH}/vertices/sink/subtasktimes", "subtasks", 2),
+        (f"{JOB_PATH}/vertices/sink/backpressure", "subtasks", 2),
+        (f"{JOB_PATH}/vertices/sink/subtasks/accumulators", "subtasks", 2),
+    ],
+)
+def test_a_part_of_a_long_list_may_be_asked_for(served: Served, path: str, name: str, length: int) -> None:
+    whole = served.http.get(path).json()
+    first, rest, beyond = (
+        served.http.get(path, params=params).json()
+        for params in ({"limit": 1}, {"offset": 1}, {"offset": 7, "limit": 3})
+    )
+
+    assert "total" not in whole
+    assert [len(each[name]) for each in (whole, first, rest, beyond)] == [length, 1, length - 1, 0]
+    assert {first["total"], rest["total"], beyond["total"]} == {length}
+    assert served.http.get(path, params={"limit": "-1"}).status_code == 400
+
+
 def test_a_job_is_cancelled_and_stays_visible(served: Served) -> None:
     answer = served.http.patch(f"/v1{JOB_PATH}?mode=cancel")
 
@@ -119,6 +144,22 @@ def test_a_savepoint_without_a_directory_is_refused(served: Served) -> None:
 
     assert answer.status_code == 400
     assert "No savepoint directory configured" in answer.json()["errors"][0]
+
+
+def test_a_checkpoint_that_cannot_be_taken_is_completed_with_its_cause(served: Served) -> None:
+    path = f"{JOB_PATH}/checkpoints"
+    refused = served.http.post(path, json={"checkpointType": "BIG"})
+    begun = served.http.post(path, json={"checkpointType": "FULL"})
+    deadline = time.monotonic() + 20
+    while (found := served.http.get(f"{path}/{begun.json()['request-id']}").json())["status"]["id"] != "COMPLETED":
+        assert time.monotonic() < deadline
+
+    assert (refused.status_code, begun.status_code) == (400, 202)
+    assert refused.json()["errors"] == [
+        "there is no type of checkpoints 'BIG': there are CONFIGURED, FULL, INCREMENTAL"
+    ]
+    assert "not all required tasks are currently running" in found["operation"]["failureCause"]["stack-trace"]
+    assert served.http.post("/jobs/" + "f" * 32 + "/checkpoints").status_code == 404
 
 
 def test_an_operation_that_fails_is_completed_with_its_cause(served: Served, tmp_path: Path) -> None:

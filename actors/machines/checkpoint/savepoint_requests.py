@@ -1,10 +1,11 @@
 """Requests for savepoints and checkpoints of a job, and for its stop: asked of the coordinator, and answered.
 
 A savepoint, and the last one of a job that is stopped with it, goes through the same steps: a folder is made, the
-coordinator is asked, and says what came of it; a checkpoint that is asked for needs no folder. Each requester is answered once, whatever becomes of the job meanwhile,
-and of a savepoint that failed nothing is left (Flink's StopWithSavepointTerminationHandler). From the moment it is
-asked only the coordinator knows whether there is a savepoint: it may complete while the job fails, and then it is what
-the job restarts from. So a folder is deleted, and a stop is refused, on the coordinator's word.
+coordinator is asked, and says what came of it; a checkpoint needs no folder. Each requester is answered once, whatever
+becomes of the job meanwhile, and of a savepoint that failed nothing is left (Flink's
+StopWithSavepointTerminationHandler). From the moment it is asked only the coordinator knows whether there is one: it
+may complete while the job fails, and then it is what the job restarts from. So a folder is deleted, and a stop is
+refused, on the coordinator's word.
 
 Not here: how a savepoint is taken, which is the coordinator's, and when a stopped job has FINISHED, the JobManager's.
 """

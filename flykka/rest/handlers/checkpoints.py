@@ -31,7 +31,12 @@ class CheckpointHandlers:
         yield Endpoint(f"{checkpoints}/config", self._config, "The settings of its checkpoints")
         details = f"{checkpoints}/details/{{checkpointid:int}}"
         yield Endpoint(details, self._details, "A checkpoint and its vertices")
-        yield Endpoint(f"{details}/subtasks/{{vertexid}}", self._subtasks, "The subtasks of a vertex in a checkpoint")
+        yield Endpoint(
+            f"{details}/subtasks/{{vertexid}}",
+            self._subtasks,
+            "The subtasks of a vertex in a checkpoint",
+            pages="subtasks",
+        )
 
     def _statistics(self, query: Query) -> Json:
         return checkpointing_statistics(self._gateway.checkpoints(job_of(query)))

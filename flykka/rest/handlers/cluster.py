@@ -39,7 +39,7 @@ class ClusterHandlers:
         yield Endpoint("/config", self._config, "What a page must know first")
         yield Endpoint("/overview", self._overview, "Slots, and jobs by their states")
         yield Endpoint("/applications/overview", self._applications, "The program of this process, and its jobs")
-        yield Endpoint("/taskmanagers", self._task_managers, "The TaskManagers")
+        yield Endpoint("/taskmanagers", self._task_managers, "The TaskManagers", pages="taskmanagers")
         one = "/taskmanagers/{id}"
         yield Endpoint(one, self._task_manager, "A TaskManager")
         yield Endpoint(f"{one}/metrics", self._none_of_task_manager, "Metrics of a TaskManager (get)")

@@ -31,8 +31,8 @@ class JobHandlers:
     def endpoints(self) -> Iterator[Endpoint]:
         """All of them."""
         job = "/jobs/{jobid}"
-        yield Endpoint("/jobs", self._ids, "The ids and states of all jobs")
-        yield Endpoint("/jobs/overview", self._overview, "All jobs, with the states of their tasks")
+        yield Endpoint("/jobs", self._ids, "The ids and states of all jobs", pages="jobs")
+        yield Endpoint("/jobs/overview", self._overview, "All jobs, with the states of their tasks", pages="jobs")
         yield Endpoint(job, self._details, "A job, its vertices and its plan")
         yield Endpoint(f"{job}/status", self._status, "The state of a job")
         yield Endpoint(f"{job}/plan", self._plan, "The plan of a job")

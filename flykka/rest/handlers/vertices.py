@@ -30,13 +30,27 @@ class VertexHandlers:
     def endpoints(self) -> Iterator[Endpoint]:
         """All of them."""
         vertex = "/jobs/{jobid}/vertices/{vertexid}"
-        yield Endpoint(vertex, self._details, "A vertex and its subtasks")
-        yield Endpoint(f"{vertex}/taskmanagers", self._by_task_manager, "The subtasks of a vertex by TaskManager")
-        yield Endpoint(f"{vertex}/subtasktimes", self._times, "The times of the states of its subtasks")
+        yield Endpoint(vertex, self._details, "A vertex and its subtasks", pages="subtasks")
+        yield Endpoint(
+            f"{vertex}/taskmanagers",
+            self._by_task_manager,
+            "The subtasks of a vertex by TaskManager",
+            pages="taskmanagers",
+        )
+        yield Endpoint(
+            f"{vertex}/subtasktimes", self._times, "The times of the states of its subtasks", pages="subtasks"
+        )
         yield Endpoint(f"{vertex}/watermarks", self._watermarks, "The watermarks of its subtasks")
-        yield Endpoint(f"{vertex}/backpressure", self._back_pressure, "How much its subtasks wait for their readers")
+        yield Endpoint(
+            f"{vertex}/backpressure",
+            self._back_pressure,
+            "How much its subtasks wait for their readers",
+            pages="subtasks",
+        )
         yield Endpoint(f"{vertex}/accumulators", self._accumulators, "The accumulators of a vertex")
-        yield Endpoint(f"{vertex}/subtasks/accumulators", self._of_subtasks, "The accumulators of its subtasks")
+        yield Endpoint(
+            f"{vertex}/subtasks/accumulators", self._of_subtasks, "The accumulators of its subtasks", pages="subtasks"
+        )
         yield Endpoint(f"{vertex}/metrics", self._metrics, "Metrics of its subtasks, each by itself (get)")
         yield Endpoint(f"{vertex}/subtasks/metrics", self._aggregated, "Metrics over its subtasks (get, agg, subtasks)")
 
