@@ -38,7 +38,7 @@ from flykka.spark_bridge.connectors.written_columns import check_written
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.files import PARQUET, FileLayout
-from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.rows.filesystem import FileSystem, shown
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -134,7 +134,7 @@ class DeltaSink(TransactionalSink):
         return str(FileLayout(partition_by=self.partition_columns)).replace("parquet", self.format)
 
     def __str__(self) -> str:
-        return f"{self.format} {self.path}"
+        return f"{self.format} {shown(self.path)}"
 
     @property
     def staged_as(self) -> FileLayout:

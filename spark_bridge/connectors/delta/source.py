@@ -24,7 +24,7 @@ from flykka.spark_bridge.connectors.delta.splits import file_of_split, numbers_i
 from flykka.spark_bridge.connectors.delta.table import StorageOptions, TableLocation, checked_options, facts_of
 from flykka.spark_bridge.connectors.delta.versions import check_readable, last_version, opened
 from flykka.spark_bridge.connectors.source import Boundedness, Source, SplitNumbers, millis_of, split_of
-from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.rows.filesystem import FileSystem, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -125,7 +125,7 @@ class DeltaSource(Source):
         return "delta"
 
     def __str__(self) -> str:
-        return f"{self.format} {self.path}"
+        return f"{self.format} {shown(self.path)}"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
         """With this event-time column, an absolute path, and the columns that the table has."""

@@ -16,7 +16,7 @@ from flykka.spark_bridge.connectors.written_columns import check_written
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.rows.file_formats import FileFormat
 from flykka.spark_bridge.rows.files import FileLayout
-from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.rows.filesystem import FileSystem, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -203,7 +203,7 @@ class FileSink(Sink):
         return f"{self.path}/{STAGING}/{in_a_name(job_id)}"
 
     def __str__(self) -> str:
-        return f"{self.format} {self.path}"
+        return f"{self.format} {shown(self.path)}"
 
 
 def _text(value: OptionValue) -> str:

@@ -44,7 +44,7 @@ from flykka.spark_bridge.diagnosis.unreadable import reason
 from flykka.spark_bridge.errors import EmptySourceError, SourceError, SourceNotFoundError
 from flykka.spark_bridge.program.known_options import check_known
 from flykka.spark_bridge.rows.file_formats import FileFormat
-from flykka.spark_bridge.rows.filesystem import FileSystem
+from flykka.spark_bridge.rows.filesystem import FileSystem, shown
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -247,7 +247,7 @@ class FileSource(Source):
         return self.file_format.name
 
     def __str__(self) -> str:
-        return f"{self.format} {self.path}"
+        return f"{self.format} {shown(self.path)}"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
         """With this event-time column, an absolute path, and the schema as it is now.
