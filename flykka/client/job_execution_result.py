@@ -20,7 +20,7 @@ AccumulatorValue = int | float | dict[int, int]
 def accumulator_value(snapshot: AccumulatorSnapshot) -> AccumulatorValue:
     """Return the value of an accumulator, as the user knows it."""
     match snapshot.type:
-        case AccumulatorType.INT_COUNTER | AccumulatorType.LONG_COUNTER:
+        case AccumulatorType.INT_COUNTER | AccumulatorType.LONG_COUNTER | AccumulatorType.METER:
             return snapshot.count
         case AccumulatorType.DOUBLE_COUNTER | AccumulatorType.GAUGE:
             return snapshot.total

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
@@ -10,7 +10,9 @@ from flykka.messages.checkpointing.statistics import CheckpointStatsSnapshot
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.explanation import SlotsExplained
 from flykka.messages.monitoring.job_details import JobDetails, JobOverview, JobVertexDetails, SubtaskDetails
+from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType
 from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.metrics.distribution import Distribution
 
 JOB_MANAGER = "jobmanager"
 JOB = "jobmanager_job"
@@ -20,29 +22,60 @@ OPERATOR = "taskmanager_job_task_operator"
 
 _NONE = -1
 
+Value = float | Distribution
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A value; ms where it is a time, bytes where it is a size."""
+    """Values of one subject by their names; ms where they are times, bytes where they are sizes."""
 
     scope: str
-    name: str
     labels: Mapping[str, str]
-    value: float
+    values: Mapping[str, Value]
 
 
-def of_cluster(slots: SlotsExplained, jobs: Iterable[JobOverview], host: str) -> Iterator[Measured]:
+TASK_METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
+    "numRecordsIn": lambda subtask: subtask.current.metrics.rows_in,
+    "numRecordsOut": lambda subtask: subtask.current.metrics.rows_out,
+    "numRecordsInPerSecond": lambda subtask: subtask.rows_in_per_second,
+    "numRecordsOutPerSecond": lambda subtask: subtask.rows_out_per_second,
+    "busyTimeMsPerSecond": lambda subtask: 0 if subtask.shares is None else 1_000 * subtask.shares.busy,
+    "backPressuredTimeMsPerSecond": lambda subtask: (
+        0 if subtask.shares is None else 1_000 * subtask.shares.back_pressured
+    ),
+    "idleTimeMsPerSecond": lambda subtask: 0 if subtask.shares is None else 1_000 * subtask.shares.idle,
+    "isBackPressured": lambda subtask: int(subtask.shares is not None and subtask.shares.back_pressured > 0),
+    "accumulateBusyTimeMs": lambda subtask: subtask.current.metrics.busy_ms,
+    "accumulateBackPressuredTimeMs": lambda subtask: subtask.current.metrics.back_pressured_ms,
+    "accumulateIdleTimeMs": lambda subtask: subtask.current.metrics.idle_ms,
+    "buffers.inputQueueLength": lambda subtask: subtask.current.metrics.input_queue_length,
+    "buffers.outputQueueLength": lambda subtask: subtask.current.metrics.output_queue_length,
+}
+"""Values of a subtask."""
+
+CHAIN_METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
+    "currentInputWatermark": lambda subtask: _watermark(subtask.current.metrics.watermark_ms),
+    "numLateRecordsDropped": lambda subtask: subtask.current.metrics.late_rows,
+    "pendingCommittables": lambda subtask: subtask.current.metrics.rows_staged,
+    "totalCommittables": lambda subtask: subtask.current.metrics.rows_staged + subtask.current.metrics.rows_published,
+    "unassignedSplits": lambda subtask: subtask.current.metrics.files_unread,
+}
+"""Values that Flink has for each operator; here the chain of a subtask has them as a whole."""
+
+
+def of_cluster(slots: SlotsExplained, jobs: Iterable[JobOverview], host: str) -> Measured:
     """Measure the cluster as a whole."""
-    labels = {"host": host}
-    yield Measured(JOB_MANAGER, "numRegisteredTaskManagers", labels, len(slots.task_managers))
-    yield Measured(JOB_MANAGER, "taskSlotsTotal", labels, slots.slots)
-    yield Measured(JOB_MANAGER, "taskSlotsAvailable", labels, slots.free)
-    yield Measured(JOB_MANAGER, "numRunningJobs", labels, sum(job.status not in JOB_GLOBALLY_TERMINAL for job in jobs))
+    values = {
+        "numRegisteredTaskManagers": len(slots.task_managers),
+        "taskSlotsTotal": slots.slots,
+        "taskSlotsAvailable": slots.free,
+        "numRunningJobs": sum(job.status not in JOB_GLOBALLY_TERMINAL for job in jobs),
+    }
+    return Measured(JOB_MANAGER, {"host": host}, values)
 
 
-def of_job(details: JobDetails, checkpoints: CheckpointStatsSnapshot, host: str, now_ms: int) -> Iterator[Measured]:
+def of_job(details: JobDetails, checkpoints: CheckpointStatsSnapshot, host: str, now_ms: int) -> Measured:
     """Measure a job, and its checkpoints."""
-    labels = {"host": host, "job_id": details.job_id, "job_name": details.name}
     entered = {stamp.status: stamp.at_ms for stamp in details.timestamps}
     runs, restarts = details.status is JobStatus.RUNNING, details.status is JobStatus.RESTARTING
     counts, last = checkpoints.counts, checkpoints.latest_completed
@@ -60,60 +93,103 @@ def of_job(details: JobDetails, checkpoints: CheckpointStatsSnapshot, host: str,
         "lastCheckpointFullSize": _NONE if last is None else last.size_bytes,
         "lastCompletedCheckpointId": _NONE if last is None else last.checkpoint_id,
     }
-    for name, value in values.items():
-        yield Measured(JOB, name, labels, value)
+    return Measured(JOB, {"host": host, "job_id": details.job_id, "job_name": details.name}, values)
 
 
-def of_vertex(
+def of_subtasks(
     details: JobDetails, vertex: JobVertexDetails, subtasks: Iterable[SubtaskDetails], host: str, now_ms: int
 ) -> Iterator[Measured]:
-    """Measure the subtasks of a vertex."""
+    """Measure the subtasks of a vertex, each by itself."""
+    of_vertex = _vertex_labels(details, vertex, host)
     for subtask in subtasks:
         labels = {
-            "host": host,
+            **of_vertex,
             "tm_id": subtask.current.task_manager or "",
-            "job_id": details.job_id,
-            "job_name": details.name,
-            "task_id": vertex.vertex_id,
-            "task_name": vertex.name,
             "subtask_index": str(subtask.subtask),
             "task_attempt_num": str(subtask.current.attempt_number),
         }
-        for name, value in _of_task(subtask).items():
-            yield Measured(TASK, name, labels, value)
-        of_chain = {**labels, "operator_id": vertex.vertex_id, "operator_name": vertex.name}
-        for name, value in _of_operators(subtask, now_ms).items():
-            yield Measured(OPERATOR, name, of_chain, value)
+        yield Measured(TASK, labels, {name: read(subtask) for name, read in TASK_METRICS.items()})
+        of_chain = {name: read(subtask) for name, read in CHAIN_METRICS.items()}
+        if subtask.current.metrics.watermark_ms is not None:
+            of_chain["watermarkLag"] = now_ms - subtask.current.metrics.watermark_ms
+        yield Measured(OPERATOR, {**labels, "operator_id": vertex.vertex_id, "operator_name": vertex.name}, of_chain)
+        for metric in user_metrics(subtask.accumulators):
+            yield Measured(OPERATOR, {**labels, **_operator_labels(metric)}, values_of_metric(metric))
 
 
-def _of_task(subtask: SubtaskDetails) -> dict[str, float]:
-    metrics, shares = subtask.current.metrics, subtask.shares
+def of_vertices(details: JobDetails, host: str) -> Iterator[Measured]:
+    """Measure the vertices of a job, each over its subtasks, and what users have counted over all of them."""
+    for vertex in details.vertices:
+        labels = _vertex_labels(details, vertex, host)
+        yield Measured(TASK, labels, _of_vertex(vertex))
+        of_chain = {
+            "currentInputWatermark": _watermark(vertex.watermark_ms),
+            "numLateRecordsDropped": vertex.late_rows,
+            "pendingCommittables": vertex.rows_staged,
+            "totalCommittables": vertex.rows_staged + vertex.rows_published,
+            "unassignedSplits": vertex.files_waiting,
+        }
+        if vertex.watermark_lag_ms is not None:
+            of_chain["watermarkLag"] = vertex.watermark_lag_ms
+        yield Measured(OPERATOR, {**labels, "operator_id": vertex.vertex_id, "operator_name": vertex.name}, of_chain)
+    of_job = {"host": host, "job_id": details.job_id, "job_name": details.name}
+    for metric in user_metrics(details.accumulators.merged):
+        values = values_of_metric(metric)
+        if metric.type is AccumulatorType.METER:
+            # Rates are told with the subtasks.
+            del values[metric.metric_name]
+        yield Measured(OPERATOR, {**of_job, **_operator_labels(metric)}, values)
+
+
+def user_metrics(accumulators: Iterable[AccumulatorSnapshot]) -> Iterator[AccumulatorSnapshot]:
+    """The metrics among accumulators, but for what the chain as a whole tells by the same name: late rows."""
+    return (each for each in accumulators if each.operator_id is not None and each.metric_name not in CHAIN_METRICS)
+
+
+def values_of_metric(metric: AccumulatorSnapshot) -> dict[str, Value]:
+    """The values of a metric of a user: of a meter its rate per second, and its count."""
+    name = metric.metric_name
+    match metric.type:
+        case AccumulatorType.METER:
+            return {name: metric.per_second, f"{name}_count": metric.count}
+        case AccumulatorType.HISTOGRAM:
+            return {name: Distribution.of(metric.counts)}
+        case AccumulatorType.GAUGE:
+            return {name: metric.total}
+        case _:
+            return {name: metric.count}
+
+
+def _of_vertex(vertex: JobVertexDetails) -> dict[str, float]:
+    shares = vertex.shares
     busy, waiting, idle = (0.0, 0.0, 0.0) if shares is None else (shares.busy, shares.back_pressured, shares.idle)
     return {
-        "numRecordsIn": metrics.rows_in,
-        "numRecordsOut": metrics.rows_out,
-        "numRecordsInPerSecond": subtask.rows_in_per_second,
-        "numRecordsOutPerSecond": subtask.rows_out_per_second,
+        "numRecordsIn": vertex.rows_in,
+        "numRecordsOut": vertex.rows_out,
+        "numRecordsInPerSecond": vertex.rows_in_per_second,
+        "numRecordsOutPerSecond": vertex.rows_out_per_second,
         "busyTimeMsPerSecond": 1_000 * busy,
         "backPressuredTimeMsPerSecond": 1_000 * waiting,
         "idleTimeMsPerSecond": 1_000 * idle,
-        "isBackPressured": float(waiting > 0),
-        "buffers_inputQueueLength": metrics.input_queue_length,
-        "buffers_outputQueueLength": metrics.output_queue_length,
+        "isBackPressured": int(waiting > 0),
+        "buffers.inputQueueLength": vertex.input_queue_length,
+        "buffers.outputQueueLength": vertex.output_queue_length,
     }
 
 
-def _of_operators(subtask: SubtaskDetails, now_ms: int) -> dict[str, float]:
-    """Values that Flink has for each operator; here the chain has them as a whole."""
-    metrics = subtask.current.metrics
-    watermark = WATERMARK_MIN if metrics.watermark_ms is None else metrics.watermark_ms
-    values: dict[str, float] = {
-        "currentInputWatermark": watermark,
-        "numLateRecordsDropped": metrics.late_rows,
-        "pendingCommittables": metrics.rows_staged,
-        "totalCommittables": metrics.rows_staged + metrics.rows_published,
-        "unassignedSplits": metrics.files_unread,
+def _vertex_labels(details: JobDetails, vertex: JobVertexDetails, host: str) -> dict[str, str]:
+    return {
+        "host": host,
+        "job_id": details.job_id,
+        "job_name": details.name,
+        "task_id": vertex.vertex_id,
+        "task_name": vertex.name,
     }
-    if metrics.watermark_ms is not None:
-        values["watermarkLag"] = now_ms - watermark
-    return values
+
+
+def _operator_labels(metric: AccumulatorSnapshot) -> dict[str, str]:
+    return {"operator_id": metric.operator_id or "", "operator_name": metric.operator_name}
+
+
+def _watermark(at_ms: int | None) -> int:
+    return WATERMARK_MIN if at_ms is None else at_ms

@@ -1,40 +1,69 @@
-"""Metrics as text for Prometheus, by the names that Flink's PrometheusReporter gives them."""
+"""Metrics as text for Prometheus, by the names that Flink's PrometheusReporter gives them.
+
+Written here, though prometheus-client can do it: a job of 10,000 subtasks has 170,000 values, which that library writes
+in 1.4 s, for it makes the labels of each one again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from math import inf, isfinite
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
-
+from flykka.metrics.distribution import Distribution
 from flykka.metrics.measured import Measured
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 _PREFIX = "flink"
 
 
 def text_of(measured: Iterable[Measured]) -> str:
-    """The text. All are gauges, as Flink's reporter has even its counters."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Once(measured))
-    return generate_latest(registry).decode()
+    """The text. All are gauges, as Flink's reporter has even its counters, but for histograms: these are summaries."""
+    families: dict[str, list[str]] = {}
+    for each in measured:
+        labels = ",".join([_label(name, value) for name, value in each.labels.items()])
+        for name, value in each.values.items():
+            family = _family(each.scope, name)
+            lines = families.get(family)
+            if lines is None:
+                kind = "summary" if isinstance(value, Distribution) else "gauge"
+                families[family] = lines = [
+                    f"# HELP {family} {_escaped(name)} (scope: {each.scope})\n# TYPE {family} {kind}\n"
+                ]
+            if isinstance(value, Distribution):
+                lines += _summary(family, labels, value)
+            else:
+                lines.append(f"{family}{{{labels}}} {_number(value)}\n")
+    return "".join(line for lines in families.values() for line in lines)
 
 
-class _Once(Collector):
-    def __init__(self, measured: Iterable[Measured]) -> None:
-        self._measured = measured
+def _summary(family: str, labels: str, value: Distribution) -> list[str]:
+    quantiles = zip(QUANTILES, value.quantiles(QUANTILES), strict=True)
+    return [
+        *(f'{family}{{{labels},quantile="{share}"}} {number}\n' for share, number in quantiles),
+        f"{family}_count{{{labels}}} {value.count}\n",
+        f"{family}_sum{{{labels}}} {value.sum}\n",
+    ]
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        families: dict[str, GaugeMetricFamily] = {}
-        for each in self._measured:
-            name = f"{_PREFIX}_{each.scope}_{each.name}"
-            family = families.get(name)
-            if family is None:
-                documentation = f"{each.name} (scope: {each.scope})"
-                families[name] = family = GaugeMetricFamily(name, documentation, labels=list(each.labels))
-            family.add_metric(list(each.labels.values()), each.value)
-        yield from families.values()
 
-    def describe(self) -> Iterator[GaugeMetricFamily]:
-        yield from ()
+@lru_cache(maxsize=4_096)
+def _family(scope: str, name: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9_:]", "_", f"{_PREFIX}_{scope}_{name}")
+
+
+@lru_cache(maxsize=65_536)
+def _label(name: str, value: str) -> str:
+    return f'{name}="{_escaped(value).replace(chr(34), chr(92) + chr(34))}"'
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def _number(value: float) -> str:
+    if isfinite(value):
+        return repr(value)
+    return "NaN" if value != value else "+Inf" if value == inf else "-Inf"

@@ -79,9 +79,13 @@ class RestfulGateway:
         """The jobs that run, and the last that have ended."""
         return self._ask(JobsOverview, lambda me: RequestJobsOverview(reply_to=me)).jobs
 
-    def details(self, job_id: JobId) -> JobDetails:
-        """A job as it stands now."""
-        return self._of_job(JobDetails, job_id, lambda me: RequestJobDetails(job_id=job_id, reply_to=me, checkpoints=0))
+    def details(self, job_id: JobId, checkpoints: int = 0) -> JobDetails:
+        """A job as it stands now, with that many of its last checkpoints."""
+        return self._of_job(
+            JobDetails,
+            job_id,
+            lambda me: RequestJobDetails(job_id=job_id, reply_to=me, checkpoints=checkpoints),
+        )
 
     def graph(self, job_id: JobId) -> JobGraph:
         """The plan and the configuration of a job."""

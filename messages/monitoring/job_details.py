@@ -6,7 +6,7 @@ from flykka.messages.checkpointing.statistics import CheckpointStatistics, Subta
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import JobGraph, JobType
 from flykka.messages.monitoring.exception_history import RootExceptionHistoryEntry
-from flykka.messages.tasks.accumulator import AccumulatorResults
+from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, TaskManagerId
@@ -287,7 +287,7 @@ class AttemptDetails(Value):
 class SubtaskDetails(Value):
     """A subtask, counted from 0: its current attempt, and the last of those before it, the oldest first.
 
-    The rates and the shares are of the last seconds.
+    The rates and the shares are of the last seconds. `accumulators` are those of the current attempt.
     """
 
     subtask: int
@@ -296,6 +296,7 @@ class SubtaskDetails(Value):
     rows_in_per_second: float = 0.0
     rows_out_per_second: float = 0.0
     shares: TimeShares | None = None
+    accumulators: tuple[AccumulatorSnapshot, ...] = ()
 
 
 @message("job_details.subtasks")

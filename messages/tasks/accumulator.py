@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from flykka.messages.wire.ids import OperatorId
 from flykka.messages.wire.message import Value, value
 
 
@@ -15,6 +16,7 @@ class AccumulatorType(StrEnum):
     DOUBLE_COUNTER = "DoubleCounter"
     HISTOGRAM = "Histogram"
     GAUGE = "Gauge"
+    METER = "Meter"
 
 
 @value("accumulator.histogram_count")
@@ -29,7 +31,9 @@ class HistogramCount(Value):
 class AccumulatorSnapshot(Value):
     """An accumulator at one moment.
 
-    A counter of ints has a `count`, one of floats and a gauge a `total`, a histogram `counts`.
+    A counter of ints has a `count`, and so has a meter; one of floats and a gauge have a `total`, a histogram `counts`.
+    A metric tells its operator, whose name and a point its `name` begins with. The rate of a meter is told with the
+    subtasks of a vertex: of the last seconds, by the times at which its counts came.
     """
 
     name: str
@@ -37,6 +41,14 @@ class AccumulatorSnapshot(Value):
     count: int = 0
     total: float = 0.0
     counts: tuple[HistogramCount, ...] = ()
+    operator_id: OperatorId | None = None
+    operator_name: str = ""
+    per_second: float = 0.0
+
+    @property
+    def metric_name(self) -> str:
+        """The name of a metric, with those of its groups before it and points between."""
+        return self.name.removeprefix(f"{self.operator_name}.")
 
 
 @value("accumulator.failed_result")

@@ -5,10 +5,11 @@ They know no clock: a rate is made of a meter's events where they arrive.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeVar
+from operator import index
+from typing import Any, TypeVar
 
 from flykka.spark_bridge.errors import FunctionError
 
@@ -26,14 +27,15 @@ class MetricKind(Enum):
 class MetricSample:
     """Report of a metric on the time since its last report.
 
-    `name` has the names of its groups before it, with points between. `count` is how far a counter has moved, how many
-    events a meter has seen, or how many values a histogram; `values` are those of the histogram, or the gauge's one.
+    `name` has the names of its groups before it, with points between. `count` is how far a counter has moved, or how
+    many events a meter has seen; `counts` say how often each number came to a histogram; `value` is that of a gauge.
     """
 
     name: str
     kind: MetricKind
     count: int = 0
-    values: tuple[float, ...] = ()
+    counts: Mapping[int, int] = field(default_factory=dict)
+    value: float = 0.0
 
 
 class Counter:
@@ -53,7 +55,7 @@ class Counter:
         self._count -= n
 
     def get_count(self) -> int:
-        """Return the count since the batch began."""
+        """Return the count since the batch began; of a rich function, what this copy of it has counted."""
         return self._count
 
     def sample(self, name: str) -> MetricSample:
@@ -81,21 +83,33 @@ class Meter:
 
 
 class Histogram:
-    """Distribution of values."""
+    """Distribution of whole numbers. Of those from 1000 on the first three digits count: it has to stay small."""
 
-    __slots__ = ("_values",)
+    __slots__ = ("_counts",)
 
     def __init__(self) -> None:
-        self._values: list[float] = []
+        self._counts: dict[int, int] = {}
 
-    def update(self, value: float) -> None:
-        """Add a value."""
-        self._values.append(value)
+    def update(self, value: int) -> None:
+        """Add a value. Raises `FunctionError` where it is no whole number."""
+        try:
+            number = index(value)
+        except TypeError:
+            raise FunctionError(
+                f"a histogram is one of whole numbers, not of {value!r}: count milliseconds in place of seconds, say"
+            ) from None
+        if not -1_000 < number < 1_000:
+            unit = 10 ** (len(str(abs(number))) - 3)
+            number = number // unit * unit
+        self._add(number)
 
     def sample(self, name: str) -> MetricSample:
-        """Return the values, and begin with the next."""
-        values, self._values = tuple(self._values), []
-        return MetricSample(name=name, kind=MetricKind.HISTOGRAM, count=len(values), values=values)
+        """Return how often each number was added, and begin with the next."""
+        counts, self._counts = self._counts, {}
+        return MetricSample(name=name, kind=MetricKind.HISTOGRAM, counts=counts)
+
+    def _add(self, number: int) -> None:
+        self._counts[number] = self._counts.get(number, 0) + 1
 
 
 class Gauge:
@@ -108,7 +122,7 @@ class Gauge:
 
     def sample(self, name: str) -> MetricSample:
         """Return the value."""
-        return MetricSample(name=name, kind=MetricKind.GAUGE, values=(self._function(),))
+        return MetricSample(name=name, kind=MetricKind.GAUGE, value=self._function())
 
 
 Metric = Counter | Gauge | Meter | Histogram
@@ -137,19 +151,19 @@ class MetricGroup:
 
     def counter(self, name: str) -> Counter:
         """Return the counter of this name."""
-        return self._registered(name, Counter())
+        return self._registered(name, Counter)
 
     def gauge(self, name: str, function: Callable[[], float]) -> Gauge:
-        """Show what a function returns."""
-        return self._registered(name, Gauge(function))
+        """Show what a function returns: in the driver, where the operator runs there."""
+        return self._registered(name, Gauge, function)
 
     def meter(self, name: str) -> Meter:
         """Return the meter of this name."""
-        return self._registered(name, Meter())
+        return self._registered(name, Meter)
 
     def histogram(self, name: str) -> Histogram:
         """Return the histogram of this name."""
-        return self._registered(name, Histogram())
+        return self._registered(name, Histogram)
 
     def names(self) -> tuple[tuple[str, MetricKind], ...]:
         """Return the names of all metrics, with their kinds; for runners."""
@@ -159,11 +173,17 @@ class MetricGroup:
         """Return a report of each metric on the time since its last one; for runners."""
         return tuple(metric.sample(name) for name, metric in self._metrics.items())
 
-    def _registered(self, name: str, metric: M) -> M:
-        there = self._metrics.setdefault(f"{self._prefix}{name}", metric)
-        if not isinstance(there, type(metric)):
+    def _registered(self, name: str, kind: type[M], *arguments: Any) -> M:
+        full = f"{self._prefix}{name}"
+        there = self._metrics.get(full)
+        if there is None:
+            there = self._metrics[full] = self._new(full, kind, *arguments)
+        if not isinstance(there, kind):
             raise FunctionError(
-                f"the metric {self._prefix}{name} is a {type(there).__name__.lower()} already, and cannot be a"
-                f" {type(metric).__name__.lower()} too: give one of them another name"
+                f"the metric {full} is a {type(there).__name__.lower()} already, and cannot be a"
+                f" {kind.__name__.lower()} too: give one of them another name"
             )
         return there
+
+    def _new(self, name: str, kind: type[M], *arguments: Any) -> Metric:
+        return kind(*arguments)

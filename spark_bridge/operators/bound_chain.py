@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flykka.messages.graph.job_graph import Operator, OperatorKind
 from flykka.messages.tasks.task import ResultPartitionDescriptor, TaskDeploymentDescriptor
@@ -18,7 +18,7 @@ from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.errors import ChainError, OperatorFailedError
 from flykka.spark_bridge.operators.code import KeyByCode, OperatorCode, SourceCode, TransformCode
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
-from flykka.spark_bridge.program.accumulators import AccumulatorRegistry
+from flykka.spark_bridge.program.accumulators import ACCUMULATORS, Accumulator, AccumulatorRegistry, MetricScope
 from flykka.spark_bridge.program.rich_function import RichFunction
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from flykka.spark_bridge.attempt.scope import AttemptScope
     from flykka.spark_bridge.attempt.services import Services
+    from flykka.spark_bridge.functions.metric_group import MetricKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +97,11 @@ class OperatorContext:
     def operator_id(self) -> OperatorId:
         """The id of the operator."""
         return self.link.operator_id
+
+    def accumulator_of_metric(self, name: str, kind: MetricKind) -> Accumulator[Any]:
+        """The accumulator that a metric of the operator is. Raises `AccumulatorConflictError`."""
+        scope = MetricScope(self.operator_id, self.link.name)
+        return self.accumulators.get_or_add(name, ACCUMULATORS[kind], self.services.session.sparkContext, scope)
 
     @contextmanager
     def naming_failures(self, what: str = "operator") -> Iterator[None]:

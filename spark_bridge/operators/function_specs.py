@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from flykka.spark_bridge.functions.metric_group import MetricKind
 from flykka.spark_bridge.functions.runtime_context import TaskInfo
-from flykka.spark_bridge.program.accumulators import Accumulator, GaugeValue, Histogram, LongCounter
 from flykka.spark_bridge.worker.function_spec import FunctionSpec, SideColumn
 
 if TYPE_CHECKING:
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
     from flykka.spark_bridge.operators.process_code import ProcessCode
-
-_ACCUMULATORS: dict[MetricKind, type[Accumulator[Any]]] = {
-    MetricKind.COUNTER: LongCounter,
-    MetricKind.METER: LongCounter,
-    MetricKind.HISTOGRAM: Histogram,
-    MetricKind.GAUGE: GaugeValue,
-}
-"""The metrics of functions are accumulators, named `operator.metric`."""
 
 
 def function_spec(context: OperatorContext, code: ProcessCode) -> FunctionSpec:
@@ -49,10 +39,5 @@ def function_spec(context: OperatorContext, code: ProcessCode) -> FunctionSpec:
             for side in code.side
         ),
         sees_watermarks=code.sees_watermarks,
-        metrics={
-            name: context.accumulators.get_or_add(
-                f"{context.link.name}.{name}", _ACCUMULATORS[kind], context.services.session.sparkContext
-            )
-            for name, kind in code.metrics
-        },
+        metrics={name: context.accumulator_of_metric(name, kind) for name, kind in code.metrics},
     )

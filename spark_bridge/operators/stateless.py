@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from flykka.spark_bridge.operators.operator import Element, Operator, Output
+from flykka.spark_bridge.program.accumulated_metrics import AccumulatedMetricGroup
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
 from flykka.spark_bridge.rows.materialise import Slices, counted, is_complete, numbers_of
@@ -29,6 +30,7 @@ class TransformOperator(Operator[Slices]):
         super().__init__(context.operator_id)
         self.context = context
         self.function = code.function
+        self._metrics = AccumulatedMetricGroup(context.accumulator_of_metric)
 
     @property
     def is_ordered(self) -> bool:
@@ -44,7 +46,9 @@ class TransformOperator(Operator[Slices]):
     def process(self, element: Element[Slices]) -> Output[Slices]:
         """Apply the function to the rows. Raises `OperatorFailedError`."""
         with self.context.naming_failures():
-            return Output(rows=tuple(applied(self.function, rows) for rows in element.rows))
+            output = Output(rows=tuple(applied(self.function, rows) for rows in element.rows))
+            self._metrics.read_gauges()
+            return output
 
     def close(self) -> None:
         """Close a rich function. Raises `OperatorFailedError`."""
@@ -65,6 +69,7 @@ class TransformOperator(Operator[Slices]):
             max_number_of_parallel_subtasks=vertex.max_parallelism,
             attempt_number=descriptor.attempt_number,
             _accumulators=self.context.accumulators,
+            _metrics=self._metrics,
         )
 
 

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType, HistogramCount
+from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.errors import AccumulatorConflictError
+from flykka.spark_bridge.functions.metric_group import MetricKind, MetricSample
 
 if TYPE_CHECKING:
     from pyspark import Accumulator as SparkAccumulator
@@ -34,11 +38,18 @@ class Accumulator(ABC, Generic[V]):
 
     def add(self, value: V) -> None:
         """Add `value`. Raises `AccumulatorConflictError` where it was not registered."""
+        self._add_term(self._term(value))
+
+    def _add_term(self, term: Any) -> None:
         if self._spark is None:
             raise AccumulatorConflictError(
                 f"this {self.type} is not registered: context.add_accumulator(name, accumulator) does it, in open()"
             )
-        self._spark.add(self._term(value))
+        self._spark.add(term)
+
+    def add_sample(self, sample: MetricSample) -> None:
+        """Add what a metric has seen: it counts, unless its kind says otherwise."""
+        self._add_term(sample.count)
 
     def _term(self, value: V) -> Any:
         return value
@@ -76,6 +87,12 @@ class LongCounter(_IntAccumulator):
     type = AccumulatorType.LONG_COUNTER
 
 
+class MeterCount(_IntAccumulator):
+    """Count of a meter's events, of which a rate is made where they arrive."""
+
+    type = AccumulatorType.METER
+
+
 class DoubleCounter(Accumulator[float]):
     """Sum of floats."""
 
@@ -101,6 +118,11 @@ class Histogram(Accumulator[int]):
         """Return the counts of this attempt so far, by number. In the driver only."""
         return {} if self._spark is None else dict(sorted(self._spark.value.items()))
 
+    def add_sample(self, sample: MetricSample) -> None:
+        """Add how often each number came."""
+        if sample.counts:
+            self._add_term(Counter(sample.counts))
+
     def _term(self, value: int) -> Counter[int]:
         return Counter({int(value): 1})
 
@@ -116,6 +138,10 @@ class GaugeValue(Accumulator[float]):
     """Last value that was added; over several subtasks their sum."""
 
     type = AccumulatorType.GAUGE
+
+    def add_sample(self, sample: MetricSample) -> None:
+        """Add the value of a gauge."""
+        self.add(sample.value)
 
     def _register(self, context: SparkContext) -> None:
         self._spark = context.accumulator(None, cast("AccumulatorParam[float | None]", LastParam()))
@@ -148,12 +174,31 @@ class CountsParam:
         return value1 + value2
 
 
+ACCUMULATORS: Mapping[MetricKind, type[Accumulator[Any]]] = {
+    MetricKind.COUNTER: LongCounter,
+    MetricKind.METER: MeterCount,
+    MetricKind.HISTOGRAM: Histogram,
+    MetricKind.GAUGE: GaugeValue,
+}
+"""The accumulators that metrics are."""
+
+
+class MetricScope(NamedTuple):
+    """The operator whose metrics they are; `name` is how the user calls it."""
+
+    operator_id: OperatorId
+    name: str
+
+
 class AccumulatorRegistry:
-    """Accumulators of an attempt, by name (Flink's AccumulatorRegistry). Safe to use from any thread."""
+    """Accumulators of an attempt, by name (Flink's AccumulatorRegistry). Safe to use from any thread.
+
+    Metrics are among them, each by its operator and, for all who read them, by a name that begins with the operator's.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._accumulators: dict[str, Accumulator[Any]] = {}
+        self._accumulators: dict[tuple[str, MetricScope | None], Accumulator[Any]] = {}
 
     def add(self, name: str, accumulator: Accumulator[Any], context: SparkContext) -> None:
         """Register an accumulator. Raises `AccumulatorConflictError` where the name is taken, or it has one."""
@@ -162,28 +207,28 @@ class AccumulatorRegistry:
                 f"the accumulator {name!r} is none, but of type {type(accumulator).__name__}"
             )
         with self._lock:
-            if name in self._accumulators:
+            if (name, None) in self._accumulators:
                 raise AccumulatorConflictError(
                     f"the accumulator {name!r} exists already in this task and cannot be added"
                 )
             accumulator._register(context)
-            self._accumulators[name] = accumulator
+            self._accumulators[name, None] = accumulator
 
     def get(self, name: str) -> Accumulator[Any] | None:
         """Return the accumulator of this name; None where there is none."""
         with self._lock:
-            return self._accumulators.get(name)
+            return self._accumulators.get((name, None))
 
-    def get_or_add(self, name: str, kind: type[A], context: SparkContext) -> A:
-        """Return the accumulator of this name, which must be of this kind, or a new one.
+    def get_or_add(self, name: str, kind: type[A], context: SparkContext, scope: MetricScope | None = None) -> A:
+        """Return the accumulator of this name, which must be of this kind, or a new one; with `scope` a metric.
 
         Raises:
             AccumulatorConflictError: it is of another kind.
         """
         with self._lock:
-            found = self._accumulators.get(name)
+            found = self._accumulators.get((name, scope))
             if found is None:
-                found = self._accumulators[name] = kind()
+                found = self._accumulators[name, scope] = kind()
                 found._register(context)
         if not isinstance(found, kind):
             raise AccumulatorConflictError(
@@ -195,4 +240,13 @@ class AccumulatorRegistry:
         """Return the values of all accumulators."""
         with self._lock:
             accumulators = dict(self._accumulators)
-        return tuple(accumulator._snapshot(name) for name, accumulator in accumulators.items())
+        return tuple(
+            accumulator._snapshot(name) if scope is None else _of_metric(accumulator._snapshot(name), scope)
+            for (name, scope), accumulator in accumulators.items()
+        )
+
+
+def _of_metric(snapshot: AccumulatorSnapshot, scope: MetricScope) -> AccumulatorSnapshot:
+    return replace(
+        snapshot, name=f"{scope.name}.{snapshot.name}", operator_id=scope.operator_id, operator_name=scope.name
+    )

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from flykka.spark_bridge.functions.metric_group import MetricGroup
 from flykka.spark_bridge.program.accumulators import (
     Accumulator,
     AccumulatorRegistry,
@@ -40,11 +41,19 @@ class RuntimeContext:
     max_number_of_parallel_subtasks: int = 1
     attempt_number: int = 0
     _accumulators: AccumulatorRegistry = field(default_factory=AccumulatorRegistry, repr=False, compare=False)
+    _metrics: MetricGroup = field(default_factory=MetricGroup, repr=False, compare=False)
 
     @property
     def task_name_with_subtasks(self) -> str:
         """The task's name and its subtask, counted from 1: `clean (1/2)`."""
         return f"{self.task_name} ({self.index_of_this_subtask + 1}/{self.number_of_parallel_subtasks})"
+
+    def get_metrics_group(self) -> MetricGroup:
+        """The metrics of the operator: to be used wherever the function's code runs, but for gauges.
+
+        A gauge is read in the driver, behind each call. What it raises fails the attempt.
+        """
+        return self._metrics
 
     def add_accumulator(self, name: str, accumulator: Accumulator[Any]) -> None:
         """Let the job have this accumulator as `name`: its result is the sum over all subtasks.

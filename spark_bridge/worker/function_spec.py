@@ -16,7 +16,7 @@ from flykka.spark_bridge.errors import FunctionError
 from flykka.spark_bridge.functions.emission import Emitted, Row
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, ProcessFunctionRunner
-from flykka.spark_bridge.functions.metric_group import MetricKind
+from flykka.spark_bridge.functions.metric_group import MetricSample
 from flykka.spark_bridge.functions.operator_states import Lists, OperatorStates
 from flykka.spark_bridge.functions.runtime_context import TaskInfo
 from flykka.spark_bridge.functions.shown import note
@@ -35,8 +35,8 @@ _opened: dict[str, tuple[str, Any]] = {}
 class Counts(Protocol):
     """Counts for the driver what a metric has seen: an accumulator."""
 
-    def add(self, value: Any) -> None:
-        """Add a value."""
+    def add_sample(self, sample: MetricSample) -> None:
+        """Add what the metric has seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,9 +112,7 @@ class FunctionSpec:
             accumulator = self.metrics.get(sample.name)
             if accumulator is None:
                 raise FunctionError(f"metric {sample.name!r} is registered too late: do it in open(runtime_context)")
-            is_counted = sample.kind in {MetricKind.COUNTER, MetricKind.METER}
-            for value in (sample.count,) if is_counted else sample.values:
-                accumulator.add(value)
+            accumulator.add_sample(sample)
 
     def rows(self, table: pa.Table) -> list[Row]:
         """The rows of a batch as dicts."""

@@ -17,6 +17,7 @@ from flykka import (
     RuntimeContext,
     StreamExecutionEnvironment,
 )
+from flykka.errors import JobExecutionError
 from flykka.spark_bridge.errors import AccumulatorConflictError
 from flykka.spark_bridge.program.accumulators import AccumulatorRegistry, IntCounter, LongCounter
 
@@ -35,6 +36,11 @@ class Counting(RichFunction):
         self.batches = context.get_int_counter("batches")
         self.closed = DoubleCounter()
         context.add_accumulator("closed", self.closed)
+        metrics = context.get_metrics_group()
+        self.seen = metrics.counter("seen")
+        self.planned = metrics.meter("planned")
+        self.remainders = metrics.add_group("by").histogram("remainder")
+        metrics.gauge("batches", self.batches.get_local_value)
 
     def close(self) -> None:
         self.closed.add(0.5)
@@ -43,13 +49,20 @@ class Counting(RichFunction):
         if self.is_first and self.batches.get_local_value() == 1:
             raise OSError("not at the first try")
         self.batches.add(1)
-        counted, sizes = self.rows, self.sizes
+        self.planned.mark_event()
+        # What the driver has counted is not what a worker begins with.
+        self.seen.inc(100)
+        counted, sizes, seen, remainders = self.rows, self.sizes, self.seen, self.remainders
 
         def count(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
             for batch in batches:
                 for number in batch.column("id").to_pylist():
                     counted.add(1)
                     sizes.add(number % 3)
+                    remainders.update(number % 3)
+                    seen.inc(2)
+                    seen.dec()
+                assert seen.get_count() == batch.num_rows
                 yield batch
 
         return rows.mapInArrow(count, "id long")
@@ -71,7 +84,38 @@ def test_the_attempts_that_have_finished_are_counted_and_no_others(spark: SparkS
         "rows by remainder": {0: 30, 1: 30, 2: 30},
         "batches": 6,
         "closed": 1.0,
+        "counting.seen": 690,
+        "counting.planned": 6,
+        "counting.by.remainder": {0: 30, 1: 30, 2: 30},
+        "counting.batches": 6.0,
     }
+
+
+class Unreadable(RichFunction):
+    """Has a gauge that cannot be read."""
+
+    schema = "id long"
+
+    def open(self, context: RuntimeContext) -> None:
+        context.get_metrics_group().gauge("queue", self._length)
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        return rows
+
+    def _length(self) -> float:
+        raise OSError("there is no queue")
+
+
+@pytest.mark.slow
+@pytest.mark.integration
+def test_a_gauge_that_cannot_be_read_fails_its_operator(spark: SparkSession, tmp_path: Path) -> None:
+    with StreamExecutionEnvironment.get_execution_environment(task_managers=1, slots_per_task_manager=2) as env:
+        env.set_restart_strategy(RestartStrategies.no_restart())
+        numbers = env.from_dataframe(spark.range(3), uid="numbers")
+        numbers.transform(Unreadable()).uid("reading").sink_to(FileSink.parquet(str(tmp_path / "out"))).uid("out")
+
+        with pytest.raises(JobExecutionError, match=r"operator 'reading' .*there is no queue"):
+            env.execute("reading")
 
 
 def context(spark: SparkSession) -> RuntimeContext:

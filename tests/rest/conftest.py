@@ -13,6 +13,7 @@ from flykka.client.job_client import JobClient
 from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
 from flykka.messages.graph.job_graph import CheckpointingSettings
 from flykka.messages.wire.ids import JobId
+from flykka.rest.gateway import RestfulGateway
 from flykka.rest.server import RestServer
 from flykka.rest.settings import RestSettings
 from tests.actors.machines.graph.graphs import graph_of, vertex
@@ -23,9 +24,10 @@ JOB = JobId("0123456789abcdef0123456789abcdef")
 
 @dataclass(frozen=True)
 class Served:
-    """A server, a client of it, and the client of the job."""
+    """A server, a client of it, the client of the job, and what asks the actors."""
 
     server: RestServer
+    gateway: RestfulGateway
     http: httpx.Client
     job: JobClient
 
@@ -47,7 +49,7 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
         server = RestServer(cluster, settings or RestSettings())
         server.start()
         http = httpx.Client(base_url=server.address, timeout=20, **more)  # type: ignore[arg-type]
-        made.append((cluster, Served(server, http, job)))
+        made.append((cluster, Served(server, RestfulGateway(cluster.system, cluster.gateway), http, job)))
         return made[-1][1]
 
     yield begin

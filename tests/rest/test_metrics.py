@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import replace
+from math import inf
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from flykka.messages.checkpointing.statistics import (
@@ -20,14 +22,59 @@ from flykka.messages.monitoring.job_details import (
     AttemptDetails,
     JobVertexDetails,
     StatusTimestamp,
+    SubtaskCount,
     SubtaskDetails,
     TimeShares,
 )
+from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot, AccumulatorType, HistogramCount
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
-from flykka.messages.wire.ids import JobVertexId, TaskManagerId
-from flykka.metrics.measured import Measured, of_job, of_vertex
+from flykka.messages.wire.ids import JobVertexId, OperatorId, TaskManagerId
+from flykka.metrics.collection import Scope, fitting_scope
+from flykka.metrics.distribution import Distribution
+from flykka.metrics.measured import Measured, Value, of_job, of_subtasks, of_vertices
 from flykka.metrics.prometheus import text_of
 from tests.rest.conftest import JOB, Served
+
+VERTEX = JobVertexDetails(
+    vertex_id=JobVertexId("v"),
+    name="counts",
+    parallelism=1,
+    sources=(),
+    sinks=(),
+    state=ExecutionState.RUNNING,
+    subtask_counts=(),
+)
+SUBTASK = SubtaskDetails(
+    subtask=0,
+    current=AttemptDetails(
+        attempt=None,
+        attempt_number=2,
+        state=ExecutionState.RUNNING,
+        task_manager=TaskManagerId("task-manager-1"),
+        metrics=TaskIOMetrics(rows_in=5, watermark_ms=1_000, rows_staged=2, rows_published=3),
+    ),
+    shares=TimeShares(busy=0.5, back_pressured=0.25, idle=0.25),
+)
+_COUNTER = AccumulatorSnapshot(
+    name="parse it.orders.broken",
+    type=AccumulatorType.LONG_COUNTER,
+    count=4,
+    operator_id=OperatorId("o"),
+    operator_name="parse it",
+)
+COUNTED = (
+    AccumulatorSnapshot(name="no metric", type=AccumulatorType.INT_COUNTER, count=1),
+    _COUNTER,
+    replace(_COUNTER, name="parse it.numLateRecordsDropped"),
+    replace(_COUNTER, name="parse it.seen", type=AccumulatorType.METER, count=9, per_second=2.5),
+    replace(
+        _COUNTER,
+        name="parse it.bytes",
+        type=AccumulatorType.HISTOGRAM,
+        counts=(HistogramCount(number=7, count=1), HistogramCount(number=1, count=2)),
+    ),
+)
+TASK_ROWS = "flink_taskmanager_job_task_numRecordsIn"
 
 
 def test_what_is_scraped_is_read_by_prometheus_own_parser(served: Served) -> None:
@@ -48,10 +95,57 @@ def test_what_is_scraped_is_read_by_prometheus_own_parser(served: Served) -> Non
 
 
 def test_a_name_with_quotes_is_escaped() -> None:
-    text = text_of([Measured("jobmanager_job", "uptime", {"job_name": 'a "b"\n\\c'}, 7)])
+    text = text_of([Measured("jobmanager_job", {"job_name": 'a "b"\n\\c'}, {"of it\n": 7})])
 
     ((sample,),) = (family.samples for family in text_string_to_metric_families(text))
-    assert sample.labels == {"job_name": 'a "b"\n\\c'}
+    assert (sample.name, sample.labels) == ("flink_jobmanager_job_of_it_", {"job_name": 'a "b"\n\\c'})
+
+
+@pytest.mark.parametrize("value", [1, 0.5, -(2**63), inf, -inf])
+def test_a_number_is_read_as_it_was_written(value: float) -> None:
+    ((sample,),) = (family.samples for family in text_string_to_metric_families(_text({"uptime": value})))
+
+    assert sample.value == value
+
+
+def test_a_histogram_is_a_summary_with_flinks_quantiles() -> None:
+    text = _text({"bytes": Distribution(tuple(range(1, 1_001)), (1,) * 1_000)})
+
+    (family,) = text_string_to_metric_families(text)
+    assert family.type == "summary"
+    assert {sample.labels.get("quantile", sample.name): sample.value for sample in family.samples} == {
+        "0.5": 500,
+        "0.75": 750,
+        "0.95": 950,
+        "0.98": 980,
+        "0.99": 990,
+        "0.999": 999,
+        "flink_jobmanager_job_bytes_count": 1_000,
+        "flink_jobmanager_job_bytes_sum": 500_500,
+    }
+
+
+def test_of_nothing_a_histogram_has_zeros() -> None:
+    figures = Distribution((), ()).figures
+
+    assert set(figures.values()) == {0}
+
+
+def test_the_figures_of_a_histogram_are_those_of_flink() -> None:
+    assert Distribution((1, 5), (1, 3)).figures == {
+        "count": 4,
+        "min": 1,
+        "max": 5,
+        "mean": 4,
+        "stddev": pytest.approx(3**0.5),
+        "median": 5,
+        "p75": 5,
+        "p90": 5,
+        "p95": 5,
+        "p98": 5,
+        "p99": 5,
+        "p999": 5,
+    }
 
 
 def test_a_restarting_job_has_no_uptime(served: Served) -> None:
@@ -76,37 +170,83 @@ def test_a_restarting_job_has_no_uptime(served: Served) -> None:
 
 
 def test_a_subtask_is_measured_with_its_attempt_and_its_task_manager(served: Served) -> None:
-    metrics = TaskIOMetrics(rows_in=5, watermark_ms=1_000, rows_staged=2, rows_published=3)
-    attempt = AttemptDetails(
-        attempt=None,
-        attempt_number=2,
-        state=ExecutionState.RUNNING,
-        task_manager=TaskManagerId("task-manager-1"),
-        metrics=metrics,
-    )
-    shares = TimeShares(busy=0.5, back_pressured=0.25, idle=0.25)
-    vertex = JobVertexDetails(
-        vertex_id=JobVertexId("v"),
-        name="counts",
-        parallelism=1,
-        sources=(),
-        sinks=(),
-        state=ExecutionState.RUNNING,
-        subtask_counts=(),
-    )
-    subtask = SubtaskDetails(subtask=0, current=attempt, shares=shares)
+    measured = list(of_subtasks(served.job.details, VERTEX, [SUBTASK], "host", 4_000))
 
-    measured = list(of_vertex(served.job.details, vertex, [subtask], "host", 4_000))
-
-    values = _values(measured)
+    values = _values(*measured)
     assert (values["busyTimeMsPerSecond"], values["backPressuredTimeMsPerSecond"]) == (500, 250)
     assert (values["watermarkLag"], values["pendingCommittables"], values["totalCommittables"]) == (3_000, 2, 5)
     assert measured[0].labels["tm_id"] == "task-manager-1"
     assert measured[0].labels["task_attempt_num"] == "2"
 
 
-def _values(measured: Iterable[Measured]) -> dict[str, float]:
-    return {each.name: each.value for each in measured}
+def test_what_users_count_is_measured_with_their_operators_labels(served: Served) -> None:
+    subtask = replace(SUBTASK, accumulators=COUNTED)
+
+    *_, counter, meter, histogram = of_subtasks(served.job.details, VERTEX, [subtask], "host", 4_000)
+
+    assert counter.labels["operator_id"] == "o"
+    assert counter.labels["operator_name"] == "parse it"
+    assert counter.labels["subtask_index"] == "0"
+    assert counter.values == {"orders.broken": 4}
+    assert meter.values == {"seen": 2.5, "seen_count": 9}
+    assert histogram.values == {"bytes": Distribution((1, 7), (2, 1))}
+    assert 'flink_taskmanager_job_task_operator_orders_broken{host="host",' in text_of([counter])
+
+
+def test_a_vertex_as_a_whole_has_no_labels_of_subtasks_and_no_rates_of_users(served: Served) -> None:
+    accumulators = AccumulatorResults(merged=COUNTED)
+    details = replace(served.job.details, vertices=(replace(VERTEX, rows_in=7),), accumulators=accumulators)
+
+    task, _, counter, meter, _ = of_vertices(details, "host")
+
+    assert task.values["numRecordsIn"] == 7
+    assert list(task.labels) == ["host", "job_id", "job_name", "task_id", "task_name"]
+    assert (counter.values, meter.values) == ({"orders.broken": 4}, {"seen_count": 9})
+
+
+def test_more_than_a_thousand_subtasks_are_measured_by_vertex_unless_each_is_asked_for(served: Served) -> None:
+    (job,) = served.gateway.jobs()
+    running = replace(job, subtask_counts=(SubtaskCount(state=ExecutionState.RUNNING, count=600),))
+
+    assert fitting_scope((running,)) is Scope.SUBTASK
+    assert fitting_scope((running, running)) is Scope.VERTEX
+    assert fitting_scope((running, replace(running, status=JobStatus.FINISHED))) is Scope.SUBTASK
+
+
+@pytest.mark.parametrize(
+    ("scope", "names", "label"),
+    [
+        ("job", {"flink_jobmanager_job_numRestarts"}, None),
+        ("vertex", {"flink_jobmanager_job_numRestarts", TASK_ROWS}, "task_name"),
+        ("subtask", {"flink_jobmanager_job_numRestarts", TASK_ROWS}, "subtask_index"),
+    ],
+)
+def test_a_scope_may_be_asked_for(served: Served, scope: str, names: set[str], label: str | None) -> None:
+    text = served.http.get(f"/metrics?scope={scope}").text
+
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    assert names <= families.keys()
+    assert (TASK_ROWS in families) == (label is not None)
+    if label is not None:
+        assert all(label in sample.labels for sample in families[TASK_ROWS].samples)
+        assert len(families[TASK_ROWS].samples) == (3 if scope == "subtask" else 2)
+
+
+def test_another_scope_is_refused(served: Served) -> None:
+    answer = served.http.get("/metrics?scope=all")
+
+    assert (answer.status_code, answer.json()) == (
+        400,
+        {"errors": ["there is no scope 'all'; there are job, vertex, subtask"]},
+    )
+
+
+def _text(values: dict[str, Value]) -> str:
+    return text_of([Measured("jobmanager_job", {"job_name": "j"}, values)])
+
+
+def _values(*measured: Measured) -> Mapping[str, Value]:
+    return {name: value for each in measured for name, value in each.values.items()}
 
 
 def _checkpoints() -> CheckpointStatsSnapshot:

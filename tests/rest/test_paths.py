@@ -7,6 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from flykka.messages.monitoring.job_details import AttemptDetails, SubtaskDetails
+from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType, HistogramCount
+from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import OperatorId
+from flykka.rest.responses.vertex_metrics import aggregates, values
 from tests.rest.conftest import JOB, Served
 
 JOB_PATH = f"/jobs/{JOB}"
@@ -95,6 +100,39 @@ def test_metrics_of_subtasks_are_values_or_aggregates(served: Served) -> None:
 
     assert each == [{"id": "1.numRecordsIn", "value": "0"}]
     assert over == {"id": "numRecordsIn", "min": 0, "sum": 0}
+
+
+def test_a_subtask_lists_its_metrics_and_tells_those_that_are_asked_for(served: Served) -> None:
+    metrics = f"{JOB_PATH}/vertices/sink/subtasks"
+
+    listed = served.http.get(f"{metrics}/1/metrics").json()
+    told = served.http.get(f"{metrics}/1/metrics?get=numRecordsIn,nothing").json()
+
+    assert {"id": "busyTimeMsPerSecond"} in listed
+    assert told == [{"id": "numRecordsIn", "value": "0"}]
+    assert served.http.get(f"{metrics}/2/metrics").json() == {"errors": ["vertex sink has no subtask 2"]}
+
+
+def test_what_users_count_is_named_behind_its_operator() -> None:
+    counted = AccumulatorSnapshot(
+        name="parse: it.bytes",
+        type=AccumulatorType.HISTOGRAM,
+        counts=(HistogramCount(number=7, count=2),),
+        operator_id=OperatorId("o"),
+        operator_name="parse: it",
+    )
+    attempt = AttemptDetails(attempt=None, attempt_number=0, state=ExecutionState.RUNNING)
+    subtasks = [SubtaskDetails(subtask=n, current=attempt, accumulators=(counted,) * n) for n in (0, 1)]
+
+    listed = [each["id"] for each in values(subtasks, None)]
+    (over,) = aggregates(subtasks, "parse__it.bytes_p99", "min,sum", None)
+
+    assert "1.parse__it.bytes_stddev" in listed
+    assert "0.parse__it.bytes_stddev" not in listed
+    assert values(subtasks, "1.parse__it.bytes_count,0.parse__it.bytes_count") == [
+        {"id": "1.parse__it.bytes_count", "value": "2"}
+    ]
+    assert over == {"id": "parse__it.bytes_p99", "min": 7, "sum": 7}
 
 
 def test_what_has_not_changed_is_not_sent_again(served: Served) -> None:

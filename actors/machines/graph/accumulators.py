@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 from flykka.messages.tasks.accumulator import (
     AccumulatorResults,
@@ -38,9 +39,8 @@ def _sum(one: AccumulatorSnapshot, other: AccumulatorSnapshot) -> AccumulatorSna
     counts: Counter[int] = Counter()
     for bin_ in (*one.counts, *other.counts):
         counts[bin_.number] += bin_.count
-    return AccumulatorSnapshot(
-        name=one.name,
-        type=one.type,
+    return replace(
+        one,
         count=one.count + other.count,
         total=one.total + other.total,
         counts=tuple(HistogramCount(number=number, count=count) for number, count in sorted(counts.items())),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flykka.actors.machines.read_model.aggregation import (
     aggregate_state,
@@ -22,7 +22,7 @@ from flykka.messages.monitoring.job_details import (
     SubtaskDetails,
     TimeShares,
 )
-from flykka.messages.tasks.accumulator import AccumulatorSnapshot
+from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, TaskManagerId
@@ -40,6 +40,7 @@ _NOTHING = TaskIOMetrics()
 class _Sample:
     at_ms: int
     metrics: TaskIOMetrics
+    accumulators: tuple[AccumulatorSnapshot, ...]
 
 
 @dataclass(slots=True)
@@ -53,7 +54,6 @@ class _Subtask:
     rows_in_checkpoint: int = 0
     """Rows that the newest attempt had counted, at least, when its last checkpoint was taken."""
     rows_read_again: int = 0
-    accumulators: tuple[AccumulatorSnapshot, ...] = ()
     attempt: ExecutionAttemptId | None = None
     timestamps: dict[ExecutionState, int] = field(default_factory=dict)
     task_manager: TaskManagerId | None = None
@@ -63,6 +63,10 @@ class _Subtask:
     @property
     def now(self) -> TaskIOMetrics:
         return self.samples[-1].metrics if self.samples else _NOTHING
+
+    @property
+    def accumulators(self) -> tuple[AccumulatorSnapshot, ...]:
+        return self.samples[-1].accumulators if self.samples else ()
 
     def has_attempt(self, number: int) -> bool:
         """True if the attempt is the newest. A newer one takes the place of the one before."""
@@ -76,7 +80,6 @@ class _Subtask:
             self.rows_in_checkpoint = 0
             self.attempt_number, self.state = number, ExecutionState.CREATED
             self.samples.clear()
-            self.accumulators = ()
         return number == self.attempt_number
 
     def note_state(self, message: ExecutionStateChanged) -> None:
@@ -101,9 +104,9 @@ class _Subtask:
             failure=self.failure,
         )
 
-    def sample(self, at_ms: int, metrics: TaskIOMetrics) -> None:
+    def sample(self, at_ms: int, metrics: TaskIOMetrics, accumulators: tuple[AccumulatorSnapshot, ...] = ()) -> None:
         """Note what was told at `at_ms`, and forget what lies before the window that ends there."""
-        self.samples.append(_Sample(at_ms, metrics))
+        self.samples.append(_Sample(at_ms, metrics, accumulators))
         while len(self.samples) > 2 and self.samples[1].at_ms <= at_ms - RATE_WINDOW_MS:
             self.samples.popleft()
 
@@ -131,6 +134,20 @@ class _Subtask:
         rows_in = last.metrics.rows_in - first.metrics.rows_in
         rows_out = last.metrics.rows_out - first.metrics.rows_out
         return rows_in / seconds, rows_out / seconds
+
+    def rated(self) -> tuple[AccumulatorSnapshot, ...]:
+        """The accumulators, meters with their rates in the window."""
+        if (window := self.recent()) is None:
+            return self.accumulators
+        first, last = window
+        before = {(each.operator_id, each.name): each.count for each in first.accumulators}
+        seconds = (last.at_ms - first.at_ms) / 1_000
+        return tuple(
+            each
+            if each.type is not AccumulatorType.METER
+            else replace(each, per_second=(each.count - before.get((each.operator_id, each.name), 0)) / seconds)
+            for each in last.accumulators
+        )
 
     def spent(self) -> tuple[int, int, int]:
         """The time (ms) that it was busy, back-pressured and idle, in the window."""
@@ -178,8 +195,7 @@ class VertexReadModel:
         if not noted.has_attempt(attempt_number):
             return 0
         before = noted.now.rows_in
-        noted.sample(at_ms, metrics)
-        noted.accumulators = accumulators
+        noted.sample(at_ms, metrics, accumulators)
         return metrics.rows_in - before
 
     def note_checkpoint(self, triggered_ms: int) -> None:
@@ -219,9 +235,7 @@ class VertexReadModel:
     def details(self, at_ms: int) -> JobVertexDetails:
         """The vertex as it stands at `at_ms`."""
         states = self.states
-        total = _NOTHING
-        for subtask in self._subtasks:
-            total = _counted(_counted(total, subtask.before), subtask.now)
+        counted = [metrics for subtask in self._subtasks for metrics in (subtask.before, subtask.now)]
         watermark = self.watermark_ms
         rows_in, rows_out = self._rates()
         running = [subtask.now for subtask in self._subtasks if subtask.state is ExecutionState.RUNNING]
@@ -233,12 +247,12 @@ class VertexReadModel:
             sinks=self._names(OperatorKind.SINK),
             state=aggregate_state(states),
             subtask_counts=tuple(SubtaskCount(state=state, count=count) for state, count in states.items()),
-            rows_in=total.rows_in,
-            rows_out=total.rows_out,
-            rows_published=total.rows_published,
+            rows_in=sum(metrics.rows_in for metrics in counted),
+            rows_out=sum(metrics.rows_out for metrics in counted),
+            rows_published=sum(metrics.rows_published for metrics in counted),
             rows_staged=sum(subtask.now.rows_staged for subtask in self._subtasks),
             rows_read_again=sum(subtask.rows_read_again for subtask in self._subtasks),
-            late_rows=total.late_rows,
+            late_rows=sum(metrics.late_rows for metrics in counted),
             rows_in_per_second=rows_in,
             rows_out_per_second=rows_out,
             watermark_ms=watermark,
@@ -271,6 +285,7 @@ def _details(number: int, subtask: _Subtask) -> SubtaskDetails:
         rows_in_per_second=rows_in,
         rows_out_per_second=rows_out,
         shares=_shares([subtask.spent()]),
+        accumulators=subtask.rated(),
     )
 
 

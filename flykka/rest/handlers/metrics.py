@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from socket import gethostname
 
-from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
-from flykka.metrics.measured import Measured, of_cluster, of_job, of_vertex
+from flykka.metrics.collection import MOST_SUBTASKS, Scope, collected, fitting_scope
 from flykka.metrics.prometheus import CONTENT_TYPE, text_of
 from flykka.rest.endpoint import Endpoint, Query, Text
+from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
 
 
@@ -22,17 +22,15 @@ class MetricHandlers:
 
     def endpoints(self) -> Iterator[Endpoint]:
         """All of them."""
-        yield Endpoint("/metrics", self._metrics, "Metrics of the cluster and its jobs, for Prometheus")
+        yield Endpoint("/metrics", self._metrics, "Metrics of the cluster and its jobs, for Prometheus (scope)")
 
     def _metrics(self, query: Query) -> Text:
-        return Text(text=text_of(self._measured()), content_type=CONTENT_TYPE)
-
-    def _measured(self) -> Iterator[Measured]:
         jobs = self._gateway.jobs()
-        yield from of_cluster(self._gateway.slots(), jobs, self._host)
-        for job_id in (job.job_id for job in jobs if job.status not in JOB_GLOBALLY_TERMINAL):
-            details = self._gateway.details(job_id)
-            yield from of_job(details, self._gateway.checkpoints(job_id), self._host, self._now_ms())
-            for vertex in details.vertices:
-                found, subtasks = self._gateway.vertex(job_id, vertex.vertex_id)
-                yield from of_vertex(details, found, subtasks, self._host, self._now_ms())
+        fitting = fitting_scope(jobs)
+        wanted = query.arguments.get("scope", fitting)
+        if wanted not in list(Scope):
+            raise RestError(400, f"there is no scope {wanted!r}; there are {', '.join(Scope)}")
+        text = text_of(collected(self._gateway, jobs, Scope(wanted), self._host, self._now_ms()))
+        if "scope" not in query.arguments and fitting is not Scope.SUBTASK:
+            text += f"# More than {MOST_SUBTASKS} subtasks run: each vertex is as a whole. ?scope=subtask has each.\n"
+        return Text(text=text, content_type=CONTENT_TYPE)

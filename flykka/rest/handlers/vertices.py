@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from flykka.actors.machines.graph.accumulators import merged
 from flykka.messages.monitoring.job_details import JobVertexDetails, SubtaskDetails
 from flykka.messages.wire.ids import JobVertexId
 from flykka.rest.endpoint import Endpoint, Query
+from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.handlers.jobs import job_of
 from flykka.rest.responses.io_metrics import Json
-from flykka.rest.responses.vertex_metrics import aggregates, values
+from flykka.rest.responses.vertex_metrics import aggregates, values, values_of_subtask
 from flykka.rest.responses.vertices import (
+    accumulators,
     back_pressure,
     by_task_manager,
     subtask_times,
@@ -53,6 +56,7 @@ class VertexHandlers:
         )
         yield Endpoint(f"{vertex}/metrics", self._metrics, "Metrics of its subtasks, each by itself (get)")
         yield Endpoint(f"{vertex}/subtasks/metrics", self._aggregated, "Metrics over its subtasks (get, agg, subtasks)")
+        yield Endpoint(f"{vertex}/subtasks/{{subtaskindex}}/metrics", self._of_subtask, "Metrics of one of them (get)")
 
     def _details(self, query: Query) -> Json:
         vertex, subtasks = self._found(query)
@@ -76,7 +80,9 @@ class VertexHandlers:
         return back_pressure(self._found(query)[1], self._now_ms())
 
     def _accumulators(self, query: Query) -> Json:
-        return {"id": self._found(query)[0].vertex_id, "user-accumulators": []}
+        vertex, subtasks = self._found(query)
+        found = merged(snapshot for each in subtasks for snapshot in each.accumulators)
+        return {"id": vertex.vertex_id, "user-accumulators": accumulators(found.merged)}
 
     def _of_subtasks(self, query: Query) -> Json:
         vertex, subtasks = self._found(query)
@@ -88,7 +94,7 @@ class VertexHandlers:
                     "subtask": each.subtask,
                     "attempt": each.current.attempt_number,
                     "endpoint": each.current.task_manager or "",
-                    "user-accumulators": [],
+                    "user-accumulators": accumulators(each.accumulators),
                 }
                 for each in subtasks
             ],
@@ -96,6 +102,14 @@ class VertexHandlers:
 
     def _metrics(self, query: Query) -> list[Json]:
         return values(self._found(query)[1], query.arguments.get("get"))
+
+    def _of_subtask(self, query: Query) -> list[Json]:
+        vertex, subtasks = self._found(query)
+        wanted = query.path["subtaskindex"]
+        found = [each for each in subtasks if str(each.subtask) == wanted]
+        if not found:
+            raise RestError(404, f"vertex {vertex.vertex_id} has no subtask {wanted}")
+        return values_of_subtask(found[0], query.arguments.get("get"))
 
     def _aggregated(self, query: Query) -> list[Json]:
         arguments = query.arguments

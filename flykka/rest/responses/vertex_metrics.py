@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import mean
 
 from flykka.messages.monitoring.job_details import SubtaskDetails
-from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.metrics.distribution import Distribution
+from flykka.metrics.measured import CHAIN_METRICS, TASK_METRICS, user_metrics, values_of_metric
 from flykka.rest.errors import RestError
 from flykka.rest.responses.io_metrics import Json
 
-METRICS: dict[str, Callable[[SubtaskDetails], float]] = {
-    "numRecordsIn": lambda subtask: subtask.current.metrics.rows_in,
-    "numRecordsOut": lambda subtask: subtask.current.metrics.rows_out,
-    "numRecordsInPerSecond": lambda subtask: subtask.rows_in_per_second,
-    "numRecordsOutPerSecond": lambda subtask: subtask.rows_out_per_second,
-    "numLateRecordsDropped": lambda subtask: subtask.current.metrics.late_rows,
-    "busyTimeMsPerSecond": lambda subtask: 0 if subtask.shares is None else 1_000 * subtask.shares.busy,
-    "backPressuredTimeMsPerSecond": lambda subtask: (
-        0 if subtask.shares is None else 1_000 * subtask.shares.back_pressured
-    ),
-    "idleTimeMsPerSecond": lambda subtask: 0 if subtask.shares is None else 1_000 * subtask.shares.idle,
-    "accumulateBusyTimeMs": lambda subtask: subtask.current.metrics.busy_ms,
-    "accumulateBackPressuredTimeMs": lambda subtask: subtask.current.metrics.back_pressured_ms,
-    "accumulateIdleTimeMs": lambda subtask: subtask.current.metrics.idle_ms,
-    "currentInputWatermark": lambda subtask: _watermark(subtask),
-    "buffers.inputQueueLength": lambda subtask: subtask.current.metrics.input_queue_length,
-    "buffers.outputQueueLength": lambda subtask: subtask.current.metrics.output_queue_length,
-}
+_METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {**TASK_METRICS, **CHAIN_METRICS}
+
+_NOT_IN_NAMES = str.maketrans(" .:,", "____")
+"""Flink's replacement of what would part the names of a list."""
 
 _AGGREGATES: dict[str, Callable[[Sequence[float]], float]] = {
     "min": min,
@@ -41,14 +28,22 @@ _AGGREGATES: dict[str, Callable[[Sequence[float]], float]] = {
 def values(subtasks: Sequence[SubtaskDetails], wanted: str | None) -> list[Json]:
     """`<subtask>.<metric>`: the names, or with `wanted` the values, as texts. Unknown names are left out."""
     if wanted is None:
-        return [{"id": f"{subtask.subtask}.{name}"} for subtask in subtasks for name in METRICS]
+        return [{"id": f"{subtask.subtask}.{name}"} for subtask in subtasks for name in _measured(subtask)]
     by_number = {str(subtask.subtask): subtask for subtask in subtasks}
-    found = []
+    found: list[Json] = []
     for each in wanted.split(","):
         number, _, name = each.partition(".")
-        if number in by_number and name in METRICS:
-            found.append({"id": each, "value": _text(METRICS[name](by_number[number]))})
+        if number in by_number:
+            found += [{**value, "id": each} for value in values_of_subtask(by_number[number], name)]
     return found
+
+
+def values_of_subtask(subtask: SubtaskDetails, wanted: str | None) -> list[Json]:
+    """`<metric>`: the names, or with `wanted` the values, as texts. Unknown names are left out."""
+    there = _measured(subtask)
+    if wanted is None:
+        return [{"id": name} for name in there]
+    return [{"id": name, "value": _text(there[name])} for name in wanted.split(",") if name in there]
 
 
 def aggregates(
@@ -56,15 +51,39 @@ def aggregates(
 ) -> list[Json]:
     """Aggregates over the subtasks, or over those of `numbers`: `0,2-4`. Raises `RestError` for unknown functions."""
     if wanted is None:
-        return [{"id": name} for name in METRICS]
+        return [{"id": name} for name in dict.fromkeys(name for each in subtasks for name in _measured(each))]
     chosen = list(_AGGREGATES) if functions is None else functions.split(",")
     if unknown := [name for name in chosen if name not in _AGGREGATES]:
         raise RestError(400, f"there is no aggregate {unknown[0]!r}; there are {', '.join(_AGGREGATES)}")
     among = [each for each in subtasks if numbers is None or each.subtask in _numbers(numbers)]
     if not among:
         return []
-    names = [name for name in wanted.split(",") if name in METRICS]
-    return [_aggregated(name, [METRICS[name](each) for each in among], chosen) for name in names]
+    measured = {name: _of_each(among, name) for name in wanted.split(",")}
+    return [_aggregated(name, there, chosen) for name, there in measured.items() if there]
+
+
+def _of_each(subtasks: Iterable[SubtaskDetails], name: str) -> list[float]:
+    """The values of the subtasks that have some."""
+    if (read := _METRICS.get(name)) is not None:
+        return [read(each) for each in subtasks]
+    return [there[name] for each in subtasks if name in (there := _of_users(each))]
+
+
+def _measured(subtask: SubtaskDetails) -> dict[str, float]:
+    return {**{name: read(subtask) for name, read in _METRICS.items()}, **_of_users(subtask)}
+
+
+def _of_users(subtask: SubtaskDetails) -> dict[str, float]:
+    """Metrics of users, `<operator>.<metric>`; a histogram has one value for each of its figures."""
+    found: dict[str, float] = {}
+    for metric in user_metrics(subtask.accumulators):
+        operator = metric.operator_name.translate(_NOT_IN_NAMES)
+        for name, value in values_of_metric(metric).items():
+            if isinstance(value, Distribution):
+                found |= {f"{operator}.{name}_{figure}": number for figure, number in value.figures.items()}
+            else:
+                found[f"{operator}.{name}"] = value
+    return found
 
 
 def _aggregated(name: str, measured: Sequence[float], chosen: Sequence[str]) -> Json:
@@ -87,10 +106,5 @@ def _skew(values: Sequence[float]) -> float:
     return 0.0 if not average else min(100.0, 100 * mean(abs(value - average) for value in values) / average)
 
 
-def _watermark(subtask: SubtaskDetails) -> int:
-    at = subtask.current.metrics.watermark_ms
-    return WATERMARK_MIN if at is None else at
-
-
 def _text(value: float) -> str:
-    return str(int(value)) if value == int(value) else f"{value:.3f}"
+    return str(int(value)) if float(value).is_integer() else f"{value:.3f}"

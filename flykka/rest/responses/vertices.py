@@ -145,7 +145,7 @@ def accumulators(snapshots: Iterable[AccumulatorSnapshot]) -> list[Json]:
 
 def _value(snapshot: AccumulatorSnapshot) -> str:
     match snapshot.type:
-        case AccumulatorType.INT_COUNTER | AccumulatorType.LONG_COUNTER:
+        case AccumulatorType.INT_COUNTER | AccumulatorType.LONG_COUNTER | AccumulatorType.METER:
             return str(snapshot.count)
         case AccumulatorType.HISTOGRAM:
             return ", ".join(f"{each.number}: {each.count}" for each in snapshot.counts)

@@ -39,18 +39,24 @@ def test_a_gauge_tells_what_its_function_returns_when_it_is_asked() -> None:
 
     waiting.append(1)
 
-    assert group.samples() == (MetricSample(name="waiting", kind=MetricKind.GAUGE, values=(1,)),)
+    assert group.samples() == (MetricSample(name="waiting", kind=MetricKind.GAUGE, value=1),)
 
 
-def test_a_histogram_tells_its_values() -> None:
+def test_a_histogram_tells_how_often_each_number_came_the_large_ones_to_three_digits() -> None:
     group = MetricGroup()
     histogram = group.histogram("bytes")
 
-    histogram.update(3)
-    histogram.update(1.5)
+    for number in (3, 3, 999, 123_456, 123_999, -123_456):
+        histogram.update(number)
 
-    assert group.samples() == (MetricSample(name="bytes", kind=MetricKind.HISTOGRAM, count=2, values=(3, 1.5)),)
+    counts = {3: 2, 999: 1, 123_000: 2, -124_000: 1}
+    assert group.samples() == (MetricSample(name="bytes", kind=MetricKind.HISTOGRAM, counts=counts),)
     assert group.samples() == (MetricSample(name="bytes", kind=MetricKind.HISTOGRAM),)
+
+
+def test_a_histogram_is_one_of_whole_numbers() -> None:
+    with pytest.raises(FunctionError, match=r"whole numbers, not of 1\.5: count milliseconds in place of seconds"):
+        MetricGroup().histogram("seconds").update(1.5)  # type: ignore[arg-type]
 
 
 def test_the_names_of_groups_stand_before_those_of_their_metrics() -> None:

@@ -16,6 +16,7 @@ from flykka.spark_bridge.functions.checkpointed_function import (
 )
 from flykka.spark_bridge.functions.contexts import FunctionContext
 from flykka.spark_bridge.functions.function_runner import ProcessFunctionRunner
+from flykka.spark_bridge.functions.metric_group import MetricKind, MetricSample
 from flykka.spark_bridge.functions.operator_states import Lists
 from flykka.spark_bridge.functions.process_function import ProcessFunction
 from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext, TaskInfo
@@ -146,22 +147,26 @@ class Measured(ProcessFunction):
         pass
 
 
-class Values:
-    """Values that were added."""
+class Samples:
+    """Samples that were added."""
 
     def __init__(self) -> None:
-        self.added: list[float] = []
+        self.added: list[MetricSample] = []
 
-    def add(self, value: float) -> None:
-        self.added.append(value)
+    def add_sample(self, sample: MetricSample) -> None:
+        self.added.append(sample)
 
 
-def test_a_histogram_counts_no_value_that_was_not_given(events: list[str]) -> None:
-    counts = {name: Values() for name in ("counter", "meter", "histogram", "gauge")}
+def test_each_metric_is_reported_once_behind_a_batch(events: list[str]) -> None:
+    counts = {name: Samples() for name in ("counter", "meter", "histogram", "gauge")}
     measured = replace(spec(SubtaskState()), pickled=cloudpickle.dumps(Measured()), metrics=counts, operator_state=None)
 
     with measured.running(ProcessFunctionRunner) as runner:
         runner.process([{"divisor": 1}], None, watermark_ms=0, processing_time_ms=0)
 
-    added = {name: values.added for name, values in counts.items()}
-    assert added == {"counter": [0], "meter": [0], "histogram": [], "gauge": [0.5]}
+    assert {name: samples.added for name, samples in counts.items()} == {
+        "counter": [MetricSample(name="counter", kind=MetricKind.COUNTER)],
+        "meter": [MetricSample(name="meter", kind=MetricKind.METER)],
+        "histogram": [MetricSample(name="histogram", kind=MetricKind.HISTOGRAM)],
+        "gauge": [MetricSample(name="gauge", kind=MetricKind.GAUGE, value=0.5)],
+    }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flykka.actors.machines.read_model.job_read_model import JobReadModel
-from flykka.messages.control.job import JobResultSuccess, MetricsReported
+from flykka.messages.control.job import ExecutionStateChanged, JobResultSuccess, MetricsReported
 from flykka.messages.monitoring.job_details import JobDetails, Latency
 from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot, AccumulatorType
-from flykka.messages.tasks.task import LatencyStatistics, TaskIOMetrics
-from flykka.messages.wire.ids import attempt_id
+from flykka.messages.tasks.task import ExecutionState, LatencyStatistics, TaskIOMetrics
+from flykka.messages.wire.ids import OperatorId, attempt_id
 from flykka.messages.wire.message import Message
 from tests.flykka.client.one_job import GRAPH, JOB, WINDOWS
 
@@ -66,6 +68,28 @@ def test_the_result_of_the_job_is_final() -> None:
     final = AccumulatorResults(merged=(rows(8),))
 
     assert told(reported(rows(2)), JobResultSuccess(job_id=JOB, accumulators=final)).accumulators == final
+
+
+def test_a_meter_has_the_rate_of_the_last_seconds_by_the_times_at_which_its_counts_came() -> None:
+    meter = AccumulatorSnapshot(name="parse.seen", type=AccumulatorType.METER, operator_id=OperatorId("parse"))
+    other = replace(meter, operator_id=OperatorId("other"), count=9)
+    overview = JobReadModel(GRAPH)
+    attempt = attempt_id(JOB, WINDOWS, 0, 0)
+    running = ExecutionStateChanged(
+        job_id=JOB, attempt=attempt, state=ExecutionState.RUNNING, timestamp_ms=0, task_name="windows"
+    )
+    overview.on_message(running, 0)
+
+    overview.on_message(reported(replace(meter, count=10)), 2_000)
+    first = overview.subtasks(WINDOWS, 2_000).subtasks[0].accumulators
+    for at_ms, count in ((4_000, 20), (8_000, 80)):
+        overview.on_message(reported(replace(meter, count=count), other), at_ms)
+
+    assert first == (replace(meter, count=10, per_second=5),)
+    assert overview.subtasks(WINDOWS, 8_000).subtasks[0].accumulators == (
+        replace(meter, count=80, per_second=70 / 6),
+        replace(other, per_second=9 / 6),
+    )
 
 
 def test_the_latency_of_a_vertex_is_that_of_its_slowest_way() -> None:
