@@ -9,7 +9,13 @@ from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
 from flykka.messages.checkpointing.statistics import CheckpointStatsSnapshot
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.explanation import SlotsExplained
-from flykka.messages.monitoring.job_details import JobDetails, JobOverview, JobVertexDetails, SubtaskDetails
+from flykka.messages.monitoring.job_details import (
+    JobDetails,
+    JobOverview,
+    JobVertexDetails,
+    StatusTimestamp,
+    SubtaskDetails,
+)
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.metrics.distribution import Distribution
@@ -21,6 +27,17 @@ OPERATOR = "taskmanager_job_task_operator"
 """Flink's scopes, as its PrometheusReporter writes them behind `flink_`."""
 
 _NONE = -1
+
+_STATUS_NAMES = {
+    status: status.value.lower()
+    for status in (
+        JobStatus.CREATED,
+        JobStatus.RUNNING,
+        JobStatus.RESTARTING,
+        JobStatus.FAILING,
+        JobStatus.CANCELLING,
+    )
+}
 
 Value = float | Distribution
 
@@ -55,10 +72,15 @@ TASK_METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
 
 CHAIN_METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
     "currentInputWatermark": lambda subtask: _watermark(subtask.current.metrics.watermark_ms),
+    "currentOutputWatermark": lambda subtask: _watermark(subtask.current.metrics.watermark_ms),
     "numLateRecordsDropped": lambda subtask: subtask.current.metrics.late_rows,
+}
+SOURCE_METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
+    "unassignedSplits": lambda subtask: subtask.current.metrics.files_unread,
+}
+SINK_METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
     "pendingCommittables": lambda subtask: subtask.current.metrics.rows_staged,
     "totalCommittables": lambda subtask: subtask.current.metrics.rows_staged + subtask.current.metrics.rows_published,
-    "unassignedSplits": lambda subtask: subtask.current.metrics.files_unread,
 }
 """Values that Flink has for each operator; here the chain of a subtask has them as a whole."""
 
@@ -76,14 +98,13 @@ def of_cluster(slots: SlotsExplained, jobs: Iterable[JobOverview], host: str) ->
 
 def of_job(details: JobDetails, checkpoints: CheckpointStatsSnapshot, host: str, now_ms: int) -> Measured:
     """Measure a job, and its checkpoints."""
-    entered = {stamp.status: stamp.at_ms for stamp in details.timestamps}
-    runs, restarts = details.status is JobStatus.RUNNING, details.status is JobStatus.RESTARTING
     counts, last = checkpoints.counts, checkpoints.latest_completed
+    times = _status_times(details, now_ms)
     values = {
         "numRestarts": details.number_of_restarts,
-        "uptime": now_ms - entered[JobStatus.RUNNING] if runs else _NONE,
-        "runningTime": now_ms - entered[JobStatus.RUNNING] if runs else 0,
-        "restartingTime": now_ms - entered[JobStatus.RESTARTING] if restarts else 0,
+        "fullRestarts": details.number_of_restarts,
+        "uptime": times["runningTime"] if details.status is JobStatus.RUNNING else _NONE,
+        **times,
         "totalNumberOfCheckpoints": counts.total,
         "numberOfInProgressCheckpoints": counts.in_progress,
         "numberOfCompletedCheckpoints": counts.completed,
@@ -91,9 +112,33 @@ def of_job(details: JobDetails, checkpoints: CheckpointStatsSnapshot, host: str,
         "lastCheckpointDuration": _NONE if last is None else last.duration_ms,
         "lastCheckpointSize": _NONE if last is None else last.incremental_bytes,
         "lastCheckpointFullSize": _NONE if last is None else last.size_bytes,
+        "lastCheckpointProcessedData": _NONE if last is None else last.processed_bytes,
+        "lastCheckpointPersistedData": _NONE if last is None else last.persisted_bytes,
+        "lastCheckpointCompletedTimestamp": _NONE if last is None else last.ended_ms,
         "lastCompletedCheckpointId": _NONE if last is None else last.checkpoint_id,
+        "lastCheckpointRestoreTimestamp": _NONE if details.restored_ms is None else details.restored_ms,
     }
     return Measured(JOB, {"host": host, "job_id": details.job_id, "job_name": details.name}, values)
+
+
+def _status_times(details: JobDetails, now_ms: int) -> dict[str, int]:
+    """1 for the status that the job is in, the time that it has been in it, and that in each in all."""
+    found: dict[str, int] = {}
+    entered = {stamp.status: stamp for stamp in details.timestamps}
+    for status, name in _STATUS_NAMES.items():
+        stamp = entered.get(status, StatusTimestamp(status=status, at_ms=now_ms))
+        since_ms = stamp.at_ms if status is details.status else None
+        found |= _times(name, since_ms, stamp.total_ms, now_ms)
+    return found | _times("deploying", details.deploying.since_ms, details.deploying.total_ms, now_ms)
+
+
+def _times(name: str, since_ms: int | None, total_ms: int, now_ms: int) -> dict[str, int]:
+    lasts_ms = 0 if since_ms is None else max(0, now_ms - since_ms)
+    return {
+        f"{name}State": int(since_ms is not None),
+        f"{name}Time": lasts_ms,
+        f"{name}TimeTotal": total_ms + lasts_ms,
+    }
 
 
 def of_subtasks(
@@ -101,6 +146,11 @@ def of_subtasks(
 ) -> Iterator[Measured]:
     """Measure the subtasks of a vertex, each by itself."""
     of_vertex = _vertex_labels(details, vertex, host)
+    of_operators = {
+        **CHAIN_METRICS,
+        **(SOURCE_METRICS if vertex.sources else {}),
+        **(SINK_METRICS if vertex.sinks else {}),
+    }
     for subtask in subtasks:
         labels = {
             **of_vertex,
@@ -109,7 +159,7 @@ def of_subtasks(
             "task_attempt_num": str(subtask.current.attempt_number),
         }
         yield Measured(TASK, labels, {name: read(subtask) for name, read in TASK_METRICS.items()})
-        of_chain = {name: read(subtask) for name, read in CHAIN_METRICS.items()}
+        of_chain = {name: read(subtask) for name, read in of_operators.items()}
         if subtask.current.metrics.watermark_ms is not None:
             of_chain["watermarkLag"] = now_ms - subtask.current.metrics.watermark_ms
         yield Measured(OPERATOR, {**labels, "operator_id": vertex.vertex_id, "operator_name": vertex.name}, of_chain)
@@ -124,11 +174,14 @@ def of_vertices(details: JobDetails, host: str) -> Iterator[Measured]:
         yield Measured(TASK, labels, _of_vertex(vertex))
         of_chain = {
             "currentInputWatermark": _watermark(vertex.watermark_ms),
+            "currentOutputWatermark": _watermark(vertex.watermark_ms),
             "numLateRecordsDropped": vertex.late_rows,
-            "pendingCommittables": vertex.rows_staged,
-            "totalCommittables": vertex.rows_staged + vertex.rows_published,
-            "unassignedSplits": vertex.files_waiting,
         }
+        if vertex.sources:
+            of_chain["unassignedSplits"] = vertex.files_waiting
+        if vertex.sinks:
+            of_chain["pendingCommittables"] = vertex.rows_staged
+            of_chain["totalCommittables"] = vertex.rows_staged + vertex.rows_published
         if vertex.watermark_lag_ms is not None:
             of_chain["watermarkLag"] = vertex.watermark_lag_ms
         yield Measured(OPERATOR, {**labels, "operator_id": vertex.vertex_id, "operator_name": vertex.name}, of_chain)

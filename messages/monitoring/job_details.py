@@ -103,10 +103,22 @@ class TimeSeries(Value):
 
 @value("job_details.status_timestamp")
 class StatusTimestamp(Value):
-    """The time at which a job has entered a status, the last time where it did so often."""
+    """The time at which a job has entered a status, the last time where it did so often.
+
+    `total_ms` is the time that it was in it, without that which still lasts.
+    """
 
     status: JobStatus
     at_ms: int
+    total_ms: int = 0
+
+
+@value("job_details.deploying")
+class Deploying(Value):
+    """The time in which some task of a job was being deployed: since when, where one is, and the ms in all before."""
+
+    since_ms: int | None = None
+    total_ms: int = 0
 
 
 @value("job_details.subtask_count")
@@ -198,7 +210,8 @@ class JobDetails(Message):
     `number_of_exceptions` in all. `accumulators` are those of the
     newest attempts so far; of a job that has FINISHED they are final. `throughput` is the rows per second that its
     sources have read, `watermark_lag` the lag (ms) of the vertex that was furthest behind, both over its whole life.
-    `timestamps` say when it has entered each status last, in the order of these times.
+    `timestamps` say when it has entered each status last, in the order of these times; `restored_ms` when it has last
+    begun with a checkpoint.
     """
 
     job_id: JobId
@@ -225,6 +238,8 @@ class JobDetails(Message):
     checkpoints_in_progress: tuple[CheckpointStatistics, ...] = ()
     last_failed: CheckpointStatistics | None = None
     ended_ms: int | None = None
+    restored_ms: int | None = None
+    deploying: Deploying = Deploying()
 
     @property
     def was_stopped(self) -> bool:

@@ -20,6 +20,8 @@ from flykka.messages.checkpointing.statistics import (
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.job_details import (
     AttemptDetails,
+    Deploying,
+    JobDetails,
     JobVertexDetails,
     StatusTimestamp,
     SubtaskCount,
@@ -40,7 +42,7 @@ VERTEX = JobVertexDetails(
     name="counts",
     parallelism=1,
     sources=(),
-    sinks=(),
+    sinks=("out",),
     state=ExecutionState.RUNNING,
     subtask_counts=(),
 )
@@ -149,24 +151,43 @@ def test_the_figures_of_a_histogram_are_those_of_flink() -> None:
 
 
 def test_a_restarting_job_has_no_uptime(served: Served) -> None:
-    running = replace(
-        served.job.details, status=JobStatus.RUNNING, timestamps=(StatusTimestamp(status=JobStatus.RUNNING, at_ms=100),)
-    )
+    ran = StatusTimestamp(status=JobStatus.RUNNING, at_ms=100, total_ms=40)
+    running = replace(served.job.details, status=JobStatus.RUNNING, timestamps=(ran,))
     restarting = replace(
         running,
         status=JobStatus.RESTARTING,
-        timestamps=(*running.timestamps, StatusTimestamp(status=JobStatus.RESTARTING, at_ms=400)),
+        timestamps=(replace(ran, total_ms=340), StatusTimestamp(status=JobStatus.RESTARTING, at_ms=400, total_ms=50)),
         number_of_restarts=1,
+        restored_ms=90,
+        deploying=Deploying(since_ms=590, total_ms=3),
     )
 
-    assert _values(of_job(running, _checkpoints(), "host", 600))["uptime"] == 500
-    values = _values(of_job(restarting, _checkpoints(), "host", 600))
-    assert (values["uptime"], values["restartingTime"], values["numRestarts"]) == (-1, 200, 1)
-    assert (values["lastCheckpointDuration"], values["lastCheckpointSize"], values["lastCheckpointFullSize"]) == (
-        30,
-        7,
-        9,
-    )
+    assert _chosen(running, "uptime", "runningTime", "runningTimeTotal", "runningState") == (500, 500, 540, 1)
+    assert _chosen(restarting, "uptime", "runningTime", "runningTimeTotal", "runningState") == (-1, 0, 340, 0)
+    assert _chosen(restarting, "restartingTime", "restartingTimeTotal", "restartingState") == (200, 250, 1)
+    assert _chosen(restarting, "deployingTime", "deployingTimeTotal", "deployingState") == (10, 13, 1)
+    assert _chosen(restarting, "numRestarts", "fullRestarts", "failingTimeTotal") == (1, 1, 0)
+    assert _chosen(restarting, "lastCheckpointDuration", "lastCheckpointSize", "lastCheckpointFullSize") == (30, 7, 9)
+    assert _chosen(restarting, "lastCheckpointRestoreTimestamp") == (90,)
+
+
+def _chosen(details: JobDetails, *names: str) -> tuple[Value, ...]:
+    values = of_job(details, _checkpoints(), "host", 600).values
+    return tuple(values[name] for name in names)
+
+
+def test_sources_and_sinks_have_what_others_have_not(served: Served) -> None:
+    def names(vertex: JobVertexDetails) -> set[str]:
+        details = replace(served.job.details, vertices=(vertex,))
+        as_a_whole = _values(*of_vertices(details, "host"))
+        one_by_one = _values(*of_subtasks(details, vertex, [SUBTASK], "host", 4_000))
+        own = {"unassignedSplits", "pendingCommittables"}
+        assert own & as_a_whole.keys() == own & one_by_one.keys()
+        return own & as_a_whole.keys()
+
+    assert names(replace(VERTEX, sinks=())) == set()
+    assert names(VERTEX) == {"pendingCommittables"}
+    assert names(replace(VERTEX, sources=("in",), sinks=())) == {"unassignedSplits"}
 
 
 def test_a_subtask_is_measured_with_its_attempt_and_its_task_manager(served: Served) -> None:

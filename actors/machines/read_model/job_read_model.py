@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from dataclasses import replace
 
 from flykka.actors.machines.graph.accumulators import merged
 from flykka.actors.machines.graph.exception_history import MAX_ENTRIES
 from flykka.actors.machines.read_model.checkpoint_stats_tracker import CheckpointStatsTracker
+from flykka.actors.machines.read_model.deployments import Deployments
 from flykka.actors.machines.read_model.time_series import Counts, Peaks
 from flykka.actors.machines.read_model.vertex_read_model import VertexReadModel
 from flykka.actors.machines.states import JOB_TERMINAL
@@ -57,12 +59,14 @@ class JobReadModel:
         self.status = JobStatus.CREATED
         self._began_ms: int | None = None
         self.ended_ms: int | None = None
-        self._timestamps: dict[JobStatus, int] = {}
+        self._timestamps: dict[JobStatus, StatusTimestamp] = {}
+        self._deployments = Deployments()
         self._vertices = {vertex.vertex_id: VertexReadModel(vertex) for vertex in job_graph.vertices}
         self.checkpoints = CheckpointStatsTracker(
             {vertex.vertex_id: vertex.parallelism for vertex in job_graph.vertices}
         )
         self._restored: int | None = None
+        self._restored_ms: int | None = None
         self._restarts: deque[Restart] = deque(maxlen=LAST_RESTARTS)
         self.number_of_restarts = 0
         self._exceptions: dict[int, RootExceptionHistoryEntry] = {}
@@ -90,6 +94,7 @@ class JobReadModel:
             case ExecutionStateChanged(attempt=attempt, state=state):
                 vertex_id, subtask, number = vertex_subtask_and_number(attempt, self.job_id)
                 self._vertices[vertex_id].note_state(subtask, number, message)
+                self._deployments.note(message)
                 if state is ExecutionState.FAILED:
                     self._failure = message.failure or self._failure
             case MetricsReported(attempt=attempt, metrics=metrics, accumulators=accumulators):
@@ -99,8 +104,10 @@ class JobReadModel:
                     vertex.note_checkpoint(message.timestamp_ms - message.duration_ms)
             case ExceptionHistoryChanged(entry=entry):
                 self._on_exception(entry, at_ms)
-            case JobRestored(checkpoint_id=checkpoint):
+            case JobRestored(checkpoint_id=checkpoint, timestamp_ms=restored_ms):
                 self._restored = checkpoint
+                if checkpoint is not None:
+                    self._restored_ms = restored_ms
             case TaskManagerLost(task_manager=task_manager):
                 self.lost_task_managers[task_manager] = None
             case JobResultSuccess(checkpoint_path=kept, accumulators=final):
@@ -114,6 +121,7 @@ class JobReadModel:
 
     def on_new_job_master(self, at_ms: int) -> None:
         """Another JobMaster goes on with the job, and another CheckpointCoordinator."""
+        self._deployments.end(at_ms)
         self.checkpoints.on_coordinator_lost(at_ms)
 
     def overview(self, at_ms: int) -> JobOverview:
@@ -166,7 +174,9 @@ class JobReadModel:
             kept_checkpoint=self._kept,
             throughput=self._rows_read.per_second(until),
             watermark_lag=self._lags.series(),
-            timestamps=tuple(StatusTimestamp(status=status, at_ms=at) for status, at in self._timestamps.items()),
+            timestamps=tuple(self._timestamps.values()),
+            restored_ms=self._restored_ms,
+            deploying=self._deployments.told,
         )
 
     def _on_status(self, status: JobStatus, told_ms: int, cause: SerializedThrowable | None) -> None:
@@ -181,6 +191,7 @@ class JobReadModel:
         elif status is JobStatus.CREATED:
             for vertex in self._vertices.values():
                 vertex.reset()
+            self._deployments.end(told_ms)
         elif status in JOB_TERMINAL:
             self._end(status, told_ms)
 
@@ -225,11 +236,16 @@ class JobReadModel:
     def _end(self, status: JobStatus, at_ms: int) -> None:
         if self.ended_ms is None:
             self.ended_ms = at_ms
+        self._deployments.end(at_ms)
         if self.status is not status:
             self._enter(status, at_ms)
 
     def _enter(self, status: JobStatus, at_ms: int) -> None:
+        left = self._timestamps.get(self.status)
+        if left is not None:
+            self._timestamps[self.status] = replace(left, total_ms=left.total_ms + max(0, at_ms - left.at_ms))
         self.status = status
         # At the end of the dictionary: in the order of the times.
-        self._timestamps.pop(status, None)
-        self._timestamps[status] = at_ms
+        before = self._timestamps.pop(status, None)
+        total_ms = 0 if before is None else before.total_ms
+        self._timestamps[status] = StatusTimestamp(status=status, at_ms=at_ms, total_ms=total_ms)

@@ -7,11 +7,23 @@ from statistics import mean
 
 from flykka.messages.monitoring.job_details import SubtaskDetails
 from flykka.metrics.distribution import Distribution
-from flykka.metrics.measured import CHAIN_METRICS, TASK_METRICS, user_metrics, values_of_metric
+from flykka.metrics.measured import (
+    CHAIN_METRICS,
+    SINK_METRICS,
+    SOURCE_METRICS,
+    TASK_METRICS,
+    user_metrics,
+    values_of_metric,
+)
 from flykka.rest.errors import RestError
 from flykka.rest.responses.io_metrics import Json
 
-_METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {**TASK_METRICS, **CHAIN_METRICS}
+_METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
+    **TASK_METRICS,
+    **CHAIN_METRICS,
+    **SOURCE_METRICS,
+    **SINK_METRICS,
+}
 
 _NOT_IN_NAMES = str.maketrans(" .:,", "____")
 """Flink's replacement of what would part the names of a list."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from flykka.actors.machines.read_model.job_read_model import JobReadModel
-from flykka.messages.control.job import JobStatus, MetricsReported
-from flykka.messages.monitoring.job_details import JobDetails
+from flykka.messages.control.job import ExecutionStateChanged, JobRestored, JobResultSuccess, JobStatus, MetricsReported
+from flykka.messages.monitoring.job_details import Deploying, JobDetails, StatusTimestamp
 from flykka.messages.tasks.exchange import WATERMARK_MAX
-from flykka.messages.tasks.task import TaskIOMetrics
+from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
 from flykka.messages.wire.ids import attempt_id
 from flykka.messages.wire.message import Message
-from tests.flykka.client.one_job import GRAPH, JOB, SOURCE, completed, metrics, status
+from tests.flykka.client.one_job import GRAPH, JOB, SOURCE, WINDOWS, completed, metrics, status
+
+RUNNING, RESTARTING = JobStatus.RUNNING, JobStatus.RESTARTING
 
 
 def read(rows_in: int, number: int = 0, watermark_ms: int | None = None) -> MetricsReported:
@@ -90,3 +94,62 @@ def test_the_lag_is_that_of_the_vertex_that_is_furthest_behind_and_ends_with_eve
 
     assert running.watermark_lag.values == (100.0, 500.0)
     assert ended.watermark_lag.values == (100.0, 500.0, None)
+
+
+def test_the_times_of_a_status_add_up_without_the_one_that_lasts() -> None:
+    overview = JobReadModel(GRAPH)
+    for now, then in ((0, RUNNING), (50, RESTARTING), (70, JobStatus.CREATED), (75, RUNNING), (90, RESTARTING)):
+        overview.on_message(status(then, at=now), now)
+
+    assert overview.details(95).timestamps == (
+        StatusTimestamp(status=JobStatus.CREATED, at_ms=70, total_ms=5),
+        StatusTimestamp(status=RUNNING, at_ms=75, total_ms=65),
+        StatusTimestamp(status=RESTARTING, at_ms=90, total_ms=20),
+    )
+
+
+def test_tasks_are_being_deployed_from_the_first_to_the_last_one() -> None:
+    overview = JobReadModel(GRAPH)
+
+    def told(subtask: int, state: ExecutionState, at_ms: int) -> Deploying:
+        attempt = attempt_id(JOB, WINDOWS, subtask, 0)
+        overview.on_message(
+            ExecutionStateChanged(job_id=JOB, attempt=attempt, task_name="windows", state=state, timestamp_ms=at_ms),
+            at_ms,
+        )
+        return overview.details(at_ms).deploying
+
+    assert told(0, ExecutionState.DEPLOYING, 10) == Deploying(since_ms=10)
+    assert told(1, ExecutionState.DEPLOYING, 12) == Deploying(since_ms=10)
+    assert told(0, ExecutionState.RUNNING, 15) == Deploying(since_ms=10)
+    assert told(1, ExecutionState.FAILED, 17) == Deploying(total_ms=7)
+    assert told(0, ExecutionState.CANCELED, 18) == Deploying(total_ms=7)
+
+
+@pytest.mark.parametrize("end", ["restart", "another JobMaster", "result"])
+def test_what_was_being_deployed_is_so_no_longer_when_nobody_tells_its_end(end: str) -> None:
+    overview = JobReadModel(GRAPH)
+    attempt = attempt_id(JOB, WINDOWS, 0, 0)
+    deploying = ExecutionStateChanged(
+        job_id=JOB, attempt=attempt, task_name="windows", state=ExecutionState.DEPLOYING, timestamp_ms=10
+    )
+    overview.on_message(deploying, 10)
+
+    match end:
+        case "restart":
+            overview.on_message(status(JobStatus.CREATED, at=30), 30)
+        case "another JobMaster":
+            overview.on_new_job_master(30)
+        case _:
+            overview.on_message(JobResultSuccess(job_id=JOB), 30)
+
+    assert overview.details(40).deploying == Deploying(total_ms=20)
+
+
+def test_a_restore_from_a_checkpoint_has_a_time_and_a_start_from_the_beginning_has_none() -> None:
+    overview = JobReadModel(GRAPH)
+    overview.on_message(JobRestored(job_id=JOB, checkpoint_id=None, timestamp_ms=5), 5)
+    fresh = overview.details(6).restored_ms
+    overview.on_message(JobRestored(job_id=JOB, checkpoint_id=3, timestamp_ms=7), 7)
+
+    assert (fresh, overview.details(8).restored_ms) == (None, 7)
