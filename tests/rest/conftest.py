@@ -49,7 +49,7 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
         server = RestServer(cluster, settings or RestSettings())
         server.start()
         http = httpx.Client(base_url=server.address, timeout=20, **more)  # type: ignore[arg-type]
-        made.append((cluster, Served(server, RestfulGateway(cluster.system, cluster.gateway), http, job)))
+        made.append((cluster, Served(server, RestfulGateway(cluster), http, job)))
         return made[-1][1]
 
     yield begin
