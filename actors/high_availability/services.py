@@ -128,6 +128,8 @@ class HighAvailabilityServices:
         self._new_id = new_id or _random_id
         self.driver = self._new_id()
         """This process, among all that have ever used the store."""
+        self.rest_address: str | None = None
+        """The URL of its REST interface, to be published when it leads."""
         self._lock = RLock()
         self._contender: LeaderContender | None = None
         self._has_begun = False
@@ -153,11 +155,16 @@ class HighAvailabilityServices:
 
     def confirm(self, session: LeaderSessionId, address: str) -> None:
         """Publish where the leader is to be found. Raises `LeadershipLostError`."""
-        self.store(session).write(_LEADER, LeaderInformation(address=address, leader_session_id=session))
+        leader = LeaderInformation(address=address, leader_session_id=session, rest_address=self.rest_address)
+        self.store(session).write(_LEADER, leader)
 
     def leader(self) -> LeaderInformation | None:
         """The leader that has confirmed its leadership last. It may be gone, and its place not taken yet."""
         return self._read(_LEADER, LeaderInformation)
+
+    def other_leader(self) -> LeaderInformation | None:
+        """The leader as `leader` has it, where this process does not lead itself."""
+        return self.leader() if self._session is None else None
 
     @property
     def session(self) -> LeaderSessionId | None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Self
 
 from flykka.api.launch import current_launch
-from flykka.errors import ClusterError, ProgramError
+from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.errors import ProgramError
 from flykka.spark_bridge.connectors.extras import require
 
 if TYPE_CHECKING:
-    from flykka.cluster.local_cluster import LocalCluster
+    from flykka.actors.data_plane import DataPlane
     from flykka.rest.server import RestServer
     from flykka.rest.settings import RestSettings
 
@@ -56,21 +59,30 @@ class RestInterface:
         """The URL of the REST interface; None where there is none, or not yet."""
         return None if self._rest_server is None else self._rest_server.address
 
-    def _with_rest(self, cluster: LocalCluster) -> LocalCluster:
-        """The cluster, asked over HTTP from now to its end where that is wanted. Raises `ClusterError`."""
+    def _start_cluster(self, data_plane: DataPlane, settings: ClusterSettings) -> LocalCluster:
+        return self._with_rest(lambda address: LocalCluster(data_plane, replace(settings, rest_address=address)))
+
+    def _with_rest(self, start: Callable[[str | None], LocalCluster]) -> LocalCluster:
+        """Start the cluster, which is asked over HTTP to its end where that is wanted: it is told at which URL.
+
+        Raises:
+            ClusterError: the address, the token or the certificate cannot be used; there is no cluster then.
+        """
         settings = current_launch().rest_settings(self._rest_settings)
         if settings is None:
-            return cluster
+            return start(None)
+        require("uvicorn", extra="web", what="the REST interface")
         from flykka.rest.server import RestServer
 
+        server = RestServer(settings)
         try:
-            self._rest_server = RestServer(cluster, settings)
-        except ClusterError:
-            # Nobody else has it yet.
-            cluster.shutdown(concludes=False)
+            cluster = start(server.address)
+        except BaseException:
+            server.close()
             raise
-        self._rest_server.start()
-        cluster.system.terminated.add_done_callback(self._rest_server.close)
+        server.start(cluster)
+        self._rest_server = server
+        cluster.system.terminated.add_done_callback(server.close)
         return cluster
 
 

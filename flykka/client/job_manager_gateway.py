@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from flykka.actors.high_availability.services import HighAvailabilityServices
+from flykka.messages.control.high_availability import LeaderInformation
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.errors import ActorDeadError, AskTimeoutError
@@ -16,11 +18,22 @@ _PAUSE = 0.05
 
 
 class JobManagerGateway:
-    """Any thread may use it, but those of actors."""
+    """Any thread may use it, but those of actors. `services` tell of leaders in other processes."""
 
-    def __init__(self, system: ActorSystem, job_manager: ActorRef) -> None:
+    def __init__(
+        self, system: ActorSystem, job_manager: ActorRef, services: HighAvailabilityServices | None = None
+    ) -> None:
         self._system = system
         self._first = job_manager
+        self._services = services
+
+    def other_leader(self) -> LeaderInformation | None:
+        """The leader that this JobManager waits for; None where it leads itself, or nobody is known to.
+
+        Raises:
+            StoreUnavailableError: the store of high availability does not answer.
+        """
+        return None if self._services is None else self._services.other_leader()
 
     @property
     def ref(self) -> ActorRef:

@@ -74,7 +74,7 @@ class ClusterSettings:
     each TaskManager may hold of batches on their way, `task_cancellation` how long cancelled tasks may take to end
     where their job does not say. `restart_strategy` and `failover_strategy` are those of jobs that set none; without
     the former it is as Flink has it. `high_availability` is the store that outlives the process; without one what is
-    kept is kept in memory.
+    kept is kept in memory. `rest_address` is the URL at which the cluster will be asked, if it is.
     """
 
     task_managers: int = 1
@@ -91,6 +91,7 @@ class ClusterSettings:
     restart_strategy: RestartStrategyConfiguration | None = None
     failover_strategy: FailoverStrategyKind = FailoverStrategyKind.REGION
     high_availability: StoreSettings | None = None
+    rest_address: str | None = None
 
     def with_slots_for(self, needed: int) -> Self:
         """The same settings with enough slots, unless their number was given."""
@@ -116,6 +117,7 @@ class LocalCluster:
 
     def __init__(self, data_plane: DataPlane, settings: ClusterSettings, *, system: ActorSystem | None = None) -> None:
         self._services = services_of(settings.high_availability)
+        self._services.rest_address = settings.rest_address
         if system is None:
             system = _new_system(settings)
         elif settings.record is not None:
@@ -131,7 +133,7 @@ class LocalCluster:
         self._failed: ClusterFailed | None = None
         system.event_stream.subscribe(self._on_failed, ClusterFailed)
         self._job_manager = self._system.living(self._start().job_manager)
-        self._gateway = JobManagerGateway(self._system, self._job_manager)
+        self._gateway = JobManagerGateway(self._system, self._job_manager, self._services)
         self._application_jobs: ApplicationJobs | None = None
         if settings.high_availability is not None:
             self._application_jobs = ApplicationJobs(self._services, self._gateway)

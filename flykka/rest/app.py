@@ -38,11 +38,12 @@ def rest_app(
     gateway: RestfulGateway,
     operations: AsyncOperations,
     settings: RestSettings,
+    token: str | None,
     *,
     now_ms: Callable[[], int],
     application_id: str,
 ) -> Starlette:
-    """Make the application. Raises as `RestSettings.token` does."""
+    """Make the application, for requests that bear the token where there is one."""
     endpoints = [
         *ClusterHandlers(gateway, now_ms, application_id).endpoints(),
         *JobHandlers(gateway, now_ms).endpoints(),
@@ -58,7 +59,7 @@ def rest_app(
     dashboard = FlinkDashboard.find()
     of_dashboard = [] if dashboard is None else [*routes(endpoints, PREFIX), *dashboard.routes()]
     rules = Rules(
-        token=settings.token(),
+        token=token,
         host=settings.host,
         is_loopback=settings.is_loopback,
         is_public=is_page,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from flykka.actors.errors import StoreUnavailableError
 from flykka.actors.machines.read_model.job_read_model import JobReadModel
 from flykka.actors.resource_manager.actor import ResourceManager
 from flykka.diagnosis.collection import collect_reports
@@ -15,6 +16,7 @@ from flykka.messages.checkpointing.statistics import (
     CheckpointStatsSnapshot,
     SubtaskCheckpointStatistics,
 )
+from flykka.messages.control.high_availability import LeaderInformation
 from flykka.messages.control.job import (
     CancelJob,
     CancellationFailure,
@@ -196,8 +198,17 @@ class RestfulGateway:
 
     def _ask(self, kind: type[A], make: Callable[[Ref], Message], timeout: float = TIMEOUT_S) -> A:
         try:
+            if (leader := self._job_manager.other_leader()) is not None:
+                raise RestError(503, _led_elsewhere(leader))
             answer = self._job_manager.ask(make, timeout)
         except (ActorDeadError, AskFailedError, AskTimeoutError) as silent:
             raise RestError(503, f"the JobManager does not answer: {silent}") from None
+        except StoreUnavailableError as unknown:
+            raise RestError(503, f"it is not known which driver leads: {unknown}") from None
         assert isinstance(answer, kind), f"a question of the REST interface is not answered with {answer}"
         return answer
+
+
+def _led_elsewhere(leader: LeaderInformation) -> str:
+    where = "has no REST interface" if leader.rest_address is None else f"answers at {leader.rest_address}"
+    return f"this driver waits until it is needed: another one leads, and {where}"

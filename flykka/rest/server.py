@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 import threading
 from contextlib import suppress
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -32,24 +34,34 @@ _STOP_SECONDS = 5.0
 
 
 class RestServer:
-    """Listens from `start` to `close`."""
+    """Has its address from the beginning, answers from `start` to `close`."""
 
-    def __init__(self, cluster: LocalCluster, settings: RestSettings) -> None:
+    def __init__(self, settings: RestSettings) -> None:
         """Raises `ClusterError` where the address, the token or the certificate cannot be used."""
         self._settings = settings
         self._operations = AsyncOperations()
         try:
-            app = rest_app(
-                RestfulGateway(cluster),
-                self._operations,
-                settings,
-                now_ms=cluster.system.clock.now_ms,
-                application_id=uuid4().hex,
-            )
+            self._token = settings.token()
+            if settings.certificate is not None:
+                ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(settings.certificate, settings.key)
             self._socket = _listening(settings)
         except (OSError, ValueError) as refused:
             raise ClusterError(f"no REST interface at {settings.host}:{settings.port}: {refused}") from None
-        self._server = uvicorn.Server(
+        self.address = _url(settings.scheme, *self._socket.getsockname()[:2])
+        """The URL of the page, `http://127.0.0.1:8081`."""
+        self._running: tuple[uvicorn.Server, threading.Thread] | None = None
+
+    def start(self, cluster: LocalCluster) -> None:
+        """Answer from now on, for this cluster."""
+        app = rest_app(
+            RestfulGateway(cluster),
+            self._operations,
+            self._settings,
+            self._token,
+            now_ms=cluster.system.clock.now_ms,
+            application_id=uuid4().hex,
+        )
+        server = uvicorn.Server(
             uvicorn.Config(
                 app,
                 # What is wrong with a request is answered, and what is wrong with an answer the application logs.
@@ -64,35 +76,27 @@ class RestServer:
                 ws="none",
                 timeout_keep_alive=15,
                 timeout_graceful_shutdown=1,
-                ssl_certfile=settings.certificate,
-                ssl_keyfile=settings.key,
+                ssl_certfile=self._settings.certificate,
+                ssl_keyfile=self._settings.key,
             )
         )
-        self._thread = threading.Thread(target=self._run, name="flykka-rest", daemon=True)
-
-    @property
-    def address(self) -> str:
-        """The URL of the page, `http://127.0.0.1:8081`."""
-        host, port = self._socket.getsockname()[:2]
-        named = f"[{host}]" if ":" in host else host
-        return f"{self._settings.scheme}://{named}:{port}"
-
-    def start(self) -> None:
-        """Listen from now on."""
-        self._thread.start()
+        thread = threading.Thread(target=self._run, args=(server,), name="flykka-rest", daemon=True)
+        self._running = server, thread
+        thread.start()
 
     def close(self) -> None:
         """Listen no more. Waits for requests that are being answered, for some seconds."""
-        self._server.should_exit = True
         self._operations.close()
-        if self._thread.ident is not None:
-            self._thread.join(_STOP_SECONDS)
+        if self._running is not None:
+            server, thread = self._running
+            server.should_exit = True
+            thread.join(_STOP_SECONDS)
         with suppress(OSError):
             self._socket.close()
 
-    def _run(self) -> None:
+    def _run(self, server: uvicorn.Server) -> None:
         try:
-            asyncio.run(self._server.serve(sockets=[self._socket]))
+            asyncio.run(server.serve(sockets=[self._socket]))
         except BaseException:
             logger.exception("the REST interface at %s has ended", self._settings.host)
 
@@ -108,3 +112,11 @@ def _listening(settings: RestSettings) -> socket.socket:
         listening.close()
         raise
     return listening
+
+
+def _url(scheme: str, host: str, port: int) -> str:
+    if ip_address(host).is_unspecified:
+        # It listens at every address of this machine, and others know that by its name.
+        host = socket.gethostname()
+    named = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{named}:{port}"

@@ -17,10 +17,11 @@ class LeaderSession(Value):
 
 @value("high_availability.leader_information")
 class LeaderInformation(Value):
-    """The address of the leader, and the session under which it leads."""
+    """The address of the leader, the session under which it leads, and the URL of its REST interface if it has one."""
 
     address: str
     leader_session_id: LeaderSessionId
+    rest_address: str | None = None
 
 
 @value("high_availability.application_run")

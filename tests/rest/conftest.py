@@ -41,13 +41,13 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
     made: list[tuple[LocalCluster, Served]] = []
 
     def begin(settings: RestSettings | None = None, **more: object) -> Served:
+        server = RestServer(settings or RestSettings())
         cluster = LocalCluster(SilentDataPlane(), ClusterSettings(task_managers=2, slots_per_task_manager=2))
         checkpointing = CheckpointingSettings(directory=str(tmp_path / "checkpoints"), interval_ms=60_000)
         graph = graph_of(vertex("source", outputs=1), vertex("sink", 2, reads=("source",)))
         job = cluster.submit(replace(graph, job_id=JOB, name="a <job>", checkpointing=checkpointing))
         job.wait_submitted(timeout=10)
-        server = RestServer(cluster, settings or RestSettings())
-        server.start()
+        server.start(cluster)
         http = httpx.Client(base_url=server.address, timeout=20, **more)  # type: ignore[arg-type]
         made.append((cluster, Served(server, RestfulGateway(cluster), http, job)))
         return made[-1][1]

@@ -3,27 +3,50 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 
 from flykka.api.rest_interface import RestInterface
-from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.cluster.local_cluster import LocalCluster
 from flykka.errors import ClusterError, ProgramError
-from tests.flykka.cluster.test_local_cluster import SilentDataPlane
 
 
-def test_a_cluster_whose_address_is_taken_is_shut_down_again() -> None:
-    interface, cluster = RestInterface(), LocalCluster(SilentDataPlane(), ClusterSettings())
+def test_no_cluster_is_started_whose_address_is_taken() -> None:
+    interface = RestInterface()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         interface.enable_rest(taken.getsockname()[1])
 
         with pytest.raises(ClusterError, match=r"no REST interface at 127.0.0.1"):
-            interface._with_rest(cluster)
+            interface._with_rest(lambda address: pytest.fail(f"a cluster was started for {address}"))
 
-    assert cluster.system.terminated.done()
     assert interface.rest_address is None
+
+
+def test_an_address_is_free_again_where_the_cluster_does_not_start() -> None:
+    interface, addresses = RestInterface().enable_rest(), list[str | None]()
+
+    def refuse(address: str | None) -> LocalCluster:
+        addresses.append(address)
+        raise ClusterError("no store")
+
+    with pytest.raises(ClusterError, match="no store"):
+        interface._with_rest(refuse)
+
+    (address,) = addresses
+    assert address is not None
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])))
+
+
+def test_a_certificate_that_cannot_be_read_is_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "key.pem").write_text("no key")
+    interface = RestInterface().enable_rest(certificate=tmp_path / "key.pem", key=tmp_path / "key.pem")
+
+    with pytest.raises(ClusterError, match=r"no REST interface at 127.0.0.1:0: "):
+        interface._with_rest(lambda address: pytest.fail(f"a cluster was started for {address}"))
 
 
 def test_an_address_that_is_refused_is_an_error_of_the_program() -> None:

@@ -1,0 +1,64 @@
+"""A driver that waits for its turn, asked over HTTP: it tells where the leader is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from flykka.cli.main import main
+from flykka.cluster.high_availability.stores import FolderSettings
+from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
+from flykka.rest.server import RestServer
+from flykka.rest.settings import RestSettings
+from tests.flykka.cluster.test_local_cluster import SilentDataPlane
+
+DEADLINE = 30.0
+"""Seconds for an election."""
+
+
+@pytest.fixture
+def drive(tmp_path: Path) -> Iterator[Callable[[], tuple[LocalCluster, str]]]:
+    """Starts a driver of the one store; its cluster, and where that is asked."""
+    with ExitStack() as last_first:
+
+        def begin() -> tuple[LocalCluster, str]:
+            server = RestServer(RestSettings())
+            last_first.callback(server.close)
+            store = FolderSettings(directory=str(tmp_path))
+            cluster = LocalCluster(
+                SilentDataPlane(), ClusterSettings(high_availability=store, rest_address=server.address)
+            )
+            last_first.callback(cluster.shutdown)
+            server.start(cluster)
+            return cluster, server.address
+
+        yield begin
+
+
+def asked(address: str, status: int) -> httpx.Response:
+    """The first answer of this status."""
+    deadline = time.monotonic() + DEADLINE
+    while (answer := httpx.get(f"{address}/jobs")).status_code != status:
+        assert time.monotonic() < deadline, answer.text
+    return answer
+
+
+def test_a_driver_that_waits_tells_where_the_leader_answers(
+    drive: Callable[[], tuple[LocalCluster, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster, leading = drive()
+    asked(leading, 200)
+    _, waiting = drive()
+
+    (told,) = asked(waiting, 503).json()["errors"]
+    code = main(["list", "--address", waiting])
+    cluster.shutdown()
+    asked(waiting, 200)
+
+    assert told == f"this driver waits until it is needed: another one leads, and answers at {leading}"
+    assert (code, told in capsys.readouterr().err) == (1, True)
