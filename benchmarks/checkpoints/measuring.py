@@ -72,8 +72,39 @@ class Measured:
     gc_ms: float = 0.0
 
 
-def measure(topology: Topology, say: Callable[[str], object]) -> Measured:
-    """Run one job, its warm-up and the checkpoints that count.
+@dataclass(frozen=True, kw_only=True)
+class RunningJob:
+    """A job all of whose tasks run, warm, on a cluster of its own; `submit_s` is how long that took."""
+
+    topology: Topology
+    cluster: LocalCluster
+    client: JobClient
+    submit_s: float
+    coordinator: ActorRef
+    notified: Arrivals
+
+    def checkpoint(self) -> Times:
+        """From what the timer of the periodic checkpoints tells, until every Task has heard that it is complete.
+
+        Raises:
+            TimeoutError: it does not complete.
+        """
+        completed = self.client.details_with(0).checkpoints_completed
+        self.notified.begin(self.topology.tasks)
+        cpu, begun = time.process_time(), time.perf_counter()
+        self.coordinator.tell(PeriodicTriggerDue())
+        wall = self.notified.wait(SECONDS_AT_MOST) - begun
+        cpu = time.process_time() - cpu
+        heard = "the client does not hear of it"
+        _wait_until(lambda: self.client.details_with(0).checkpoints_completed > completed, _LOOK_S, heard)
+        # What a checkpoint leaves to be done, such as the deletion of the one before, is not the next one's.
+        time.sleep(max(_LOOK_S, wall / 2))
+        return Times(wall_ms=wall * 1_000, cpu_ms=cpu * 1_000)
+
+
+@contextmanager
+def running_job(topology: Topology, say: Callable[[str], object]) -> Iterator[RunningJob]:
+    """Run one job with its warm-up, and cancel it.
 
     The cluster is the product's, with its flight recorder on; its TaskManagers are there before the job is submitted.
 
@@ -100,37 +131,36 @@ def measure(topology: Topology, say: Callable[[str], object]) -> Measured:
         plane.opened.wait(SECONDS_AT_MOST)
         look_s = max(_LOOK_S, _LOOK_S_PER_TASK * topology.tasks)
         _wait_until(lambda: _all_run(client, topology), look_s, f"not all {topology.tasks} tasks run")
-        measured = Measured(submit_s=time.perf_counter() - begun)
-        say(f"{topology.name}: all tasks run after {measured.submit_s:.2f} s")
+        submit_s = time.perf_counter() - begun
+        say(f"{topology.name}: all tasks run after {submit_s:.2f} s")
         coordinator = cluster.system.find(f"/user/job-manager/job-{client.job_id}/checkpoint-coordinator")
         assert coordinator is not None, "a running job has a coordinator"
         # It comes by itself a second after the start. Among those that are measured it would be taken for one of them.
         _wait_until(lambda: client.details_with(0).checkpoints_completed > 0, look_s, "the first checkpoint fails")
+        job = RunningJob(
+            topology=topology,
+            cluster=cluster,
+            client=client,
+            submit_s=submit_s,
+            coordinator=coordinator,
+            notified=recorder.notified,
+        )
         for _ in range(topology.warm_up):
-            _checkpoint(coordinator, recorder.notified, client, topology)
-        with _collections(measured):
-            for _ in range(topology.checkpoints):
-                measured.checkpoints.append(_checkpoint(coordinator, recorder.notified, client, topology))
-                say(f"{topology.name}: {measured.checkpoints[-1].wall_ms:.1f} ms")
+            job.checkpoint()
+        yield job
         client.cancel(timeout=SECONDS_AT_MOST)
         _wait_until(client.done, look_s, "the job does not end")
+
+
+def measure(topology: Topology, say: Callable[[str], object]) -> Measured:
+    """Time the checkpoints that count. Raises as `running_job` does."""
+    with running_job(topology, say) as job:
+        measured = Measured(submit_s=job.submit_s)
+        with _collections(measured):
+            for _ in range(topology.checkpoints):
+                measured.checkpoints.append(job.checkpoint())
+                say(f"{topology.name}: {measured.checkpoints[-1].wall_ms:.1f} ms")
     return measured
-
-
-def _checkpoint(coordinator: ActorRef, notified: Arrivals, client: JobClient, topology: Topology) -> Times:
-    """From what the timer of the periodic checkpoints tells, until every Task has heard that it is complete."""
-    completed = client.details_with(0).checkpoints_completed
-    notified.begin(topology.tasks)
-    cpu, begun = time.process_time(), time.perf_counter()
-    coordinator.tell(PeriodicTriggerDue())
-    wall = notified.wait(SECONDS_AT_MOST) - begun
-    cpu = time.process_time() - cpu
-    _wait_until(
-        lambda: client.details_with(0).checkpoints_completed > completed, _LOOK_S, "the client does not hear of it"
-    )
-    # What a checkpoint leaves to be done, such as the deletion of the one before, is not the next one's.
-    time.sleep(max(_LOOK_S, wall / 2))
-    return Times(wall_ms=wall * 1_000, cpu_ms=cpu * 1_000)
 
 
 def _all_run(client: JobClient, topology: Topology) -> bool:

@@ -119,7 +119,7 @@ def topology_named(name: str) -> Topology:
 def job_graph(topology: Topology, directory: str) -> JobGraph:
     """The sources read nothing, for a checkpoint of a quiet job is the control plane's alone."""
     return JobGraph(
-        job_id=JobId(f"bench-{topology.name}"),
+        job_id=JobId(topology.name.encode().hex().zfill(32)),
         name=f"{topology.name} tasks",
         vertices=(
             _vertex("source", OperatorKind.SOURCE, topology, outputs=1),

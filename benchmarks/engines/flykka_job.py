@@ -16,11 +16,18 @@ CHECKPOINT_INTERVAL = "1s"
 class FlykkaJob:
     """The query as a job of one source, one keyed vertex and a sink, on one TaskManager."""
 
-    def __init__(self, rows_per_batch: int) -> None:
+    def __init__(self, rows_per_batch: int, *, has_rest: bool = False) -> None:
         self._rows_per_batch = rows_per_batch
         self._env = StreamExecutionEnvironment.get_execution_environment("local[*]")
         # One may begin while the one before is still being written: else a slow one makes them rarer than every second.
         self._env.enable_checkpointing(CHECKPOINT_INTERVAL, max_concurrent=2)
+        if has_rest:
+            self._env.enable_rest()
+
+    @property
+    def rest_address(self) -> str | None:
+        """Where it can be watched, from its first run on."""
+        return self._env.rest_address
 
     def run(self, source: Path, output: Path, scratch: Path) -> int:
         """Run it once, to the end of its input."""
