@@ -23,7 +23,7 @@ from flykka.api.job_start import JobStarts
 from flykka.api.launch import current_launch
 from flykka.api.network_options import network_settings
 from flykka.api.notebook_cells import end_earlier_job, follow_cells, keep_checkpoints, remember_job
-from flykka.api.rest_interface import RestInterface
+from flykka.api.observation import Observation
 from flykka.api.streams.program import Program, at_least_one, not_negative
 from flykka.api.streams.sources import ComputedFrames, source_stream
 from flykka.api.streams.stream_graph_generator import stream_graph
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.program.prototype import DataFrame, SparkSession
 
 
-class StreamExecutionEnvironment(JobSettings, RestInterface, EnvironmentDisplay, NamesElsewhere):
+class StreamExecutionEnvironment(JobSettings, Observation, EnvironmentDisplay, NamesElsewhere):
     """Programs are written down in it and run on its local cluster; rows are with its Spark session.
 
     Made by `get_execution_environment`, and used in a `with` statement or closed by `close`. The setters return the
@@ -366,7 +366,7 @@ class StreamExecutionEnvironment(JobSettings, RestInterface, EnvironmentDisplay,
                 last_first.callback(self._data_plane.close)
             last_first.callback(self._running.close)
             if self._cluster is not None:
-                last_first.callback(self._cluster.shutdown, concludes=concludes)
+                last_first.callback(self._shut_down, self._cluster, concludes=concludes)
             self._owns_session, self._cluster = False, None
 
     def __enter__(self) -> Self:

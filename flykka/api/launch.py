@@ -67,6 +67,7 @@ class LaunchOptions:
     max_bytes: int | None = None
     rest: RestSettings | None = None
     offers_rest: bool = False
+    otel: str | None = None
 
 
 class Launch:

@@ -13,5 +13,10 @@ def require(module: str, *, extra: str, what: str) -> None:
     Raises:
         MissingExtraError: it is not installed; the text says how to do that.
     """
-    if find_spec(module) is None:
+    if not _is_there(module):
         raise MissingExtraError(f"{what} needs {module}, which is not installed: pip install 'flykka[{extra}]'")
+
+
+def _is_there(module: str) -> bool:
+    package = module.rpartition(".")[0]
+    return (not package or _is_there(package)) and find_spec(module) is not None

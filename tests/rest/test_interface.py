@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from flykka.api.observation import Observation
 from flykka.api.rest_interface import RestInterface
+from flykka.cli.main import main
 from flykka.cluster.local_cluster import LocalCluster
 from flykka.errors import ClusterError, ProgramError
+from flykka.spark_bridge.errors import MissingExtraError
 
 
 def test_no_cluster_is_started_whose_address_is_taken() -> None:
@@ -52,3 +55,17 @@ def test_a_certificate_that_cannot_be_read_is_told_at_once(tmp_path: Path) -> No
 def test_an_address_that_is_refused_is_an_error_of_the_program() -> None:
     with pytest.raises(ProgramError, match="can be reached from other machines"):
         RestInterface().enable_rest("0.0.0.0:8081")
+
+
+def test_an_endpoint_that_is_none_is_refused_before_the_app_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", __file__, "--otel", "localhost:4318"])
+
+    assert "'localhost:4318' is no URL of a receiver of OTLP by HTTP" in capsys.readouterr().err
+
+
+def test_what_a_reporter_needs_and_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flykka.spark_bridge.connectors.extras.find_spec", lambda module: None)
+
+    with pytest.raises(MissingExtraError, match=r"OpenTelemetry needs .* pip install 'flykka\[otel\]'"):
+        Observation().enable_open_telemetry("http://localhost:4318")

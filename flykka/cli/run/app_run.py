@@ -68,6 +68,8 @@ class AppRun(Launch):
         """Note an environment, to close it if the app does not."""
         self._environments.append(environment)
         self.interrupts.install_handlers()
+        if self.options.otel is not None:
+            environment.enable_open_telemetry(self.options.otel)
         wanted, there = self.options.master, environment.spark.sparkContext.master
         if wanted not in (None, there):
             self._console.say(f"--master {wanted} has no effect: the app has started Spark itself, at {there}")

@@ -15,6 +15,7 @@ from flykka.cli.exit_codes import EXIT_CODES
 from flykka.cli.run.app import app_of
 from flykka.cli.run.recovery_options import add_recovery_options
 from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
+from flykka.metrics.endpoint import checked_endpoint
 from flykka.rest.settings import RestSettings
 from flykka.runtime.durations import positive_duration_ms
 from flykka.runtime.errors import DurationError
@@ -77,6 +78,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _add_jobs(parser.add_argument_group("the jobs"))
     _add_seeing(parser.add_argument_group("looking inside"))
     _add_rest(parser.add_argument_group("the web page and the REST interface (the extra `web`)"))
+    _add_reporters(parser.add_argument_group("reporting (the extra `otel`)"))
 
 
 def _add_cluster(group: argparse._ArgumentGroup) -> None:
@@ -179,6 +181,14 @@ def _add_rest(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--rest-key", metavar="FILE", help="with --rest: its key")
 
 
+def _add_reporters(group: argparse._ArgumentGroup) -> None:
+    what = (
+        "send metrics, checkpoints and restarts to this receiver of OpenTelemetry's protocol by HTTP, as in"
+        f" http://localhost:4318 {_SAID}, else nowhere)"
+    )
+    group.add_argument("--otel", metavar="ENDPOINT", help=what)
+
+
 def _add_duration(group: argparse._ArgumentGroup, option: str, metavar: str, what: str) -> None:
     name = option.removeprefix("--").replace("-", "_")
     group.add_argument(option, dest=f"{name}_ms", metavar=metavar, type=_duration_ms, help=what)
@@ -218,6 +228,8 @@ def _conflict(options: argparse.Namespace) -> str | None:
         return "--max-bytes says how large a recording may be: name its file, --record FILE"
     if options.max_bytes is not None and options.ring is not None:
         return "--ring bounds a recording already: give --ring or --max-bytes, not both"
+    if (wrong := _wrong_endpoint(options)) is not None:
+        return wrong
     if options.allow_non_restored_state and options.from_savepoint is None:
         return "--allow-non-restored-state needs a savepoint whose state may be dropped: --from-savepoint"
     return None
@@ -263,4 +275,13 @@ def _rest(options: argparse.Namespace) -> RestSettings | None:
         raise ValueError("--rest and --no-rest are opposites: give one of them")
     if any(more.values()):
         raise ValueError("--rest-token-file, --rest-certificate and --rest-key go with --rest")
+    return None
+
+
+def _wrong_endpoint(options: argparse.Namespace) -> str | None:
+    if options.otel is not None:
+        try:
+            checked_endpoint(options.otel)
+        except ValueError as refused:
+            return str(refused)
     return None

@@ -1,0 +1,169 @@
+"""Sends metrics, checkpoints and restarts to a receiver of OpenTelemetry's protocol, by HTTP."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from bisect import bisect_left
+from collections.abc import Iterable
+from socket import gethostname
+
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http import metric_exporter, trace_exporter
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    Gauge,
+    Histogram,
+    HistogramDataPoint,
+    Metric,
+    MetricExportResult,
+    MetricsData,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+)
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
+from flykka.messages.monitoring.job_details import CHECKPOINT_HISTORY
+from flykka.messages.wire.ids import JobId
+from flykka.metrics.collection import Gateway, collected, fitting_scope
+from flykka.metrics.distribution import Distribution
+from flykka.metrics.endpoint import checked_endpoint
+from flykka.metrics.measured import Measured
+from flykka.metrics.spans import Span, SpanLog
+
+_NAME = "flykka"
+_TIMEOUT_SECONDS = 3.0
+_UNSENT = 10_000
+_NS_PER_MS = 1_000_000
+
+BOUNDS = (0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1_000, 2_500, 5_000, 7_500, 10_000)
+"""The buckets of histograms end here: OpenTelemetry's own."""
+
+
+class OtlpError(Exception):
+    """A receiver did not take what was sent to it."""
+
+
+class OpenTelemetryReporter:
+    """Sends all to one receiver. What is sent says of whom it is as OTEL_RESOURCE_ATTRIBUTES has it, if that is set."""
+
+    def __init__(self, endpoint: str) -> None:
+        """`endpoint` is the URL of the receiver, without the paths of the protocol. Raises `ValueError` as that."""
+        self.target = checked_endpoint(endpoint).rstrip("/")
+        self._host = gethostname()
+        own = Resource({"service.name": _NAME, "host.name": self._host})
+        self._resource = own.merge(OTELResourceDetector().detect())
+        # No span ends by itself, and none is sent but here.
+        self._tracer = TracerProvider(ALWAYS_ON, self._resource, shutdown_on_exit=False).get_tracer(_NAME)
+        self._metrics = metric_exporter.OTLPMetricExporter(f"{self.target}/v1/metrics", timeout=_TIMEOUT_SECONDS)
+        self._traces = trace_exporter.OTLPSpanExporter(f"{self.target}/v1/traces", timeout=_TIMEOUT_SECONDS)
+        self._span_log = SpanLog()
+        self._unsent: list[ReadableSpan] = []
+        self._ended: set[JobId] = set()
+        self._said = _Said()
+
+    def report(self, gateway: Gateway, now_ms: int) -> None:
+        """Send what is measured now, and what has ended since the last report. Raises `OtlpError`, and as `gateway`."""
+        jobs = gateway.jobs()
+        self._ended &= {job.job_id for job in jobs}
+        for job in (job for job in jobs if job.job_id not in self._ended):
+            if job.status in JOB_GLOBALLY_TERMINAL:
+                self._ended.add(job.job_id)
+            self._unsent += map(self._span, self._span_log.new(gateway.details(job.job_id, CHECKPOINT_HISTORY)))
+        del self._unsent[:-_UNSENT]
+        measured = collected(gateway, jobs, fitting_scope(jobs), self._host, now_ms)
+        metrics = metrics_of(measured, now_ms * _NS_PER_MS)
+        of_scope = ScopeMetrics(scope=InstrumentationScope(_NAME), metrics=metrics, schema_url="")
+        data = MetricsData([ResourceMetrics(resource=self._resource, scope_metrics=[of_scope], schema_url="")])
+        with self._said:
+            sent = self._metrics.export(data) is MetricExportResult.SUCCESS
+            if sent and self._unsent:
+                sent = self._traces.export(self._unsent) is SpanExportResult.SUCCESS
+        if not sent:
+            raise OtlpError(f"no receiver of OTLP has taken them ({self._said.first})")
+        self._unsent.clear()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._metrics.shutdown()
+        self._traces.shutdown()  # type: ignore[no-untyped-call]
+
+    def _span(self, span: Span) -> ReadableSpan:
+        begun = self._tracer.start_span(
+            span.name, Context(), attributes=span.attributes, start_time=span.start_ms * _NS_PER_MS
+        )
+        begun.end(span.end_ms * _NS_PER_MS)
+        assert isinstance(begun, ReadableSpan), f"a sampler that takes all has refused {span}"
+        return begun
+
+
+def metrics_of(measured: Iterable[Measured], time_ns: int) -> list[Metric]:
+    """The values by name: `flink.jobmanager.job.numRestarts`. All are gauges, but for histograms."""
+    numbers: dict[str, list[NumberDataPoint]] = {}
+    distributions: dict[str, list[HistogramDataPoint]] = {}
+    for each in measured:
+        prefix = f"flink.{each.scope.replace('_', '.')}"
+        for name, value in each.values.items():
+            if isinstance(value, Distribution):
+                point = _histogram_point(value, each, time_ns)
+                distributions.setdefault(f"{prefix}.{name}", []).append(point)
+            else:
+                numbers.setdefault(f"{prefix}.{name}", []).append(NumberDataPoint(each.labels, 0, time_ns, value))
+    cumulative = AggregationTemporality.CUMULATIVE
+    return [
+        *(Metric(name, None, None, Gauge(points)) for name, points in numbers.items()),
+        *(Metric(name, None, None, Histogram(points, cumulative)) for name, points in distributions.items()),
+    ]
+
+
+def _histogram_point(value: Distribution, measured: Measured, time_ns: int) -> HistogramDataPoint:
+    buckets = [0] * (len(BOUNDS) + 1)
+    for number, count in zip(value.numbers, value.counts, strict=True):
+        buckets[bisect_left(BOUNDS, number)] += count
+    least, greatest = (value.numbers[0], value.numbers[-1]) if value.numbers else (0, 0)
+    return HistogramDataPoint(
+        attributes=measured.labels,
+        start_time_unix_nano=0,
+        time_unix_nano=time_ns,
+        count=value.count,
+        sum=value.sum,
+        bucket_counts=buckets,
+        explicit_bounds=BOUNDS,
+        min=least,
+        max=greatest,
+    )
+
+
+class _Said(logging.Filter):
+    """Keeps what the library logs on this thread: it would do so at each report, and the reason stands there alone."""
+
+    _LOGGERS = tuple(logging.getLogger(module.__name__) for module in (metric_exporter, trace_exporter))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._thread: int | None = None
+        self.first = "without a reason"
+
+    def __enter__(self) -> None:
+        self._thread, self.first = threading.get_ident(), ""
+        for each in self._LOGGERS:
+            each.addFilter(self)
+
+    def __exit__(self, *raised: object) -> None:
+        for each in self._LOGGERS:
+            each.removeFilter(self)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """False for what is logged on this thread."""
+        if record.thread != self._thread:
+            return True
+        arguments = record.args if isinstance(record.args, tuple) else ()
+        errors = (str(each) for each in arguments if isinstance(each, BaseException))
+        self.first = self.first or next(errors, record.getMessage())
+        return False

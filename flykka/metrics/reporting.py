@@ -1,0 +1,79 @@
+"""Reports at an interval, on a thread of their own: no actor makes them, or waits for them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from flykka.metrics.collection import Gateway
+
+logger = logging.getLogger("flykka.metrics")
+
+STOP_SECONDS = 5.0
+
+
+class Reporter(Protocol):
+    """Reports what is measured of a cluster."""
+
+    target: str
+    """The place of the reports, for messages."""
+
+    def report(self, gateway: Gateway, now_ms: int) -> None:
+        """Report what is measured now. Whatever it raises is told, and it is tried again at the next time."""
+
+    def close(self) -> None:
+        """Let go of what it has."""
+
+
+class Reporting:
+    """Lets a reporter report from `start` to `close`, and then once more, unless the last report has failed."""
+
+    def __init__(self, reporter: Reporter, interval_ms: int, gateway: Gateway, now_ms: Callable[[], int]) -> None:
+        self._reporter = reporter
+        self._gateway = gateway
+        self._now_ms = now_ms
+        self._seconds = interval_ms / 1_000
+        self._ends = threading.Event()
+        self._is_failing = False
+        self._thread = threading.Thread(target=self._run, name=f"flykka-metrics {reporter.target}", daemon=True)
+
+    def start(self) -> None:
+        """Report from now on."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Begin no other report."""
+        self._ends.set()
+
+    def close(self) -> None:
+        """Report for the last time, and wait for that, for some seconds. The actors must be there still."""
+        self.stop()
+        self._thread.join(STOP_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            while not self._ends.wait(self._seconds):
+                self._report()
+            if not self._is_failing:
+                self._report()
+        finally:
+            self._reporter.close()
+
+    def _report(self) -> None:
+        try:
+            self._reporter.report(self._gateway, self._now_ms())
+        except Exception as raised:  # noqa: BLE001 - the reports of a job must not end for any reason
+            if not self._is_failing:
+                logger.warning(
+                    "metrics are not reported to %s, and it is tried again every %g s: %s",
+                    self._reporter.target,
+                    self._seconds,
+                    raised,
+                )
+            self._is_failing = True
+            return
+        if self._is_failing:
+            logger.warning("metrics are reported to %s again", self._reporter.target)
+        self._is_failing = False
