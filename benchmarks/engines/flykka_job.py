@@ -26,7 +26,7 @@ class FlykkaJob:
 
     @property
     def rest_address(self) -> str | None:
-        """Where it can be watched, from its first run on."""
+        """URL at which it can be watched, from its first run on."""
         return self._env.rest_address
 
     def run(self, source: Path, output: Path, scratch: Path) -> int:

@@ -44,7 +44,7 @@ class Observers:
     def __init__(self, address: str) -> None:
         self._address = address
         self.failures: list[BaseException] = []
-        """What they have failed of."""
+        """The errors that they have met."""
         self._is_over = threading.Event()
 
     def begin(self) -> None:
