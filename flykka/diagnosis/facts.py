@@ -11,6 +11,7 @@ from flykka.diagnosis.waits import Waits
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.explanation import AttemptExplained, PendingExplained
 from flykka.messages.tasks.task import ExecutionState
+from flykka.messages.wire.ids import JobVertexId
 from flykka.views.text.failures import outcome, story
 from flykka.views.text.formats import STOPPED, counted, format_bytes, format_cause, lasting
 
@@ -31,6 +32,7 @@ class AttemptFact:
     """An attempt: its state on its TaskManager, how it spends its time and since when, and what it waits for."""
 
     name: str
+    vertex_id: JobVertexId
     state: str
     where: str
     activity: str
@@ -118,6 +120,7 @@ def _fact(attempt: AttemptExplained, reports: ActorReports, waits: Waits) -> Att
     since_ms = attempt.since_ms if is_over or link.since_ms is None else link.since_ms
     return AttemptFact(
         name=attempt.name,
+        vertex_id=attempt.vertex_id,
         state=str(attempt.state),
         where=str(attempt.task_manager_id or "-"),
         activity="-" if task is None or is_over else task.activity,

@@ -10,7 +10,7 @@ from flykka.actors.errors import StoreUnavailableError
 from flykka.actors.machines.read_model.job_read_model import JobReadModel
 from flykka.actors.resource_manager.actor import ResourceManager
 from flykka.diagnosis.collection import collect_reports
-from flykka.diagnosis.job_diagnosis import diagnose
+from flykka.diagnosis.job_diagnosis import JobDiagnosis, diagnose
 from flykka.messages.checkpointing.statistics import (
     CheckpointStatistics,
     CheckpointStatsSnapshot,
@@ -136,14 +136,14 @@ class RestfulGateway:
         assert isinstance(answer, SlotsExplained), f"the question for slots is not answered with {answer}"
         return answer
 
-    def why(self, job_id: JobId, time_limit: float) -> str:
-        """Tell why a job does not go on, or what it does: every actor of it is asked, and has seconds to answer.
+    def diagnosis(self, job_id: JobId, time_limit: float) -> JobDiagnosis:
+        """Why a job does not go on, or what it does: every actor of it is asked, and has seconds to answer.
 
         That none of them answers is an answer too, where the job was submitted from this process.
         """
         graph = self._cluster.running_graph(job_id)
         known = self.details(job_id) if graph is None else JobReadModel(graph).details(self._system.clock.now_ms())
-        return str(diagnose(collect_reports(self._system, known, time_limit)))
+        return diagnose(collect_reports(self._system, known, time_limit))
 
     def cancel(self, job_id: JobId) -> None:
         """Have a job cancelled. Raises `RestError` where there is no such job, or it has ended."""

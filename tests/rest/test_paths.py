@@ -26,6 +26,7 @@ PATHS = {
     f"{JOB_PATH}/plan": {"plan"},
     f"{JOB_PATH}/config": {"jid", "name", "execution-config"},
     f"{JOB_PATH}/exceptions": {"exceptionHistory"},
+    f"{JOB_PATH}/diagnosis": {"answer", "facts", "attempts", "leftOut"},
     f"{JOB_PATH}/accumulators": {"user-task-accumulators"},
     f"{JOB_PATH}/checkpoints": {"counts", "summary", "latest", "history"},
     f"{JOB_PATH}/checkpoints/config": {"mode", "interval", "timeout", "externalization", "state_backend"},
@@ -90,6 +91,21 @@ def test_a_job_is_told_with_its_plan_and_its_tasks(served: Served) -> None:
     assert listed["tasks"]["total"] == 3
     assert listed["end-time"] == -1
     assert (listed["name"], listed["jobType"]) == ("a <job>", "STREAMING")
+
+
+def test_a_diagnosis_is_the_text_in_its_parts_with_the_vertices_that_it_is_about(served: Served) -> None:
+    text = served.http.get(f"{JOB_PATH}/why").text
+    told = served.http.get(f"{JOB_PATH}/diagnosis").json()
+
+    # Times pass between the two.
+    assert text.partition(" for ")[0] == told["answer"].partition(" for ")[0]
+    assert [label for label, _ in told["facts"]][:2] == ["job", "tasks"]
+    assert [(each["name"], each["vertex"]) for each in told["attempts"]] == [
+        ("source (1/1)", "source"),
+        ("sink (1/2)", "sink"),
+        ("sink (2/2)", "sink"),
+    ]
+    assert served.http.get(f"{JOB_PATH}/diagnosis?timeout=soon").status_code == 400
 
 
 def test_metrics_of_subtasks_are_values_or_aggregates(served: Served) -> None:

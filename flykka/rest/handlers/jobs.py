@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from flykka.diagnosis.collection import TIME_LIMIT
+from flykka.diagnosis.job_diagnosis import JobDiagnosis
 from flykka.messages.wire.ids import JobId
 from flykka.rest.endpoint import Endpoint, Query, Text
 from flykka.rest.gateway import RestfulGateway
+from flykka.rest.responses.diagnosis import diagnosis
 from flykka.rest.responses.exceptions import exception_history
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.jobs import ids_with_status, job_config, job_details, jobs_overview
@@ -39,6 +41,7 @@ class JobHandlers:
         yield Endpoint(f"{job}/config", self._config, "The configuration of a job")
         yield Endpoint(f"{job}/exceptions", self._exceptions, "The last failures of a job (maxExceptions)")
         yield Endpoint(f"{job}/why", self._why, "Why a job does not go on: a text of one screen (timeout, in ms)")
+        yield Endpoint(f"{job}/diagnosis", self._diagnosis, "The same in its parts (timeout, in ms)")
         yield Endpoint(f"{job}/accumulators", self._accumulators, "The accumulators of a job")
         yield Endpoint(job, self._cancel, "Cancel a job (mode=cancel)", "PATCH", 202)
         yield Endpoint(f"{job}/yarn-cancel", self._cancel, "Cancel a job, as Flink's page does", status=202, acts=True)
@@ -70,8 +73,14 @@ class JobHandlers:
         return exception_history(self._gateway.details(job_of(query)).exceptions, query.number("maxExceptions", 20))
 
     def _why(self, query: Query) -> Text:
+        return Text(text=str(self._diagnosed(query)))
+
+    def _diagnosis(self, query: Query) -> Json:
+        return diagnosis(self._diagnosed(query))
+
+    def _diagnosed(self, query: Query) -> JobDiagnosis:
         timeout_ms = query.number("timeout", round(1_000 * TIME_LIMIT))
-        return Text(text=self._gateway.why(job_of(query), min(timeout_ms / 1_000, LONGEST_WHY_S)))
+        return self._gateway.diagnosis(job_of(query), min(timeout_ms / 1_000, LONGEST_WHY_S))
 
     def _accumulators(self, query: Query) -> Json:
         found = self._gateway.details(job_of(query)).accumulators

@@ -3,6 +3,7 @@
 import { request } from "./api.js";
 import { h, s } from "./dom.js";
 import { bytes, chip, clock, duration, moment, number } from "./format.js";
+import { cells, table } from "./table.js";
 
 const HEIGHT = 120;
 const TOP = 18;
@@ -174,12 +175,4 @@ export class Checkpoints {
     }
     this.redraw();
   }
-}
-
-const cells = (...values) => values.map((value) => h("td", {}, value));
-
-function table(name, columns, rows) {
-  return h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": name },
-    h("table", {}, h("thead", {}, h("tr", {}, columns.map((each) => h("th", { scope: "col" }, each)))),
-      h("tbody", {}, rows)));
 }

@@ -74,7 +74,8 @@ function label(edge, from, to, down) {
 
 function card(vertex, { x, y }, job) {
   const name = vertex.operators.join(" → ") || vertex.name;
-  return h("article", { class: "vertex", key: vertex.id, "aria-label": `Vertex ${vertex.name}`,
+  return h("article", { class: "vertex", key: vertex.id, id: `vertex-${vertex.id}`, tabindex: "-1",
+    "aria-label": `Vertex ${vertex.name}`,
     style: { left: `${x}px`, top: `${y}px`, width: `${WIDTH}px`, height: `${HEIGHT}px` } },
   h("header", {}, h("h3", { title: name }, name), chip(vertex.state)),
   h("dl", { class: "pairs" },

@@ -7,6 +7,7 @@ import { h, s } from "./dom.js";
 import { Exceptions } from "./exceptions.js";
 import { chip, duration, moment, number, rate } from "./format.js";
 import { graph } from "./graph.js";
+import { Why } from "./why.js";
 
 // Seconds whose mean is the rate of now: a source reads by fits and starts.
 const RECENT = 5;
@@ -14,6 +15,7 @@ const RECENT = 5;
 export class Job {
   constructor(id, redraw) {
     this.id = id;
+    this.why = new Why(id, redraw);
     this.checkpoints = new Checkpoints(id, redraw);
     this.attempts = new Attempts(id, redraw);
     this.exceptions = new Exceptions(id, redraw);
@@ -39,6 +41,7 @@ export class Job {
         h("h1", {}, job.name, chip(job.state, job.isStopped ? "Stopped" : undefined)), buttons(job)),
       facts(job, now),
       section("Graph", graph(job, inner)),
+      section("Why", this.why.render()),
       section("Checkpoints", this.checkpoints.render(job, inner)),
       section("Attempts", this.attempts.render(job, inner, now)),
       section("Exceptions", this.exceptions.render(job), job.exceptionCount),
