@@ -21,15 +21,18 @@ from flykka.rest.handlers.events import EventHandlers
 from flykka.rest.handlers.jobs import JobHandlers
 from flykka.rest.handlers.metrics import MetricHandlers
 from flykka.rest.handlers.page import PageHandlers, is_page
+from flykka.rest.handlers.recorder import RecorderHandlers
 from flykka.rest.handlers.snapshots import SnapshotHandlers
 from flykka.rest.handlers.vertices import VertexHandlers
 from flykka.rest.open_api import open_api
+from flykka.rest.recording import Recording
 from flykka.rest.security import Guard, Rules
 
 if TYPE_CHECKING:
     from flykka.rest.gateway import RestfulGateway
     from flykka.rest.operations import AsyncOperations
     from flykka.rest.settings import RestSettings
+    from flykka.runtime.recording import Recorder
 
 logger = logging.getLogger("flykka")
 
@@ -40,6 +43,7 @@ def rest_app(
     settings: RestSettings,
     token: str | None,
     *,
+    recorder: Recorder | None,
     now_ms: Callable[[], int],
     application_id: str,
 ) -> Starlette:
@@ -51,6 +55,7 @@ def rest_app(
         *CheckpointHandlers(gateway).endpoints(),
         *SnapshotHandlers(gateway, operations).endpoints(),
         *MetricHandlers(gateway, now_ms).endpoints(),
+        *RecorderHandlers(Recording(recorder)).endpoints(),
     ]
     page = PageHandlers(gateway)
     endpoints.extend(page.endpoints())

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any
+from typing import Any, BinaryIO
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from flykka.rest.errors import RestError
 
+_PART_BYTES = 64 * 1024
 _TYPE = "application/json; charset=UTF-8"
 
 
@@ -58,12 +59,29 @@ class Text:
     content_type: str = "text/plain; charset=UTF-8"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Download:
+    """An answer that is the first `size` bytes of an open file, to be kept under this name."""
+
+    file: BinaryIO
+    size: int
+    name: str
+
+    def parts(self) -> Iterator[bytes]:
+        """The bytes, some at a time; behind them the file is closed."""
+        with self.file:
+            left = self.size
+            while left and (part := self.file.read(min(left, _PART_BYTES))):
+                left -= len(part)
+                yield part
+
+
 Handler = Callable[[Query], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A handler may block. It gives what JSON can say, or a `Text`; `status` is that of a success."""
+    """A handler may block. It gives what JSON can say, a `Text` or a `Download`; `status` is that of a success."""
 
     path: str
     handler: Handler
@@ -93,6 +111,8 @@ def _serve(endpoint: Endpoint) -> Callable[[Request], Any]:
             made = _part(made, endpoint.pages, query)
         if isinstance(made, Text):
             return PlainTextResponse(made.text, endpoint.status, media_type=made.content_type)
+        if isinstance(made, Download):
+            return _download(made)
         return _json(made, endpoint.status, request)
 
     return serve
@@ -103,6 +123,15 @@ def _part(made: Any, name: str, query: Query) -> Any:
         return made
     every, offset = made[name], query.number("offset", 0)
     return {**made, name: every[offset : offset + query.number("limit", len(every))], "total": len(every)}
+
+
+def _download(made: Download) -> Response:
+    headers = {
+        "Cache-Control": "no-store",
+        "Content-Disposition": f'attachment; filename="{made.name}"',
+        "Content-Length": str(made.size),
+    }
+    return StreamingResponse(made.parts(), headers=headers, media_type="application/octet-stream")
 
 
 def _body(content: bytes) -> Mapping[str, Any]:

@@ -137,7 +137,7 @@ class RestfulGateway:
         return answer
 
     def diagnosis(self, job_id: JobId, time_limit: float) -> JobDiagnosis:
-        """Why a job does not go on, or what it does: every actor of it is asked, and has seconds to answer.
+        """Diagnose a job, which goes on or does not: every actor of it is asked, and has seconds to answer.
 
         That none of them answers is an answer too, where the job was submitted from this process.
         """

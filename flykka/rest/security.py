@@ -98,7 +98,7 @@ class Guard:
         try:
             self._rules.check(Request(scope))
             body = await _whole_body(receive)
-            streams = scope["path"].endswith("/events")
+            streams = scope["path"].endswith(("/events", "/recorder/trace"))
             async with asyncio.timeout(None if streams else REQUEST_SECONDS):
                 await self._app(scope, _once(body, receive), noted)
         except RestError as refused:

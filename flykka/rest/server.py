@@ -58,6 +58,7 @@ class RestServer:
             self._operations,
             self._settings,
             self._token,
+            recorder=cluster.system.recorder,
             now_ms=cluster.system.clock.now_ms,
             application_id=uuid4().hex,
         )

@@ -20,6 +20,7 @@ from tests.actors.machines.graph.graphs import graph_of, vertex
 from tests.flykka.cluster.test_local_cluster import SilentDataPlane
 
 JOB = JobId("0123456789abcdef0123456789abcdef")
+JOB_PATH = f"/jobs/{JOB}"
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorTy
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.ids import OperatorId
 from flykka.rest.responses.vertex_metrics import aggregates, values
-from tests.rest.conftest import JOB, Served
+from tests.rest.conftest import JOB, JOB_PATH, Served
 
-JOB_PATH = f"/jobs/{JOB}"
 PATHS = {
     "/config": {"refresh-interval", "timezone-name", "timezone-offset", "flink-version", "flink-revision", "features"},
     "/overview": {"taskmanagers", "slots-total", "slots-available", "jobs-running", "jobs-finished", "flink-version"},
@@ -40,6 +39,7 @@ PATHS = {
     "/taskmanagers/task-manager-1": {"id", "slotsNumber", "freeSlots", "hardware", "metrics", "allocatedSlots"},
     "/jobmanager/environment": {"jvm", "classpath"},
     "/jobmanager/logs": {"logs"},
+    "/recorder": {"kind", "records", "limit", "notKept", "begins", "ends"},
 }
 LISTS = [
     f"{JOB_PATH}/vertices/sink/watermarks",

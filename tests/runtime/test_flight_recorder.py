@@ -16,7 +16,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import Send, Stop
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.file.weight import weight
-from flykka.runtime.trace.record.flight_recorder import FlightRecorder
+from flykka.runtime.trace.record.flight_recorder import FlightRecorder, Held
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import DeadLetterRecord, Ring
 from tests.runtime.players import Say, fails, player, replies, says
@@ -38,6 +38,26 @@ def take_turns(recorder: FlightRecorder, words: list[str]) -> None:
 
 def words(path: Path) -> list[str]:
     return [turn.message.text for turn in TraceReader.open(path).turns if isinstance(turn.message, Say)]
+
+
+def test_it_tells_how_much_a_dump_would_write_and_of_which_time(tmp_path: Path) -> None:
+    recorder = begun(turns=2_500)  # In pages of three.
+    empty = recorder.held()
+    take_turns(recorder, ["word"] * 4_001)
+    held = recorder.held()
+    recorder.dump(tmp_path / "ring.trace")
+
+    trace = TraceReader.open(tmp_path / "ring.trace")
+    times = [record.now_ms for record in trace.records()]
+    assert empty == Held(records=0, limit=2_500, not_kept=0)
+    assert trace.header.ring is not None
+    assert held == Held(
+        records=len(times),
+        limit=2_500,
+        not_kept=trace.header.ring.not_kept,
+        begins_ms=times[0],
+        ends_ms=times[-1],
+    )
 
 
 def test_a_dump_is_the_trace_that_a_full_recording_of_the_same_run_would_be(tmp_path: Path) -> None:

@@ -51,6 +51,15 @@ export async function request(path, method = "GET", body = undefined) {
   return answer.json();
 }
 
+// A file of the server, kept by the browser: a link could not bear the token.
+export async function download(path, name) {
+  const answer = await send(path);
+  if (!answer.ok) throw new Error(await reason(answer));
+  const url = URL.createObjectURL(await answer.blob());
+  h("a", { href: url, download: name }).click();
+  URL.revokeObjectURL(url);
+}
+
 // Events until `stop` is called: a connection that is lost is made again, later each time.
 export function follow(path, { onEvent, onLink, onGone }) {
   const control = new AbortController();

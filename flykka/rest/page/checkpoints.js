@@ -11,6 +11,7 @@ const ROWS = 200;
 
 export class Checkpoints {
   constructor(jobId, redraw) {
+    this.jobId = jobId;
     this.path = `/jobs/${jobId}/checkpoints/details/`;
     this.redraw = redraw;
     this.pointed = null;
@@ -93,9 +94,11 @@ export class Checkpoints {
       h("h3", {}, `${each.isSavepoint ? "Savepoint" : "Checkpoint"} ${each.id} `, chip(each.status)),
       h("dl", { class: "pairs wide" },
         facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
-      h("button", { type: "button", "aria-expanded": String(this.chosen === each.id),
-        onclick: () => this.choose(this.chosen === each.id ? null : each.id) },
-      this.chosen === each.id ? "Hide its vertices" : "Show its vertices"));
+      h("div", { class: "buttons" },
+        h("button", { type: "button", "aria-expanded": String(this.chosen === each.id),
+          onclick: () => this.choose(this.chosen === each.id ? null : each.id) },
+        this.chosen === each.id ? "Hide its vertices" : "Show its vertices"),
+        h("a", { href: `#/jobs/${this.jobId}/checkpoints/${each.id}` }, "Story")));
   }
 
   details(job, shown) {

@@ -4,6 +4,8 @@ import { follow } from "./api.js";
 import { h, show } from "./dom.js";
 import { Job } from "./job.js";
 import { Jobs } from "./jobs.js";
+import { Recorder } from "./recorder.js";
+import { Story } from "./story.js";
 
 const main = document.getElementById("main");
 const link = document.getElementById("link");
@@ -26,8 +28,9 @@ function redraw() {
 
 function draw() {
   const title = view.title(event);
-  show(trail, title === null ? [] : [h("a", { href: "#/" }, "Jobs"),
-    h("span", { "aria-hidden": "true" }, "/"), h("span", { "aria-current": "page" }, title)]);
+  const above = title === null ? [] : [["#/", "Jobs"], ...(view.parent ? [view.parent(event)] : [])];
+  show(trail, above.map(([href, name]) => [h("a", { href }, name), h("span", { "aria-hidden": "true" }, "/")]),
+    title === null ? null : h("span", { "aria-current": "page" }, title));
   document.title = title === null ? "flykka" : `${title} · flykka`;
   if (event === null) return;
   const style = getComputedStyle(main);
@@ -41,11 +44,17 @@ function setLink(state, text = "") {
   link.title = text;
 }
 
+function named(hash) {
+  if (hash === "#/recorder") return new Recorder(redraw);
+  const [, id, checkpoint] = /^#\/jobs\/([0-9a-f]{32})(?:\/checkpoints\/(\d+))?$/.exec(hash) ?? [];
+  if (checkpoint !== undefined) return new Story(id, checkpoint, redraw);
+  return id === undefined ? new Jobs(redraw) : new Job(id, redraw);
+}
+
 function open() {
   stop();
   event = null;
-  const id = /^#\/jobs\/([0-9a-f]{32})$/.exec(location.hash)?.[1];
-  const opened = view = id === undefined ? new Jobs(redraw) : new Job(id, redraw);
+  const opened = view = named(location.hash);
   show(main, h("p", { class: "empty" }, "Asking …"));
   draw();
   stop = follow(view.path(), {

@@ -15,8 +15,9 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,17 @@ _TURN_FIELDS = 9
 """Of a turn, before its effects: as behind `TURN`, and the failure before the effects, which are of any number."""
 
 _BLOCK_RECORDS = 1_024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """So many `records`, `limit` at most, of those that were noted; times in ms, None where there is no record."""
+
+    records: int
+    limit: int
+    not_kept: int
+    begins_ms: int | None = None
+    ends_ms: int | None = None
 
 
 class _Page:
@@ -148,6 +160,20 @@ class FlightRecorder(Recorder):
             head, records = self._copy()
             layout.write_whole(Path(path), _frames(head, records))
 
+    def held(self) -> Held:
+        """Tell how much a dump would write, and of which time. Raises `RuntimeError` as `dump` does."""
+        with self._lock:
+            self._check_open()
+            count = self._count + self._page.count
+            records = min(count, self._limit)
+            times = chain.from_iterable(_times(page.places) for page in self._pages)
+            # So many are on their way out: fewer than fill two pages.
+            begins_ms = next(islice(times, count - records, None), None)
+            last = next((page for page in reversed(self._pages) if page.count), None)
+            ends_ms = None if last is None else max(_times(last.places))
+            not_kept = self._noted + self._page.count - records
+        return Held(records=records, limit=self._limit, not_kept=not_kept, begins_ms=begins_ms, ends_ms=ends_ms)
+
     def _note(self, carried: int, places: list[Any]) -> None:
         with self._lock:
             if self._closed:
@@ -181,30 +207,42 @@ class FlightRecorder(Recorder):
 
     def _copy(self) -> tuple[bytes, list[Noted]]:
         with self._lock:
-            if self._system is None:
-                raise RuntimeError("the flight recorder has no system yet: there is nothing to write")
-            if self._closed:
-                raise RuntimeError(f"system {self._system[0]!r} has ended, and with it what its recorder kept")
+            system = self._check_open()
             pages = [tuple(page.places) for page in self._pages]
             noted = self._noted + self._page.count
         records = [record for page in pages for record in _records(page)][-self._limit :]
         not_kept = noted - len(records)
         begins_at = min((record[1] for record in records), default=None)
         ring = {"limit": self._limit, "not_kept": not_kept, "begins_at": begins_at}
-        return layout.header(*self._system, ring=ring), records
+        return layout.header(*system, ring=ring), records
+
+    def _check_open(self) -> tuple[str, int]:
+        if self._system is None:
+            raise RuntimeError("the flight recorder has no system yet: there is nothing to write")
+        if self._closed:
+            raise RuntimeError(f"system {self._system[0]!r} has ended, and with it what its recorder kept")
+        return self._system
 
 
 def _places(noted: Noted) -> list[Any]:
     return [len(noted), *noted]
 
 
-def _records(places: tuple[Any, ...]) -> Iterator[Noted]:
+def _begins(places: Sequence[Any]) -> Iterator[int]:
     begin = 0
     while begin < len(places):
-        end = begin + 1 + places[begin]
-        record = places[begin + 1 : end]
+        yield begin
+        begin += 1 + places[begin]
+
+
+def _times(places: Sequence[Any]) -> Iterator[int]:
+    return (places[begin + 3] for begin in _begins(places))
+
+
+def _records(places: tuple[Any, ...]) -> Iterator[Noted]:
+    for begin in _begins(places):
+        record = places[begin + 1 : begin + 1 + places[begin]]
         yield _turn(record) if record[0] == TURN else record
-        begin = end
 
 
 def _turn(flat: tuple[Any, ...]) -> Noted:

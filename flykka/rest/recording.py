@@ -1,0 +1,78 @@
+"""What a cluster has recorded so far: how much it is, the trace itself, and the story of a checkpoint in it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from flykka.client.flight_record import flight_record_writer
+from flykka.errors import FlightRecordError, TraceSelectionError
+from flykka.messages.wire.ids import JobId
+from flykka.rest.errors import RestError
+from flykka.rest.responses.io_metrics import Json
+from flykka.runtime.errors import TraceError
+from flykka.runtime.recording import Recorder
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.flight_recorder import FlightRecorder
+from flykka.runtime.trace.record.recorder import TraceRecorder
+from flykka.traces.checkpoint_story import checkpoint_story
+from flykka.traces.story import Story
+
+_NOTHING = "this cluster records nothing: flykka was started with flight_recorder_turns=0"
+
+
+class Recording:
+    """Of one system, whose recorder holds the last records in memory or writes all of them to a file."""
+
+    def __init__(self, recorder: Recorder | None) -> None:
+        self._recorder = recorder
+
+    def held(self) -> Json:
+        """How much there is: `kind` is `memory`, `file` or `none`. Raises `RestError` where its system has ended."""
+        match self._recorder:
+            case FlightRecorder() as recorder:
+                try:
+                    held = recorder.held()
+                except RuntimeError as ended:
+                    raise RestError(503, str(ended)) from None
+                return {
+                    "kind": "memory",
+                    "records": held.records,
+                    "limit": held.limit,
+                    "notKept": held.not_kept,
+                    "begins": held.begins_ms,
+                    "ends": held.ends_ms,
+                }
+            case TraceRecorder(path=path):
+                return {"kind": "file", "path": str(path), "bytes": path.stat().st_size if path.exists() else 0}
+            case _:
+                return {"kind": "none"}
+
+    def trace(self) -> BinaryIO:
+        """The trace of all that there is now, open to be read. Raises `RestError` where there is none."""
+        with self._written() as path:
+            return path.open("rb")
+
+    def story(self, job_id: JobId, checkpoint_id: int) -> Story:
+        """The story of a checkpoint. Raises `RestError` where nothing of it is recorded any more."""
+        with self._written() as path:
+            try:
+                return checkpoint_story(TraceReader.open(path), checkpoint_id, job_id)
+            except TraceSelectionError as missing:
+                told = str(missing).removeprefix(f"{path}: ")
+                raise RestError(404, f"the recorder holds nothing of it: {told}") from None
+
+    @contextmanager
+    def _written(self) -> Iterator[Path]:
+        """A file with the trace; a flight record is gone behind the block, but for who has opened it."""
+        with tempfile.TemporaryDirectory(prefix="flykka-") as folder:
+            write = flight_record_writer(self._recorder, f"{folder}/flight-record.trace")
+            if write is None:
+                raise RestError(404, _NOTHING)
+            try:
+                yield Path(write())
+            except (FlightRecordError, TraceError, OSError) as failure:
+                raise RestError(503, f"what is recorded cannot be read: {failure}") from None

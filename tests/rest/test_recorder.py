@@ -1,0 +1,83 @@
+"""What the recorder of a cluster holds: told, given as a trace, and refused where there is nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flykka.rest.errors import RestError
+from flykka.rest.recording import Recording
+from flykka.runtime.system import ActorSystem
+from flykka.runtime.trace.file.reader import TraceReader
+from flykka.runtime.trace.record.flight_recorder import FlightRecorder
+from flykka.runtime.trace.record.recorder import TraceRecorder
+from tests.rest.conftest import JOB, JOB_PATH, Served
+
+
+def test_the_flight_recorder_tells_what_it_holds_and_gives_it_as_a_trace(served: Served, tmp_path: Path) -> None:
+    held = served.http.get("/recorder").json()
+    answer = served.http.get("/recorder/trace")
+
+    assert (held["kind"], held["limit"], held["notKept"]) == ("memory", 50_000, 0)
+    assert held["begins"] <= held["ends"]
+    assert answer.headers["content-disposition"] == 'attachment; filename="flight-record.trace"'
+    assert int(answer.headers["content-length"]) == len(answer.content)
+    file = tmp_path / "given.trace"
+    file.write_bytes(answer.content)
+    trace = TraceReader.open(file)
+    assert sum(1 for _ in trace.records()) >= held["records"] > 0
+    assert trace.truncated is None
+
+
+def test_what_the_recorder_does_not_hold_has_no_story(served: Served) -> None:
+    answer = served.http.get(f"{JOB_PATH}/checkpoints/details/7/story")
+
+    assert answer.status_code == 404
+    assert answer.json()["errors"] == [
+        "the recorder holds nothing of it: there is no checkpoint 7; the trace tells of no checkpoint at all"
+    ]
+
+
+def test_no_file_is_left_of_what_was_given(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    assert served.http.get("/recorder/trace").status_code == 200
+    assert served.http.get(f"{JOB_PATH}/checkpoints/details/7/story").status_code == 404
+
+    assert not list(tmp_path.glob("flykka-*"))
+
+
+def test_a_file_that_is_written_is_named_and_given_as_it_is_by_now(tmp_path: Path) -> None:
+    recorder = TraceRecorder(tmp_path / "run.trace")
+    with ActorSystem("recorded", recorder=recorder):
+        recording = Recording(recorder)
+        with recording.trace() as file:
+            content = file.read()
+
+        held = recording.held()
+
+    assert (held["kind"], held["path"]) == ("file", str(tmp_path / "run.trace"))
+    assert held["bytes"] >= len(content) > 0
+
+
+def test_where_nothing_is_recorded_that_is_said() -> None:
+    recording = Recording(None)
+
+    assert recording.held() == {"kind": "none"}
+    for ask in (recording.trace, lambda: recording.story(JOB, 1)):
+        with pytest.raises(RestError, match="records nothing") as refused:
+            ask()
+        assert refused.value.status == 404
+
+
+def test_a_recorder_whose_system_has_ended_holds_nothing() -> None:
+    recorder = FlightRecorder()
+    with ActorSystem("ended", recorder=recorder):
+        pass
+    recording = Recording(recorder)
+
+    for ask in (recording.held, recording.trace):
+        with pytest.raises(RestError, match="has ended") as refused:
+            ask()
+        assert refused.value.status == 503
