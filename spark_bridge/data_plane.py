@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from flykka.actors.checkpoint_coordinator.master_hooks import MasterTriggerRestoreHook
     from flykka.actors.data_plane import SplitDiscovery
     from flykka.messages.tasks.bridge import EngineFailed, WorkProgress
+    from flykka.spark_bridge.diagnosis.attempt_work import AttemptWork
     from flykka.spark_bridge.operators.code_registry import CodeRegistry
 
 
@@ -231,6 +232,13 @@ class SparkDataPlane:
             job = self._jobs.get(job_id)
             attempts = () if job is None else tuple(job.latest.values())
         return tuple(work for attempt in attempts for work in attempt.progress(LONG_WORK_MS))
+
+    def last_work(self, job_id: JobId, vertex_id: JobVertexId, subtask: int) -> AttemptWork | None:
+        """Return the last work of the newest attempt of a subtask; None where none is known. Blocks: Spark is asked."""
+        with self._lock:
+            job = self._jobs.get(job_id)
+            attempt = None if job is None else job.latest.get((vertex_id, subtask))
+        return None if attempt is None else attempt.last_work()
 
     def stats(self) -> StoreStats:
         """Sum the contents of the batch stores of all jobs."""

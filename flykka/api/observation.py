@@ -11,9 +11,9 @@ from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.spark_bridge.connectors.extras import require
 
 if TYPE_CHECKING:
-    from flykka.actors.data_plane import DataPlane
     from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
     from flykka.metrics.reporting import Reporter, Reporting
+    from flykka.spark_bridge.data_plane import SparkDataPlane
 
 
 class Observation(RestInterface):
@@ -60,7 +60,7 @@ class Observation(RestInterface):
         self._reporters += ((reporter, interval_ms),)
         return self
 
-    def _start_cluster(self, data_plane: DataPlane, settings: ClusterSettings) -> LocalCluster:
+    def _start_cluster(self, data_plane: SparkDataPlane, settings: ClusterSettings) -> LocalCluster:
         """Start the cluster, asked and reported as far as that is wanted. Raises `ClusterError`."""
         from flykka.metrics.reporting import Reporting
 

@@ -13,9 +13,10 @@ from flykka.errors import ProgramError
 from flykka.spark_bridge.connectors.extras import require
 
 if TYPE_CHECKING:
-    from flykka.actors.data_plane import DataPlane
+    from flykka.rest.responses.attempt_work import LastWork
     from flykka.rest.server import RestServer
     from flykka.rest.settings import RestSettings
+    from flykka.spark_bridge.data_plane import SparkDataPlane
 
 
 class RestInterface:
@@ -59,10 +60,12 @@ class RestInterface:
         """The URL of the REST interface; None where there is none, or not yet."""
         return None if self._rest_server is None else self._rest_server.address
 
-    def _start_cluster(self, data_plane: DataPlane, settings: ClusterSettings) -> LocalCluster:
-        return self._with_rest(lambda address: LocalCluster(data_plane, replace(settings, rest_address=address)))
+    def _start_cluster(self, data_plane: SparkDataPlane, settings: ClusterSettings) -> LocalCluster:
+        return self._with_rest(
+            lambda address: LocalCluster(data_plane, replace(settings, rest_address=address)), data_plane.last_work
+        )
 
-    def _with_rest(self, start: Callable[[str | None], LocalCluster]) -> LocalCluster:
+    def _with_rest(self, start: Callable[[str | None], LocalCluster], last_work: LastWork) -> LocalCluster:
         """Start the cluster, which is asked over HTTP to its end where that is wanted: it is told at which URL.
 
         Raises:
@@ -80,7 +83,7 @@ class RestInterface:
         except BaseException:
             server.close()
             raise
-        server.start(cluster)
+        server.start(cluster, last_work)
         self._rest_server = server
         cluster.system.terminated.add_done_callback(server.close)
         return cluster

@@ -31,6 +31,7 @@ from flykka.rest.security import Guard, Rules
 if TYPE_CHECKING:
     from flykka.rest.gateway import RestfulGateway
     from flykka.rest.operations import AsyncOperations
+    from flykka.rest.responses.attempt_work import LastWork
     from flykka.rest.settings import RestSettings
     from flykka.runtime.recording import Recorder
 
@@ -43,6 +44,7 @@ def rest_app(
     settings: RestSettings,
     token: str | None,
     *,
+    last_work: LastWork,
     recorder: Recorder | None,
     now_ms: Callable[[], int],
     application_id: str,
@@ -57,7 +59,7 @@ def rest_app(
         *MetricHandlers(gateway, now_ms).endpoints(),
         *RecorderHandlers(Recording(recorder)).endpoints(),
     ]
-    page = PageHandlers(gateway)
+    page = PageHandlers(gateway, now_ms, last_work)
     endpoints.extend(page.endpoints())
     described = open_api(endpoints)
     endpoints.append(Endpoint("/openapi.json", lambda query: described, "This description"))

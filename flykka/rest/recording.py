@@ -1,4 +1,4 @@
-"""What a cluster has recorded so far: how much it is, the trace itself, and the story of a checkpoint in it."""
+"""Recording: what a cluster has recorded so far, the trace of it, and the story of a checkpoint in that."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Recording:
         self._recorder = recorder
 
     def held(self) -> Json:
-        """How much there is: `kind` is `memory`, `file` or `none`. Raises `RestError` where its system has ended."""
+        """The amount that there is: `kind` is `memory`, `file` or `none`. Raises `RestError` where its system ended."""
         match self._recorder:
             case FlightRecorder() as recorder:
                 try:

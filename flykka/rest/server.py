@@ -21,6 +21,7 @@ from flykka.errors import ClusterError
 from flykka.rest.app import rest_app
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.operations import AsyncOperations
+from flykka.rest.responses.attempt_work import LastWork, no_work
 from flykka.rest.security import HEADER_BYTES
 
 if TYPE_CHECKING:
@@ -51,13 +52,14 @@ class RestServer:
         """The URL of the page, `http://127.0.0.1:8081`."""
         self._running: tuple[uvicorn.Server, threading.Thread] | None = None
 
-    def start(self, cluster: LocalCluster) -> None:
-        """Answer from now on, for this cluster."""
+    def start(self, cluster: LocalCluster, last_work: LastWork = no_work) -> None:
+        """Answer from now on, for this cluster. `last_work` tells what the data plane does for a subtask."""
         app = rest_app(
             RestfulGateway(cluster),
             self._operations,
             self._settings,
             self._token,
+            last_work=last_work,
             recorder=cluster.system.recorder,
             now_ms=cluster.system.clock.now_ms,
             application_id=uuid4().hex,

@@ -16,6 +16,7 @@ from flykka.spark_bridge.attempt.end import AttemptEnd
 from flykka.spark_bridge.attempt.failures import AttemptFailures
 from flykka.spark_bridge.attempt.scope import AttemptScope
 from flykka.spark_bridge.attempt.stage_executor import StageExecutor
+from flykka.spark_bridge.diagnosis.attempt_work import AttemptWork, read_work
 from flykka.spark_bridge.diagnosis.origins import Made, Origins
 from flykka.spark_bridge.diagnosis.progress import read_progress
 from flykka.spark_bridge.operators.bound_chain import OperatorContext, bound_chain
@@ -234,6 +235,10 @@ class SparkEngine(OperatorChain[Slices]):
     def progress(self, at_least_ms: int = 0) -> tuple[WorkProgress, ...]:
         """Return the progress of work that has run for so long. Blocks: Spark is asked where there is any."""
         return read_progress(self._scope, self._workers.at_work(), at_least_ms)
+
+    def last_work(self) -> AttemptWork:
+        """Return the work of the last seconds, stage by stage. Blocks: Spark is asked."""
+        return read_work(self._scope, self._workers)
 
     def cancel(self) -> None:
         """Let nothing new begin, and Python functions end."""

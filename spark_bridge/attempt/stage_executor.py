@@ -22,6 +22,7 @@ from time import monotonic, monotonic_ns
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flykka.actors.machines.bridge.effects import Lane
+from flykka.messages.tasks.bridge import RowsMoved
 from flykka.spark_bridge.errors import AttemptCancelledError
 from flykka.spark_bridge.operators.operator_chain import STAGES_IN_FLIGHT
 
@@ -36,6 +37,9 @@ logger = logging.getLogger("flykka.spark_bridge")
 OWN_WORK = 0
 """The number of work that the attempt's machine did not start."""
 
+REMEMBERED = 40
+"""The number of pieces of work that are told of when they are over."""
+
 _CANCEL_AGAIN_SECONDS = 0.05
 
 
@@ -46,6 +50,17 @@ class Work:
     piece: int
     what: str
     begun_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoneWork:
+    """Work that is over, and when (monotonic time). The rows are those that a stage has moved, None of other work."""
+
+    work: Work
+    ended_ns: int
+    rows_in: int | None = None
+    rows_out: int | None = None
+    has_failed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +94,12 @@ class StageExecutor:
         self._closing = False
         self._interrupts = _ThreadInterrupts()
         self._at_work: dict[int, Work] = {}
+        self._done: deque[DoneWork] = deque(maxlen=REMEMBERED)
         self._entered = local()
 
     def run(self, lane: Lane, number: int, what: str, pipe: Pipe[Any]) -> None:
         """Run the work of `pipe` in its lane. Nothing is run when the attempt is closing."""
-        guarded = pipe.with_work(partial(self._guarded, lane, number, pipe.work))
+        guarded = pipe.with_work(partial(self._noted, lane, number, pipe.work))
         match lane:
             case Lane.AT_ONCE:
                 pipe.run()
@@ -144,6 +160,28 @@ class StageExecutor:
         """Return the running work."""
         with self._changed:
             return tuple(self._at_work.values())
+
+    def done(self) -> tuple[DoneWork, ...]:
+        """Return the last work that is over, the oldest first."""
+        with self._changed:
+            return tuple(self._done)
+
+    def _noted(self, lane: Lane, number: int, work: Callable[[], T]) -> T:
+        """Do work as `_guarded` does, and remember it."""
+        moved: object = None
+        has_failed = True
+        try:
+            moved = made = self._guarded(lane, number, work)
+            has_failed = False
+            return made
+        finally:
+            rows = (moved.rows_in, moved.rows_out) if isinstance(moved, RowsMoved) else (None, None)
+            with self._changed:
+                begun = self._at_work[get_ident()]
+                done = DoneWork(
+                    work=begun, ended_ns=monotonic_ns(), rows_in=rows[0], rows_out=rows[1], has_failed=has_failed
+                )
+                self._done.append(done)
 
     def _put(self, line: _Line, name: str, job: _Job) -> None:
         with self._changed:

@@ -14,6 +14,7 @@ from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
 from flykka.messages.graph.job_graph import CheckpointingSettings
 from flykka.messages.wire.ids import JobId
 from flykka.rest.gateway import RestfulGateway
+from flykka.rest.responses.attempt_work import LastWork, no_work
 from flykka.rest.server import RestServer
 from flykka.rest.settings import RestSettings
 from tests.actors.machines.graph.graphs import graph_of, vertex
@@ -41,14 +42,14 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
     """Starts a cluster, a job on it and a server with these settings."""
     made: list[tuple[LocalCluster, Served]] = []
 
-    def begin(settings: RestSettings | None = None, **more: object) -> Served:
+    def begin(settings: RestSettings | None = None, last_work: LastWork = no_work, **more: object) -> Served:
         server = RestServer(settings or RestSettings())
         cluster = LocalCluster(SilentDataPlane(), ClusterSettings(task_managers=2, slots_per_task_manager=2))
         checkpointing = CheckpointingSettings(directory=str(tmp_path / "checkpoints"), interval_ms=60_000)
         graph = graph_of(vertex("source", outputs=1), vertex("sink", 2, reads=("source",)))
         job = cluster.submit(replace(graph, job_id=JOB, name="a <job>", checkpointing=checkpointing))
         job.wait_submitted(timeout=10)
-        server.start(cluster)
+        server.start(cluster, last_work)
         http = httpx.Client(base_url=server.address, timeout=20, **more)  # type: ignore[arg-type]
         made.append((cluster, Served(server, RestfulGateway(cluster), http, job)))
         return made[-1][1]

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import flykka.rest
+from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.rest.settings import RestSettings
+from flykka.spark_bridge.diagnosis.attempt_work import AttemptWork, PieceOfWork
 from tests.rest.conftest import JOB, Serve, Served
 
 FOLDER = Path(flykka.rest.__file__).parent / "page"
@@ -71,6 +73,36 @@ def test_no_file_makes_markup_of_data_or_asks_another_server(name: str) -> None:
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text)
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
     assert not re.search(r'<[^>]* (style|on\w+)="', text)
+
+
+def test_the_work_of_a_subtask_is_told_with_its_spark_jobs(serve: Serve) -> None:
+    def last_work(job_id: str, vertex_id: str, subtask: int) -> AttemptWork | None:
+        stage = PieceOfWork(
+            what="stage 3 of 'sink'",
+            age_ms=0,
+            took_ms=20,
+            rows_in=5,
+            rows_out=4,
+            has_failed=False,
+            spark_jobs=(7, 8),
+        )
+        known = (job_id, vertex_id, subtask) == (JOB, "sink", 1)
+        return AttemptWork(attempt=ExecutionAttemptId("a"), pieces=(stage,), spark_ui=None) if known else None
+
+    served = serve(last_work=last_work)
+    told = served.http.get(f"/jobs/{JOB}/vertices/sink/subtasks/1/work").json()
+
+    begun = told["work"][0].pop("begun")
+    assert begun > 0
+    assert told == {
+        "attempt": "a",
+        "sparkUi": None,
+        "work": [
+            {"what": "stage 3 of 'sink'", "took": 20, "rowsIn": 5, "rowsOut": 4, "failed": False, "sparkJobs": [7, 8]}
+        ],
+    }
+    for other in ("sink/subtasks/0", "sink/subtasks/2", "nothing/subtasks/0"):
+        assert served.http.get(f"/jobs/{JOB}/vertices/{other}/work").status_code == 404
 
 
 def test_attempts_of_a_vertex_are_told_in_the_order_of_their_begin(served: Served) -> None:

@@ -41,10 +41,13 @@ def test_the_tasks_of_a_stage_that_hangs_in_spark_are_seen_and_those_of_one_that
     younger_than_a_minute = told.engine.progress(60_000)
     may_go_on.set()
     told.expect(StageFinished)
+    last = told.engine.last_work().pieces
     told.close()
 
     assert younger_than_a_minute == ()
     assert work.what.startswith("stage 1 of ")
     assert work.jobs >= 1
+    (spark_jobs,) = [piece.spark_jobs for piece in last if piece.what == work.what]
+    assert len(spark_jobs) >= 1
     assert work.tasks == work.tasks_done >= 1
     assert told.engine.progress() == ()

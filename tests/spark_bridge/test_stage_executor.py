@@ -16,9 +16,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from flykka.actors.machines.bridge.effects import Lane
+from flykka.messages.tasks.bridge import RowsMoved
 from flykka.messages.wire.ids import ExecutionAttemptId
 from flykka.spark_bridge.attempt.scope import AttemptScope
 from flykka.spark_bridge.attempt.stage_executor import StageExecutor
+from flykka.spark_bridge.diagnosis.attempt_work import read_work
 from flykka.spark_bridge.errors import AttemptCancelledError
 
 pytestmark = pytest.mark.spark
@@ -53,9 +55,9 @@ class Crew:
         self.outcomes: Queue[object] = Queue()
         self.numbers = count(1)
 
-    def run(self, work: Callable[[], object], lane: Lane = Lane.STAGES) -> None:
+    def run(self, work: Callable[[], object], lane: Lane = Lane.STAGES, what: str = "work") -> None:
         piece: Any = Piece(work, self.outcomes)
-        self.workers.run(lane, next(self.numbers), "work", piece)
+        self.workers.run(lane, next(self.numbers), what, piece)
 
     def next(self) -> object:
         return self.outcomes.get(timeout=SECONDS)
@@ -92,6 +94,36 @@ def test_what_is_raised_is_the_outcome_of_that_work_alone(crew: Crew) -> None:
 
     assert (str(raised), crew.next()) == ("broken", 2)
     crew.end(cancel=False)
+
+
+def test_the_last_work_is_remembered_by_its_name_with_rows_failure_and_spark_jobs(crew: Crew) -> None:
+    def moving() -> RowsMoved:
+        return RowsMoved(rows_in=crew.spark.range(5).count(), rows_out=2)
+
+    def broken() -> None:
+        raise ValueError("broken")
+
+    # Spark knows the jobs by these numbers, also those of the tests before this one.
+    crew.numbers = count(1_000)
+    crew.run(moving, what="stage 1")
+    crew.next()
+    crew.run(lambda: None, what="stage 1")
+    crew.next()
+    crew.run(broken, what="snapshot 7")
+    crew.next()
+    # The counter of the jobs hears of them behind the thread that waits for them.
+    crew.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+
+    told = read_work(crew.scope, crew.workers)
+    snapshot, stage = told.pieces
+    crew.end(cancel=False)
+
+    assert (told.attempt, told.spark_ui) == ("attempt", None)
+    assert (snapshot.what, snapshot.has_failed, snapshot.rows_in, snapshot.spark_jobs) == ("snapshot 7", True, None, ())
+    assert (stage.what, stage.has_failed, stage.rows_in, stage.rows_out) == ("stage 1", False, 5, 2)
+    assert len(stage.spark_jobs) >= 1
+    assert stage.took_ms is not None
+    assert stage.age_ms >= stage.took_ms
 
 
 def test_background_work_runs_in_its_order_beside_the_stages(crew: Crew) -> None:

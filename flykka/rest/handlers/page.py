@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -15,6 +15,7 @@ from flykka.rest.endpoint import Endpoint, Query, tagged
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
 from flykka.rest.handlers.jobs import job_of
+from flykka.rest.responses.attempt_work import LastWork, attempt_work
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.job_event import attempts
 
@@ -48,8 +49,10 @@ def is_page(path: str) -> bool:
 class PageHandlers:
     """Serve what the page consists of."""
 
-    def __init__(self, gateway: RestfulGateway) -> None:
+    def __init__(self, gateway: RestfulGateway, now_ms: Callable[[], int], last_work: LastWork) -> None:
         self._gateway = gateway
+        self._now_ms = now_ms
+        self._last_work = last_work
         # Read once: a name that is none of these is looked for nowhere.
         self._files = dict(_page())
 
@@ -60,8 +63,10 @@ class PageHandlers:
 
     def endpoints(self) -> Iterator[Endpoint]:
         """The data that is not in Flink's shape."""
-        attempts_of = "/jobs/{jobid}/vertices/{vertexid}/attempts"
-        yield Endpoint(attempts_of, self._attempts, "The newest attempts of a vertex, earlier ones too")
+        vertex = "/jobs/{jobid}/vertices/{vertexid}"
+        yield Endpoint(f"{vertex}/attempts", self._attempts, "The newest attempts of a vertex, earlier ones too")
+        work = f"{vertex}/subtasks/{{subtask:int}}/work"
+        yield Endpoint(work, self._work, "The last stages of the newest attempt of a subtask, with their Spark jobs")
 
     async def _index(self, request: Request) -> Response:
         return self._serve("index.html", request)
@@ -77,6 +82,16 @@ class PageHandlers:
 
     def _attempts(self, query: Query) -> Json:
         return attempts(*self._gateway.vertex(job_of(query), JobVertexId(query.path["vertexid"])))
+
+    def _work(self, query: Query) -> Json:
+        job_id, vertex_id, subtask = job_of(query), JobVertexId(query.path["vertexid"]), int(query.path["subtask"])
+        vertex, _ = self._gateway.vertex(job_id, vertex_id)
+        if subtask >= vertex.parallelism:
+            raise RestError(404, f"vertex {vertex_id} of job {job_id} has no subtask {subtask}")
+        found = self._last_work(job_id, vertex_id, subtask)
+        if found is None:
+            raise RestError(404, f"nothing is known of the work of subtask {subtask}: its job has ended")
+        return attempt_work(found, self._now_ms())
 
 
 def _page() -> Iterator[tuple[str, _File]]:

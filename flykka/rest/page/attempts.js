@@ -3,6 +3,7 @@
 import { request } from "./api.js";
 import { h, s } from "./dom.js";
 import { clock, duration, kind, number, words } from "./format.js";
+import { Work } from "./work.js";
 
 const ALL_UP_TO = 2000;
 const ROW = 14;
@@ -10,6 +11,7 @@ const LANES = 24;
 
 export class Attempts {
   constructor(jobId, redraw) {
+    this.work = new Work(jobId, redraw);
     this.path = `/jobs/${jobId}/vertices/`;
     this.redraw = redraw;
     this.vertex = "";
@@ -53,9 +55,11 @@ export class Attempts {
       this.choice(job),
       all.length ? this.drawn(all, width, job.ended ?? now) : h("p", { class: "empty" }, "No attempt yet."),
       h("p", { class: "facts", "aria-live": "polite" },
-        this.shown ?? `${number(total)} attempts${left}. Point at one, or move with Tab and arrow keys.`),
+        this.shown ?? `${number(total)} attempts${left}. Point at one, or move with Tab and arrow keys; `
+          + "a click or Enter shows its last stages."),
       h("p", { class: "legend" }, ["RUNNING", "FINISHED", "FAILED", "CANCELED"].map((state) =>
         h("span", {}, h("i", { class: `swatch ${kind(state)}` }), words(state).toLowerCase()))),
+      this.work.render(),
     ];
   }
 
@@ -106,7 +110,7 @@ export class Attempts {
       + `from ${clock(each.begun)} ${each.ended === null ? "on" : `to ${clock(each.ended)}`}, `
       + duration((each.ended ?? until) - each.begun) + (each.failure ? `, ${each.failure}` : "");
     return s("g", { key: `${each.of}/${each.subtask}/${each.number}`, class: `attempt ${kind(each.state)}`,
-      tabindex: "-1", role: "img", "aria-label": label,
+      tabindex: "-1", role: "button", "aria-label": label, onclick: () => this.work.choose(each),
       onmouseenter: () => this.show(label), onfocus: () => this.show(label) },
     s("rect", { x, y, width: Math.max(2, end - x - 1), height: ROW - 3, rx: 2 }),
     each.state === "FAILED" && s("text", { class: "mark", x: Math.max(x, end - 11), y: y + 9 }, "✕"));
@@ -134,6 +138,7 @@ function packed(several, until) {
 
 function move(event) {
   const all = [...event.currentTarget.querySelectorAll(".attempt")];
+  if (event.key === "Enter") document.activeElement.dispatchEvent(new MouseEvent("click"));
   const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
   if (step === undefined) return;
   event.preventDefault();
