@@ -1,4 +1,4 @@
-// The graph of a job: vertices in layers, edges behind them.
+// The graph of a job: vertices in layers, edges between them.
 
 import { h, s } from "./dom.js";
 import { chip, duration, eventTime, number, rate, tasks } from "./format.js";
@@ -7,45 +7,70 @@ const WIDTH = 256;
 const HEIGHT = 186;
 const NARROW = 720;
 
-// A vertex stands one layer behind the last of its inputs; within a layer near the middle of them.
-export function layers(vertices, edges) {
-  const inputs = new Map(vertices.map(({ id }) => [id, edges.filter((edge) => edge.to === id)]));
+// Of an edge that passes layers by: a place of its own in each of them, so that it runs behind no vertex.
+const PASSING = 0.2;
+
+// Places of vertices, and of edges on their way: a vertex stands one layer behind the last of its inputs, and across
+// near the middle of them; sides are counted in vertices.
+export function layout(vertices, edges) {
   const depth = new Map();
   for (const { id } of vertices) {
-    depth.set(id, Math.max(-1, ...inputs.get(id).map((edge) => depth.get(edge.from) ?? -1)) + 1);
+    const before = edges.filter((edge) => edge.to === id).map((edge) => depth.get(edge.from) ?? -1);
+    depth.set(id, Math.max(-1, ...before) + 1);
   }
   const rows = [];
-  for (const vertex of vertices) (rows[depth.get(vertex.id)] ??= []).push(vertex);
-  const place = new Map();
-  for (const row of rows) {
-    const middle = new Map(row.map(({ id }) => {
-      const from = inputs.get(id).map((edge) => place.get(edge.from) ?? 0);
-      return [id, from.length ? from.reduce((sum, each) => sum + each, 0) / from.length : 0];
-    }));
-    row.sort((a, b) => middle.get(a.id) - middle.get(b.id));
-    row.forEach(({ id }, at) => place.set(id, at - (row.length - 1) / 2));
+  const inputs = new Map();
+  const put = (id, layer, size) => (rows[layer] ??= []).push({ id, size });
+  for (const { id } of vertices) put(id, depth.get(id), 1);
+  const ways = edges.map((edge, place) => {
+    const way = [edge.from];
+    for (let layer = depth.get(edge.from) + 1; layer < depth.get(edge.to); layer += 1) {
+      way.push(`${place} passes ${layer}`);
+      put(way.at(-1), layer, PASSING);
+    }
+    way.push(edge.to);
+    way.slice(1).forEach((id, at) => inputs.set(id, [...(inputs.get(id) ?? []), way[at]]));
+    return way;
+  });
+  const side = new Map();
+  const wanted = (id, place) => mean(inputs.get(id)?.map((from) => side.get(from)) ?? [place]);
+  for (const row of rows) arrange(row, wanted, side);
+  const first = Math.min(...side.values());
+  const spots = new Map(rows.flatMap((row, layer) => row.map(({ id }) => [id, { layer, side: side.get(id) - first }])));
+  return { layers: rows.length, spots, ways };
+}
+
+const mean = (values) => values.reduce((sum, each) => sum + each, 0) / values.length;
+
+// As near as may be to where each wants to be, none over another.
+function arrange(row, wanted, side) {
+  const wishes = new Map(row.map(({ id }, place) => [id, wanted(id, place)]));
+  row.sort((a, b) => wishes.get(a.id) - wishes.get(b.id));
+  let free = -Infinity;
+  for (const { id, size } of row) {
+    const at = Math.max(wishes.get(id), free + size / 2);
+    side.set(id, at);
+    free = at + size / 2;
   }
-  return rows;
+  const off = mean(row.map(({ id }) => side.get(id) - wishes.get(id)));
+  for (const { id } of row) side.set(id, side.get(id) - off);
 }
 
 export function graph(job, width) {
-  const rows = layers(job.vertices, job.edges);
+  const { layers, spots, ways } = layout(job.vertices, job.edges);
   const down = width < NARROW;
-  const most = Math.max(1, ...rows.map((row) => row.length));
   const gap = down ? 52 : 100;
   const [along, across] = down ? [HEIGHT + gap, WIDTH + 20] : [WIDTH + gap, HEIGHT + 20];
-  const at = new Map();
-  rows.forEach((row, layer) => row.forEach(({ id }, place) => {
-    const [far, side] = [layer * along, (place + (most - row.length) / 2) * across];
-    at.set(id, down ? { x: side, y: far } : { x: far, y: side });
-  }));
-  const [long, wide] = [rows.length * along - gap, most * across - 20];
+  const at = new Map([...spots].map(([id, { layer, side }]) =>
+    [id, down ? { x: side * across, y: layer * along } : { x: layer * along, y: side * across }]));
+  const most = Math.max(...[...spots.values()].map(({ side }) => side)) + 1;
+  const [long, wide] = [layers * along - gap, most * across - 20];
   const size = down ? { width: wide, height: long } : { width: long, height: wide };
+  const hops = ways.map((way) => way.slice(1).map((id, place) => [at.get(way[place]), at.get(id)]));
   return h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Graph of the job" },
     h("div", { class: "graph", style: { width: `${size.width}px`, height: `${size.height}px` } },
-      s("svg", { width: size.width, height: size.height, "aria-hidden": "true" },
-        job.edges.map((edge) => line(at.get(edge.from), at.get(edge.to), down))),
-      job.edges.map((edge) => label(edge, at.get(edge.from), at.get(edge.to), down)),
+      s("svg", { width: size.width, height: size.height, "aria-hidden": "true" }, hops.map((way) => line(way, down))),
+      job.edges.map((edge, place) => label(edge, ...hops[place].at(-1), down)),
       job.vertices.map((vertex) => card(vertex, at.get(vertex.id), job))));
 }
 
@@ -55,14 +80,18 @@ function ends(from, to, down) {
     : [from.x + WIDTH, from.y + HEIGHT / 2, to.x, to.y + HEIGHT / 2];
 }
 
-function line(from, to, down) {
-  const [x1, y1, x2, y2] = ends(from, to, down);
-  const bend = (down ? y2 - y1 : x2 - x1) / 2;
-  const [c1, c2] = down ? [`${x1} ${y1 + bend}`, `${x2} ${y2 - bend}`] : [`${x1 + bend} ${y1}`, `${x2 - bend} ${y2}`];
-  const tip = down
-    ? `M${x2 - 4} ${y2 - 7}L${x2} ${y2}L${x2 + 4} ${y2 - 7}`
-    : `M${x2 - 7} ${y2 - 4}L${x2} ${y2}L${x2 - 7} ${y2 + 4}`;
-  return s("path", { class: "edge", d: `M${x1} ${y1}C${c1} ${c2} ${x2} ${y2}${tip}` });
+function line(way, down) {
+  let path = "";
+  for (const [from, to] of way) {
+    const [x1, y1, x2, y2] = ends(from, to, down);
+    const bend = (down ? y2 - y1 : x2 - x1) / 2;
+    const [c1, c2] = down ? [`${x1} ${y1 + bend}`, `${x2} ${y2 - bend}`] : [`${x1 + bend} ${y1}`, `${x2 - bend} ${y2}`];
+    // Straight past a layer.
+    path += `${path ? "L" : "M"}${x1} ${y1}C${c1} ${c2} ${x2} ${y2}`;
+  }
+  const [, , x, y] = ends(...way.at(-1), down);
+  path += down ? `M${x - 4} ${y - 7}L${x} ${y}L${x + 4} ${y - 7}` : `M${x - 7} ${y - 4}L${x} ${y}L${x - 7} ${y + 4}`;
+  return s("path", { class: "edge", d: path });
 }
 
 function label(edge, from, to, down) {

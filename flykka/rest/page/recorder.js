@@ -79,7 +79,7 @@ export class Recorder {
         h("code", {}, "trace stats"), ", ", h("code", {}, "trace story"), ", ", h("code", {}, "trace diagram"),
         replays(found) ? [". All of the run is in it: ", h("code", {}, "flykka replay flight-record.trace"),
           " takes every turn again."]
-          : ". The first turns are not in it any more, so it cannot be replayed: record with --record or --ring for that."),
+          : ". The first turns are not in it any more, so it cannot be replayed; what --record or --ring writes can."),
     ];
   }
 }

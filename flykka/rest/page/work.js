@@ -39,7 +39,8 @@ export class Work {
     if (this.chosen === null) return null;
     const { vertex, subtask } = this.chosen;
     return h("div", { class: "figures", id: "work" },
-      h("h3", {}, `Work of ${vertex}, subtask ${subtask}, newest attempt`), h("div", { "aria-live": "polite" }, this.told()),
+      h("h3", {}, `Work of ${vertex}, subtask ${subtask}, newest attempt`),
+      h("div", { "aria-live": "polite" }, this.told()),
       h("div", { class: "buttons" },
         h("button", { type: "button", onclick: () => this.ask() }, "Ask again"),
         h("button", { type: "button", onclick: () => this.choose(null) }, "Hide it")));
