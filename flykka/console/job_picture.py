@@ -20,6 +20,7 @@ from flykka.messages.monitoring.job_details import (
 from flykka.messages.tasks.bridge import WorkProgress
 from flykka.messages.tasks.task import ExecutionState
 from flykka.runtime.durations import format_ms
+from flykka.views.text.blocks import blocks
 from flykka.views.text.failures import times
 from flykka.views.text.formats import (
     NOTHING,
@@ -50,6 +51,8 @@ _STATE_STYLES = {
     ExecutionState.CANCELED: "yellow",
     ExecutionState.FINISHED: QUIET,
 }
+_RATES = 20
+"""Characters: each stands for a step of the throughput, the last one for the present."""
 _BAR = 5
 """Characters: one stands for a fifth of the time."""
 _NAME = 20
@@ -104,18 +107,23 @@ class JobPicture:
         ascii_only = options.ascii_only
         # Apart from the lines above.
         yield Text()
-        yield _cut(self._header(), ascii_only=ascii_only)
+        yield _cut(self._header(ascii_only=ascii_only), ascii_only=ascii_only)
         yield from self._vertices(options.max_width, options.size.height // self.jobs, ascii_only=ascii_only)
         yield from self._written(ascii_only=ascii_only)
         yield _cut(self._checkpoints(), ascii_only=ascii_only)
         yield _cut(self._restarts(), ascii_only=ascii_only)
 
-    def _header(self) -> Text:
+    def _header(self, *, ascii_only: bool) -> Text:
         header = Text().append(self.details.name, "bold")
         header.append(f"  {displayed_status(self.details)}", _STATUS_STYLES.get(self.details.status, "bold"))
         header.append(f"  {format_ms(self.details.duration_ms)}")
         for text in (format_files_waiting(self.details.files_waiting), format_long_work(self.long_work)):
             header.append(f"  {text}" if text else "")
+        rates = self.details.throughput.values[-_RATES:]
+        if any(rates) and not ascii_only:
+            most = max(rate or 0 for rate in rates)
+            header.append("  rows/s ", QUIET).append(blocks(rates), "blue")
+            header.append(f" at most {format_count(most)}", QUIET)
         return header
 
     def _vertices(self, width: int, height: int, *, ascii_only: bool) -> Iterator[Text]:

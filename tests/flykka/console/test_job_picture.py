@@ -17,6 +17,7 @@ from flykka.messages.monitoring.job_details import (
     Latency,
     Restart,
     SubtaskCount,
+    TimeSeries,
     TimeShares,
 )
 from flykka.messages.tasks.task import ExecutionState
@@ -87,6 +88,24 @@ def test_the_header_says_how_many_files_wait(waiting: int, header: str) -> None:
     behind = replace(DETAILS, vertices=(replace(VERTEX, files_waiting=waiting), VERTEX))
 
     assert shown(JobPicture(behind), width=60)[1] == header
+
+
+@pytest.mark.parametrize(
+    ("rates", "encoding", "told"),
+    [
+        ((0.0, 800.0, None, 1_600.0, 1.0), "utf-8", "  rows/s ▁▅ █▂ at most 1,600"),
+        ((5_000.0, *[100.0] * 20), "utf-8", f"  rows/s {'█' * 20} at most 100"),
+        ((0.0, 0.0), "utf-8", ""),
+        ((0.0, 800.0), "ascii", ""),
+    ],
+    ids=["with a gap", "the last twenty", "nothing read", "no such characters"],
+)
+def test_the_header_ends_with_the_rows_that_sources_have_read_lately(
+    rates: tuple[float | None, ...], encoding: str, told: str
+) -> None:
+    reading = replace(DETAILS, throughput=TimeSeries(values=rates))
+
+    assert shown(JobPicture(reading), encoding=encoding)[1] == f"delays  RUNNING  12.3 s{told}"
 
 
 def test_a_vertex_is_told_with_everything_where_there_is_room() -> None:
