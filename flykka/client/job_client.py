@@ -19,6 +19,7 @@ from flykka.client.job_manager_gateway import JobManagerGateway
 from flykka.client.job_requests import JobRequests
 from flykka.client.job_snapshots import JobSnapshots
 from flykka.client.job_view import JobView
+from flykka.client.metric_frame import metric_frame
 from flykka.client.state_queries import StateQueries
 from flykka.diagnosis.collection import TIME_LIMIT, collect_reports
 from flykka.diagnosis.exception_history import JobExceptionHistory
@@ -183,6 +184,21 @@ class JobClient(StateQueries, JobSnapshots):
         return vertex_checkpoint_frame(
             details.checkpoints, {vertex.vertex_id: vertex.name for vertex in details.vertices}
         )
+
+    @property
+    def metrics(self) -> pd.DataFrame:
+        """A row per metric as it stands now, of the job, its subtasks, their chains and your functions.
+
+        Columns: at (the time it was asked), scope, name, vertex, operator, subtask, task_manager, attempt, value. The
+        scopes, names and values are those of the REST interface and of /metrics. Once the job has ended they are those
+        of its end.
+
+        Raises:
+            ClusterError: its cluster was shut down, or has forgotten the job.
+            TimeoutError: the JobManager does not answer within 10 seconds.
+        """
+        now_ms = self._system.clock.now_ms()
+        return metric_frame(self._requests.measured(now_ms), now_ms)
 
     @property
     def exception_history(self) -> JobExceptionHistory:

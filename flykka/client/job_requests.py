@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from os import PathLike
+from typing import TypeVar
 
 from flykka.client.directories import absolute_directory
 from flykka.client.job_manager_gateway import JobManagerGateway
-from flykka.errors import CheckpointError, JobCancellationError, JobStoppingError, SavepointError
+from flykka.errors import CheckpointError, ClusterError, JobCancellationError, JobStoppingError, SavepointError
+from flykka.messages.checkpointing.statistics import CheckpointStatsSnapshot
 from flykka.messages.control.job import (
     CancelJob,
     CancellationFailure,
@@ -24,11 +27,28 @@ from flykka.messages.control.job import (
     TriggerSavepointSuccess,
 )
 from flykka.messages.graph.job_graph import JobGraph
-from flykka.messages.monitoring.job_details import CHECKPOINT_HISTORY, JobDetails, RequestJobDetails
+from flykka.messages.monitoring.job_details import (
+    CHECKPOINT_HISTORY,
+    JobDetails,
+    RequestCheckpointStats,
+    RequestJobDetails,
+    RequestJobVertexDetails,
+    SubtaskDetails,
+    SubtasksOfVertex,
+)
+from flykka.messages.wire.ids import JobVertexId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
+from flykka.metrics.measured import Measured, of_job, of_subtasks
 from flykka.runtime.errors import ActorDeadError, AskFailedError, AskTimeoutError
+
+A = TypeVar("A", bound=Message)
 
 _LOOK_TIMEOUT = 10.0
 """Seconds for an answer that needs nothing but the JobManager."""
+
+_HERE = "localhost"
+"""The host of what is measured: all actors are in this process."""
 
 
 class JobRequests:
@@ -55,6 +75,15 @@ class JobRequests:
         except (ActorDeadError, AskFailedError, AskTimeoutError):
             return None
         return answer if isinstance(answer, JobDetails) else None
+
+    def measured(self, now_ms: int) -> Iterator[Measured]:
+        """Measure the job and each of its subtasks. Raises as `JobClient.metrics` does."""
+        job_id = self._job_id
+        details = self._info(JobDetails, lambda me: RequestJobDetails(job_id=job_id, reply_to=me, checkpoints=0))
+        checkpoints = self._info(CheckpointStatsSnapshot, lambda me: RequestCheckpointStats(job_id=job_id, reply_to=me))
+        yield of_job(details, checkpoints, _HERE, now_ms)
+        for vertex in details.vertices:
+            yield from of_subtasks(details, vertex, self._subtasks(vertex.vertex_id), _HERE, now_ms)
 
     def cancel(self, timeout: float) -> None:
         """As `JobClient.cancel`."""
@@ -117,3 +146,20 @@ class JobRequests:
                 " or configure a default with set_default_savepoint_directory(...), in `flykka run` --savepoint-dir"
             )
         return absolute_directory(chosen)
+
+    def _subtasks(self, vertex_id: JobVertexId) -> tuple[SubtaskDetails, ...]:
+        return self._info(
+            SubtasksOfVertex,
+            lambda me: RequestJobVertexDetails(job_id=self._job_id, reply_to=me, vertex_id=vertex_id),
+        ).subtasks
+
+    def _info(self, kind: type[A], make: Callable[[Ref], Message]) -> A:
+        try:
+            answer = self._job_manager.ask(make, _LOOK_TIMEOUT)
+        except AskTimeoutError as late:
+            raise TimeoutError(f"nothing is told of {self._named} after {_LOOK_TIMEOUT} s") from late
+        except ActorDeadError as ended:
+            raise ClusterError(f"nothing more is told of {self._named}: its cluster was shut down") from ended
+        if not isinstance(answer, kind):
+            raise ClusterError(f"nothing is told of {self._named}: its cluster does not know it any more")
+        return answer

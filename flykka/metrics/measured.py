@@ -213,6 +213,17 @@ def values_of_metric(metric: AccumulatorSnapshot) -> dict[str, Value]:
             return {name: metric.count}
 
 
+def numbers(values: Mapping[str, Value]) -> dict[str, float]:
+    """The values as numbers by their names: a distribution has one for each of its figures, `<name>_<figure>`."""
+    found: dict[str, float] = {}
+    for name, value in values.items():
+        if isinstance(value, Distribution):
+            found |= {f"{name}_{figure}": number for figure, number in value.figures.items()}
+        else:
+            found[name] = value
+    return found
+
+
 def _of_vertex(vertex: JobVertexDetails) -> dict[str, float]:
     shares = vertex.shares
     busy, waiting, idle = (0.0, 0.0, 0.0) if shares is None else (shares.busy, shares.back_pressured, shares.idle)

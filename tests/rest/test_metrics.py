@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 
+import pandas as pd
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -94,6 +95,25 @@ def test_what_is_scraped_is_read_by_prometheus_own_parser(served: Served) -> Non
         ("sink", "1"),
     }
     assert all(sample.labels["job_name"] == "a <job>" for sample in rows)
+
+
+def test_the_table_of_a_client_has_every_value_that_is_scraped(served: Served) -> None:
+    scraped = text_string_to_metric_families(served.http.get("/metrics?scope=subtask").text)
+    table = served.job.metrics
+
+    names = "flink_" + table["scope"] + "_" + table["name"].str.replace(".", "_")
+    texts = table[["vertex", "operator", "subtask"]].astype("string").astype("object").replace({pd.NA: None})
+    rows = zip(names, texts["vertex"], texts["operator"], texts["subtask"], table["value"], strict=True)
+    assert {row for row in rows if _holds_still(row[0])} == {
+        (
+            sample.name,
+            *(sample.labels.get(label) for label in ("task_name", "operator_name", "subtask_index")),
+            sample.value,
+        )
+        for family in scraped
+        for sample in family.samples
+        if sample.name.startswith(("flink_jobmanager_job_", "flink_taskmanager_")) and _holds_still(sample.name)
+    }
 
 
 def test_a_name_with_quotes_is_escaped() -> None:
@@ -292,3 +312,8 @@ def _checkpoints() -> CheckpointStatsSnapshot:
         history=(),
         latest_completed=last,
     )
+
+
+def _holds_still(name: str) -> bool:
+    """True for what is the same a moment later."""
+    return "Time" not in name and name != "flink_jobmanager_job_uptime"

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import mean
 
 from flykka.messages.monitoring.job_details import SubtaskDetails
-from flykka.metrics.distribution import Distribution
 from flykka.metrics.measured import (
     CHAIN_METRICS,
     SINK_METRICS,
     SOURCE_METRICS,
     TASK_METRICS,
+    numbers,
     user_metrics,
     values_of_metric,
 )
@@ -90,11 +90,7 @@ def _of_users(subtask: SubtaskDetails) -> dict[str, float]:
     found: dict[str, float] = {}
     for metric in user_metrics(subtask.accumulators):
         operator = metric.operator_name.translate(_NOT_IN_NAMES)
-        for name, value in values_of_metric(metric).items():
-            if isinstance(value, Distribution):
-                found |= {f"{operator}.{name}_{figure}": number for figure, number in value.figures.items()}
-            else:
-                found[f"{operator}.{name}"] = value
+        found |= {f"{operator}.{name}": value for name, value in numbers(values_of_metric(metric)).items()}
     return found
 
 

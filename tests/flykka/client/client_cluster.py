@@ -21,7 +21,7 @@ from flykka.messages.control.job import (
     TriggerSavepointSuccess,
 )
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph
-from flykka.messages.monitoring.job_details import RequestJobDetails, TrackJob
+from flykka.messages.monitoring.job_details import JobInfoRequest, TrackJob
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
@@ -69,9 +69,9 @@ class ScriptedJobManager(Actor):
     def handle_message(self, message: Message) -> None:
         answers = self._answers
         match message:
-            case RequestJobDetails(job_id=job_id, reply_to=reply_to):
+            case _ if isinstance(message, JobInfoRequest):
                 if self._tracker is None:
-                    reply_to.tell(JobNotFound(job_id=job_id))
+                    message.reply_to.tell(JobNotFound(job_id=message.job_id))
                 else:
                     self._tracker.tell(message)
                 return
