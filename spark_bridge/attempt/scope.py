@@ -33,10 +33,12 @@ logger = logging.getLogger("flykka.spark_bridge")
 class AttemptScope:
     """The work of one attempt in Spark."""
 
-    def __init__(self, session: SparkSession, attempt: ExecutionAttemptId, pool: str) -> None:
+    def __init__(self, session: SparkSession, attempt: ExecutionAttemptId, pool: str, label: str) -> None:
+        """`label` is the subtask and the number of the attempt as Flink writes them: `(2/4)#0`."""
         self.session = session
         self.attempt = attempt
         self._pool = pool
+        self._label = label
         # Spark refuses commas in tags, and the tag names a file too.
         self._tag = f"flykka-{attempt}".replace(",", "_").replace("/", "_")
         folder = _cancelled_folder(session)
@@ -56,9 +58,14 @@ class AttemptScope:
         # A task that is cancelled while it sleeps or waits is woken, as those of Structured Streaming are.
         context.setLocalProperty("spark.job.interruptOnCancel", "true")
 
-    def set_job_group(self, piece: int) -> None:
-        """The Spark jobs of the calling thread are of this piece of work from now on, and are found by that."""
-        self.session.sparkContext.setLocalProperty("spark.jobGroup.id", self.job_group(piece))
+    def set_job_group(self, piece: int, what: str) -> None:
+        """The Spark jobs of the calling thread are of this piece of work from now on, and are found by that.
+
+        Spark's UI shows `what`, in words, with the subtask and the attempt behind it.
+        """
+        context = self.session.sparkContext
+        context.setLocalProperty("spark.jobGroup.id", self.job_group(piece))
+        context.setLocalProperty("spark.job.description", f"{what} {self._label}")
 
     def job_group(self, piece: int) -> str:
         """Spark's name for the jobs of a piece of work together."""

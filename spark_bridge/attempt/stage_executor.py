@@ -99,7 +99,7 @@ class StageExecutor:
 
     def run(self, lane: Lane, number: int, what: str, pipe: Pipe[Any]) -> None:
         """Run the work of `pipe` in its lane. Nothing is run when the attempt is closing."""
-        guarded = pipe.with_work(partial(self._noted, lane, number, pipe.work))
+        guarded = pipe.with_work(partial(self._noted, lane, number, what, pipe.work))
         match lane:
             case Lane.AT_ONCE:
                 pipe.run()
@@ -115,7 +115,7 @@ class StageExecutor:
 
         def run() -> None:
             try:
-                self._guarded(Lane.BACKGROUND, OWN_WORK, work)
+                self._guarded(Lane.BACKGROUND, OWN_WORK, what, work)
             except BaseException as raised:  # noqa: BLE001 - it is reported
                 if not self._scope.is_cancelled:
                     on_failure(raised)
@@ -166,12 +166,12 @@ class StageExecutor:
         with self._changed:
             return tuple(self._done)
 
-    def _noted(self, lane: Lane, number: int, work: Callable[[], T]) -> T:
+    def _noted(self, lane: Lane, number: int, what: str, work: Callable[[], T]) -> T:
         """Do work as `_guarded` does, and remember it."""
         moved: object = None
         has_failed = True
         try:
-            moved = made = self._guarded(lane, number, work)
+            moved = made = self._guarded(lane, number, what, work)
             has_failed = False
             return made
         finally:
@@ -216,13 +216,13 @@ class StageExecutor:
             self._at_work[get_ident()] = Work(piece=job.number, what=job.what, begun_ns=monotonic_ns())
             return job
 
-    def _guarded(self, lane: Lane, number: int, work: Callable[[], T]) -> T:
+    def _guarded(self, lane: Lane, number: int, what: str, work: Callable[[], T]) -> T:
         """Do work on a thread of the attempt's Spark job group, unless the attempt is over."""
         if not getattr(self._entered, "scope", False):
             self._scope.enter()
             self._entered.scope = True
         self._scope.check()
-        self._scope.set_job_group(number)
+        self._scope.set_job_group(number, what)
         if lane is not Lane.STAGES:
             return work()
         with self._interrupts.allowed():

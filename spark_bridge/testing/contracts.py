@@ -175,7 +175,7 @@ class SinkContract(_Contract):
         attempt = ExecutionAttemptId(f"{job}_sink_{subtask}_{number}")
         context = SinkContext(
             filesystem=FileSystem(self.spark),
-            scope=AttemptScope(self.spark, attempt, pool="contract"),
+            scope=AttemptScope(self.spark, attempt, pool="contract", label="(1/1)#0"),
             user_session=self.spark,
             uid="sink",
             name="sink",

@@ -41,7 +41,9 @@ def sink_context(
     """A context of one subtask of a sink."""
     return SinkContext(
         filesystem=filesystem or FileSystem(spark),
-        scope=AttemptScope(spark, ExecutionAttemptId(f"{uid}-{subtask}-{attempt_number}"), pool="tests"),
+        scope=AttemptScope(
+            spark, ExecutionAttemptId(f"{uid}-{subtask}-{attempt_number}"), pool="tests", label="(1/1)#0"
+        ),
         user_session=spark,
         uid=uid,
         name=uid,

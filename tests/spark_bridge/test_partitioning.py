@@ -28,7 +28,7 @@ def rows(spark: SparkSession) -> DataFrame:
 
 @pytest.fixture(params=[1, 2, 3, 5])
 def sliced(spark: SparkSession, rows: DataFrame, request: pytest.FixtureRequest) -> Iterator[Sliced]:
-    scope = AttemptScope(spark, ExecutionAttemptId("attempt"), pool="pool")
+    scope = AttemptScope(spark, ExecutionAttemptId("attempt"), pool="pool", label="(1/1)#0")
     made = materialise_slices(scope, rows, GROUPS, request.param, {"most": F.max("number")})
     yield made
     made.materialised.blocks.free()

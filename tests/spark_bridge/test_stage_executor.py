@@ -50,7 +50,7 @@ class Crew:
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
-        self.scope = AttemptScope(spark, ExecutionAttemptId("attempt"), pool="pool")
+        self.scope = AttemptScope(spark, ExecutionAttemptId("attempt"), pool="pool", label="(1/1)#0")
         self.workers = StageExecutor(self.scope)
         self.outcomes: Queue[object] = Queue()
         self.numbers = count(1)
@@ -124,6 +124,21 @@ def test_the_last_work_is_remembered_by_its_name_with_rows_failure_and_spark_job
     assert len(stage.spark_jobs) >= 1
     assert stage.took_ms is not None
     assert stage.age_ms >= stage.took_ms
+
+
+def test_the_spark_jobs_of_a_piece_of_work_tell_what_it_is_and_of_which_attempt(crew: Crew) -> None:
+    def told() -> tuple[str | None, ...]:
+        crew.spark.range(3).count()
+        names = ("spark.job.description", "spark.jobGroup.id")
+        return tuple(crew.spark.sparkContext.getLocalProperty(name) for name in names)
+
+    crew.run(told)
+    crew.run(told)
+
+    described = "work (1/1)#0"
+    assert {crew.next(), crew.next()} == {(described, "flykka-attempt 1"), (described, "flykka-attempt 2")}
+    assert crew.spark.sparkContext.statusTracker().getJobIdsForGroup("flykka-attempt 1")
+    crew.end(cancel=False)
 
 
 def test_background_work_runs_in_its_order_beside_the_stages(crew: Crew) -> None:
