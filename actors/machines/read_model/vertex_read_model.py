@@ -43,6 +43,10 @@ class _Sample:
     accumulators: tuple[AccumulatorSnapshot, ...]
 
 
+_Window = tuple[_Sample, _Sample]
+"""The first and the last sample of the last seconds."""
+
+
 @dataclass(slots=True)
 class _Subtask:
     """The newest attempt of a subtask, and in `before` what those before it had counted."""
@@ -118,22 +122,12 @@ class _Subtask:
                 self.rows_in_checkpoint = sample.metrics.rows_in
                 return
 
-    def recent(self) -> tuple[_Sample, _Sample] | None:
+    def recent(self) -> _Window | None:
         """The first and the last sample of the window; None where the attempt does not run, or told too little yet."""
         if self.state is not ExecutionState.RUNNING or len(self.samples) < 2:
             return None
         first, last = self.samples[0], self.samples[-1]
         return (first, last) if first.at_ms < last.at_ms else None
-
-    def rates(self) -> tuple[float, float]:
-        """Rows in and out per second, in the window."""
-        if (window := self.recent()) is None:
-            return 0.0, 0.0
-        first, last = window
-        seconds = (last.at_ms - first.at_ms) / 1_000
-        rows_in = last.metrics.rows_in - first.metrics.rows_in
-        rows_out = last.metrics.rows_out - first.metrics.rows_out
-        return rows_in / seconds, rows_out / seconds
 
     def rated(self) -> tuple[AccumulatorSnapshot, ...]:
         """The accumulators, meters with their rates in the window."""
@@ -147,17 +141,6 @@ class _Subtask:
             if each.type is not AccumulatorType.METER
             else replace(each, per_second=(each.count - before.get((each.operator_id, each.name), 0)) / seconds)
             for each in last.accumulators
-        )
-
-    def spent(self) -> tuple[int, int, int]:
-        """The time (ms) that it was busy, back-pressured and idle, in the window."""
-        if (window := self.recent()) is None:
-            return 0, 0, 0
-        first, last = window[0].metrics, window[1].metrics
-        return (
-            last.busy_ms - first.busy_ms,
-            last.back_pressured_ms - first.back_pressured_ms,
-            last.idle_ms - first.idle_ms,
         )
 
 
@@ -211,12 +194,8 @@ class VertexReadModel:
     @property
     def watermark_ms(self) -> int | None:
         """The least watermark of the subtasks; None where there is none, or none any more."""
-        watermark = self._least_watermark
+        watermark = least_watermark(subtask.now.watermark_ms for subtask in self._subtasks)
         return None if event_time_has_ended(watermark) else watermark
-
-    @property
-    def _least_watermark(self) -> int | None:
-        return least_watermark(subtask.now.watermark_ms for subtask in self._subtasks)
 
     @property
     def accumulators(self) -> Iterator[AccumulatorSnapshot]:
@@ -235,9 +214,14 @@ class VertexReadModel:
     def details(self, at_ms: int) -> JobVertexDetails:
         """The vertex as it stands at `at_ms`."""
         states = self.states
-        counted = [metrics for subtask in self._subtasks for metrics in (subtask.before, subtask.now)]
-        watermark = self.watermark_ms
-        rows_in, rows_out = self._rates()
+        # Each subtask is looked at once: there may be thousands, and whoever watches the job asks each second.
+        now = [subtask.now for subtask in self._subtasks]
+        counted = [*now, *(subtask.before for subtask in self._subtasks if subtask.before is not _NOTHING)]
+        windows = [window for subtask in self._subtasks if (window := subtask.recent()) is not None]
+        least = least_watermark(metrics.watermark_ms for metrics in now)
+        ended = event_time_has_ended(least)
+        watermark = None if ended else least
+        rows_in, rows_out = _rates(windows)
         running = [subtask.now for subtask in self._subtasks if subtask.state is ExecutionState.RUNNING]
         return JobVertexDetails(
             vertex_id=self._vertex.vertex_id,
@@ -250,16 +234,16 @@ class VertexReadModel:
             rows_in=sum(metrics.rows_in for metrics in counted),
             rows_out=sum(metrics.rows_out for metrics in counted),
             rows_published=sum(metrics.rows_published for metrics in counted),
-            rows_staged=sum(subtask.now.rows_staged for subtask in self._subtasks),
+            rows_staged=sum(metrics.rows_staged for metrics in now),
             rows_read_again=sum(subtask.rows_read_again for subtask in self._subtasks),
             late_rows=sum(metrics.late_rows for metrics in counted),
             rows_in_per_second=rows_in,
             rows_out_per_second=rows_out,
             watermark_ms=watermark,
             watermark_lag_ms=None if watermark is None else at_ms - watermark,
-            event_time_ended=event_time_has_ended(self._least_watermark),
-            shares=self._shares(),
-            latency=slowest(way for subtask in self._subtasks for way in subtask.now.latencies),
+            event_time_ended=ended,
+            shares=_shares(windows),
+            latency=slowest(way for metrics in now for way in metrics.latencies),
             input_queue_length=sum(metrics.input_queue_length for metrics in running),
             output_queue_length=sum(metrics.output_queue_length for metrics in running),
             files_waiting=self._files_unassigned + sum(metrics.files_unread for metrics in running) if running else 0,
@@ -268,30 +252,39 @@ class VertexReadModel:
     def _names(self, kind: OperatorKind) -> tuple[str, ...]:
         return tuple(operator.name for operator in self._vertex.operators if operator.kind is kind)
 
-    def _rates(self) -> tuple[float, float]:
-        rates = [subtask.rates() for subtask in self._subtasks]
-        return sum(rows_in for rows_in, _ in rates), sum(rows_out for _, rows_out in rates)
-
-    def _shares(self) -> TimeShares | None:
-        return _shares([subtask.spent() for subtask in self._subtasks])
-
 
 def _details(number: int, subtask: _Subtask) -> SubtaskDetails:
-    rows_in, rows_out = subtask.rates()
+    window = subtask.recent()
+    windows = () if window is None else (window,)
+    rows_in, rows_out = _rates(windows)
     return SubtaskDetails(
         subtask=number,
         current=subtask.details(),
         earlier=tuple(subtask.earlier),
         rows_in_per_second=rows_in,
         rows_out_per_second=rows_out,
-        shares=_shares([subtask.spent()]),
+        shares=_shares(windows),
         accumulators=subtask.rated(),
     )
 
 
-def _shares(spent: Sequence[tuple[int, int, int]]) -> TimeShares | None:
-    """The shares of times (ms) that subtasks were busy, back-pressured and idle."""
-    busy, back_pressured, idle = (sum(parts) for parts in zip(*spent, strict=True))
+def _rates(windows: Sequence[_Window]) -> tuple[float, float]:
+    """Rows in and out per second, of all windows together."""
+    rows_in = rows_out = 0.0
+    for first, last in windows:
+        ms = last.at_ms - first.at_ms
+        rows_in += (last.metrics.rows_in - first.metrics.rows_in) * 1_000 / ms
+        rows_out += (last.metrics.rows_out - first.metrics.rows_out) * 1_000 / ms
+    return rows_in, rows_out
+
+
+def _shares(windows: Sequence[_Window]) -> TimeShares | None:
+    """The shares of the windows in which subtasks were busy, back-pressured and idle."""
+    busy = back_pressured = idle = 0
+    for first, last in windows:
+        busy += last.metrics.busy_ms - first.metrics.busy_ms
+        back_pressured += last.metrics.back_pressured_ms - first.metrics.back_pressured_ms
+        idle += last.metrics.idle_ms - first.metrics.idle_ms
     whole = busy + back_pressured + idle
     if whole <= 0:
         return None
