@@ -108,6 +108,22 @@ def test_a_diagnosis_is_the_text_in_its_parts_with_the_vertices_that_it_is_about
     assert served.http.get(f"{JOB_PATH}/diagnosis?timeout=soon").status_code == 400
 
 
+def test_a_task_manager_has_the_tasks_that_are_on_it_and_not_its_slots(served: Served) -> None:
+    subtasks = [
+        subtask
+        for vertex in ("source", "sink")
+        for subtask in served.http.get(f"{JOB_PATH}/vertices/{vertex}").json()["subtasks"]
+    ]
+    listed = served.http.get("/taskmanagers").json()["taskmanagers"]
+
+    assert {each["id"]: each["assignedTasks"] for each in listed} == {
+        each["id"]: sum(subtask["taskmanager-id"] == each["id"] for subtask in subtasks) for each in listed
+    }
+    assert sum(each["assignedTasks"] for each in listed) == 3
+    for each in listed:
+        assert served.http.get(f"/taskmanagers/{each['id']}").json()["assignedTasks"] == each["assignedTasks"]
+
+
 def test_metrics_of_subtasks_are_values_or_aggregates(served: Served) -> None:
     metrics = f"{JOB_PATH}/vertices/sink"
 

@@ -39,13 +39,16 @@ class CheckpointHandlers:
         )
 
     def _statistics(self, query: Query) -> Json:
-        return checkpointing_statistics(self._gateway.checkpoints(job_of(query)))
+        job_id = job_of(query)
+        return checkpointing_statistics(self._gateway.checkpoints(job_id), self._gateway.details(job_id).restored_ms)
 
     def _config(self, query: Query) -> Json:
         return checkpoint_config(self._gateway.graph(job_of(query)))
 
     def _details(self, query: Query) -> Json:
-        return checkpoint_details(*self._gateway.checkpoint(job_of(query), int(query.path["checkpointid"])))
+        job_id = job_of(query)
+        found, subtasks = self._gateway.checkpoint(job_id, int(query.path["checkpointid"]))
+        return checkpoint_details(found, subtasks, self._gateway.graph(job_id).vertices)
 
     def _subtasks(self, query: Query) -> Json:
         job_id, vertex_id = job_of(query), JobVertexId(query.path["vertexid"])
@@ -54,4 +57,4 @@ class CheckpointHandlers:
         if vertex is None:
             raise RestError(404, f"job {job_id} has no vertex {vertex_id}")
         found, subtasks = self._gateway.checkpoint(job_id, int(query.path["checkpointid"]))
-        return subtask_details(found, subtasks, vertex_id, vertex.parallelism)
+        return subtask_details(found, subtasks, vertex)

@@ -6,13 +6,15 @@ import os
 import platform
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from importlib.metadata import version
 
-from flykka.actors.machines.states import JOB_GLOBALLY_TERMINAL
+from flykka.actors.machines.states import EXECUTION_TERMINAL, JOB_GLOBALLY_TERMINAL
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.explanation import TaskManagerInfo
+from flykka.messages.wire.ids import TaskManagerId
 from flykka.rest.endpoint import Endpoint, Query, Text
 from flykka.rest.errors import RestError
 from flykka.rest.gateway import RestfulGateway
@@ -92,11 +94,27 @@ class ClusterHandlers:
         return {"applications": [program]}
 
     def _task_managers(self, query: Query) -> Json:
-        slots = self._gateway.slots()
-        return {"taskmanagers": [task_manager(each, slots.now_ms) for each in slots.by_task_manager]}
+        slots, tasks = self._gateway.slots(), self._tasks()
+        return {
+            "taskmanagers": [
+                task_manager(each, tasks[each.task_manager], slots.now_ms) for each in slots.by_task_manager
+            ]
+        }
 
     def _task_manager(self, query: Query) -> Json:
-        return task_manager_details(*self._named(query))
+        own, now_ms = self._named(query)
+        return task_manager_details(own, self._tasks()[own.task_manager], now_ms)
+
+    def _tasks(self) -> Counter[TaskManagerId | None]:
+        """The number of tasks on each TaskManager: a slot holds several, of a job that waits for a restart none."""
+        running = (job.job_id for job in self._gateway.jobs() if job.status not in JOB_GLOBALLY_TERMINAL)
+        return Counter(
+            subtask.current.task_manager
+            for job_id in running
+            for vertex in self._gateway.graph(job_id).vertices
+            for subtask in self._gateway.vertex(job_id, vertex.vertex_id)[1]
+            if subtask.current.state not in EXECUTION_TERMINAL
+        )
 
     def _none_of_task_manager(self, query: Query) -> list[Json]:
         self._named(query)

@@ -12,22 +12,22 @@ from flykka.messages.checkpointing.statistics import (
     SubtaskCheckpointStatistics,
     VertexCheckpointStatistics,
 )
-from flykka.messages.graph.job_graph import CheckpointingMode, ExternalizedCheckpointRetention, JobGraph
-from flykka.messages.wire.ids import JobVertexId
+from flykka.messages.graph.job_graph import CheckpointingMode, ExternalizedCheckpointRetention, JobGraph, JobVertex
 from flykka.rest.responses.io_metrics import Json, percentile
+from flykka.rest.responses.times import NEVER
 
 _PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 
 
-def checkpointing_statistics(stats: CheckpointStatsSnapshot) -> Json:
-    """All that is kept of the checkpoints of a job."""
+def checkpointing_statistics(stats: CheckpointStatsSnapshot, restored_ms: int | None) -> Json:
+    """All that is kept of the checkpoints of a job, which has last gone back to one at `restored_ms`."""
     done = [each for each in stats.history if each.status is CheckpointStatsStatus.COMPLETED]
     counts, summary = stats.counts, stats.summary
     latest: Json = {
         "completed": _or_none(stats.latest_completed),
         "savepoint": _or_none(stats.latest_savepoint),
         "failed": _or_none(stats.latest_failed),
-        "restored": _restored(stats),
+        "restored": _restored(stats, restored_ms),
     }
     return {
         "counts": {
@@ -50,23 +50,23 @@ def checkpointing_statistics(stats: CheckpointStatsSnapshot) -> Json:
     }
 
 
-def checkpoint_details(found: CheckpointStatistics, subtasks: Sequence[SubtaskCheckpointStatistics]) -> Json:
-    """A checkpoint with its vertices."""
-    return {**_checkpoint(found), "tasks": dict(_tasks(found, subtasks))}
+def checkpoint_details(
+    found: CheckpointStatistics, subtasks: Sequence[SubtaskCheckpointStatistics], vertices: Iterable[JobVertex]
+) -> Json:
+    """A checkpoint with all vertices of its job: also those of which it has no acknowledgement."""
+    return {**_checkpoint(found), "tasks": {each.vertex_id: _task(found, subtasks, each) for each in vertices}}
 
 
 def subtask_details(
     found: CheckpointStatistics,
     subtasks: Sequence[SubtaskCheckpointStatistics],
-    vertex_id: JobVertexId,
-    parallelism: int,
+    vertex: JobVertex,
 ) -> Json:
     """The subtasks of a vertex in a checkpoint."""
-    there = {each.subtask: each for each in subtasks if each.vertex_id == vertex_id}
-    task = dict(_tasks(found, subtasks)).get(vertex_id) or _task(found, 0, 0, (), parallelism)
+    there = {each.subtask: each for each in subtasks if each.vertex_id == vertex.vertex_id}
     of = [each.metrics for each in there.values()]
     return {
-        **task,
+        **_task(found, subtasks, vertex),
         "summary": {
             "checkpointed_size": _over([each.incremental_bytes for each in of]),
             "state_size": _over([each.size_bytes for each in of]),
@@ -83,7 +83,7 @@ def subtask_details(
             },
             "start_delay": _over([each.start_delay_ms for each in of]),
         },
-        "subtasks": [_subtask(number, there.get(number), found) for number in range(parallelism)],
+        "subtasks": [_subtask(number, there.get(number), found) for number in range(vertex.parallelism)],
     }
 
 
@@ -117,13 +117,13 @@ def _or_none(stats: CheckpointStatistics | None) -> Json | None:
     return None if stats is None else _checkpoint(stats)
 
 
-def _restored(stats: CheckpointStatsSnapshot) -> Json | None:
+def _restored(stats: CheckpointStatsSnapshot, restored_ms: int | None) -> Json | None:
     if stats.latest_restored is None:
         return None
     known = next((each for each in stats.history if each.checkpoint_id == stats.latest_restored), None)
     return {
         "id": stats.latest_restored,
-        "restore_timestamp": 0 if known is None else known.ended_ms,
+        "restore_timestamp": restored_ms or 0,
         "is_savepoint": known is not None and known.is_savepoint,
         "external_path": "" if known is None or known.path is None else known.path,
     }
@@ -138,7 +138,8 @@ def _checkpoint(stats: CheckpointStatistics) -> Json:
         "is_savepoint": stats.is_savepoint,
         "savepointFormat": "CANONICAL" if stats.is_savepoint else None,
         "trigger_timestamp": stats.trigger_ms,
-        "latest_ack_timestamp": stats.ended_ms or -1,
+        # Its last acknowledgement completes a checkpoint; of another one it is told with the vertices.
+        "latest_ack_timestamp": stats.ended_ms if stats.status is CheckpointStatsStatus.COMPLETED else NEVER,
         "checkpointed_size": stats.incremental_bytes,
         "state_size": stats.size_bytes,
         "end_to_end_duration": stats.duration_ms,
@@ -160,19 +161,27 @@ def _checkpoint(stats: CheckpointStatistics) -> Json:
     return made
 
 
-def _tasks(
-    found: CheckpointStatistics, subtasks: Sequence[SubtaskCheckpointStatistics]
-) -> Iterable[tuple[JobVertexId, Json]]:
-    if found.vertices:
-        for vertex in found.vertices:
-            yield vertex.vertex_id, _of_vertex(vertex, found)
-        return
-    by_vertex: dict[JobVertexId, list[SubtaskCheckpointStatistics]] = {}
-    for subtask in subtasks:
-        by_vertex.setdefault(subtask.vertex_id, []).append(subtask)
-    for vertex_id, several in by_vertex.items():
-        latest = max(each.ack_ms for each in several)
-        yield vertex_id, _task(found, latest, max(0, latest - found.trigger_ms), several, len(several))
+def _task(found: CheckpointStatistics, subtasks: Iterable[SubtaskCheckpointStatistics], vertex: JobVertex) -> Json:
+    """A vertex in a checkpoint, from the sum that is kept of a completed one, else from those that acknowledged."""
+    summed_up = next((each for each in found.vertices if each.vertex_id == vertex.vertex_id), None)
+    if summed_up is not None:
+        return _of_vertex(summed_up, found)
+    there = [each for each in subtasks if each.vertex_id == vertex.vertex_id]
+    of = [each.metrics for each in there]
+    latest = max((each.ack_ms for each in there), default=NEVER)
+    return {
+        "id": found.checkpoint_id,
+        "status": found.status.value,
+        "latest_ack_timestamp": latest,
+        "checkpointed_size": sum(each.incremental_bytes for each in of),
+        "state_size": sum(each.size_bytes for each in of),
+        "end_to_end_duration": max(0, latest - found.trigger_ms) if there else NEVER,
+        "alignment_buffered": 0,
+        "processed_data": sum(each.bytes_processed_during_alignment for each in of),
+        "persisted_data": sum(each.bytes_persisted_during_alignment for each in of),
+        "num_subtasks": vertex.parallelism,
+        "num_acknowledged_subtasks": len(there),
+    }
 
 
 def _of_vertex(vertex: VertexCheckpointStatistics, found: CheckpointStatistics) -> Json:
@@ -188,29 +197,6 @@ def _of_vertex(vertex: VertexCheckpointStatistics, found: CheckpointStatistics) 
         "persisted_data": vertex.persisted_bytes,
         "num_subtasks": vertex.parallelism,
         "num_acknowledged_subtasks": vertex.acknowledged,
-    }
-
-
-def _task(
-    found: CheckpointStatistics,
-    latest: int,
-    took: int,
-    subtasks: Sequence[SubtaskCheckpointStatistics],
-    parallelism: int,
-) -> Json:
-    of = [each.metrics for each in subtasks]
-    return {
-        "id": found.checkpoint_id,
-        "status": found.status.value,
-        "latest_ack_timestamp": latest or -1,
-        "checkpointed_size": sum(each.incremental_bytes for each in of),
-        "state_size": sum(each.size_bytes for each in of),
-        "end_to_end_duration": took,
-        "alignment_buffered": 0,
-        "processed_data": sum(each.bytes_processed_during_alignment for each in of),
-        "persisted_data": sum(each.bytes_persisted_during_alignment for each in of),
-        "num_subtasks": parallelism,
-        "num_acknowledged_subtasks": len(of),
     }
 
 

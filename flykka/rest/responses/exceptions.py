@@ -14,12 +14,23 @@ def exception_history(entries: Sequence[RootExceptionHistoryEntry], most: int) -
     return {
         "exceptionHistory": {
             "entries": [
-                {**_failure(entry.root), "concurrentExceptions": [_failure(each) for each in entry.concurrent]}
+                {
+                    **_failure(entry.root),
+                    **_repeated(entry),
+                    "concurrentExceptions": [_failure(each) for each in entry.concurrent],
+                }
                 for entry in newest[:most]
             ],
             "truncated": len(newest) > most,
         }
     }
+
+
+def _repeated(entry: RootExceptionHistoryEntry) -> Json:
+    """The last time of a failure that came several times in a row, and how often it came, as a label."""
+    if entry.last_timestamp_ms is None:
+        return {}
+    return {"timestamp": entry.last_timestamp_ms, "failureLabels": {"times": str(entry.times)}}
 
 
 def _failure(entry: ExceptionHistoryEntry) -> Json:

@@ -27,8 +27,8 @@ _METRICS = tuple(
 )
 
 
-def task_manager(own: TaskManagerInfo, now_ms: int) -> Json:
-    """A TaskManager in the list, as it is known now."""
+def task_manager(own: TaskManagerInfo, tasks: int, now_ms: int) -> Json:
+    """A TaskManager in the list, as it is known now, with the number of its tasks."""
     resource = {"cpuCores": 0.0, **dict.fromkeys(_RESOURCES, 0), "extendedResources": {}}
     return {
         "id": own.task_manager,
@@ -38,23 +38,24 @@ def task_manager(own: TaskManagerInfo, now_ms: int) -> Json:
         "timeSinceLastHeartbeat": now_ms,
         "slotsNumber": own.slots,
         "freeSlots": own.free,
-        "assignedTasks": own.slots - own.free,
+        "assignedTasks": tasks,
         "totalResource": resource,
         "freeResource": resource,
         "hardware": {
             "cpuCores": os.cpu_count() or 1,
             "physicalMemory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-            "freeMemory": os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+            # Flink's size of the JVM's heap; rows and state lie in Spark.
+            "freeMemory": 0,
             "managedMemory": 0,
         },
         "memoryConfiguration": dict.fromkeys(_MEMORY, 0),
     }
 
 
-def task_manager_details(own: TaskManagerInfo, now_ms: int) -> Json:
+def task_manager_details(own: TaskManagerInfo, tasks: int, now_ms: int) -> Json:
     """A TaskManager with its memory."""
     return {
-        **task_manager(own, now_ms),
+        **task_manager(own, tasks, now_ms),
         "metrics": {**dict.fromkeys(_METRICS, 0), "garbageCollectors": []},
         "allocatedSlots": [],
     }

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from flykka.actors.machines.read_model.aggregation import aggregate_state
 from flykka.messages.monitoring.job_details import AttemptDetails, JobVertexDetails, SubtaskDetails, TimeShares
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType
-from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.tasks.task import ExecutionState
 from flykka.rest.responses.io_metrics import Json, aggregated, io_metrics
 from flykka.rest.responses.times import lifetime, status_duration, timestamps
@@ -98,10 +98,15 @@ def _on_one(name: str, attempts: Sequence[AttemptDetails], now: int) -> Json:
 
 
 def watermarks(subtasks: Iterable[SubtaskDetails]) -> list[Json]:
-    """The watermark of each subtask, as a text; Long.MIN while there is none."""
+    """The watermark of each subtask, as a text; Long.MIN while there is none.
+
+    A subtask at the end of its input is left out: its watermark is no time, and the dashboard shows all as times.
+    """
     found = []
     for subtask in subtasks:
         at = subtask.current.metrics.watermark_ms
+        if at == WATERMARK_MAX:
+            continue
         value = WATERMARK_MIN if at is None else at
         found.append({"id": f"{subtask.subtask}.currentInputWatermark", "value": str(value)})
     return found
