@@ -37,11 +37,15 @@ async function operation(path, name, body) {
   }
 }
 
-export function notice(text, isBad = false) {
-  const box = h("div", { class: `notice${isBad ? " bad" : ""}` },
-    h("span", { "aria-hidden": "true" }, isBad ? "✕" : "✓"), h("p", {}, text),
+const GLYPHS = { good: "✓", bad: "✕", busy: "◐" };
+
+// What has come of something, until it is dismissed; gives its removal.
+export function notice(text, kind = "good") {
+  const box = h("div", { class: `notice ${kind}` },
+    h("span", { "aria-hidden": "true" }, GLYPHS[kind]), h("p", {}, text),
     h("button", { type: "button", "aria-label": "Dismiss", onclick: () => box.remove() }, "×"));
   document.getElementById("notices").append(box);
+  return () => box.remove();
 }
 
 export function buttons(job) {
@@ -70,9 +74,11 @@ function confirm(job, action) {
 }
 
 async function run(job, action, directory) {
+  const end = notice(`${action.label} of ${job.name} …`, "busy");
   try {
     notice(action.done(await action.act(`/jobs/${job.id}`, directory)));
   } catch (failure) {
-    notice(`${action.label}: ${failure.message}`, true);
+    notice(`${action.label}: ${failure.message}`, "bad");
   }
+  end();
 }

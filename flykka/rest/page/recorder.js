@@ -47,7 +47,7 @@ export class Recorder {
     try {
       await download("/recorder/trace", "flight-record.trace");
     } catch (failure) {
-      notice(`Trace: ${failure.message}`, true);
+      notice(`Trace: ${failure.message}`, "bad");
     }
     this.writing = false;
     this.redraw();
