@@ -33,7 +33,9 @@ async function send(path, options = {}) {
   for (;;) {
     const token = sessionStorage.getItem(KEY);
     const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
-    const answer = await fetch(path, { ...options, headers });
+    const answer = await fetch(path, { ...options, headers }).catch((failure) => {
+      throw failure.name === "AbortError" ? failure : new Error("The server does not answer.");
+    });
     if (answer.status !== 401) return answer;
     // Another request may have been given a token while this one was on its way.
     if (sessionStorage.getItem(KEY) === token) await askForToken(token !== null);

@@ -2,7 +2,7 @@
 
 import { request } from "./api.js";
 import { h, s } from "./dom.js";
-import { bytes, chip, clock, duration, moment, number } from "./format.js";
+import { bytes, chip, clock, duration, moment, number, words } from "./format.js";
 import { cells, table } from "./table.js";
 
 const HEIGHT = 120;
@@ -89,7 +89,7 @@ export class Checkpoints {
       ["Slowest vertex", each.slowest === null ? "–" : `${each.slowest} (${duration(each.slowestMs)})`],
       ["Acknowledged", `${number(each.acknowledged)} of ${number(each.subtasks)}`],
     ];
-    if (each.reason !== null) facts.push(["Reason", each.reason]);
+    if (each.reason !== null) facts.push(["Reason", words(each.reason)]);
     return h("div", { class: "figures" },
       h("h3", {}, `${each.isSavepoint ? "Savepoint" : "Checkpoint"} ${each.id} `, chip(each.status)),
       h("dl", { class: "pairs wide" },

@@ -1,4 +1,4 @@
-// The failures of a job: the end of the stack at once, all of it where it is opened.
+// The failures of a job: of the newest the end of the stack at once, of each all of it where it is opened.
 
 import { request } from "./api.js";
 import { h } from "./dom.js";
@@ -40,13 +40,13 @@ export class Exceptions {
     if (this.failure !== null) return [h("p", { class: "empty" }, this.failure)];
     const more = job.exceptionCount - this.entries.length;
     return [
-      this.entries.map((entry, place) => one(entry, job.exceptions[place])),
+      this.entries.map((entry, place) => one(entry, job.exceptions[place], place === 0)),
       this.entries.length && more > 0 ? h("p", { class: "facts" }, `${number(more)} older ones are not shown.`) : null,
     ];
   }
 }
 
-function one(entry, outcome) {
+function one(entry, outcome, isNewest) {
   const lines = entry.stacktrace.trimEnd().split("\n");
   const left = lines.length - HEAD - TAIL;
   const short = left > 1 ? [...lines.slice(0, HEAD), `    … ${left} lines …`, ...lines.slice(-TAIL)] : lines;
@@ -58,7 +58,7 @@ function one(entry, outcome) {
     outcome?.message ? h("p", { class: "message" }, outcome.message) : null,
     left > 1
       ? h("details", {},
-        h("summary", {}, h("span", { class: "toggle" }, "Whole stack"), stack(short, "short")), stack(lines))
+        h("summary", {}, h("span", { class: "toggle" }, "Whole stack"), isNewest && stack(short, "short")), stack(lines))
       : stack(lines),
     entry.concurrentExceptions.length ? h("details", {}, h("summary", {},
       `${entry.concurrentExceptions.length} failed with it`),

@@ -2,6 +2,7 @@
 
 import { follow } from "./api.js";
 import { h, show } from "./dom.js";
+import { clock } from "./format.js";
 import { Job } from "./job.js";
 import { Jobs } from "./jobs.js";
 import { Recorder } from "./recorder.js";
@@ -13,6 +14,7 @@ const trail = document.getElementById("trail");
 let view = null;
 let event = null;
 let offset = 0;
+let lostAt = null;
 let stop = () => {};
 let drawing = false;
 
@@ -35,12 +37,14 @@ function draw() {
   if (event === null) return;
   const style = getComputedStyle(main);
   const width = main.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
-  show(main, view.render(event, Math.floor(width), Date.now() + offset));
+  show(main, view.render(event, Math.floor(width), (lostAt ?? Date.now()) + offset));
 }
 
 function setLink(state, text = "") {
+  // What is shown stays that of then.
+  lostAt = state === "live" ? null : lostAt ?? Date.now();
   link.className = `link ${state}`;
-  link.textContent = state === "live" ? "● live" : "○ no connection";
+  link.textContent = state === "live" ? "● live" : `○ no connection since ${clock(lostAt)}`;
   link.title = text;
 }
 

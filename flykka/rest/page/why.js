@@ -54,7 +54,8 @@ function facts(all) {
 function attempts({ attempts: all, leftOut }) {
   if (!all.length) return null;
   const rows = all.map((each) => h("tr", { key: each.name },
-    h("td", {}, h("button", { class: "plain", type: "button", onclick: () => goTo(each.vertex) }, each.name)),
+    h("td", { class: "wrap" },
+      h("button", { class: "plain", type: "button", onclick: () => goTo(each.vertex) }, each.name)),
     h("td", {}, chip(each.state)),
     [each.taskManager, each.is, each.for].map((value) => h("td", {}, value)),
     h("td", { class: "wrap" }, each.waitsFor)));
