@@ -18,6 +18,7 @@ from flykka.messages.monitoring.job_details import (
 )
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType
 from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.messages.wire.ids import JobVertexId
 from flykka.metrics.distribution import Distribution
 
 JOB_MANAGER = "jobmanager"
@@ -27,6 +28,7 @@ OPERATOR = "taskmanager_job_task_operator"
 """Flink's scopes, as its PrometheusReporter writes them behind `flink_`."""
 
 _NONE = -1
+_NS_PER_MS = 1_000_000
 
 _STATUS_NAMES = {
     status: status.value.lower()
@@ -44,7 +46,7 @@ Value = float | Distribution
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Values of one subject by their names; ms where they are times, bytes where they are sizes."""
+    """Values of one subject by their names: times in ms, but where Flink has ns; sizes in bytes."""
 
     scope: str
     labels: Mapping[str, str]
@@ -67,6 +69,12 @@ TASK_METRICS: Mapping[str, Callable[[SubtaskDetails], float]] = {
     "accumulateIdleTimeMs": lambda subtask: subtask.current.metrics.idle_ms,
     "buffers.inputQueueLength": lambda subtask: subtask.current.metrics.input_queue_length,
     "buffers.outputQueueLength": lambda subtask: subtask.current.metrics.output_queue_length,
+    "checkpointAlignmentTime": lambda subtask: (
+        0 if subtask.last_checkpoint is None else subtask.last_checkpoint.alignment_ms * _NS_PER_MS
+    ),
+    "checkpointStartDelayNanos": lambda subtask: (
+        0 if subtask.last_checkpoint is None else subtask.last_checkpoint.start_delay_ms * _NS_PER_MS
+    ),
 }
 """Values of a subtask."""
 
@@ -169,9 +177,17 @@ def of_subtasks(
 
 def of_vertices(details: JobDetails, host: str) -> Iterator[Measured]:
     """Measure the vertices of a job, each over its subtasks, and what users have counted over all of them."""
+    acknowledged = () if details.last_completed is None else details.last_completed.vertices
+    last: dict[JobVertexId, dict[str, float]] = {
+        each.vertex_id: {
+            "checkpointAlignmentTime": each.alignment_ms.maximum * _NS_PER_MS,
+            "checkpointStartDelayNanos": each.start_delay_ms.maximum * _NS_PER_MS,
+        }
+        for each in acknowledged
+    }
     for vertex in details.vertices:
         labels = _vertex_labels(details, vertex, host)
-        yield Measured(TASK, labels, _of_vertex(vertex))
+        yield Measured(TASK, labels, _of_vertex(vertex) | last.get(vertex.vertex_id, {}))
         of_chain = {
             "currentInputWatermark": _watermark(vertex.watermark_ms),
             "currentOutputWatermark": _watermark(vertex.watermark_ms),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flykka.messages.checkpointing.checkpoint import CheckpointMetrics
 from flykka.messages.checkpointing.statistics import CheckpointStatistics, SubtaskCheckpointStatistics
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import JobGraph, JobType
@@ -302,7 +303,8 @@ class AttemptDetails(Value):
 class SubtaskDetails(Value):
     """A subtask, counted from 0: its current attempt, and the last of those before it, the oldest first.
 
-    The rates and the shares are of the last seconds. `accumulators` are those of the current attempt.
+    The rates and the shares are of the last seconds. `accumulators` are those of the current attempt; `last_checkpoint`
+    is what the subtask has measured in the last completed one, None where there is none.
     """
 
     subtask: int
@@ -312,6 +314,7 @@ class SubtaskDetails(Value):
     rows_out_per_second: float = 0.0
     shares: TimeShares | None = None
     accumulators: tuple[AccumulatorSnapshot, ...] = ()
+    last_checkpoint: CheckpointMetrics | None = None
 
 
 @message("job_details.subtasks")

@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from flykka.actors.execution_graph_info_store.actor import INFO_STORE_PATH
+from flykka.messages.checkpointing.checkpoint import CheckpointMetrics
 from flykka.messages.checkpointing.statistics import (
     CheckpointStatistics,
     CheckpointStatsCounts,
@@ -17,8 +19,9 @@ from flykka.messages.checkpointing.statistics import (
     CheckpointStatsStatus,
     CompletedCheckpointStatsSummary,
     StatsSummary,
+    VertexCheckpointStatistics,
 )
-from flykka.messages.control.job import JobStatus
+from flykka.messages.control.job import JobStatus, MetricsReported
 from flykka.messages.monitoring.job_details import (
     AttemptDetails,
     Deploying,
@@ -31,7 +34,7 @@ from flykka.messages.monitoring.job_details import (
 )
 from flykka.messages.tasks.accumulator import AccumulatorResults, AccumulatorSnapshot, AccumulatorType, HistogramCount
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
-from flykka.messages.wire.ids import JobVertexId, OperatorId, TaskManagerId
+from flykka.messages.wire.ids import JobVertexId, OperatorId, TaskManagerId, attempt_id
 from flykka.metrics.collection import Scope, fitting_scope
 from flykka.metrics.distribution import Distribution
 from flykka.metrics.measured import Measured, Value, of_job, of_subtasks, of_vertices
@@ -57,6 +60,7 @@ SUBTASK = SubtaskDetails(
         metrics=TaskIOMetrics(rows_in=5, watermark_ms=1_000, rows_staged=2, rows_published=3),
     ),
     shares=TimeShares(busy=0.5, back_pressured=0.25, idle=0.25),
+    last_checkpoint=CheckpointMetrics(alignment_ms=3, start_delay_ms=2),
 )
 _COUNTER = AccumulatorSnapshot(
     name="parse it.orders.broken",
@@ -216,6 +220,7 @@ def test_a_subtask_is_measured_with_its_attempt_and_its_task_manager(served: Ser
     values = _values(*measured)
     assert (values["busyTimeMsPerSecond"], values["backPressuredTimeMsPerSecond"]) == (500, 250)
     assert (values["watermarkLag"], values["pendingCommittables"], values["totalCommittables"]) == (3_000, 2, 5)
+    assert (values["checkpointAlignmentTime"], values["checkpointStartDelayNanos"]) == (3_000_000, 2_000_000)
     assert measured[0].labels["tm_id"] == "task-manager-1"
     assert measured[0].labels["task_attempt_num"] == "2"
 
@@ -237,10 +242,27 @@ def test_what_users_count_is_measured_with_their_operators_labels(served: Served
 def test_a_vertex_as_a_whole_has_no_labels_of_subtasks_and_no_rates_of_users(served: Served) -> None:
     accumulators = AccumulatorResults(merged=COUNTED)
     details = replace(served.job.details, vertices=(replace(VERTEX, rows_in=7),), accumulators=accumulators)
+    nothing, delays = StatsSummary(minimum=0, maximum=0, average=0), StatsSummary(minimum=1, maximum=9, average=4)
+    of_vertex = VertexCheckpointStatistics(
+        vertex_id=VERTEX.vertex_id,
+        parallelism=1,
+        acknowledged=1,
+        duration_ms=0,
+        size_bytes=0,
+        incremental_bytes=0,
+        processed_bytes=0,
+        persisted_bytes=0,
+        start_delay_ms=delays,
+        alignment_ms=nothing,
+        sync_ms=nothing,
+        async_ms=nothing,
+    )
+    last = CheckpointStatistics(checkpoint_id=1, status=CheckpointStatsStatus.COMPLETED, vertices=(of_vertex,))
+    details = replace(details, last_completed=last)
 
     task, _, counter, meter, _ = of_vertices(details, "host")
 
-    assert task.values["numRecordsIn"] == 7
+    assert (task.values["numRecordsIn"], task.values["checkpointStartDelayNanos"]) == (7, 9_000_000)
     assert list(task.labels) == ["host", "job_id", "job_name", "task_id", "task_name"]
     assert (counter.values, meter.values) == ({"orders.broken": 4}, {"seen_count": 9})
 
@@ -317,3 +339,27 @@ def _checkpoints() -> CheckpointStatsSnapshot:
 def _holds_still(name: str) -> bool:
     """True for what is the same a moment later."""
     return "Time" not in name and name != "flink_jobmanager_job_uptime"
+
+
+def test_what_functions_count_is_told_of_a_vertex_and_of_each_of_its_subtasks(served: Served) -> None:
+    path = f"/jobs/{JOB}/vertices/sink"
+    (store,) = served.gateway._system.actor_selection(INFO_STORE_PATH).resolve()
+    for subtask, count in ((0, 1), (1, 4)):
+        store.tell(
+            MetricsReported(
+                job_id=JOB,
+                attempt=attempt_id(JOB, JobVertexId("sink"), subtask, 0),
+                task_name="sink",
+                metrics=TaskIOMetrics(),
+                accumulators=(replace(_COUNTER, count=count),),
+            )
+        )
+
+    of_vertex = served.http.get(f"{path}/accumulators").json()["user-accumulators"]
+    of_subtasks = served.http.get(f"{path}/subtasks/accumulators").json()["subtasks"]
+    metrics = served.http.get(f"{path}/metrics?get=1.parse_it.orders.broken").json()
+
+    name = "parse it.orders.broken"
+    assert of_vertex == [{"name": name, "type": "LongCounter", "value": "5"}]
+    assert [each["user-accumulators"][0]["value"] for each in of_subtasks] == ["1", "4"]
+    assert metrics == [{"id": "1.parse_it.orders.broken", "value": "4"}]

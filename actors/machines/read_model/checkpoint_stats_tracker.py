@@ -68,6 +68,11 @@ class CheckpointStatsTracker:
         return max(both, key=lambda stats: stats.checkpoint_id, default=None)
 
     @property
+    def last_acknowledged(self) -> Subtasks:
+        """The acknowledgements of the last completed checkpoint, as far as they are kept."""
+        return {} if self.latest_completed is None else self._subtasks.get(self.latest_completed.checkpoint_id, {})
+
+    @property
     def history(self) -> tuple[CheckpointStatistics, ...]:
         """The listed checkpoints, in progress or ended, the newest first."""
         return tuple(map(self._present, reversed(self._history.values())))

@@ -144,7 +144,8 @@ class JobReadModel:
         vertex = self._vertices.get(vertex_id)
         if vertex is None:
             return SubtasksOfVertex(job_id=self.job_id, vertex=None)
-        return SubtasksOfVertex(job_id=self.job_id, vertex=vertex.details(at_ms), subtasks=vertex.subtasks())
+        subtasks = vertex.subtasks(self.checkpoints.last_acknowledged)
+        return SubtasksOfVertex(job_id=self.job_id, vertex=vertex.details(at_ms), subtasks=subtasks)
 
     def details(self, at_ms: int, checkpoints: int = CHECKPOINT_HISTORY) -> JobDetails:
         """The job as it stands at `at_ms`, with that many of its last checkpoints."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from flykka.actors.machines.read_model.aggregation import (
@@ -12,6 +12,7 @@ from flykka.actors.machines.read_model.aggregation import (
     least_watermark,
     slowest,
 )
+from flykka.messages.checkpointing.statistics import SubtaskCheckpointStatistics
 from flykka.messages.control.job import ExecutionStateChanged
 from flykka.messages.graph.job_graph import JobVertex, OperatorKind
 from flykka.messages.monitoring.job_details import (
@@ -25,7 +26,7 @@ from flykka.messages.monitoring.job_details import (
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType
 from flykka.messages.tasks.task import ExecutionState, TaskIOMetrics
 from flykka.messages.wire.failure import SerializedThrowable
-from flykka.messages.wire.ids import ExecutionAttemptId, TaskManagerId
+from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, TaskManagerId
 
 RATE_WINDOW_MS = 5_000
 """Rates are those of about the last five seconds: steady to the eye, and soon at zero when nothing comes any more."""
@@ -207,14 +208,20 @@ class VertexReadModel:
         """The number of subtasks by state."""
         return Counter(subtask.state for subtask in self._subtasks)
 
-    def subtasks(self) -> tuple[SubtaskDetails, ...]:
-        """The subtasks with their attempts."""
-        return tuple(_details(number, subtask) for number, subtask in enumerate(self._subtasks))
+    def subtasks(
+        self, acknowledged: Mapping[tuple[JobVertexId, int], SubtaskCheckpointStatistics]
+    ) -> tuple[SubtaskDetails, ...]:
+        """The subtasks with their attempts, and what they have measured in a checkpoint."""
+        vertex_id = self._vertex.vertex_id
+        return tuple(
+            _details(number, subtask, acknowledged.get((vertex_id, number)))
+            for number, subtask in enumerate(self._subtasks)
+        )
 
     def details(self, at_ms: int) -> JobVertexDetails:
         """The vertex as it stands at `at_ms`."""
         states = self.states
-        # Each subtask is looked at once: there may be thousands, and whoever watches the job asks each second.
+        # Each subtask is looked at once: there may be thousands, and those who watch the job ask each second.
         now = [subtask.now for subtask in self._subtasks]
         counted = [*now, *(subtask.before for subtask in self._subtasks if subtask.before is not _NOTHING)]
         windows = [window for subtask in self._subtasks if (window := subtask.recent()) is not None]
@@ -253,7 +260,7 @@ class VertexReadModel:
         return tuple(operator.name for operator in self._vertex.operators if operator.kind is kind)
 
 
-def _details(number: int, subtask: _Subtask) -> SubtaskDetails:
+def _details(number: int, subtask: _Subtask, acknowledged: SubtaskCheckpointStatistics | None) -> SubtaskDetails:
     window = subtask.recent()
     windows = () if window is None else (window,)
     rows_in, rows_out = _rates(windows)
@@ -265,6 +272,7 @@ def _details(number: int, subtask: _Subtask) -> SubtaskDetails:
         rows_out_per_second=rows_out,
         shares=_shares(windows),
         accumulators=subtask.rated(),
+        last_checkpoint=None if acknowledged is None else acknowledged.metrics,
     )
 
 

@@ -7,6 +7,12 @@ from dataclasses import replace
 import pytest
 
 from flykka.actors.machines.read_model.job_read_model import JobReadModel
+from flykka.messages.checkpointing.checkpoint import CheckpointMetrics
+from flykka.messages.checkpointing.statistics import (
+    CheckpointTriggered,
+    SubtaskCheckpointStatistics,
+    SubtasksAcknowledged,
+)
 from flykka.messages.control.job import ExecutionStateChanged, JobRestored, JobResultSuccess, JobStatus, MetricsReported
 from flykka.messages.monitoring.job_details import Deploying, JobDetails, StatusTimestamp
 from flykka.messages.tasks.exchange import WATERMARK_MAX
@@ -153,3 +159,25 @@ def test_a_restore_from_a_checkpoint_has_a_time_and_a_start_from_the_beginning_h
     overview.on_message(JobRestored(job_id=JOB, checkpoint_id=3, timestamp_ms=7), 7)
 
     assert (fresh, overview.details(8).restored_ms) == (None, 7)
+
+
+def test_a_subtask_tells_what_it_has_measured_in_the_last_completed_checkpoint() -> None:
+    overview = JobReadModel(GRAPH)
+
+    def acknowledged(checkpoint_id: int, alignment_ms: int) -> None:
+        begun = CheckpointTriggered(job_id=JOB, checkpoint_id=checkpoint_id, timestamp_ms=0, num_subtasks=3)
+        overview.on_message(begun, 0)
+        metrics = CheckpointMetrics(alignment_ms=alignment_ms)
+        subtask = SubtaskCheckpointStatistics(vertex_id=WINDOWS, subtask=1, ack_ms=5, metrics=metrics)
+        overview.on_message(SubtasksAcknowledged(job_id=JOB, checkpoint_id=checkpoint_id, subtasks=(subtask,)), 5)
+
+    def told() -> list[CheckpointMetrics | None]:
+        return [each.last_checkpoint for each in overview.subtasks(WINDOWS, 9).subtasks]
+
+    before = told()
+    acknowledged(1, 10)
+    overview.on_message(completed(1), 6)
+    acknowledged(2, 20)
+
+    assert before == [None, None]
+    assert told() == [None, CheckpointMetrics(alignment_ms=10)]
