@@ -8,12 +8,18 @@ import { cells, table } from "./table.js";
 const HEIGHT = 120;
 const TOP = 18;
 const ROWS = 200;
+// What the height of a bar may be.
+const MEASURES = {
+  Duration: [(each) => each.duration, duration], Size: [(each) => each.size, bytes],
+  Written: [(each) => each.written, bytes], "Longest alignment": [(each) => each.alignment, duration],
+};
 
 export class Checkpoints {
   constructor(jobId, redraw) {
     this.jobId = jobId;
     this.path = `/jobs/${jobId}/checkpoints/details/`;
     this.redraw = redraw;
+    this.measure = "Duration";
     this.pointed = null;
     this.chosen = null;
     this.tasks = null;
@@ -25,7 +31,7 @@ export class Checkpoints {
   render(job, width) {
     const { history, ...counts } = job.checkpoints;
     if (!history.length) return [h("p", { class: "empty" }, "No checkpoint yet.")];
-    const shown = history.find(({ id }) => id === (this.pointed ?? this.chosen)) ?? history.at(-1);
+    const shown = this.shown(history);
     const chosen = history.find(({ id }) => id === this.chosen);
     // What one in progress has measured is told when it has ended.
     if (chosen !== undefined && this.status !== chosen.status) this.askForVertices(chosen);
@@ -34,40 +40,53 @@ export class Checkpoints {
         `${number(counts.completed)} completed, ${number(counts.failed)} failed, ${counts.inProgress} in progress; `
         + `${duration(counts.averageMs)} on average`
         + (counts.restored === null ? "" : `; restored from ${counts.restored}`)),
+      h("label", { class: "choice" }, "Height ", h("select", { onchange: (event) => {
+        this.measure = event.target.value;
+        this.redraw();
+      } }, Object.keys(MEASURES).map((name) => h("option", { selected: name === this.measure }, name)))),
       this.timeline(history, shown, width),
       h("p", { class: "legend" },
         h("span", {}, h("i", { class: "swatch good" }), "completed"),
         h("span", {}, h("i", { class: "swatch bad" }), "✕ failed"),
         h("span", {}, h("i", { class: "swatch busy" }), "in progress"), h("span", {}, "◆ savepoint"),
-        h("span", { class: "hint" }, "Height: duration. Arrow keys move, Enter shows vertices.")),
+        h("span", { class: "hint" }, "Arrow keys move, Enter shows vertices.")),
       this.figures(shown),
       this.details(job, shown),
     ];
   }
 
+  shown(history) {
+    return history.find(({ id }) => id === (this.pointed ?? this.chosen)) ?? history.at(-1);
+  }
+
   timeline(history, shown, width) {
-    const most = Math.max(1, ...history.map((each) => each.duration ?? 0));
-    const left = 52;
+    const [value, told] = MEASURES[this.measure];
+    const most = Math.max(1, ...history.map((each) => value(each) ?? 0));
+    const left = 64;
     const step = Math.min(26, (width - left) / history.length);
     const drawn = Math.max(width, 200);
     const lines = [0, 0.5, 1].map((part) => {
       const y = TOP + HEIGHT * (1 - part);
       return [s("line", { class: "grid", x1: left, x2: drawn, y1: y, y2: y }),
-        s("text", { class: "axis", x: left - 8, y: y + 4, "text-anchor": "end" }, duration(most * part))];
+        s("text", { class: "axis", x: left - 8, y: y + 4, "text-anchor": "end" }, told(Math.round(most * part)))];
     });
-    const bars = history.map((each, place) => this.bar(each, left + place * step, step, most, each === shown));
+    const bars = history.map((each, place) => {
+      const part = value(each) === null || each.status === "IN_PROGRESS" ? null : value(each) / most;
+      return this.bar(each, left + place * step, step, part, each === shown);
+    });
     return h("div", { class: "timeline", tabindex: "0", role: "listbox", "aria-label": "Checkpoints, the oldest first",
       "aria-activedescendant": `checkpoint-${shown.id}`,
-      onkeydown: (event) => this.key(event, history, shown), onmouseleave: () => this.point(null) },
+      onkeydown: (event) => this.key(event, history), onmouseleave: () => this.point(null) },
     s("svg", { width: drawn, height: TOP + HEIGHT + 22, role: "presentation" }, lines, bars,
       s("text", { class: "axis", x: left, y: TOP + HEIGHT + 17 }, clock(history[0].at)),
       history.length * step > 170 && s("text", { class: "axis", x: left + history.length * step, y: TOP + HEIGHT + 17,
         "text-anchor": "end" }, clock(history.at(-1).at))));
   }
 
-  bar(each, x, step, most, isShown) {
+  // `part` of the height is null of what is not known yet.
+  bar(each, x, step, part, isShown) {
     const failed = each.status === "FAILED";
-    const tall = each.duration === null ? HEIGHT / 3 : Math.max(3, HEIGHT * (each.duration / most));
+    const tall = part === null ? HEIGHT / 3 : Math.max(3, HEIGHT * part);
     const wide = Math.max(1.5, step - Math.min(4, step / 4));
     const y = TOP + HEIGHT - tall;
     const kind = failed ? "bad" : each.status === "IN_PROGRESS" ? "busy" : "good";
@@ -108,7 +127,7 @@ export class Checkpoints {
     if (!Object.keys(this.tasks).length) return h("p", { class: "empty" }, "No subtask has acknowledged it yet.");
     const rows = job.vertices.filter(({ id }) => id in this.tasks).map(({ id, name }) => {
       const task = this.tasks[id];
-      return h("tr", { key: id }, h("td", {}, h("button", { class: "plain", type: "button",
+      return h("tr", { key: id }, h("td", { class: "wrap" }, h("button", { class: "plain", type: "button",
         "aria-expanded": String(this.vertex?.id === id), onclick: () => this.open(id) }, name)),
       cells(`${number(task.num_acknowledged_subtasks)} / ${number(task.num_subtasks)}`,
         duration(task.end_to_end_duration), bytes(task.state_size), bytes(task.checkpointed_size),
@@ -131,7 +150,8 @@ export class Checkpoints {
       table("Subtasks", ["Subtask", "State", "Duration", "Size", "Alignment", "Start delay", "Sync", "Async"], rows)];
   }
 
-  key(event, history, shown) {
+  key(event, history) {
+    const shown = this.shown(history);
     const at = history.indexOf(shown);
     const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: history.length - 1 }[event.key];
     if (to !== undefined) this.point(history[Math.min(history.length - 1, Math.max(0, to))].id);

@@ -58,7 +58,8 @@ function one(entry, outcome, isNewest) {
     outcome?.message ? h("p", { class: "message" }, outcome.message) : null,
     left > 1
       ? h("details", {},
-        h("summary", {}, h("span", { class: "toggle" }, "Whole stack"), isNewest && stack(short, "short")), stack(lines))
+        h("summary", {}, h("span", { class: "toggle" }, "Whole stack"), isNewest && stack(short, "short")),
+        stack(lines))
       : stack(lines),
     entry.concurrentExceptions.length ? h("details", {}, h("summary", {},
       `${entry.concurrentExceptions.length} failed with it`),

@@ -82,7 +82,11 @@ document.getElementById("skip").onclick = (clicked) => {
   clicked.preventDefault();
   main.focus();
 };
-addEventListener("hashchange", open);
+addEventListener("hashchange", () => {
+  open();
+  // The link that was followed is gone: the keyboard goes on from the top of what it has opened.
+  main.focus();
+});
 addEventListener("resize", redraw);
 // Durations go on between events.
 setInterval(() => event !== null && !document.hidden && redraw(), 1000);
