@@ -31,7 +31,7 @@ class Recording:
         self._recorder = recorder
 
     def held(self) -> Json:
-        """The amount that there is: `kind` is `memory`, `file` or `none`. Raises `RestError` where its system ended."""
+        """The amount: its `kind` is `memory`, `file` or `none`. Raises `RestError` where its system has ended."""
         match self._recorder:
             case FlightRecorder() as recorder:
                 try:

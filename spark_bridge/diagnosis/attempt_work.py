@@ -60,8 +60,9 @@ def read_work(scope: AttemptScope, workers: StageExecutor) -> AttemptWork:
     named: dict[str, list[tuple[Work, DoneWork | None]]] = {}
     for work, ended in works:
         named.setdefault(work.what, []).append((work, ended))
-    pieces = (_told(what, parts, jobs) for what, parts in reversed(named.items()))
-    return AttemptWork(attempt=scope.attempt, pieces=tuple(pieces), spark_ui=spark_ui)
+    newest_first = sorted(named.items(), key=lambda each: each[1][0][0].begun_ns, reverse=True)
+    pieces = tuple(_told(what, parts, jobs) for what, parts in newest_first)
+    return AttemptWork(attempt=scope.attempt, pieces=pieces, spark_ui=spark_ui)
 
 
 def _told(what: str, parts: list[tuple[Work, DoneWork | None]], jobs: dict[int, list[int]]) -> PieceOfWork:

@@ -23,7 +23,14 @@ class Page:
         self.errors: list[str] = []
         to_browser, self._write = os.pipe()
         self._read, from_browser = os.pipe()
-        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--remote-debugging-pipe"]
+        flags = [
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--hide-scrollbars",
+            "--remote-debugging-pipe",
+        ]
         # Chromium listens at descriptor 3 and speaks at 4.
         shell = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
         arguments = ["bash", "-c", shell, "chromium", CHROMIUM, *flags, f"--user-data-dir={profile}", "about:blank"]

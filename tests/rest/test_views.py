@@ -21,6 +21,12 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine"),
 ]
 
+_OVERLAP = """(() => {
+  const boxes = [...document.querySelectorAll('.vertex')].map((card) => card.getBoundingClientRect());
+  return boxes.some((a, at) => boxes.slice(at + 1).some((b) =>
+    a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom));
+})()"""
+
 Watched = tuple[Page, JobClient]
 """A page at the list of jobs, and the job that is in it."""
 
@@ -33,7 +39,8 @@ def watched(spark: SparkSession, tmp_path: Path) -> Iterator[Watched]:
         env.enable_checkpointing("500ms").set_checkpoint_dir(str(tmp_path / "checkpoints"))
         source = FileSource.json(tmp_path / "in", schema="id long").monitor_continuously("100ms", until=None)
         numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), uid="numbers")
-        numbers.sink_to(FileSink.parquet(tmp_path / "out")).uid("out").set_parallelism(2)
+        for name in ("first", "second"):
+            numbers.sink_to(FileSink.parquet(tmp_path / name)).uid(name).set_parallelism(2)
         job = env.execute_async("numbers")
         wait_checkpoint(job)
         assert env.rest_address is not None
@@ -51,6 +58,8 @@ def test_each_view_shows_the_facts_of_a_job_that_runs(watched: Watched, tmp_path
     page.wait_text("2 running")
     cards = page.run("[...document.querySelectorAll('.vertex')].map((card) => card.getAttribute('aria-label'))")
     assert cards == [f"Vertex {vertex.name}" for vertex in job.details.vertices]
+    assert page.run("document.querySelectorAll('path.edge').length") == 2
+    assert not page.run(_OVERLAP)
 
     page.click("Ask why")
     page.wait_text("Job 'numbers'", ".answer")

@@ -108,13 +108,19 @@ function card(vertex, { x, y }, job) {
     style: { left: `${x}px`, top: `${y}px`, width: `${WIDTH}px`, height: `${HEIGHT}px` } },
   h("header", {}, h("h3", { title: name }, name), chip(vertex.state)),
   h("dl", { class: "pairs" },
-    pair(vertex.isSource ? "Read" : "In", `${rate(vertex.inPerSecond)} rows/s`, `${number(vertex.rowsIn)} rows in all`),
+    moved(vertex.isSource ? "Read" : "In", vertex, vertex.inPerSecond, vertex.rowsIn),
     vertex.isSink ? pair("Visible", number(vertex.published), `${number(vertex.staged)} wait for a checkpoint`)
-      : pair("Out", `${rate(vertex.outPerSecond)} rows/s`, `${number(vertex.rowsOut)} rows in all`),
+      : moved("Out", vertex, vertex.outPerSecond, vertex.rowsOut),
     pair("Watermark", watermark(vertex), vertex.late ? `${number(vertex.late)} rows came late` : ""),
     pair("Lag", vertex.lag === null ? "–" : duration(vertex.lag))),
   shares(vertex.shares, job.state === "RUNNING"),
   tasks(vertex.tasks));
+}
+
+// The rate while some of it runs, and all rows where nothing does.
+function moved(name, vertex, perSecond, total) {
+  const all = `${number(total)} rows`;
+  return vertex.tasks.RUNNING ? pair(name, `${rate(perSecond)} rows/s`, `${all} in all`) : pair(name, all);
 }
 
 function pair(name, value, more = "") {

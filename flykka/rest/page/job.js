@@ -41,7 +41,7 @@ export class Job {
         h("h1", {}, job.name, chip(job.state, job.isStopped ? "Stopped" : undefined)), buttons(job)),
       facts(job, now),
       section("Graph", graph(job, inner)),
-      section("Why", this.why.render()),
+      section("Why", this.why.render(job)),
       section("Checkpoints", this.checkpoints.render(job, inner)),
       section("Attempts", this.attempts.render(job, inner, now)),
       section("Exceptions", this.exceptions.render(job), job.exceptionCount),

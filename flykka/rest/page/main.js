@@ -11,6 +11,8 @@ import { Story } from "./story.js";
 const main = document.getElementById("main");
 const link = document.getElementById("link");
 const trail = document.getElementById("trail");
+// A window may have no width for a moment.
+const NARROWEST = 280;
 let view = null;
 let event = null;
 let offset = 0;
@@ -37,7 +39,7 @@ function draw() {
   if (event === null) return;
   const style = getComputedStyle(main);
   const width = main.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
-  show(main, view.render(event, Math.floor(width), (lostAt ?? Date.now()) + offset));
+  show(main, view.render(event, Math.max(NARROWEST, Math.floor(width)), (lostAt ?? Date.now()) + offset));
 }
 
 function setLink(state, text = "") {

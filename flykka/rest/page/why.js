@@ -2,7 +2,7 @@
 
 import { request } from "./api.js";
 import { h } from "./dom.js";
-import { chip, clock, number } from "./format.js";
+import { chip, clock, number, words } from "./format.js";
 import { table } from "./table.js";
 
 export class Why {
@@ -10,18 +10,19 @@ export class Why {
     this.path = `/jobs/${jobId}/diagnosis`;
     this.redraw = redraw;
     this.found = null;
-    this.at = null;
+    this.at = this.then = null;
     this.failure = null;
     this.asking = false;
   }
 
-  async ask() {
+  async ask(state) {
     if (this.asking) return;
     this.asking = true;
     this.redraw();
     try {
       this.found = await request(this.path);
       this.at = Date.now();
+      this.then = state;
       this.failure = null;
     } catch (failure) {
       this.failure = failure.message;
@@ -30,15 +31,16 @@ export class Why {
     this.redraw();
   }
 
-  render() {
+  render({ state }) {
     const text = this.asking ? "Asking …" : this.found === null ? "Ask why" : "Ask again";
     return [
       h("div", { "aria-live": "polite" },
         this.failure !== null ? h("p", { class: "empty" }, this.failure)
           : this.found === null ? h("p", { class: "facts" }, "What the job does, or waits for: its actors are asked.")
             : h("p", { class: "answer" }, capital(this.found.answer))),
-      h("div", { class: "buttons" }, h("button", { type: "button", onclick: () => this.ask() }, text),
-        this.at === null ? null : h("span", { class: "facts" }, `asked at ${clock(this.at)}`)),
+      h("div", { class: "buttons" }, h("button", { type: "button", onclick: () => this.ask(state) }, text),
+        this.at === null ? null : h("span", { class: "facts" },
+          `asked at ${clock(this.at)}`, this.then !== state && `, when the job was ${words(this.then).toLowerCase()}`)),
       this.found === null ? null : [facts(this.found.facts), attempts(this.found)],
     ];
   }
