@@ -5,6 +5,7 @@
     <directory>/<job id>/chk-<n>/_continued     the id of a job that has gone on from it, and has left none of its own
     <directory>/<job id>/shared/                keyed state, written by the data plane and deleted from here
     <directory>/runs/<job name>                 the last run of the jobs of this name, and how it has ended
+    <archive directory>/<job id>.archive        all that could be asked about a job when it had ended
     <savepoint directory>/savepoint-<...>/      a savepoint: its `_metadata`, and all of its state
 
 What lies in the folder of a savepoint is named in its metadata from there on: it refers to nothing else, and may be
@@ -17,6 +18,7 @@ so that a reader finds it whole or not at all. To delete what is gone is no erro
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -43,6 +45,7 @@ from flykka.messages.checkpointing.checkpoint import SnapshotType
 from flykka.messages.checkpointing.metadata import CompletedCheckpoint
 from flykka.messages.control.job_control import JobEnded, JobRun
 from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.monitoring.job_details import ArchivedJob
 from flykka.messages.state.handles import ExclusiveStateHandle, SharedStateHandle
 from flykka.messages.wire.codec import decode, encode
 from flykka.messages.wire.errors import DecodeError
@@ -50,10 +53,12 @@ from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Value
 
 _METADATA = "_metadata"
+_JOB = re.compile(r"[0-9a-f]{32}")
 _CONTINUED = "_continued"
 _JOB_GRAPH = "job-graph"
 _CHECKPOINT = "chk-"
 _RUNS = "runs"
+_ARCHIVE = ".archive"
 _HERE = "./"
 """The prefix of paths that are relative to the folder of a checkpoint."""
 
@@ -244,6 +249,27 @@ class CheckpointStorage:
             return JobId(self._fs.cat_file(f"{self._path(path)}/{_CONTINUED}").decode())
         except FileNotFoundError:
             return None
+
+    def write_archive(self, archived: ArchivedJob) -> None:
+        """Write the archive of a job right here. Raises `OSError`."""
+        self._write(f"{self._root}/{archived.overview.job_id}{_ARCHIVE}", archived)
+
+    def read_archive(self, path: str) -> ArchivedJob:
+        """The archive at `path`. Raises as `read_metadata` does."""
+        return self._read(self._path(path), ArchivedJob)
+
+    def archives(self) -> list[str]:
+        """The addresses of the archives here and in folders below, by name; those of checkpoints have none.
+
+        Raises `OSError`.
+        """
+        self._fs.invalidate_cache()
+        found: list[str] = []
+        for folder, folders, files in self._fs.walk(self._root):
+            # Their files are many, and in an object store each of their folders is a request.
+            folders[:] = [name for name in folders if not (_JOB.fullmatch(name) or is_savepoint(name))]
+            found += [self._address(f"{folder.rstrip('/')}/{name}") for name in files if name.endswith(_ARCHIVE)]
+        return sorted(found)
 
     def _write_checkpoint(self, folder: str, checkpoint: CompletedCheckpoint) -> str:
         address = self._address(folder)

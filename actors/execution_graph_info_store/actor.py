@@ -1,17 +1,35 @@
-"""The actor that answers for jobs: beside the JobManagers, so that it outlives them and the jobs."""
+"""The actor that answers for jobs, and archives them: beside the JobManagers, so that it outlives them and the jobs."""
 
 from __future__ import annotations
 
+import logging
+
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage
 from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY, ExecutionGraphInfoStore
-from flykka.messages.monitoring.job_details import JobInfoRequest, RequestJobsOverview
+from flykka.messages.monitoring.job_details import (
+    ArchivedJob,
+    ArchiveEnded,
+    ArchivesWritten,
+    AwaitArchives,
+    JobInfoRequest,
+    RequestJobsOverview,
+)
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.actor import Actor
 from flykka.runtime.context import ActorContext
+from flykka.runtime.errors import AskTimeoutError, serialized
+from flykka.runtime.patterns.coordinated_shutdown import BEFORE_ACTOR_SYSTEM_TERMINATE
 from flykka.runtime.props import Props
+from flykka.runtime.system import ActorSystem
+
+_log = logging.getLogger(__name__)
 
 INFO_STORE = "execution-graph-info-store"
 INFO_STORE_PATH = f"/user/{INFO_STORE}"
+
+ARCHIVING_S = 10
+"""Seconds that a cluster which is shut down waits for archives (not for a job: that has ended before)."""
 
 
 class ExecutionGraphInfoStoreActor(Actor):
@@ -19,6 +37,8 @@ class ExecutionGraphInfoStoreActor(Actor):
 
     def __init__(self, capacity: int = JOB_STORE_CAPACITY) -> None:
         self.store = ExecutionGraphInfoStore(capacity)
+        self._archiving = 0
+        self._awaited_by: list[Ref] = []
 
     def handle_message(self, message: Message) -> None:
         """Answer a question, or read what is told of a job."""
@@ -28,11 +48,62 @@ class ExecutionGraphInfoStoreActor(Actor):
                 reply_to.tell(self.store.overview(now))
             case _ if isinstance(message, JobInfoRequest):
                 message.reply_to.tell(self.store.answer(message, now))
+            case ArchiveEnded():
+                self._on_archive_ended(message)
+            case AwaitArchives(reply_to=reply_to):
+                self._awaited_by.append(reply_to)
+                self._answer_when_written()
             case _:
-                self.store.on_message(message, now)
+                if (archived := self.store.on_message(message, now)) is not None:
+                    self._archive(archived)
+
+    def _archive(self, archived: ArchivedJob) -> None:
+        job_id, directory = archived.details.job_id, archived.job_graph.checkpointing.archive_directory
+        assert directory is not None, f"job {job_id} is archived nowhere"
+
+        # No partial: a recorder keeps the arguments of one.
+        def write_archive() -> None:
+            CheckpointStorage(directory).write_archive(archived)
+
+        self._archiving += 1
+        self.context.pipe_to_self(
+            write_archive,
+            lambda _: ArchiveEnded(job_id=job_id, directory=directory),
+            lambda error: ArchiveEnded(job_id=job_id, directory=directory, cause=serialized(error)),
+        )
+
+    def _on_archive_ended(self, message: ArchiveEnded) -> None:
+        self._archiving -= 1
+        if message.cause is not None:
+            why = f"{message.cause.type_name}: {message.cause.message}"
+            _log.warning("job %s is not archived in %r: %s", message.job_id, message.directory, why)
+        self._answer_when_written()
+
+    def _answer_when_written(self) -> None:
+        if not self._archiving:
+            for waiting in self._awaited_by:
+                waiting.tell(ArchivesWritten())
+            self._awaited_by.clear()
 
 
 def execution_graph_info_store(context: ActorContext, capacity: int) -> Ref:
     """The store that the JobManager before has used, or a new one."""
     found = context.actor_selection(f"../{INFO_STORE}").resolve()
     return found[0] if found else context.spawn_top_level(Props(ExecutionGraphInfoStoreActor, capacity), INFO_STORE)
+
+
+def await_archives_at_shutdown(system: ActorSystem) -> None:
+    """Have the system end when the archives are written that are being written then, or after some seconds."""
+
+    def archives() -> None:
+        store = system.find(INFO_STORE_PATH)
+        if store is None:
+            return
+        try:
+            store.ask(lambda me: AwaitArchives(reply_to=me), timeout=ARCHIVING_S)
+        except AskTimeoutError:
+            _log.warning("archives of jobs are not written after %d s, and are given up", ARCHIVING_S)
+
+    system.coordinated_shutdown.add_task(
+        BEFORE_ACTOR_SYSTEM_TERMINATE, "archives of jobs", archives, timeout=f"{ARCHIVING_S + 2}s"
+    )

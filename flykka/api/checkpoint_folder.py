@@ -9,6 +9,9 @@ from dataclasses import replace
 from flykka.cluster.high_availability.stores import StoreSettings, checkpoint_directory
 from flykka.messages.graph.job_graph import CheckpointingSettings, ExternalizedCheckpointRetention
 
+ARCHIVES = "archives"
+"""The folder of archives in a checkpoint directory."""
+
 
 class _TemporaryFolder:
     """Deleted when the last of those that use it has left it."""
@@ -33,11 +36,11 @@ class CheckpointFolder:
         self._temporary: _TemporaryFolder | None = None
 
     def resolve(self, settings: CheckpointingSettings, store: StoreSettings | None) -> CheckpointingSettings:
-        """The settings, with a directory."""
-        if settings.directory:
-            return settings
-        if store is not None:
-            return replace(settings, directory=checkpoint_directory(store))
+        """The settings, with a directory, and one for the archives where that stays."""
+        directory = settings.directory or (checkpoint_directory(store) if store is not None else "")
+        if directory:
+            archives = settings.archive_directory or f"{directory.rstrip('/')}/{ARCHIVES}"
+            return replace(settings, directory=directory, archive_directory=archives)
         if self._temporary is None:
             self._temporary = _TemporaryFolder()
         if settings.retention is ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION:

@@ -220,6 +220,19 @@ class JobSettings(AlignmentSettings, StartSettings):
         self.checkpointing = replace(self.checkpointing, savepoint_directory=absolute_directory(directory))
         return self
 
+    def set_archive_dir(self, directory: str | PathLike[str]) -> Self:
+        """Set where a job leaves an archive when it has ended, for `flykka history`; a path or an fsspec address.
+
+        Unless set it is `archives` in the checkpoint directory; a job without one of these leaves none.
+
+        Raises:
+            ProgramError: it is empty.
+        """
+        if not directory:
+            raise ProgramError("the archive directory must be a path, not an empty text")
+        self.checkpointing = replace(self.checkpointing, archive_directory=absolute_directory(directory))
+        return self
+
     def set_externalized_checkpoint_retention(self, retention: ExternalizedCheckpointRetention | str) -> Self:
         """Set whether the last checkpoints stay when a job ends without being FINISHED; the enum or its name.
 

@@ -52,6 +52,7 @@ class LaunchOptions:
     parallelism: int | None = None
     checkpoint_directory: str | None = None
     checkpoint_interval_ms: int | None = None
+    archive_directory: str | None = None
     retention: ExternalizedCheckpointRetention | None = None
     restart_strategy: RestartStrategyConfiguration | None = None
     failover_strategy: FailoverStrategyKind | None = None
@@ -148,6 +149,8 @@ class Launch:
             settings.set_parallelism(options.parallelism)
         if options.checkpoint_directory is not None:
             settings.set_checkpoint_dir(options.checkpoint_directory)
+        if options.archive_directory is not None:
+            settings.set_archive_dir(options.archive_directory)
         if options.checkpoint_interval_ms is not None:
             settings.checkpointing = replace(settings.checkpointing, interval_ms=options.checkpoint_interval_ms)
         if options.retention is not None:

@@ -26,6 +26,7 @@ examples:
   flykka run --help                            the options of a run
   flykka plan delays.py                        draw its graphs, without running it
   flykka list --address HOST:PORT              the jobs of `flykka run ... --rest PORT`
+  flykka history /data/checkpoints             the jobs that have ended, on a page
   flykka why                                   why a job that runs does not go on
   flykka savepoint inspect PATH                what is in a savepoint or a checkpoint
   flykka savepoint check PATH delays.py        whether an app can start from it
@@ -46,6 +47,7 @@ _COMMANDS = {
     "cancel": ("flykka.cli.remote.cancel", "end a job there"),
     "stop": ("flykka.cli.remote.stop", "end a job there with a savepoint"),
     "checkpoint": ("flykka.cli.remote.checkpoint", "have a job there take a checkpoint now"),
+    "history": ("flykka.cli.history", "show jobs that have ended, from their archives, on a page"),
     "why": ("flykka.cli.why", "why a job does not go on: who waits for whom"),
     "savepoint": ("flykka.cli.savepoint.command", "look into savepoints and checkpoints, and hold them against an app"),
     "trace": ("flykka.cli.trace.command", "read traces: what every actor was told, and what it did"),

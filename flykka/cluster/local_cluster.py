@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from flykka.actors.cluster.components import ConfiguredJobManager, ConfiguredResourceManager
 from flykka.actors.cluster.entrypoint import ClusterEntrypoint
+from flykka.actors.execution_graph_info_store.actor import await_archives_at_shutdown
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.actors.machines.job_graph.network_buffers import task_minima
 from flykka.actors.machines.read_model.execution_graph_info_store import JOB_STORE_CAPACITY
@@ -133,6 +134,7 @@ class LocalCluster:
         self._failed: ClusterFailed | None = None
         system.event_stream.subscribe(self._on_failed, ClusterFailed)
         self._job_manager = self._system.living(self._start().job_manager)
+        await_archives_at_shutdown(system)
         self._gateway = JobManagerGateway(self._system, self._job_manager, self._services)
         self._application_jobs: ApplicationJobs | None = None
         if settings.high_availability is not None:
@@ -311,10 +313,8 @@ class LocalCluster:
         if task_managers > 1:
             cluster = f"{task_managers} TaskManagers with {self._slots} each"
         more = "give the cluster more (task_managers, slots_per_task_manager; in `flykka run` --task-managers, --slots)"
-        fitting = slot_sharing_groups.parallelism_for(job_graph.vertices, there)
-        less = (
-            f"lower the job's parallelism to {max(fitting.values())}" if fitting else "let more operators share slots"
-        )
+        widest = max((slot_sharing_groups.parallelism_for(job_graph.vertices, there) or {}).values(), default=0)
+        less = f"lower the job's parallelism to {widest}" if widest else "let more operators share slots"
         raise InsufficientSlotsError(
             f"job {job_graph.name!r} needs {needed} slots and the cluster has {there}: {cluster}; {less}, or {more}"
         )

@@ -18,12 +18,13 @@ from flykka.rest.flink_dashboard import PREFIX, FlinkDashboard
 from flykka.rest.handlers.checkpoints import CheckpointHandlers
 from flykka.rest.handlers.cluster import ClusterHandlers
 from flykka.rest.handlers.events import EventHandlers
-from flykka.rest.handlers.jobs import JobHandlers
+from flykka.rest.handlers.jobs import CancelHandlers, JobHandlers
 from flykka.rest.handlers.metrics import MetricHandlers
 from flykka.rest.handlers.page import PageHandlers, is_page
 from flykka.rest.handlers.recorder import RecorderHandlers
 from flykka.rest.handlers.snapshots import SnapshotHandlers
 from flykka.rest.handlers.vertices import VertexHandlers
+from flykka.rest.history_gateway import HistoryGateway
 from flykka.rest.open_api import open_api
 from flykka.rest.recording import Recording
 from flykka.rest.security import Guard, Rules
@@ -39,7 +40,7 @@ logger = logging.getLogger("flykka")
 
 
 def rest_app(
-    gateway: RestfulGateway,
+    gateway: RestfulGateway | HistoryGateway,
     operations: AsyncOperations,
     settings: RestSettings,
     token: str | None,
@@ -49,16 +50,21 @@ def rest_app(
     now_ms: Callable[[], int],
     application_id: str,
 ) -> Starlette:
-    """Make the application, for requests that bear the token where there is one."""
+    """Make the application, for requests that bear the token where there is one. That of a history only shows."""
     endpoints = [
         *ClusterHandlers(gateway, now_ms, application_id).endpoints(),
         *JobHandlers(gateway, now_ms).endpoints(),
         *VertexHandlers(gateway, now_ms).endpoints(),
         *CheckpointHandlers(gateway).endpoints(),
-        *SnapshotHandlers(gateway, operations).endpoints(),
         *MetricHandlers(gateway, now_ms).endpoints(),
-        *RecorderHandlers(Recording(recorder)).endpoints(),
     ]
+    if isinstance(gateway, HistoryGateway):
+        read_only = f"the jobs in the history of {gateway.history_of!r} have ended: nothing can be done with them here"
+    else:
+        read_only = None
+        endpoints += CancelHandlers(gateway).endpoints()
+        endpoints += SnapshotHandlers(gateway, operations).endpoints()
+        endpoints += RecorderHandlers(Recording(recorder)).endpoints()
     page = PageHandlers(gateway, now_ms, last_work)
     endpoints.extend(page.endpoints())
     described = open_api(endpoints)
@@ -71,6 +77,7 @@ def rest_app(
         is_loopback=settings.is_loopback,
         is_public=is_page,
         acts=_acting(endpoints),
+        read_only=read_only,
     )
     return Starlette(
         routes=[*page.routes(), *EventHandlers(gateway, now_ms).routes(), *routes(endpoints), *of_dashboard],

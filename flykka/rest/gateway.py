@@ -72,6 +72,9 @@ A = TypeVar("A", bound=Message)
 class RestfulGateway:
     """Of one cluster."""
 
+    history_of = None
+    """It shows no archives."""
+
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
         self._system = cluster.system

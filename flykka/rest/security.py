@@ -33,7 +33,7 @@ class Rules:
     """`token`: what a request must bear; `host`: the address that is listened at.
 
     `is_public` says of a path that it is open to everybody, as the page itself is, and `acts` of a safe method that it
-    changes something all the same.
+    changes something all the same. Where there is a `read_only`, nothing may be changed, for this reason.
     """
 
     token: str | None
@@ -41,6 +41,7 @@ class Rules:
     is_loopback: bool
     is_public: Callable[[str], bool] = lambda path: False
     acts: Callable[[str], bool] = lambda path: False
+    read_only: str | None = None
 
     def check(self, request: Request) -> None:
         """Raise `RestError` where the request is refused."""
@@ -52,6 +53,8 @@ class Rules:
             self._check_token(request, self.token)
         if request.method not in _SAFE or self.acts(path):
             self._check_origin(request)
+            if self.read_only is not None:
+                raise RestError(405, self.read_only)
 
     def _check_host(self, request: Request) -> None:
         # A name that another site has given the loopback address.

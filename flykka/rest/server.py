@@ -1,4 +1,4 @@
-"""RestServer: an HTTP server on a thread of its own, for one cluster.
+"""RestServer: an HTTP server on a thread of its own, for one cluster or history.
 
 It is no actor: it answers, if only that nobody else does, when all of them are stuck.
 """
@@ -10,6 +10,7 @@ import logging
 import socket
 import ssl
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -26,7 +27,9 @@ from flykka.rest.security import HEADER_BYTES
 
 if TYPE_CHECKING:
     from flykka.cluster.local_cluster import LocalCluster
+    from flykka.rest.history_gateway import HistoryGateway
     from flykka.rest.settings import RestSettings
+    from flykka.runtime.recording import Recorder
 
 logger = logging.getLogger("flykka")
 
@@ -54,14 +57,28 @@ class RestServer:
 
     def start(self, cluster: LocalCluster, last_work: LastWork = no_work) -> None:
         """Answer from now on, for this cluster. `last_work` tells what the data plane does for a subtask."""
+        system = cluster.system
+        self._answer(RestfulGateway(cluster), system.clock.now_ms, last_work, system.recorder)
+
+    def start_history(self, history: HistoryGateway) -> None:
+        """Answer from now on, for jobs that have ended."""
+        self._answer(history, history.now_ms, no_work, None)
+
+    def _answer(
+        self,
+        gateway: RestfulGateway | HistoryGateway,
+        now_ms: Callable[[], int],
+        last_work: LastWork,
+        recorder: Recorder | None,
+    ) -> None:
         app = rest_app(
-            RestfulGateway(cluster),
+            gateway,
             self._operations,
             self._settings,
             self._token,
             last_work=last_work,
-            recorder=cluster.system.recorder,
-            now_ms=cluster.system.clock.now_ms,
+            recorder=recorder,
+            now_ms=now_ms,
             application_id=uuid4().hex,
         )
         server = uvicorn.Server(

@@ -31,8 +31,8 @@ class RestSettings:
             raise ValueError("TLS needs both a certificate and its key")
         if not self.is_loopback and self.token_file is None:
             raise ValueError(
-                f"the REST interface at {self.host} can be reached from other machines, and it cancels jobs: name a"
-                " file with a token that every request must have (--rest-token-file), or listen on 127.0.0.1"
+                f"the REST interface at {self.host} can be reached from other machines: name a file"
+                " with a token that every request must have (--rest-token-file), or listen on 127.0.0.1"
             )
 
     @classmethod

@@ -291,7 +291,8 @@ class CheckpointingSettings(Value):
     """Flink's CheckpointCoordinatorConfiguration. Without an interval only the final checkpoint is taken.
 
     Savepoints go to `savepoint_directory` where the trigger names no other. Where checkpoints are `unaligned`
-    they begin aligned and give that up after `aligned_timeout_ms`; with 0 they are unaligned from the start.
+    they begin aligned and give that up after `aligned_timeout_ms`; with 0 they are unaligned from the start. What is
+    known of the job when it has ended is archived in `archive_directory` (None: nowhere).
     """
 
     directory: str
@@ -306,6 +307,7 @@ class CheckpointingSettings(Value):
     mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
     unaligned: bool = False
     aligned_timeout_ms: int = 0
+    archive_directory: str | None = None
 
 
 @value("job_graph.job_graph")

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from flykka.messages.checkpointing.checkpoint import CheckpointMetrics
-from flykka.messages.checkpointing.statistics import CheckpointStatistics, SubtaskCheckpointStatistics
+from flykka.messages.checkpointing.statistics import (
+    CheckpointStatistics,
+    CheckpointStatsSnapshot,
+    SubtaskCheckpointStatistics,
+)
 from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import JobGraph, JobType
 from flykka.messages.monitoring.exception_history import RootExceptionHistoryEntry
@@ -266,6 +270,7 @@ class JobOverview(Value):
     last_modification_ms: int
     subtask_counts: tuple[SubtaskCount, ...]
     job_type: JobType = JobType.STREAMING
+    number_of_restarts: int = 0
 
 
 @message("job_details.overview")
@@ -337,3 +342,39 @@ class CheckpointDetails(Message):
     job_id: JobId
     checkpoint: CheckpointStatistics | None
     subtasks: tuple[SubtaskCheckpointStatistics, ...] = ()
+
+
+@value("job_details.archived")
+class ArchivedJob(Value):
+    """All answers about a job, as they stood when its result was told (Flink's ArchivedExecutionGraph).
+
+    `checkpoint_details` are those whose subtasks were kept.
+    """
+
+    overview: JobOverview
+    details: JobDetails
+    job_graph: JobGraph
+    vertices: tuple[SubtasksOfVertex, ...]
+    checkpoints: CheckpointStatsSnapshot
+    checkpoint_details: tuple[CheckpointDetails, ...]
+
+
+@message("job_details.archive_ended")
+class ArchiveEnded(Message):
+    """ExecutionGraphInfoStore -> itself: the archive of a job is written, or is not, for this cause."""
+
+    job_id: JobId
+    directory: str
+    cause: SerializedThrowable | None = None
+
+
+@message("job_details.await_archives")
+class AwaitArchives(Message):
+    """cluster -> ExecutionGraphInfoStore: answer when no archive is being written. Answered with `ArchivesWritten`."""
+
+    reply_to: Ref
+
+
+@message("job_details.archives_written")
+class ArchivesWritten(Message):
+    """ExecutionGraphInfoStore -> cluster: no archive is being written."""

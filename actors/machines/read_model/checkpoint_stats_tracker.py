@@ -102,6 +102,10 @@ class CheckpointStatsTracker:
             subtasks=tuple(self._subtasks.get(checkpoint_id, {}).values()),
         )
 
+    def with_subtasks(self, job_id: JobId) -> tuple[CheckpointDetails, ...]:
+        """The checkpoints whose subtasks are kept."""
+        return tuple(self.details(job_id, checkpoint_id) for checkpoint_id in self._subtasks)
+
     def snapshot(self, job_id: JobId) -> CheckpointStatsSnapshot:
         """Everything but the subtasks."""
         return CheckpointStatsSnapshot(

@@ -7,8 +7,9 @@ mailbox; what reads traces feeds it what that actor was told.
 from __future__ import annotations
 
 from flykka.actors.machines.read_model.job_read_model import JobReadModel
-from flykka.messages.control.job import JobFound, JobNotFound
+from flykka.messages.control.job import JobFound, JobNotFound, JobStatus
 from flykka.messages.monitoring.job_details import (
+    ArchivedJob,
     JobInfoRequest,
     JobsOverview,
     RequestCheckpointDetails,
@@ -34,20 +35,26 @@ class ExecutionGraphInfoStore:
         self._ended: dict[JobId, None] = {}
         """In the order of their ends."""
 
-    def on_message(self, message: Message, now: int) -> None:
-        """Read a message about a job; one about a job that is not tracked changes nothing."""
+    def on_message(self, message: Message, now: int) -> ArchivedJob | None:
+        """Read a message about a job; one about a job that is not tracked changes nothing.
+
+        Returns what is to be archived of a job whose result is told, where it has come to its end here. One that was
+        suspended has been ended by somebody else, who knows more of it.
+        """
         if isinstance(message, TrackJob):
             self._track(message, now)
-            return
+            return None
         model = self.jobs.get(getattr(message, "job_id", JobId("")))
         if model is None:
-            return
+            return None
+        is_over = model.has_result or model.status is JobStatus.SUSPENDED
         model.on_message(message, now)
         if model.ended_ms is not None and model.job_id not in self._ended:
             self._ended[model.job_id] = None
             while len(self._ended) > self._capacity:
                 oldest = next(iter(self._ended))
                 del self._ended[oldest], self.jobs[oldest]
+        return model.archived(now) if model.has_result and not is_over and model.archive_directory else None
 
     def overview(self, now: int) -> JobsOverview:
         """All jobs at `now`."""

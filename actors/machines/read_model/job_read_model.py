@@ -31,6 +31,7 @@ from flykka.messages.monitoring.exception_history import (
 )
 from flykka.messages.monitoring.job_details import (
     CHECKPOINT_HISTORY,
+    ArchivedJob,
     JobDetails,
     JobOverview,
     Restart,
@@ -72,6 +73,7 @@ class JobReadModel:
         self._exceptions: dict[int, RootExceptionHistoryEntry] = {}
         self._number_of_exceptions = 0
         self._failure: SerializedThrowable | None = None
+        self.has_result = False
         self._kept: str | None = None
         self._final_accumulators: AccumulatorResults | None = None
         self._rows_read = Counts()
@@ -83,6 +85,11 @@ class JobReadModel:
     def job_id(self) -> JobId:
         """The id of the job."""
         return self.job_graph.job_id
+
+    @property
+    def archive_directory(self) -> str | None:
+        """The directory that the job is to be archived in at its end."""
+        return self.job_graph.checkpointing.archive_directory
 
     def on_message(self, message: Message, at_ms: int) -> None:
         """Read a message that came at `at_ms`; one that carries a time is noted with that."""
@@ -111,10 +118,10 @@ class JobReadModel:
             case TaskManagerLost(task_manager=task_manager):
                 self.lost_task_managers[task_manager] = None
             case JobResultSuccess(checkpoint_path=kept, accumulators=final):
-                self._kept, self._final_accumulators = kept, final
+                self.has_result, self._kept, self._final_accumulators = True, kept, final
                 self._end(JobStatus.FINISHED, at_ms)
             case JobResultFailure(cause=cause, status=status, checkpoint_path=kept):
-                self._failure, self._kept = cause, kept
+                self.has_result, self._failure, self._kept = True, cause, kept
                 self._end(status, at_ms)
             case _:
                 pass
@@ -137,6 +144,7 @@ class JobReadModel:
             last_modification_ms=self._modified_ms,
             subtask_counts=tuple(SubtaskCount(state=state, count=count) for state, count in counts.items()),
             job_type=self.job_graph.job_type,
+            number_of_restarts=self.number_of_restarts,
         )
 
     def subtasks(self, vertex_id: JobVertexId, at_ms: int) -> SubtasksOfVertex:
@@ -178,6 +186,17 @@ class JobReadModel:
             timestamps=tuple(self._timestamps.values()),
             restored_ms=self._restored_ms,
             deploying=self._deployments.told,
+        )
+
+    def archived(self, at_ms: int) -> ArchivedJob:
+        """All that can be asked about the job, as it stands at `at_ms`."""
+        return ArchivedJob(
+            overview=self.overview(at_ms),
+            details=self.details(at_ms),
+            job_graph=self.job_graph,
+            vertices=tuple(self.subtasks(vertex_id, at_ms) for vertex_id in self._vertices),
+            checkpoints=self.checkpoints.snapshot(self.job_id),
+            checkpoint_details=self.checkpoints.with_subtasks(self.job_id),
         )
 
     def _on_status(self, status: JobStatus, told_ms: int, cause: SerializedThrowable | None) -> None:

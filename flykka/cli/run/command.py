@@ -12,6 +12,7 @@ from typing import Any
 from flykka.api.launch import LaunchOptions
 from flykka.cli.arguments import at_least_one, describe
 from flykka.cli.exit_codes import EXIT_CODES
+from flykka.cli.rest_options import add_rest_options, rest_settings
 from flykka.cli.run.app import app_of
 from flykka.cli.run.recovery_options import add_recovery_options
 from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
@@ -19,7 +20,6 @@ from flykka.metrics.endpoint import checked_endpoint
 from flykka.rest.settings import RestSettings
 from flykka.runtime.durations import positive_duration_ms
 from flykka.runtime.errors import DurationError
-from flykka.spark_bridge.connectors.extras import require
 from flykka.spark_bridge.errors import MissingExtraError
 
 _USAGE = "flykka run APP.py [OPTIONS] [ARGUMENT ...] [-- ARGUMENT ...]"
@@ -77,7 +77,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _add_cluster(parser.add_argument_group("the cluster"))
     _add_jobs(parser.add_argument_group("the jobs"))
     _add_seeing(parser.add_argument_group("looking inside"))
-    _add_rest(parser.add_argument_group("the web page and the REST interface (the extra `web`)"))
+    group = parser.add_argument_group("the web page and the REST interface (the extra `web`)")
+    add_rest_options(group, f"{_SAID}, else 0)")
+    group.add_argument("--no-rest", action="store_true", help="answer none, unless the app says so")
     _add_reporters(parser.add_argument_group("reporting (the extra `otel`)"))
 
 
@@ -115,6 +117,11 @@ def _add_jobs(group: argparse._ArgumentGroup) -> None:
         f" {_SAID}, else Ctrl-C stops with a checkpoint)"
     )
     group.add_argument("--savepoint-dir", dest="savepoint_directory", metavar="DIR", help=what)
+    what = (
+        "where a job that has ended leaves what `flykka history` shows"
+        f" {_SAID}, else archives/ in a checkpoint folder that was named)"
+    )
+    group.add_argument("--archive-dir", dest="archive_directory", metavar="DIR", help=what)
     what = (
         "which jobs keep their last checkpoint, besides those that are stopped: no-externalized-checkpoints:"
         " none; delete-on-cancellation: those that fail; retain-on-cancellation: those that are cancelled too"
@@ -166,19 +173,6 @@ def _add_seeing(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--max-bytes", metavar="N", type=at_least_one, help=what)
     group.add_argument("--verbose", action="store_true", help="show errors with all their frames and Spark's traces")
-
-
-def _add_rest(group: argparse._ArgumentGroup) -> None:
-    what = (
-        "where requests are answered; port 0 is any that is free, and without a host only this machine is answered"
-        f" {_SAID}, else 0)"
-    )
-    group.add_argument("--rest", metavar="[HOST:]PORT", help=what)
-    group.add_argument("--no-rest", action="store_true", help="answer none, unless the app says so")
-    what = "with --rest: the file with the token that every request must bear; needed for any host but this machine"
-    group.add_argument("--rest-token-file", metavar="FILE", help=what)
-    group.add_argument("--rest-certificate", metavar="FILE", help="with --rest: TLS by this certificate (PEM)")
-    group.add_argument("--rest-key", metavar="FILE", help="with --rest: its key")
 
 
 def _add_reporters(group: argparse._ArgumentGroup) -> None:
@@ -267,15 +261,9 @@ def _duration_ms(text: str) -> int:
 
 def _rest(options: argparse.Namespace) -> RestSettings | None:
     """The REST interface that was asked for. Raises `ValueError` or `MissingExtraError`."""
-    more = {"token_file": options.rest_token_file, "certificate": options.rest_certificate, "key": options.rest_key}
-    if options.rest is not None and not options.no_rest:
-        require("uvicorn", extra="web", what="--rest")
-        return RestSettings.at(options.rest, **more)
-    if options.rest is not None:
+    if options.rest is not None and options.no_rest:
         raise ValueError("--rest and --no-rest are opposites: give one of them")
-    if any(more.values()):
-        raise ValueError("--rest-token-file, --rest-certificate and --rest-key go with --rest")
-    return None
+    return rest_settings(options, "--rest")
 
 
 def _wrong_endpoint(options: argparse.Namespace) -> str | None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from flykka.messages.wire.ids import JobVertexId
 from flykka.rest.endpoint import Endpoint, Query
 from flykka.rest.errors import RestError
-from flykka.rest.gateway import RestfulGateway
 from flykka.rest.handlers.jobs import job_of
+from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.checkpoints import (
     checkpoint_config,
     checkpoint_details,
@@ -21,7 +21,7 @@ from flykka.rest.responses.io_metrics import Json
 class CheckpointHandlers:
     """Answer by asking the cluster."""
 
-    def __init__(self, gateway: RestfulGateway) -> None:
+    def __init__(self, gateway: JobInfo) -> None:
         self._gateway = gateway
 
     def endpoints(self) -> Iterator[Endpoint]:

@@ -17,7 +17,7 @@ from flykka.messages.monitoring.explanation import TaskManagerInfo
 from flykka.messages.wire.ids import TaskManagerId
 from flykka.rest.endpoint import Endpoint, Query, Text
 from flykka.rest.errors import RestError
-from flykka.rest.gateway import RestfulGateway
+from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.task_managers import task_manager, task_manager_details
 
@@ -31,7 +31,7 @@ _PROGRAM = "flykka"
 class ClusterHandlers:
     """Answer by asking the cluster; `application_id` stands for this process and its program."""
 
-    def __init__(self, gateway: RestfulGateway, now_ms: Callable[[], int], application_id: str) -> None:
+    def __init__(self, gateway: JobInfo, now_ms: Callable[[], int], application_id: str) -> None:
         self._gateway = gateway
         self._now_ms = now_ms
         self._application_id = application_id
@@ -53,6 +53,7 @@ class ClusterHandlers:
         yield Endpoint("/jobmanager/logs", lambda query: {"logs": []}, "The logs, where there are some")
 
     def _config(self, query: Query) -> Json:
+        is_history = self._gateway.history_of is not None
         offset = datetime.now().astimezone().utcoffset()
         return {
             "refresh-interval": REFRESH_MS,
@@ -60,7 +61,12 @@ class ClusterHandlers:
             "timezone-offset": 0 if offset is None else round(offset.total_seconds() * 1_000),
             "flink-version": f"{FLINK_VERSION} (flykka {version('flykka')})",
             "flink-revision": f"flykka-{version('flykka')}",
-            "features": {"web-submit": False, "web-cancel": True, "web-rescale": False, "web-history": False},
+            "features": {
+                "web-submit": False,
+                "web-cancel": not is_history,
+                "web-rescale": False,
+                "web-history": is_history,
+            },
         }
 
     def _overview(self, query: Query) -> Json:

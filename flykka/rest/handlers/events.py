@@ -16,7 +16,7 @@ from starlette.routing import Route
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.wire.ids import JobId
 from flykka.rest.errors import RestError
-from flykka.rest.gateway import RestfulGateway
+from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.job_event import job_event, jobs_event
 
@@ -67,7 +67,7 @@ def _bytes(made: Json) -> bytes:
 class EventHandlers:
     """Streams of one server, so many at once."""
 
-    def __init__(self, gateway: RestfulGateway, now_ms: Callable[[], int]) -> None:
+    def __init__(self, gateway: JobInfo, now_ms: Callable[[], int]) -> None:
         self._gateway = gateway
         self._now_ms = now_ms
         self._open = 0
@@ -79,7 +79,7 @@ class EventHandlers:
             yield Route(f"{version}/jobs/{{jobid}}/events", self._job)
 
     async def _jobs(self, request: Request) -> Response:
-        return await self._stream(_JobsAsked(self._gateway))
+        return await self._stream(lambda: jobs_event(self._gateway.jobs(), self._gateway.history_of))
 
     async def _job(self, request: Request) -> Response:
         return await self._stream(_JobAsked(self._gateway, JobId(request.path_params["jobid"])))
@@ -99,35 +99,10 @@ class EventHandlers:
         self._open -= 1
 
 
-class _JobsAsked:
-    """Restarts are not in the list of jobs: a job is asked for its own when it has changed since."""
-
-    def __init__(self, gateway: RestfulGateway) -> None:
-        self._gateway = gateway
-        self._known: dict[JobId, tuple[int, int]] = {}
-
-    def __call__(self) -> Json:
-        jobs = self._gateway.jobs()
-        self._known = {job.job_id: self._restarts(job.job_id, job.last_modification_ms) for job in jobs}
-        return jobs_event(jobs, {job_id: restarts for job_id, (_, restarts) in self._known.items()})
-
-    def _restarts(self, job_id: JobId, changed_ms: int) -> tuple[int, int]:
-        known = self._known.get(job_id)
-        if known is not None and known[0] == changed_ms:
-            return known
-        try:
-            return changed_ms, self._gateway.details(job_id).number_of_restarts
-        except RestError as refused:
-            if refused.status != 404:
-                raise
-            # Forgotten since it was listed.
-            return changed_ms, 0
-
-
 class _JobAsked:
     """The graph of a job is asked for once."""
 
-    def __init__(self, gateway: RestfulGateway, job_id: JobId) -> None:
+    def __init__(self, gateway: JobInfo, job_id: JobId) -> None:
         self._gateway = gateway
         self._job_id = job_id
         self._graph: JobGraph | None = None
@@ -136,7 +111,8 @@ class _JobAsked:
         details = self._gateway.details(self._job_id)
         if self._graph is None:
             self._graph = self._gateway.graph(self._job_id)
-        return job_event(details, self._graph, self._gateway.checkpoints(self._job_id))
+        checkpoints = self._gateway.checkpoints(self._job_id)
+        return job_event(details, self._graph, checkpoints, self._gateway.history_of)
 
 
 class _Stream(StreamingResponse):

@@ -9,6 +9,7 @@ from flykka.diagnosis.job_diagnosis import JobDiagnosis
 from flykka.messages.wire.ids import JobId
 from flykka.rest.endpoint import Endpoint, Query, Text
 from flykka.rest.gateway import RestfulGateway
+from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.diagnosis import diagnosis
 from flykka.rest.responses.exceptions import exception_history
 from flykka.rest.responses.io_metrics import Json
@@ -26,7 +27,7 @@ LONGEST_WHY_S = 10.0
 class JobHandlers:
     """Answer by asking the cluster."""
 
-    def __init__(self, gateway: RestfulGateway, now_ms: Callable[[], int]) -> None:
+    def __init__(self, gateway: JobInfo, now_ms: Callable[[], int]) -> None:
         self._gateway = gateway
         self._now_ms = now_ms
 
@@ -43,8 +44,6 @@ class JobHandlers:
         yield Endpoint(f"{job}/why", self._why, "Why a job does not go on: a text of one screen (timeout, in ms)")
         yield Endpoint(f"{job}/diagnosis", self._diagnosis, "The same in its parts (timeout, in ms)")
         yield Endpoint(f"{job}/accumulators", self._accumulators, "The accumulators of a job")
-        yield Endpoint(job, self._cancel, "Cancel a job (mode=cancel)", "PATCH", 202)
-        yield Endpoint(f"{job}/yarn-cancel", self._cancel, "Cancel a job, as Flink's page does", status=202, acts=True)
 
     def _ids(self, query: Query) -> Json:
         return ids_with_status(self._gateway.jobs())
@@ -89,6 +88,19 @@ class JobHandlers:
             "user-task-accumulators": accumulators(found.merged),
             "serialized-user-task-accumulators": {},
         }
+
+
+class CancelHandlers:
+    """End a job."""
+
+    def __init__(self, gateway: RestfulGateway) -> None:
+        self._gateway = gateway
+
+    def endpoints(self) -> Iterator[Endpoint]:
+        """All of them."""
+        job = "/jobs/{jobid}"
+        yield Endpoint(job, self._cancel, "Cancel a job (mode=cancel)", "PATCH", 202)
+        yield Endpoint(f"{job}/yarn-cancel", self._cancel, "Cancel a job, as Flink's page does", status=202, acts=True)
 
     def _cancel(self, query: Query) -> Json:
         self._gateway.cancel(job_of(query))

@@ -9,13 +9,13 @@ from flykka.metrics.collection import MOST_SUBTASKS, Scope, collected, fitting_s
 from flykka.metrics.prometheus import CONTENT_TYPE, text_of
 from flykka.rest.endpoint import Endpoint, Query, Text
 from flykka.rest.errors import RestError
-from flykka.rest.gateway import RestfulGateway
+from flykka.rest.job_info import JobInfo
 
 
 class MetricHandlers:
     """Measure what runs now. Jobs that have ended are not measured."""
 
-    def __init__(self, gateway: RestfulGateway, now_ms: Callable[[], int]) -> None:
+    def __init__(self, gateway: JobInfo, now_ms: Callable[[], int]) -> None:
         self._gateway = gateway
         self._now_ms = now_ms
         self._host = gethostname()

@@ -9,8 +9,8 @@ from flykka.messages.monitoring.job_details import JobVertexDetails, SubtaskDeta
 from flykka.messages.wire.ids import JobVertexId
 from flykka.rest.endpoint import Endpoint, Query
 from flykka.rest.errors import RestError
-from flykka.rest.gateway import RestfulGateway
 from flykka.rest.handlers.jobs import job_of
+from flykka.rest.job_info import JobInfo
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.vertex_metrics import aggregates, values, values_of_subtask
 from flykka.rest.responses.vertices import (
@@ -26,7 +26,7 @@ from flykka.rest.responses.vertices import (
 class VertexHandlers:
     """Answer by asking the cluster."""
 
-    def __init__(self, gateway: RestfulGateway, now_ms: Callable[[], int]) -> None:
+    def __init__(self, gateway: JobInfo, now_ms: Callable[[], int]) -> None:
         self._gateway = gateway
         self._now_ms = now_ms
 

@@ -117,7 +117,7 @@ export class Checkpoints {
         h("button", { type: "button", "aria-expanded": String(this.chosen === each.id),
           onclick: () => this.choose(this.chosen === each.id ? null : each.id) },
         this.chosen === each.id ? "Hide its vertices" : "Show its vertices"),
-        h("a", { href: `#/jobs/${this.jobId}/checkpoints/${each.id}` }, "Story")));
+        h("a", { class: "story", href: `#/jobs/${this.jobId}/checkpoints/${each.id}` }, "Story")));
   }
 
   details(job, shown) {

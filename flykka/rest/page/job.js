@@ -38,7 +38,8 @@ export class Job {
     const inner = width - 34;
     return [
       h("div", { class: "head" },
-        h("h1", {}, job.name, chip(job.state, job.isStopped ? "Stopped" : undefined)), buttons(job)),
+        h("h1", {}, job.name, chip(job.state, job.isStopped ? "Stopped" : undefined)),
+        job.historyOf === null ? buttons(job) : null),
       facts(job, now),
       section("Graph", graph(job, inner)),
       section("Why", this.why.render(job)),

@@ -18,16 +18,18 @@ export class Jobs {
     return null;
   }
 
-  async update() {
+  async update({ historyOf }) {
+    if (historyOf !== null) return;
     this.cluster = await request("/overview").catch(() => this.cluster);
     this.redraw();
   }
 
-  render({ jobs }, width, now) {
+  render({ jobs, historyOf }, width, now) {
     return [
-      h("div", { class: "head" }, h("h1", {}, "Jobs"), this.slots()),
+      h("div", { class: "head" }, h("h1", {}, historyOf === null ? "Jobs" : `History of ${historyOf}`),
+        this.slots()),
       jobs.length ? h("ul", { class: "jobs" }, jobs.map((job) => row(job, now)))
-        : h("p", { class: "empty" }, "No job yet."),
+        : h("p", { class: "empty" }, historyOf === null ? "No job yet." : "No archive of a job yet."),
     ];
   }
 

@@ -68,6 +68,7 @@ function open() {
       if (view !== opened) return;
       event = data;
       offset = data.now - Date.now();
+      document.body.classList.toggle("history", data.historyOf !== null);
       view.update(data);
       redraw();
     },

@@ -20,7 +20,7 @@ from flykka.messages.monitoring.job_details import (
     SubtaskCount,
     SubtaskDetails,
 )
-from flykka.messages.wire.ids import JobId, JobVertexId
+from flykka.messages.wire.ids import JobVertexId
 from flykka.rest.responses.io_metrics import Json
 from flykka.rest.responses.times import left_at
 
@@ -31,12 +31,12 @@ _RATES_SHOWN = 180
 _MESSAGE_CHARACTERS = 1_000
 
 
-def jobs_event(jobs: Iterable[JobOverview], restarts: Mapping[JobId, int]) -> Json:
-    """All jobs, the newest first."""
-    return {"jobs": [_job_in_short(job, restarts.get(job.job_id, 0)) for job in reversed(list(jobs))]}
+def jobs_event(jobs: Iterable[JobOverview], history_of: str | None) -> Json:
+    """All jobs, the newest first; of a history also the directory of its archives."""
+    return {"historyOf": history_of, "jobs": [_job_in_short(job) for job in reversed(list(jobs))]}
 
 
-def _job_in_short(job: JobOverview, restarts: int) -> Json:
+def _job_in_short(job: JobOverview) -> Json:
     return {
         "id": job.job_id,
         "name": job.name,
@@ -45,17 +45,23 @@ def _job_in_short(job: JobOverview, restarts: int) -> Json:
         "started": job.started_ms,
         "ended": job.ended_ms,
         "duration": job.duration_ms if job.status in JOB_GLOBALLY_TERMINAL else None,
-        "restarts": restarts,
+        "restarts": job.number_of_restarts,
         "tasks": _by_state(job.subtask_counts),
     }
 
 
-def job_event(details: JobDetails, graph: JobGraph, checkpoints: CheckpointStatsSnapshot) -> Json:
-    """A job: figures for each vertex, never for a subtask; the oldest of its last checkpoints come first."""
+def job_event(
+    details: JobDetails, graph: JobGraph, checkpoints: CheckpointStatsSnapshot, history_of: str | None
+) -> Json:
+    """A job: figures for each vertex, never for a subtask; the oldest of its last checkpoints come first.
+
+    Nothing can be done with a job of a history.
+    """
     of_graph = {vertex.vertex_id: vertex for vertex in graph.vertices}
     names = {vertex.vertex_id: vertex.name for vertex in details.vertices}
     rates = details.throughput
     return {
+        "historyOf": history_of,
         "id": details.job_id,
         "name": details.name,
         "type": graph.job_type.value,

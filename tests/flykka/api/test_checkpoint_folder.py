@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from flykka.api.checkpoint_folder import CheckpointFolder
+from flykka.cluster.high_availability.stores import FolderSettings, StoreSettings
 from flykka.messages.graph.job_graph import CheckpointingSettings
 
 
@@ -38,3 +40,20 @@ def test_a_folder_is_not_given_up_for_that_of_an_earlier_environment() -> None:
 
     assert kept == own
     assert is_there
+
+
+def test_archives_lie_in_a_checkpoint_folder_that_stays_or_where_they_are_said_to(tmp_path: Path) -> None:
+    def archives(settings: CheckpointingSettings, store: StoreSettings | None = None) -> str | None:
+        folder = CheckpointFolder()
+        resolved = folder.resolve(settings, store).archive_directory
+        folder.remove()
+        return resolved
+
+    unnamed, named = CheckpointingSettings(directory=""), CheckpointingSettings(directory="s3://bucket/c/")
+
+    assert archives(unnamed) is None
+    assert archives(named) == "s3://bucket/c/archives"
+    assert archives(unnamed, FolderSettings(directory=str(tmp_path))) == f"{tmp_path}/checkpoints/archives"
+    assert (
+        archives(replace(named, archive_directory="/a")) == archives(replace(unnamed, archive_directory="/a")) == "/a"
+    )

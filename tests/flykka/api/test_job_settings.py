@@ -177,6 +177,14 @@ def test_the_directory_of_savepoints_is_meant_from_here(tmp_path: Path, monkeypa
         JobSettings().set_default_savepoint_directory("")
 
 
+def test_the_directory_of_archives_is_meant_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert JobSettings().set_archive_dir("archives").checkpointing.archive_directory == str(tmp_path / "archives")
+    with pytest.raises(ProgramError, match="the archive directory must be a path"):
+        JobSettings().set_archive_dir("")
+
+
 def test_unaligned_checkpoints_are_what_the_settings_say() -> None:
     settings = JobSettings().enable_checkpointing("1s").enable_unaligned_checkpoints()
 

@@ -107,7 +107,12 @@ def test_only_the_first_job_continues() -> None:
 
 
 def test_only_the_first_job_starts_from_the_savepoint_and_all_leave_theirs_in_the_directory() -> None:
-    options = LaunchOptions(from_savepoint="/s", allow_non_restored_state=True, savepoint_directory="/savepoints")
+    options = LaunchOptions(
+        from_savepoint="/s",
+        allow_non_restored_state=True,
+        savepoint_directory="/savepoints",
+        archive_directory="/archives",
+    )
     launch, first, second = Launch(options), app_settings(), app_settings()
 
     launch.override_settings(first)
@@ -116,6 +121,7 @@ def test_only_the_first_job_starts_from_the_savepoint_and_all_leave_theirs_in_th
     assert (first.restore_from, first.allow_non_restored_state) == ("/s", True)
     assert (second.restore_from, second.allow_non_restored_state) == ("auto", False)
     assert second.checkpointing.savepoint_directory == "/savepoints"
+    assert second.checkpointing.archive_directory == "/archives"
 
 
 def test_a_launch_holds_on_every_thread_until_its_end() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from flykka.actors.execution_graph_info_store.actor import INFO_STORE_PATH
 from flykka.actors.machines.exchange.shuffle_environment import NetworkSettings
 from flykka.cluster.local_cluster import ClusterSettings, LocalCluster
 from flykka.errors import (
@@ -17,15 +19,19 @@ from flykka.errors import (
     JobExecutionError,
     UnknownTaskManagerError,
 )
+from flykka.messages.control.job import JobResultSuccess
 from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     JobGraph,
     NoRestartStrategyConfiguration,
     ShipStrategy,
 )
+from flykka.messages.monitoring.job_details import TrackJob
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.runtime.patterns.coordinated_shutdown import BEFORE_SERVICE_UNBIND
 from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
+from flykka.simulation.storage import Operation, mounted
 from tests.actors.job_cluster import ScriptedDataPlane
 from tests.actors.machines.graph.graphs import graph_of, vertex
 from tests.actors.peer import PeerActor
@@ -190,3 +196,26 @@ def test_a_cluster_may_be_shut_down_twice(start: Callable[..., Made]) -> None:
     made.cluster.shutdown()
 
     assert made.cluster.task_managers() == ()
+
+
+def test_a_cluster_that_is_shut_down_writes_the_archives_that_are_begun() -> None:
+    shuts_down = threading.Event()
+    checkpointing = CheckpointingSettings(directory="simulated://archiving", archive_directory="simulated://archiving")
+    graph = replace(graph_of(vertex("source")), checkpointing=checkpointing)
+    with mounted("archiving") as storage:
+        cluster = LocalCluster(SilentDataPlane(), ClusterSettings())
+        cluster.system.coordinated_shutdown.add_task(BEFORE_SERVICE_UNBIND, "begun", shuts_down.set)
+
+        def fails(operation: Operation, path: str) -> bool:
+            # A system that waits for nothing would have ended long before.
+            return not shuts_down.wait(timeout=10) or cluster.system.terminated.ended_within(0.2)
+
+        storage.fails = fails
+        info_store = cluster.system.find(INFO_STORE_PATH)
+        assert info_store is not None
+        info_store.tell(TrackJob(job_graph=graph))
+        info_store.tell(JobResultSuccess(job_id=graph.job_id))
+
+        cluster.shutdown()
+
+        assert list(storage.files) == [f"archiving/{graph.job_id}.archive"]

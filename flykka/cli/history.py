@@ -1,0 +1,94 @@
+"""`flykka history`: the page and the REST interface for jobs that have ended, from their archives."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+import time
+from types import FrameType
+
+from flykka.cli.arguments import describe
+from flykka.cli.exit_codes import FAILED, OK
+from flykka.cli.rest_options import add_rest_options, rest_settings
+from flykka.client.directories import absolute_directory
+from flykka.errors import ClusterError
+from flykka.rest.errors import RestError
+from flykka.spark_bridge.errors import MissingExtraError
+
+PORT = 8082
+"""The port of Flink's HistoryServer."""
+
+_DESCRIPTION = """\
+Show jobs that have ended: the page and the REST interface, as they were while the
+jobs ran, answered from the archive that each job leaves at its end. Archives are
+found in DIR and below it, also those that come later; a checkpoint folder will do.
+Nothing can be done with the jobs.
+"""
+
+_EPILOG = f"""\
+A job leaves its archive in `archives` of the checkpoint folder that was named, or
+where env.set_archive_dir(...) or `flykka run --archive-dir` says.
+
+examples:
+  flykka history /data/checkpoints
+  flykka history s3://bucket/archives --rest 0.0.0.0:{PORT} --rest-token-file token
+
+exit codes:
+  0  it was ended by Ctrl-C or SIGTERM
+  1  there is no such folder, or the address cannot be used
+  2  the command line is wrong
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Describe `flykka history`."""
+    describe(parser, _DESCRIPTION, _EPILOG)
+    parser.add_argument("directory", metavar="DIR", help="a folder, or an address such as s3://bucket/archives")
+    add_rest_options(parser.add_argument_group("who may ask"), f"(default: {PORT})", address=PORT)
+    parser.set_defaults(run=serve_history, parser=parser)
+
+
+def serve_history(options: argparse.Namespace) -> int:
+    """Serve until a Ctrl-C or a SIGTERM; returns the exit code."""
+    try:
+        settings = rest_settings(options, "flykka history")
+    except (ValueError, MissingExtraError) as refused:
+        options.parser.error(str(refused))
+    assert settings is not None, "there is a default"
+    # They need the extra.
+    from flykka.rest.history_gateway import HistoryGateway
+    from flykka.rest.server import RestServer
+
+    try:
+        gateway = HistoryGateway(absolute_directory(options.directory), _now_ms)
+        found = len(gateway.jobs())
+        server = RestServer(settings)
+    except (ClusterError, RestError) as refused:
+        print(f"flykka history: {refused}", file=sys.stderr)
+        return FAILED
+    server.start_history(gateway)
+    jobs = "1 job has" if found == 1 else f"{found or 'no'} jobs have"
+    print(f"the history of {gateway.history_of} is at {server.address} ({jobs} ended); Ctrl-C ends this", flush=True)
+    _wait_for_end()
+    server.close()
+    return OK
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _wait_for_end() -> None:
+    ended = threading.Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        ended.set()
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        ended.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

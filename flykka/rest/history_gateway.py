@@ -1,0 +1,157 @@
+"""HistoryGateway: answers for jobs that have ended, from their archives (Flink's HistoryServer)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+
+from flykka.actors.checkpoint_storage.storage import CheckpointStorage
+from flykka.actors.errors import CheckpointFormatError, CheckpointStorageError, CheckpointVersionError
+from flykka.diagnosis.job_diagnosis import JobDiagnosis, diagnose
+from flykka.diagnosis.reports import ActorReports
+from flykka.errors import ClusterError
+from flykka.messages.checkpointing.statistics import (
+    CheckpointStatistics,
+    CheckpointStatsSnapshot,
+    SubtaskCheckpointStatistics,
+)
+from flykka.messages.graph.job_graph import JobGraph
+from flykka.messages.monitoring.explanation import SlotsExplained
+from flykka.messages.monitoring.job_details import (
+    ArchivedJob,
+    JobDetails,
+    JobOverview,
+    JobVertexDetails,
+    SubtaskDetails,
+)
+from flykka.messages.wire.ids import JobId, JobVertexId
+from flykka.rest.errors import RestError
+from flykka.spark_bridge.rows.filesystem import shown
+
+logger = logging.getLogger("flykka")
+
+REFRESH_SECONDS = 3.0
+"""The archives are listed again no sooner than this after they were."""
+
+_OPENED = 32
+"""So many archives are kept in memory; of all others what a list of jobs shows."""
+
+
+class HistoryGateway:
+    """Of the archives below a directory, also those that come while it answers."""
+
+    def __init__(self, directory: str, now_ms: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> None:
+        """`now_ms` is the time of day, `clock` gives seconds.
+
+        Raises:
+            ClusterError: there is no such directory, or no way to it.
+        """
+        self.history_of = shown(directory)
+        """The directory, without credentials."""
+        self.now_ms = now_ms
+        self._storage = CheckpointStorage(directory)
+        try:
+            is_there = self._storage.exists(directory)
+        except Exception as refused:  # noqa: BLE001 - libraries of object stores have errors of their own.
+            raise ClusterError(f"the folder {self.history_of!r} cannot be read: {refused}") from None
+        if not is_there:
+            raise ClusterError(f"there is no folder {self.history_of!r}")
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._listed_at: float | None = None
+        self._jobs: dict[str, JobOverview | None] = {}
+        """By the address of the archive; None where it holds none."""
+        self._told: set[str] = set()
+        self._read = lru_cache(maxsize=_OPENED)(self._storage.read_archive)
+
+    def jobs(self) -> tuple[JobOverview, ...]:
+        """The jobs that have ended, the last one last."""
+        return tuple(job for _, job in self._by_end().values())
+
+    def details(self, job_id: JobId, checkpoints: int = 0) -> JobDetails:
+        """A job as it stood when it had ended, with that many of its last checkpoints."""
+        found = self._archive(job_id).details
+        return replace(found, checkpoints=found.checkpoints[-checkpoints:] if checkpoints else ())
+
+    def graph(self, job_id: JobId) -> JobGraph:
+        """The plan and the configuration of a job."""
+        return self._archive(job_id).job_graph
+
+    def vertex(self, job_id: JobId, vertex_id: JobVertexId) -> tuple[JobVertexDetails, tuple[SubtaskDetails, ...]]:
+        """A vertex, and its subtasks. Raises `RestError` where the job has none of this id."""
+        for each in self._archive(job_id).vertices:
+            if each.vertex is not None and each.vertex.vertex_id == vertex_id:
+                return each.vertex, each.subtasks
+        raise RestError(404, f"job {job_id} has no vertex {vertex_id}")
+
+    def checkpoints(self, job_id: JobId) -> CheckpointStatsSnapshot:
+        """The checkpoints of a job."""
+        return self._archive(job_id).checkpoints
+
+    def checkpoint(
+        self, job_id: JobId, checkpoint_id: int
+    ) -> tuple[CheckpointStatistics, tuple[SubtaskCheckpointStatistics, ...]]:
+        """A checkpoint, and its subtasks as far as they were kept. Raises `RestError` where it was not kept."""
+        archived = self._archive(job_id)
+        stats = archived.checkpoints
+        for details in archived.checkpoint_details:
+            if details.checkpoint is not None and details.checkpoint.checkpoint_id == checkpoint_id:
+                return details.checkpoint, details.subtasks
+        for known in (*stats.history, stats.latest_completed, stats.latest_savepoint, stats.latest_failed):
+            if known is not None and known.checkpoint_id == checkpoint_id:
+                return known, ()
+        raise RestError(404, f"checkpoint {checkpoint_id} of job {job_id} is not kept")
+
+    def slots(self) -> SlotsExplained:
+        """None: nothing runs here."""
+        return SlotsExplained(now_ms=self.now_ms(), task_managers=(), slots=0, free=0, pending_requests=0)
+
+    def diagnosis(self, job_id: JobId, time_limit: float) -> JobDiagnosis:
+        """How a job has ended: there is nobody to be asked."""
+        return diagnose(ActorReports(details=self._archive(job_id).details, now_ms=self.now_ms()))
+
+    def _archive(self, job_id: JobId) -> ArchivedJob:
+        found = self._by_end().get(job_id)
+        if found is None:
+            raise RestError(404, f"Job {job_id} not found")
+        try:
+            return self._read(found[0])
+        except CheckpointStorageError as gone:
+            raise RestError(404, f"Job {job_id} not found: {gone}") from None
+
+    def _by_end(self) -> dict[JobId, tuple[str, JobOverview]]:
+        """The archives in the order in which their jobs have ended; of several of one job the last."""
+        with self._lock:
+            now = self._clock()
+            if self._listed_at is None or now - self._listed_at >= REFRESH_SECONDS:
+                self._list()
+                self._listed_at = now
+            known = [(path, job) for path, job in self._jobs.items() if job is not None]
+        known.sort(key=lambda each: (each[1].ended_ms or 0, each[0]))
+        return {job.job_id: (path, job) for path, job in known}
+
+    def _list(self) -> None:
+        """Look for archives that were not there before, and for those that are gone."""
+        try:
+            there = self._storage.archives()
+        except Exception as refused:  # noqa: BLE001 - as above.
+            raise RestError(503, f"the archives below {self.history_of!r} cannot be listed: {refused}") from None
+        self._jobs = {path: self._jobs[path] for path in there if path in self._jobs}
+        for path in there:
+            if path not in self._jobs:
+                self._open(path)
+
+    def _open(self, path: str) -> None:
+        try:
+            self._jobs[path] = self._storage.read_archive(path).overview
+        except CheckpointStorageError as unreadable:
+            if path not in self._told:
+                logger.warning("an archive is left out: %s", unreadable)
+                self._told.add(path)
+            if isinstance(unreadable, CheckpointFormatError | CheckpointVersionError):
+                # No other look would find anything else.
+                self._jobs[path] = None
