@@ -111,7 +111,7 @@ class HistoryGateway:
         return SlotsExplained(now_ms=self.now_ms(), task_managers=(), slots=0, free=0, pending_requests=0)
 
     def diagnosis(self, job_id: JobId, time_limit: float) -> JobDiagnosis:
-        """How a job has ended: there is nobody to be asked."""
+        """Tell how a job has ended: there is nobody to be asked."""
         return diagnose(ActorReports(details=self._archive(job_id).details, now_ms=self.now_ms()))
 
     def _archive(self, job_id: JobId) -> ArchivedJob:

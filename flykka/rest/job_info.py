@@ -27,4 +27,4 @@ class JobInfo(Gateway, Protocol):
         """A checkpoint, and its subtasks as far as they are kept."""
 
     def diagnosis(self, job_id: JobId, time_limit: float) -> JobDiagnosis:
-        """Why a job does not go on, or what it does; who is asked has so many seconds."""
+        """Tell why a job does not go on, or what it does; who is asked has so many seconds."""

@@ -211,6 +211,7 @@ def test_a_cluster_that_is_shut_down_writes_the_archives_that_are_begun() -> Non
             return not shuts_down.wait(timeout=10) or cluster.system.terminated.ended_within(0.2)
 
         storage.fails = fails
+        assert cluster.jobs() == (), "the JobManager has begun"
         info_store = cluster.system.find(INFO_STORE_PATH)
         assert info_store is not None
         info_store.tell(TrackJob(job_graph=graph))
