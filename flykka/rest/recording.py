@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from flykka.client.flight_record import flight_record_writer
 from flykka.errors import FlightRecordError, TraceSelectionError
@@ -15,11 +15,11 @@ from flykka.rest.errors import RestError
 from flykka.rest.responses.io_metrics import Json
 from flykka.runtime.errors import TraceError
 from flykka.runtime.recording import Recorder
-from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from flykka.traces.checkpoint_story import checkpoint_story
-from flykka.traces.story import Story
+
+if TYPE_CHECKING:
+    from flykka.traces.story import Story
 
 _NOTHING = "this cluster records nothing: flykka was started with flight_recorder_turns=0"
 
@@ -58,6 +58,10 @@ class Recording:
 
     def story(self, job_id: JobId, checkpoint_id: int) -> Story:
         """The story of a checkpoint. Raises `RestError` where nothing of it is recorded any more."""
+        # A program begins without them, and most are never asked.
+        from flykka.runtime.trace.file.reader import TraceReader
+        from flykka.traces.checkpoint_story import checkpoint_story
+
         with self._written() as path:
             try:
                 return checkpoint_story(TraceReader.open(path), checkpoint_id, job_id)

@@ -15,6 +15,7 @@ from tests.rest.conftest import JOB, Serve, Served
 
 FOLDER = Path(flykka.rest.__file__).parent / "page"
 FILES = sorted(file.name for file in FOLDER.iterdir())
+DATA = ("/events", f"/jobs/{JOB}/events", "/jobs/overview", "/recorder/trace", f"/jobs/{JOB}/diagnosis")
 TYPES = {".css": "text/css", ".html": "text/html", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
@@ -50,7 +51,7 @@ def test_the_page_needs_no_token_and_its_data_does(serve: Serve, tmp_path: Path)
     served = serve(RestSettings(token_file=str(file)))
 
     statuses = {path: served.http.get(path).status_code for path in ("/", "/page/main.js")}
-    refused = {path: served.http.get(path).status_code for path in ("/events", f"/jobs/{JOB}/events", "/jobs/overview")}
+    refused = {path: served.http.get(path).status_code for path in DATA}
 
     assert set(statuses.values()) == {200}
     assert set(refused.values()) == {401}
