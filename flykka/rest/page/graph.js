@@ -71,7 +71,7 @@ export function graph(job, width) {
     h("div", { class: "graph", style: { width: `${size.width}px`, height: `${size.height}px` } },
       s("svg", { width: size.width, height: size.height, "aria-hidden": "true" }, hops.map((way) => line(way, down))),
       job.edges.map((edge, place) => label(edge, ...hops[place].at(-1), down)),
-      job.vertices.map((vertex) => card(vertex, at.get(vertex.id), job))));
+      job.vertices.map((vertex) => card(vertex, at.get(vertex.id)))));
 }
 
 function ends(from, to, down) {
@@ -101,7 +101,7 @@ function label(edge, from, to, down) {
   return h("span", { class: "strategy", style: { left: `${x}px`, top: `${y}px` } }, edge.strategy.toLowerCase());
 }
 
-function card(vertex, { x, y }, job) {
+function card(vertex, { x, y }) {
   const name = vertex.operators.join(" → ") || vertex.name;
   return h("article", { class: "vertex", key: vertex.id, id: `vertex-${vertex.id}`, tabindex: "-1",
     "aria-label": `Vertex ${vertex.name}`,
@@ -113,7 +113,7 @@ function card(vertex, { x, y }, job) {
       : moved("Out", vertex, vertex.outPerSecond, vertex.rowsOut),
     pair("Watermark", watermark(vertex), vertex.late ? `${number(vertex.late)} rows came late` : ""),
     pair("Lag", vertex.lag === null ? "–" : duration(vertex.lag))),
-  shares(vertex.shares, job.state === "RUNNING"),
+  shares(vertex.shares, Boolean(vertex.tasks.RUNNING)),
   tasks(vertex.tasks));
 }
 

@@ -3,7 +3,7 @@
 import { request } from "./api.js";
 import { h } from "./dom.js";
 import { chip, clock, number, words } from "./format.js";
-import { table } from "./table.js";
+import { cells, table } from "./table.js";
 
 export class Why {
   constructor(jobId, redraw) {
@@ -59,7 +59,7 @@ function attempts({ attempts: all, leftOut }) {
     h("td", { class: "wrap" },
       h("button", { class: "plain", type: "button", onclick: () => goTo(each.vertex) }, each.name)),
     h("td", {}, chip(each.state)),
-    [each.taskManager, each.is, each.for].map((value) => h("td", {}, value)),
+    cells(each.taskManager, each.is, each.for),
     h("td", { class: "wrap" }, each.waitsFor)));
   return [table("Tasks and what they wait for", ["Task", "State", "On", "Is", "For", "Waits for"], rows),
     leftOut ? h("p", { class: "facts" }, `and ${number(leftOut)} more tasks`) : null];

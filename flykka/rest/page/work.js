@@ -3,7 +3,7 @@
 import { request } from "./api.js";
 import { h } from "./dom.js";
 import { clock, duration, number } from "./format.js";
-import { table } from "./table.js";
+import { cells, table } from "./table.js";
 
 export class Work {
   constructor(jobId, redraw) {
@@ -70,6 +70,6 @@ function row(each, sparkUi) {
     : h("a", { href: `${sparkUi}/jobs/job/?id=${id}`, target: "_blank", rel: "noreferrer" }, String(id))]);
   const state = each.took === null ? "at work" : `${duration(each.took)}${each.failed ? " ✕ failed" : ""}`;
   return h("tr", { class: each.failed ? "bad" : null },
-    [each.what, clock(each.begun), state, rows(each.rowsIn), rows(each.rowsOut), jobs.length ? jobs : "–"]
-      .map((value) => h("td", {}, value)));
+    h("td", { class: "wrap" }, each.what),
+    cells(clock(each.begun), state, rows(each.rowsIn), rows(each.rowsOut), jobs.length ? jobs : "–"));
 }
