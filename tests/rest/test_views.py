@@ -69,7 +69,7 @@ def test_each_view_shows_the_facts_of_a_job_that_runs(watched: Watched, tmp_path
     page.wait("document.querySelectorAll('.checkpoint.good').length > 2")
     page.click("Show its vertices")
     page.wait_text("Acknowledged", ".nested")
-    page.click("Source", ".nested")
+    page.wait_text("the slowest first", ".nested h4")
     page.wait_text("Start delay", ".nested")
 
     page.run("document.querySelector('.attempt').dispatchEvent(new MouseEvent('click'))")

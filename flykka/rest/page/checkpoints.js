@@ -134,10 +134,10 @@ export class Checkpoints {
         bytes(task.processed_data)));
     });
     return h("div", { class: "nested" }, table(`Vertices of checkpoint ${this.chosen}`,
-      ["Vertex", "Acknowledged", "Duration", "Size", "Written", "Processed"], rows), this.subtasks());
+      ["Vertex", "Acknowledged", "Duration", "Size", "Written", "Processed"], rows), this.subtasks(job));
   }
 
-  subtasks() {
+  subtasks(job) {
     if (this.vertex === null) return null;
     const all = this.vertex.subtasks;
     const slow = [...all].sort((a, b) => (b.end_to_end_duration ?? Infinity) - (a.end_to_end_duration ?? Infinity));
@@ -146,7 +146,9 @@ export class Checkpoints {
       duration(each.alignment?.duration), duration(each.start_delay), duration(each.checkpoint?.sync),
       duration(each.checkpoint?.async))));
     const left = all.length - rows.length;
-    return [h("h4", {}, `Subtasks, the slowest first${left > 0 ? ` (${ROWS} of ${number(all.length)})` : ""}`),
+    const { name } = job.vertices.find(({ id }) => id === this.vertex.id);
+    const some = left > 0 ? ` (${ROWS} of ${number(all.length)})` : "";
+    return [h("h4", {}, `Subtasks of ${name}, the slowest first${some}`),
       table("Subtasks", ["Subtask", "State", "Duration", "Size", "Alignment", "Start delay", "Sync", "Async"], rows)];
   }
 
@@ -172,9 +174,14 @@ export class Checkpoints {
     this.redraw();
   }
 
-  askForVertices({ id, status }) {
+  async askForVertices({ id, status }) {
     this.status = status;
-    this.ask(`${this.path}${id}`, id, (found) => { this.tasks = found.tasks; });
+    await this.ask(`${this.path}${id}`, id, (found) => { this.tasks = found.tasks; });
+    if (this.chosen !== id || this.tasks === null || this.vertex !== null) return;
+    // What has taken longest is what the reader looks for.
+    const took = (vertexId) => this.tasks[vertexId].end_to_end_duration;
+    const [slowest] = Object.keys(this.tasks).sort((a, b) => took(b) - took(a));
+    if (slowest !== undefined) this.open(slowest);
   }
 
   async open(vertexId) {
