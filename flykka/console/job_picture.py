@@ -20,6 +20,7 @@ from flykka.messages.monitoring.job_details import (
 from flykka.messages.tasks.bridge import WorkProgress
 from flykka.messages.tasks.task import ExecutionState
 from flykka.runtime.durations import format_ms
+from flykka.views.job_text import rates
 from flykka.views.text.blocks import blocks
 from flykka.views.text.failures import times
 from flykka.views.text.formats import (
@@ -52,7 +53,7 @@ _STATE_STYLES = {
     ExecutionState.FINISHED: QUIET,
 }
 _RATES = 20
-"""Characters: each stands for a step of the throughput, the last one for the present."""
+"""Characters: each stands for a step of the throughput."""
 _BAR = 5
 """Characters: one stands for a fifth of the time."""
 _NAME = 20
@@ -119,10 +120,10 @@ class JobPicture:
         header.append(f"  {format_ms(self.details.duration_ms)}")
         for text in (format_files_waiting(self.details.files_waiting), format_long_work(self.long_work)):
             header.append(f"  {text}" if text else "")
-        rates = self.details.throughput.values[-_RATES:]
-        if any(rates) and not ascii_only:
-            most = max(rate or 0 for rate in rates)
-            header.append("  rows/s ", QUIET).append(blocks(rates), "blue")
+        lately = rates(self.details)[-_RATES:]
+        if any(lately) and not ascii_only:
+            most = max(rate or 0 for rate in lately)
+            header.append("  rows/s ", QUIET).append(blocks(lately), "blue")
             header.append(f" at most {format_count(most)}", QUIET)
         return header
 

@@ -9,6 +9,7 @@ from flykka.messages.monitoring.job_details import JobDetails
 from flykka.runtime.durations import format_ms
 from flykka.views.html.markup import AMBER, BLUE, GREEN, Html, element, fragment, quiet
 from flykka.views.html.sparkline import BARS, bars, line
+from flykka.views.job_text import rates
 from flykka.views.text.formats import format_count, format_lag
 
 
@@ -23,11 +24,11 @@ def pictures_html(details: JobDetails) -> Html:
 
 def _pictures(details: JobDetails) -> Iterator[tuple[str, Html, str]]:
     """Title, picture, and the same in words."""
-    rates = details.throughput.values
-    if any(rates):
-        most, step = format_count(max(rate or 0 for rate in rates)), format_ms(details.throughput.step_ms)
+    read = rates(details)
+    if any(read):
+        most, step = format_count(max(rate or 0 for rate in read)), format_ms(details.throughput.step_ms)
         tells = f"at most {most}, in steps of {step}"
-        yield "rows read per second", line(rates, f"rows read per second: {tells}", BLUE), tells
+        yield "rows read per second", line(read, f"rows read per second: {tells}", BLUE), tells
     lags = details.watermark_lag.values
     known = [lag for lag in lags if lag is not None]
     if known:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flykka.actors.machines.states import JOB_TERMINAL
 from flykka.messages.checkpointing.statistics import CheckpointStatistics
 from flykka.messages.control.job import JobStatus
 from flykka.messages.monitoring.job_details import JobDetails, JobVertexDetails, Restart
@@ -17,6 +18,8 @@ from flykka.views.text.formats import (
     format_files_waiting,
     format_lag,
 )
+
+_REPORT_MS = 1_000
 
 
 def job_text(details: JobDetails) -> str:
@@ -38,6 +41,19 @@ def headline(details: JobDetails) -> str:
     counted = f", {restarts} restart{'s' * (restarts > 1)}" if restarts else ""
     waiting = format_files_waiting(details.files_waiting)
     return format_ms(details.duration_ms) + counted + (f", {waiting}" if waiting else "")
+
+
+def rates(details: JobDetails) -> tuple[float | None, ...]:
+    """Rows per second that its sources have read in each step; without one that has only just begun.
+
+    Tasks report once a second, so that little is known of it yet, and at each step the rate would seem to fall.
+    """
+    series = details.throughput
+    if not series.values or details.status in JOB_TERMINAL:
+        return series.values
+    began_ms = series.start_ms + (len(series.values) - 1) * series.step_ms
+    lasts_ms = (details.started_ms or 0) + details.duration_ms - began_ms
+    return series.values if lasts_ms >= _REPORT_MS else series.values[:-1]
 
 
 def into_the_run(restart: Restart, started_ms: int) -> str:

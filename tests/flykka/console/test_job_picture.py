@@ -93,17 +93,17 @@ def test_the_header_says_how_many_files_wait(waiting: int, header: str) -> None:
 @pytest.mark.parametrize(
     ("rates", "encoding", "told"),
     [
-        ((0.0, 800.0, None, 1_600.0, 1.0), "utf-8", "  rows/s ▁▅ █▂ at most 1,600"),
-        ((5_000.0, *[100.0] * 20), "utf-8", f"  rows/s {'█' * 20} at most 100"),
-        ((0.0, 0.0), "utf-8", ""),
-        ((0.0, 800.0), "ascii", ""),
+        ((0.0, 800.0, None, 1_600.0, 1.0, 9_000.0), "utf-8", "  rows/s ▁▅ █▂ at most 1,600"),
+        ((5_000.0, *[100.0] * 20, 0.0), "utf-8", f"  rows/s {'█' * 20} at most 100"),
+        ((0.0, 0.0, 9.0), "utf-8", ""),
+        ((0.0, 800.0, 0.0), "ascii", ""),
     ],
     ids=["with a gap", "the last twenty", "nothing read", "no such characters"],
 )
 def test_the_header_ends_with_the_rows_that_sources_have_read_lately(
     rates: tuple[float | None, ...], encoding: str, told: str
 ) -> None:
-    reading = replace(DETAILS, throughput=TimeSeries(values=rates))
+    reading = replace(DETAILS, throughput=TimeSeries(start_ms=12_000 - 1_000 * (len(rates) - 1), values=rates))
 
     assert shown(JobPicture(reading), encoding=encoding)[1] == f"delays  RUNNING  12.3 s{told}"
 

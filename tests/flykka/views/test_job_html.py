@@ -149,6 +149,19 @@ def test_throughput_lag_and_checkpoints_are_pictures_with_words_beside_them() ->
     assert "script" not in picture.seen
 
 
+@pytest.mark.parametrize(
+    ("into_the_step_ms", "status", "most"),
+    [(999, JobStatus.RUNNING, "900"), (1_000, JobStatus.RUNNING, "4,000"), (1, JobStatus.FINISHED, "4,000")],
+)
+def test_the_rate_of_a_step_that_has_only_just_begun_is_not_drawn(
+    into_the_step_ms: int, status: JobStatus, most: str
+) -> None:
+    rates = TimeSeries(start_ms=5_000, step_ms=2_000, values=(900.0, 4_000.0))
+    details = job(status=status, started_ms=4_000, duration_ms=3_000 + into_the_step_ms, throughput=rates)
+
+    assert f"at most {most}, in steps of 2.0 s" in shown(details).text
+
+
 def test_the_words_beside_the_bars_are_about_the_checkpoints_that_are_drawn() -> None:
     slow = replace(completed(1), duration_ms=90_000)
 
