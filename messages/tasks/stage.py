@@ -156,8 +156,9 @@ class StageFinished(Message):
     Where the source is partitioned, `partition_times` are those of its partitions, with all that it has, read or not.
     `late_rows` were dropped because their windows were closed. `event_time_min` is looked for only where the order of
     rows is watched. Where rows mark watermarks, event time is that of the rows that do. `accumulators` are those of the
-    attempt so far. The `snapshot` that the stage was to take comes with it where nothing has to be written for it.
-    `next_timer_ms` is the first processing-time timer of the chain, or one that was deleted; None where it has none.
+    attempt so far; none where no rows were moved. The `snapshot` that the stage was to take comes with it where
+    nothing has to be written for it. `next_timer_ms` is the first processing-time timer of the chain, or one that was
+    deleted; None where it has none.
     """
 
     stage: int

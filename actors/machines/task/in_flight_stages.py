@@ -189,7 +189,8 @@ class InFlightStages:
         """The oldest stage in flight has finished."""
         purpose = self._pipeline.finish(finished.stage)
         self._meter.count(finished, _batches_read(purpose))
-        self._accumulators = finished.accumulators
+        # A stage that moved no rows, as that of a barrier, tells none; what was counted before it still stands.
+        self._accumulators = finished.accumulators or self._accumulators
         effects: list[TaskEffect] = []
         for output in finished.outputs:
             effects += self._outputs.add(output.output, output.batch)

@@ -12,6 +12,7 @@ from flykka.actors.machines.task.effects import TellJobMaster
 from flykka.actors.machines.task.events import StartTask
 from flykka.actors.machines.task.metrics import Activity, TaskMeter
 from flykka.messages.graph.job_graph import FiringMode, OperatorKind
+from flykka.messages.tasks.accumulator import AccumulatorSnapshot, AccumulatorType
 from flykka.messages.tasks.exchange import Watermark
 from flykka.messages.tasks.stage import BridgeClosed, BridgeOpened, CheckpointCommitted, SinkRows, StageFinished
 from flykka.messages.tasks.task import CancelTask, MetricsDue, ReportTaskMetrics, TaskIOMetrics
@@ -67,6 +68,17 @@ def test_a_snapshot_that_made_no_rows_is_no_occasion_for_a_report() -> None:
 
     told = [effect.message for effect in effects if isinstance(effect, TellJobMaster)]
     assert not [message for message in told if isinstance(message, ReportTaskMetrics)]
+
+
+def test_what_functions_have_counted_still_stands_behind_a_stage_that_moved_no_rows() -> None:
+    task = source()
+    counted = (AccumulatorSnapshot(name="broken", type=AccumulatorType.LONG_COUNTER, count=3),)
+    task.feed(splits("a"), replace(finished(0, "rows"), accumulators=counted))
+
+    effects = task.feed(trigger(1), finished(1), MetricsDue())
+
+    told = [effect.message for effect in effects if isinstance(effect, TellJobMaster)]
+    assert [each.accumulators for each in told if isinstance(each, ReportTaskMetrics)] == [counted]
 
 
 def test_rows_that_sinks_published_and_rows_that_wait_for_a_checkpoint_are_counted_apart() -> None:
