@@ -102,7 +102,7 @@ def test_the_restored_checkpoint_is_told_with_the_time_of_the_restore() -> None:
         latest_restored=3,
     )
 
-    told = checkpointing_statistics(stats, restored_ms=12_000)
+    told = checkpointing_statistics(stats, restored_ms=12_000, listed=10)
 
     assert told["latest"]["restored"] == {
         "id": 3,

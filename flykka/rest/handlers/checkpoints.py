@@ -17,6 +17,9 @@ from flykka.rest.responses.checkpoints import (
 )
 from flykka.rest.responses.io_metrics import Json
 
+HISTORY_SHOWN = 10
+"""So many of the last checkpoints are listed, as by Flink, unless more are asked for: a dashboard asks every second."""
+
 
 class CheckpointHandlers:
     """Answer by asking the cluster."""
@@ -27,7 +30,7 @@ class CheckpointHandlers:
     def endpoints(self) -> Iterator[Endpoint]:
         """All of them."""
         checkpoints = "/jobs/{jobid}/checkpoints"
-        yield Endpoint(checkpoints, self._statistics, "The checkpoints of a job: counts, summary, history")
+        yield Endpoint(checkpoints, self._statistics, "The checkpoints of a job: counts, summary, history (limit)")
         yield Endpoint(f"{checkpoints}/config", self._config, "The settings of its checkpoints")
         details = f"{checkpoints}/details/{{checkpointid:int}}"
         yield Endpoint(details, self._details, "A checkpoint and its vertices")
@@ -40,7 +43,8 @@ class CheckpointHandlers:
 
     def _statistics(self, query: Query) -> Json:
         job_id = job_of(query)
-        return checkpointing_statistics(self._gateway.checkpoints(job_id), self._gateway.details(job_id).restored_ms)
+        stats, restored_ms = self._gateway.checkpoints(job_id), self._gateway.details(job_id).restored_ms
+        return checkpointing_statistics(stats, restored_ms, listed=query.number("limit", HISTORY_SHOWN))
 
     def _config(self, query: Query) -> Json:
         return checkpoint_config(self._gateway.graph(job_of(query)))

@@ -19,8 +19,8 @@ from flykka.rest.responses.times import NEVER
 _PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 
 
-def checkpointing_statistics(stats: CheckpointStatsSnapshot, restored_ms: int | None) -> Json:
-    """All that is kept of the checkpoints of a job, which has last gone back to one at `restored_ms`."""
+def checkpointing_statistics(stats: CheckpointStatsSnapshot, restored_ms: int | None, *, listed: int) -> Json:
+    """The checkpoints of a job, the newest `listed`; it has last gone back to one at `restored_ms`."""
     done = [each for each in stats.history if each.status is CheckpointStatsStatus.COMPLETED]
     counts, summary = stats.counts, stats.summary
     latest: Json = {
@@ -46,7 +46,7 @@ def checkpointing_statistics(stats: CheckpointStatsSnapshot, restored_ms: int | 
             "persisted_data": _over_history(summary.persisted_bytes, [each.persisted_bytes for each in done]),
         },
         "latest": {kind: made for kind, made in latest.items() if made is not None},
-        "history": [_checkpoint(each) for each in stats.history],
+        "history": [_checkpoint(each) for each in stats.history[:listed]],
     }
 
 
