@@ -19,6 +19,7 @@ export class Attempts {
     this.seen = null;
     this.failure = null;
     this.shown = null;
+    this.hasEnded = false;
   }
 
   // Asked again when the states of tasks or the number of restarts have changed.
@@ -46,6 +47,8 @@ export class Attempts {
   }
 
   render(job, width, now) {
+    // Its stages are forgotten then.
+    this.hasEnded = job.duration !== null;
     if (this.failure !== null) return [h("p", { class: "empty" }, this.failure)];
     if (this.found === null) return [h("p", { class: "empty" }, "Asking …")];
     const all = this.found.flatMap((of) => of.attempts.map((each) => ({ ...each, vertex: of.name, of: of.id })));
@@ -55,8 +58,8 @@ export class Attempts {
       this.choice(job),
       all.length ? this.drawn(all, width, job.ended ?? now) : h("p", { class: "empty" }, "No attempt yet."),
       h("p", { class: "facts", "aria-live": "polite" },
-        this.shown ?? `${number(total)} attempts${left}. Point at one, or move with Tab and arrow keys; `
-          + "a click or Enter shows its last stages."),
+        this.shown ?? `${number(total)} attempts${left}. Point at one, or move with Tab and arrow keys`
+          + (this.hasEnded ? "." : "; a click or Enter shows its last stages.")),
       h("p", { class: "legend" }, ["RUNNING", "FINISHED", "FAILED", "CANCELED"].map((state) =>
         h("span", {}, h("i", { class: `swatch ${kind(state)}` }), words(state).toLowerCase()))),
       this.work.render(),
@@ -110,7 +113,7 @@ export class Attempts {
       + `from ${clock(each.begun)} ${each.ended === null ? "on" : `to ${clock(each.ended)}`}, `
       + duration((each.ended ?? until) - each.begun) + (each.failure ? `, ${each.failure}` : "");
     return s("g", { key: `${each.of}/${each.subtask}/${each.number}`, class: `attempt ${kind(each.state)}`,
-      tabindex: "-1", role: "button", "aria-label": label, onclick: () => this.work.choose(each),
+      tabindex: "-1", role: "button", "aria-label": label, onclick: () => this.hasEnded || this.work.choose(each),
       onmouseenter: () => this.show(label), onfocus: () => this.show(label) },
     s("rect", { x, y, width: Math.max(2, end - x - 1), height: ROW - 3, rx: 2 }),
     each.state === "FAILED" && s("text", { class: "mark", x: Math.max(x, end - 11), y: y + 9 }, "✕"));
