@@ -17,6 +17,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package that is built like the released one."""
     lib = tmp_path / "site" / "pyflink" / "lib"
     lib.mkdir(parents=True)
+    # A package that is installed would be found before one without it.
+    (lib.parent / "__init__.py").touch()
     with ZipFile(lib / "flink-dist-2.3.0.jar", "w") as jar:
         jar.writestr("web/index.html", "<title>Apache Flink Web Dashboard</title>")
         jar.writestr("web/main.1.js", "start()")
