@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from contextlib import closing, nullcontext
+from itertools import count
 from pathlib import Path
 
 from benchmarks.bids import prepared
@@ -24,23 +25,27 @@ def main(rows: str, files: str, rows_per_batch: str, rounds: str) -> None:
     answers = answering()
     bids = prepared(int(rows), int(files))
     seconds: dict[str, list[float]] = {"alone": [], "watched": []}
-    with closing(FlykkaJob(int(rows_per_batch), has_rest=True)) as job:
+    # What a job leaves behind its end lies beside its checkpoints, until all jobs have ended.
+    with (
+        tempfile.TemporaryDirectory(prefix="flykka-benchmark-") as folder,
+        closing(FlykkaJob(int(rows_per_batch), has_rest=True)) as job,
+    ):
+        places = (Path(folder, str(number)) for number in count())
         for _ in range(WARM_UP_ROUNDS):
-            _seconds(job, bids, is_watched=False)
+            _seconds(job, bids, next(places), is_watched=False)
         for number in range(int(rounds)):
             for is_watched in (False, True) if number % 2 == 0 else (True, False):
                 name = "watched" if is_watched else "alone"
-                seconds[name].append(_seconds(job, bids, is_watched=is_watched))
+                seconds[name].append(_seconds(job, bids, next(places), is_watched=is_watched))
                 print(f"round {number + 1}, {name}: {seconds[name][-1]:.2f} s", file=sys.stderr, flush=True)
     print(json.dumps(seconds), file=answers)
 
 
-def _seconds(job: FlykkaJob, bids: Path, *, is_watched: bool) -> float:
+def _seconds(job: FlykkaJob, bids: Path, place: Path, *, is_watched: bool) -> float:
     address = job.rest_address
-    observers = watched(address) if is_watched and address is not None else nullcontext()
-    with tempfile.TemporaryDirectory(prefix="flykka-benchmark-") as folder, observers:
+    with watched(address) if is_watched and address is not None else nullcontext():
         begun = time.perf_counter()
-        job.run(bids, Path(folder, "output"), Path(folder))
+        job.run(bids, place / "output", place)
         return time.perf_counter() - begun
 
 
