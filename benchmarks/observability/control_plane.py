@@ -1,6 +1,7 @@
 """Checkpoints of a job that is watched every now and then, and answers about one of ten thousand subtasks.
 
-`python -m benchmarks.observability.control_plane TASKS CHECKPOINTS ROUNDS` prints the milliseconds of all.
+`python -m benchmarks.observability.control_plane TASKS CHECKPOINTS ROUNDS` prints the milliseconds of a
+checkpoint in each round, and those of all answers.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sys
 import time
 from contextlib import closing, nullcontext
 from functools import partial
+from statistics import mean
 from urllib.request import urlopen
 
 from benchmarks.checkpoints.measuring import RunningJob, running_job
@@ -36,7 +38,7 @@ def main(tasks: str, checkpoints: str, rounds: str) -> None:
         for number in range(int(rounds)):
             for name in ("alone", "watched") if number % 2 == 0 else ("watched", "alone"):
                 with watched(server.address) if name == "watched" else nullcontext():
-                    times[name] += [job.checkpoint().wall_ms for _ in range(int(checkpoints))]
+                    times[name].append(mean(job.checkpoint().wall_ms for _ in range(int(checkpoints))))
     with running_job(topology_named(MANY), say) as job, closing(RestServer(RestSettings())) as server:
         server.start(job.cluster)
         answers = {name: _answers(f"{server.address}{path}") for name, path in _paths(job).items()}
