@@ -18,6 +18,8 @@ class OperatorKind(StrEnum):
     WINDOW_AGGREGATE = "WINDOW_AGGREGATE"
     LOCAL_GROUP_AGGREGATE = "LOCAL_GROUP_AGGREGATE"
     GROUP_AGGREGATE = "GROUP_AGGREGATE"
+    LOCAL_JOIN = "LOCAL_JOIN"
+    JOIN = "JOIN"
     PROCESS = "PROCESS"
     KEYED_PROCESS = "KEYED_PROCESS"
     TIMESTAMPS_AND_WATERMARKS = "TIMESTAMPS_AND_WATERMARKS"
@@ -26,7 +28,11 @@ class OperatorKind(StrEnum):
     @property
     def is_local(self) -> bool:
         """True if it is the part of another operator that runs before the exchange, which no user knows."""
-        return self in (OperatorKind.LOCAL_WINDOW_AGGREGATE, OperatorKind.LOCAL_GROUP_AGGREGATE)
+        return self in (
+            OperatorKind.LOCAL_WINDOW_AGGREGATE,
+            OperatorKind.LOCAL_GROUP_AGGREGATE,
+            OperatorKind.LOCAL_JOIN,
+        )
 
     @property
     def makes_watermarks(self) -> bool:
@@ -36,7 +42,12 @@ class OperatorKind(StrEnum):
     @property
     def uses_event_time(self) -> bool:
         """True if watermarks make it emit rows."""
-        return self in (OperatorKind.WINDOW_AGGREGATE, OperatorKind.PROCESS, OperatorKind.KEYED_PROCESS)
+        return self in (
+            OperatorKind.WINDOW_AGGREGATE,
+            OperatorKind.JOIN,
+            OperatorKind.PROCESS,
+            OperatorKind.KEYED_PROCESS,
+        )
 
     @property
     def uses_processing_time(self) -> bool:
@@ -47,10 +58,10 @@ class OperatorKind(StrEnum):
     def coalesces(self) -> bool:
         """True if batches that wait for it may become one: each is a Spark job, and it does not matter which is which.
 
-        Windows take what was aggregated before the exchange as it is, without a job. What makes watermarks says behind
-        each batch how far event time is.
+        Windows and joins keep what was made ready before the exchange as it is, without a job. What makes watermarks
+        says behind each batch how far event time is.
         """
-        return not self.makes_watermarks and self is not OperatorKind.WINDOW_AGGREGATE
+        return not self.makes_watermarks and self not in (OperatorKind.WINDOW_AGGREGATE, OperatorKind.JOIN)
 
 
 class ShipStrategy(StrEnum):

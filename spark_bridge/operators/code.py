@@ -318,8 +318,17 @@ class GroupAggregateCode(AggregateCode):
         return self.plan.results_of(self.local_state(rows))
 
 
+class LocalCode(OperatorCode):
+    """The part of an operator that runs before the exchange."""
+
+    @property
+    @abstractmethod
+    def local_kind(self) -> OperatorKind:
+        """The kind of such parts."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalAggregateCode(OperatorCode):
+class LocalAggregateCode(LocalCode):
     """The part of aggregates that runs before the exchange: it makes state of rows."""
 
     kind = OperatorKind.STATELESS
@@ -327,6 +336,11 @@ class LocalAggregateCode(OperatorCode):
     aggregates_slices = True
 
     of: AggregateCode
+
+    @property
+    def local_kind(self) -> OperatorKind:
+        """That of the aggregates it feeds."""
+        return self.of.local_kind
 
     @property
     def fingerprint(self) -> str:

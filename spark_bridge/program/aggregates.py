@@ -196,6 +196,9 @@ class RowsApplied(KeptRows):
         return self.results_of(state.withColumn(NEWS, has_news).where(NEWS).drop(NEWS), **of_time)
 
 
+StatePlan = PartialAggregates | KeptRows
+"""How the state of one operator is kept and merged."""
+
 AggregatePlan = PartialAggregates | RowsKept | RowsApplied
 """The aggregates of one operator: how its state is made, merged and finished."""
 
@@ -204,14 +207,26 @@ def kept_whole(
     prototype: DataFrame, keys: Sequence[Column | str], function: Callable[[DataFrame], DataFrame]
 ) -> RowsApplied:
     """Plan the state of rows like `prototype`, keyed by `keys`, for a function of all their columns."""
-    keyed = prototype.select(*keys).schema
+    kept = kept_rows(prototype, keys, prototype.columns)
     return RowsApplied(
-        key_columns=tuple(keys),
-        needed=tuple(prototype.columns),
-        structure=_rows_structure(prototype, prototype.columns),
-        key_columns_ddl=columns_ddl((key.name, key.dataType.simpleString()) for key in keyed),
-        kept_columns_ddl=columns_ddl((each.name, each.dataType.simpleString()) for each in prototype.schema),
+        key_columns=kept.key_columns,
+        needed=kept.needed,
+        structure=kept.structure,
+        key_columns_ddl=kept.key_columns_ddl,
+        kept_columns_ddl=kept.kept_columns_ddl,
         function=function,
+    )
+
+
+def kept_rows(prototype: DataFrame, keys: Sequence[Column | str], needed: Sequence[str]) -> KeptRows:
+    """Plan the state of rows like `prototype`, keyed by `keys`, of which some columns are needed."""
+    keyed = prototype.select(*keys).schema
+    return KeptRows(
+        key_columns=tuple(keys),
+        needed=tuple(needed),
+        structure=_rows_structure(prototype, needed),
+        key_columns_ddl=columns_ddl((key.name, key.dataType.simpleString()) for key in keyed),
+        kept_columns_ddl=columns_ddl((name, prototype.schema[name].dataType.simpleString()) for name in needed),
     )
 
 

@@ -7,7 +7,7 @@ are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -55,6 +55,36 @@ class TakenApart:
 
     parts: tuple[Part, ...]
     results: tuple[Column, ...]
+
+
+def columns_read(rows: DataFrame) -> tuple[str, ...]:
+    """Return the columns that the selection on top of some rows reads, each once."""
+    return _names(elements(rows._jdf.queryExecution().analyzed().references().toSeq()))
+
+
+def columns_read_of_sides(joined: DataFrame) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """Return the columns that a join and the selections above it read of its left side and of its right one.
+
+    None where something else than selections stands above the join.
+    """
+    plan = joined._jdf.queryExecution().analyzed()
+    read: list[Any] = []
+    while plan.nodeName() == "Project":
+        read.append(plan.references())
+        plan = plan.child()
+    if not plan.nodeName().startswith("Join"):
+        return None
+    read.append(plan.references())
+    attributes = [attribute for references in read for attribute in elements(references.toSeq())]
+    left, right = (
+        {int(each.exprId().id()) for each in elements(side.output())} for side in (plan.left(), plan.right())
+    )
+    return _names(attributes, left), _names(attributes, right)
+
+
+def _names(attributes: Iterable[Any], of: set[int] | None = None) -> tuple[str, ...]:
+    found = (each for each in attributes if of is None or int(each.exprId().id()) in of)
+    return tuple(dict.fromkeys(str(each.name()) for each in found))
 
 
 class _Whole(Exception):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.attempt.scope import AttemptScope
     from flykka.spark_bridge.attempt.services import Services
     from flykka.spark_bridge.operators.local_state import LocalState
-    from flykka.spark_bridge.program.aggregates import AggregatePlan
+    from flykka.spark_bridge.program.aggregates import StatePlan
 
 _ROWS_OF_ONE_CORE = 1_000_000
 """Up to so many rows of state are merged faster by one core than shuffled to several."""
@@ -44,9 +44,9 @@ _ROWS_PER_FILE = 1_000_000
 
 
 class StateLayout:
-    """The columns of one state, as a plan of aggregates keeps it. State that is cut by event time has times as well."""
+    """The columns of one state, as a plan keeps it. State that is cut by event time has times as well."""
 
-    def __init__(self, plan: AggregatePlan) -> None:
+    def __init__(self, plan: StatePlan) -> None:
         self.plan = plan
 
     def times(self) -> Mapping[str, Column]:
@@ -68,8 +68,14 @@ class SparkStateBackend:
     merge_at = 16
 
     def __init__(
-        self, layout: StateLayout, descriptor: TaskDeploymentDescriptor, scope: AttemptScope, services: Services
+        self,
+        layout: StateLayout,
+        descriptor: TaskDeploymentDescriptor,
+        scope: AttemptScope,
+        services: Services,
+        name: str = "",
     ) -> None:
+        """`name` is that of the state, where an operator has several."""
         vertex = descriptor.vertex
         self.owned = key_groups_of(descriptor.subtask, vertex.max_parallelism, vertex.parallelism)
         self.attempt: str = descriptor.attempt
@@ -85,6 +91,7 @@ class SparkStateBackend:
         self._holder = f"{descriptor.attempt} state"
         self._lock = Lock()
         self._kept = 0
+        self._name = name
         # Spark finds out the columns by a job of its own, which takes longer than small state: it is done once.
         self._schemas: dict[StateSchema | None, StructType] = {}
 
@@ -96,7 +103,7 @@ class SparkStateBackend:
             return None
         with self._lock:
             self._kept += 1
-            batch_id = BatchId(f"{self.attempt}/state.{self._kept}")
+            batch_id = BatchId(f"{self.attempt}/{self._name or 'state'}.{self._kept}")
         ref = BatchRef(batch_id=batch_id, rows=made.rows, size_bytes=estimated_bytes(made.frame.schema, made.rows))
         batch = Batch(ref=ref, rows=made.frame, holder=self._holder)
         self._store.put(made.blocks, [batch], producer=self._descriptor.attempt)

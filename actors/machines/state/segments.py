@@ -132,12 +132,13 @@ class Segments(Generic[Frame]):
         They are for the same results, too: so they are merged with all others that are alike, and at once, or fire.
         Those that are being merged are parts of their own. With `everything` it is what such checkpoints have as well.
         """
-        parts: dict[tuple[int, ResultBounds, bool], list[Reading[Frame]]] = {}
+        parts: dict[tuple[ResultBounds, int, bool, bool], list[Reading[Frame]]] = {}
         for segment in self._live:
             if everything or not segment.is_durable:
-                alike = segment.level, self.bounds(segment), segment.batch_id in self._merging
+                is_merging = segment.batch_id in self._merging
+                alike = self.bounds(segment), segment.level, is_merging, self.may_merge(segment)
                 parts.setdefault(alike, []).append(self.reading(segment))
-        return tuple(Unwritten(readings=tuple(readings), bounds=bounds) for (_, bounds, _), readings in parts.items())
+        return tuple(Unwritten(readings=tuple(readings), bounds=bounds) for (bounds, *_), readings in parts.items())
 
     def durable(self) -> dict[Written, ResultBounds]:
         """Return the segments that a complete checkpoint has, with the results that each is not for."""
@@ -153,13 +154,17 @@ class Segments(Generic[Frame]):
         They are all for the same results.
         """
         alike: dict[tuple[int, ResultBounds], list[Segment[Frame]]] = {}
-        for segment in self._live:
+        for segment in filter(self.may_merge, self._live):
             alike.setdefault((segment.level, self.bounds(segment)), []).append(segment)
         enough = [segments for segments in alike.values() if len(segments) >= at_least]
         if not enough:
             return ()
         lowest = min(enough, key=lambda segments: segments[0].level)
         return tuple(lowest)
+
+    def may_merge(self, segment: Segment[Frame]) -> bool:
+        """True if a segment is to become one with others; the answer stays what it was."""
+        return True
 
     def begin_merge(self, segments: Sequence[Segment[Frame]]) -> None:
         """Segments are being merged, until `replace_merged` is told of them; no others may be meanwhile."""

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.side_outputs import LateData
+from flykka.api.streams.side_outputs import LateRows
 from flykka.api.streams.window_aggregation import WindowAggregation
 from flykka.errors import ProgramError
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS
 from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
 from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
+from flykka.spark_bridge.operators.window import LATE_DATA
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
@@ -73,5 +74,5 @@ class ColumnWindows:
 
     def _results(self, made: Transformation, prototype: DataFrame) -> DataStream:
         row_type, tag = self._keyed._type, self._settings.late_data_tag
-        late_data = None if tag is None else LateData(made, tag, row_type)
+        late_data = None if tag is None else LateRows(made, {tag: (LATE_DATA, row_type)})
         return self._keyed._emitted(made, replace(row_type, event_time=OF_WINDOWS).of_rows(prototype), late_data)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
 from flykka.api.foreign_names import NamesElsewhere
 from flykka.api.streams.all_windows import AllWindowedStream, AllWindows
+from flykka.api.streams.interval_join import IntervalJoinVerb
 from flykka.api.streams.keyed_rows_verbs import DropDuplicatesVerb, KeptRowVerbs, ProcessTableVerb
 from flykka.api.streams.operator_settings import DataStreamSink, OperatorSettings
 from flykka.api.streams.output_tag import OutputTag
@@ -319,6 +320,7 @@ class KeyedStream(
     KeptRowVerbs,
     WindowVerbs[WindowedStream],
     KeyedRows,
+    IntervalJoinVerb,
 ):
     """The rows of a stream, brought together by key.
 

@@ -15,9 +15,10 @@ from flykka.spark_bridge.operators.code import SideOutputCode
 from flykka.spark_bridge.operators.emitted_rows import SideOutput
 from flykka.spark_bridge.operators.process_code import ProcessCode
 from flykka.spark_bridge.operators.process_functions import declared_rows
-from flykka.spark_bridge.operators.window import LATE_DATA
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from flykka.api.streams.output_tag import OutputTag
 
 
@@ -49,19 +50,18 @@ class SideOutputs(ABC):
         return made, row_type
 
 
-class LateData(SideOutputs):
-    """The rows that came too late for their windows."""
+class LateRows(SideOutputs):
+    """The rows that came too late: by tag the name of the side output in the code, and the type of its rows."""
 
-    def __init__(self, operator: Transformation, tag: OutputTag, row_type: StreamType) -> None:
+    def __init__(self, operator: Transformation, tags: Mapping[OutputTag, tuple[str, StreamType]]) -> None:
         super().__init__(operator)
-        self._tag = tag
-        self._type = row_type
+        self._tags = tags
 
     def read(self, tag: OutputTag) -> tuple[str, StreamType]:
-        """Late rows are as the rows that were cut into windows."""
-        if tag != self._tag:
-            raise ProgramError(f"{self.operator} has no side output {tag!r}, only {self._tag!r}")
-        return LATE_DATA, self._type
+        """Late rows are as the rows that came in."""
+        if tag not in self._tags:
+            raise ProgramError(f"{self.operator} has no side output {tag!r}, only {', '.join(map(repr, self._tags))}")
+        return self._tags[tag]
 
 
 @dataclass(frozen=True, slots=True)

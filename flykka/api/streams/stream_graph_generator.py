@@ -1,8 +1,8 @@
 """From the program to its stream graph, its code bound in the registry (Flink's StreamGraphGenerator).
 
-One operator of the program becomes one node, except an aggregation. It becomes two: a local one, chained to what feeds
-it, which turns rows into state (partial aggregates, or the columns that are needed), and behind the keyed edge the one
-that owns the state.
+One operator of the program becomes one node, except an aggregation or a join. It becomes two or more: for each input a
+local one, chained to what feeds it, which turns rows into state (partial aggregates, or the columns that are needed),
+and behind the keyed edges the one that owns the state.
 """
 
 from __future__ import annotations
@@ -133,17 +133,18 @@ class _Generator:
 
     def _feeding(self, transformation: Transformation, place: int) -> str:
         """The uid of what feeds an input of the operator: its local part, where it has one."""
-        feeding = transformation.inputs[place].source.uid
-        if transformation.local_code is None:
+        read = transformation.inputs[place]
+        feeding = read.source.uid
+        if read.local_code is None:
             return feeding
-        # Behind a union, each of its streams is aggregated where it comes from.
+        # Each stream of a union, or of a join, is made ready where it comes from.
         local = f"{transformation.uid}-local" + (f"-{place + 1}" if len(transformation.inputs) > 1 else "")
         self.graph.add_node(
             StreamNode(
                 uid=local,
                 name=f"local {transformation.name}",
-                kind=transformation.local_code.of.local_kind,
-                ref=self._bound(transformation, local, transformation.local_code),
+                kind=read.local_code.local_kind,
+                ref=self._bound(transformation, local, read.local_code),
                 # Of its input's parallelism and, naming none, of its sharing group, so that the two run as one task.
                 parallelism=self.graph.node(feeding).parallelism,
                 has_automatic_uid=transformation.has_automatic_uid,

@@ -15,16 +15,20 @@ from flykka.messages.graph.job_graph import MonotonyViolationHandler, OperatorKi
 from flykka.spark_bridge.program.call_site import CallSite, call_site
 
 if TYPE_CHECKING:
-    from flykka.spark_bridge.operators.code import KeyByCode, LocalAggregateCode, OperatorCode
+    from flykka.spark_bridge.operators.code import KeyByCode, LocalCode, OperatorCode
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Input:
-    """An input of an operator. Without a strategy: forward, or rebalance where the parallelisms differ."""
+    """An input of an operator. Without a strategy: forward, or rebalance where the parallelisms differ.
+
+    `local_code` is the part of the operator that runs before the exchange, chained to what feeds it.
+    """
 
     source: Transformation
     ship_strategy: ShipStrategy | None = None
     key_by: KeyByCode | None = None
+    local_code: LocalCode | None = None
     call_site: CallSite = field(default_factory=call_site)
 
 
@@ -40,8 +44,7 @@ def partitioned(inputs: Iterable[Input], strategy: ShipStrategy, key_by: KeyByCo
 class Transformation:
     """An operator of the program; fields that are None are decided by the environment when the stream graph is made.
 
-    `local_code` is the part of an aggregation that runs before the exchange, chained to what feeds it. No more subtasks
-    than `parallelism_limit` may be asked for.
+    No more subtasks than `parallelism_limit` may be asked for.
     """
 
     kind: OperatorKind
@@ -49,7 +52,6 @@ class Transformation:
     name: str
     code: OperatorCode
     inputs: tuple[Input, ...] = ()
-    local_code: LocalAggregateCode | None = None
     publishes_per_checkpoint: bool = False
     watermark_delay_ms: int | None = None
     idle_timeout_ms: int | None = None

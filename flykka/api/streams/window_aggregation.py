@@ -99,8 +99,9 @@ def add_aggregates(
     """Add aggregates of keyed rows, a part of which is computed before the exchange where it `is_local_first`."""
     made = Transformation(kind=code.kind, position=program.next_position, name=name, code=code, inputs=inputs)
     if is_local_first:
-        keys = KeyByCode(columns=code.plan.keys, of_state=True)
-        made.inputs = tuple(each if each.key_by is None else replace(each, key_by=keys) for each in inputs)
-        made.local_code = LocalAggregateCode(of=code)
+        keys, local_code = KeyByCode(columns=code.plan.keys, of_state=True), LocalAggregateCode(of=code)
+        made.inputs = tuple(
+            replace(each, key_by=None if each.key_by is None else keys, local_code=local_code) for each in inputs
+        )
     program.add(made)
     return made

@@ -27,6 +27,8 @@ _CLASSES = {
     OperatorKind.LOCAL_WINDOW_AGGREGATE: "window",
     OperatorKind.GROUP_AGGREGATE: "window",
     OperatorKind.LOCAL_GROUP_AGGREGATE: "window",
+    OperatorKind.LOCAL_JOIN: "window",
+    OperatorKind.JOIN: "window",
     OperatorKind.PROCESS: "stateless",
     OperatorKind.KEYED_PROCESS: "window",
     OperatorKind.TIMESTAMPS_AND_WATERMARKS: "stateless",

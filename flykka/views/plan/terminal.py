@@ -21,6 +21,8 @@ _COLOURS = {
     OperatorKind.WINDOW_AGGREGATE: "cyan",
     OperatorKind.LOCAL_GROUP_AGGREGATE: "cyan",
     OperatorKind.GROUP_AGGREGATE: "cyan",
+    OperatorKind.LOCAL_JOIN: "cyan",
+    OperatorKind.JOIN: "cyan",
     OperatorKind.PROCESS: "default",
     OperatorKind.KEYED_PROCESS: "cyan",
     OperatorKind.TIMESTAMPS_AND_WATERMARKS: "default",

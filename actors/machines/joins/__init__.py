@@ -1,0 +1,1 @@
+"""Joins of two streams: what they keep of each side, and how long."""

@@ -1,0 +1,126 @@
+"""The memory of one side of an interval join: segments by event time, and the bound that watermarks move.
+
+A row is through when no row of the other side that is to come can meet it: it is unmatched then, or never. Rows that
+are through are kept on where the other side may still have unmatched rows, which they may have met. A row is late when
+its time is before the watermark; so a row that is not late is not through when it comes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from flykka.actors.machines.state.segments import Frame, Reading, ResultBounds, Segment, Segments, latest
+from flykka.messages.tasks.exchange import WATERMARK_MIN
+from flykka.messages.wire.ids import BatchId
+
+MERGED_ROWS = 250_000
+"""A segment of more rows is not merged: it would be read for many batches that need a part of it only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A row meets those of the other side whose times are from `lower_ms` to `upper_ms` later than its own."""
+
+    lower_ms: int
+    upper_ms: int
+    is_lower_inclusive: bool = True
+    is_upper_inclusive: bool = True
+
+    @property
+    def reversed(self) -> Interval:
+        """The interval of the other side."""
+        return Interval(
+            lower_ms=-self.upper_ms,
+            upper_ms=-self.lower_ms,
+            is_lower_inclusive=self.is_upper_inclusive,
+            is_upper_inclusive=self.is_lower_inclusive,
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing can be in it."""
+        both_inclusive = self.is_lower_inclusive and self.is_upper_inclusive
+        return self.lower_ms > self.upper_ms or (self.lower_ms == self.upper_ms and not both_inclusive)
+
+    @property
+    def through_after_ms(self) -> int:
+        """The time after that of a row in which others may come that meet it."""
+        return max(0, self.upper_ms)
+
+
+class IntervalSegments(Segments[Frame]):
+    """The live segments of one side. Rows are through whose time is `through_after_ms` before `closed_to_ms`."""
+
+    def __init__(
+        self, interval: Interval, *, emits_unmatched: bool = False, other_emits_unmatched: bool = False
+    ) -> None:
+        super().__init__()
+        self.closed_to_ms: int | None = None
+        self._interval = interval
+        self._emits_unmatched = emits_unmatched
+        self._through_ms = interval.through_after_ms
+        # The last row of the other side that one meets is through so much later than the row itself.
+        last_met_ms = interval.upper_ms + interval.reversed.through_after_ms
+        self.retained_ms = max(self._through_ms, last_met_ms) if other_emits_unmatched else self._through_ms
+
+    def closed_at(self, watermark_ms: int) -> int | None:
+        """Return the time before which rows are late at a watermark; None: none is."""
+        return latest(self.closed_to_ms, None if watermark_ms == WATERMARK_MIN else watermark_ms)
+
+    def met(self, first_ms: int, last_ms: int) -> tuple[Reading[Frame], ...]:
+        """Return the segments that may have rows which meet some of the other side, of these times."""
+        from_ms, to_ms = first_ms - self._interval.upper_ms, last_ms - self._interval.lower_ms
+        return tuple(Reading(segment=each) for each in self._live if each.last_ms >= from_ms and each.first_ms <= to_ms)
+
+    def closing(self, watermark_ms: int) -> tuple[Reading[Frame], ...]:
+        """Return the rows that are through with a watermark and were not before, where unmatched ones are emitted."""
+        closed_to = self.closed_at(watermark_ms)
+        if closed_to is None or not self._emits_unmatched:
+            return ()
+        until_ms = closed_to - self._through_ms
+        readings = (Reading(segment=each, from_ms=self._open_from(each), until_ms=until_ms) for each in self._live)
+        return tuple(each for each in readings if _has_rows(each))
+
+    def close(self, watermark_ms: int) -> tuple[BatchId, ...]:
+        """Move the bound to a watermark; the segments that nothing needs any more."""
+        self.closed_to_ms = self.closed_at(watermark_ms)
+        needed = [segment for segment in self._live if self._is_needed(segment)]
+        finished = tuple(segment.batch_id for segment in self._live if not self._is_needed(segment))
+        self._live = needed
+        return finished
+
+    def bound_of(self, segment: Segment[Frame], closed_to_ms: int | None) -> int | None:
+        """The bound, where some row of the segment is through with it."""
+        is_open = closed_to_ms is None or segment.first_ms + self._through_ms >= closed_to_ms
+        return None if is_open else closed_to_ms
+
+    def bounds(self, segment: Segment[Frame]) -> ResultBounds:
+        """Return how far rows are through."""
+        return ResultBounds(closed_to_ms=latest(self.closed_to_ms, segment.closed_to_ms))
+
+    def reading(self, segment: Segment[Frame]) -> Reading[Frame]:
+        """Return the reading of all that is still needed of a segment."""
+        from_ms = None if self.closed_to_ms is None else self.closed_to_ms - self.retained_ms
+        return Reading(segment=segment, from_ms=from_ms if from_ms is not None and segment.first_ms < from_ms else None)
+
+    def may_merge(self, segment: Segment[Frame]) -> bool:
+        """True if it is small."""
+        return segment.rows <= MERGED_ROWS
+
+    def check(self) -> None:
+        """Assert the invariants: those of all segments, and none that nothing needs."""
+        super().check()
+        assert all(self._is_needed(segment) for segment in self._live)
+
+    def _is_needed(self, segment: Segment[Frame]) -> bool:
+        return self.closed_to_ms is None or segment.last_ms + self.retained_ms >= self.closed_to_ms
+
+    def _open_from(self, segment: Segment[Frame]) -> int | None:
+        closed_to = self.bounds(segment).closed_to_ms
+        return None if closed_to is None else closed_to - self._through_ms
+
+
+def _has_rows(reading: Reading[Frame]) -> bool:
+    first_ms = reading.segment.first_ms if reading.from_ms is None else max(reading.from_ms, reading.segment.first_ms)
+    assert reading.until_ms is not None, "what is through has an end"
+    return first_ms < reading.until_ms and first_ms <= reading.segment.last_ms

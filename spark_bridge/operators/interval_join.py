@@ -1,0 +1,182 @@
+"""The interval join of one attempt: each batch meets what is kept of the other side (Flink's IntervalJoinOperator).
+
+Where a side is an outer one, its rows that have met none are emitted when the watermark has passed all that they could
+have met, as Flink SQL does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, Protocol
+
+from flykka.actors.machines.joins.interval_segments import Interval, IntervalSegments
+from flykka.actors.machines.state.keyed_state import RestoredKeyedState
+from flykka.actors.machines.state.segments import Frame, Reading, ResultBounds, Segment
+from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
+from flykka.messages.wire.ids import BatchId, OperatorId
+from flykka.spark_bridge.operators.keyed_store import KeyedOperator, KeyedStore
+from flykka.spark_bridge.operators.operator import Element, Output, Rows
+from flykka.spark_bridge.operators.state_backend import StateBackend
+from flykka.spark_bridge.operators.window import Arrived
+
+
+class Side(StrEnum):
+    """A side of a join; also the name of its state."""
+
+    LEFT = "left"
+    RIGHT = "right"
+
+    @property
+    def other(self) -> Side:
+        """The other side."""
+        return Side.RIGHT if self is Side.LEFT else Side.LEFT
+
+    @property
+    def late_data(self) -> str:
+        """The side output of rows that came too late."""
+        return f"late-data-{self}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closing(Generic[Frame]):
+    """Rows of a side that are through, and those of the other side that they may have met."""
+
+    side: Side
+    readings: Sequence[Reading[Frame]]
+    met: Sequence[Reading[Frame]]
+
+
+class Joining(Protocol[Rows, Frame]):
+    """Joins rows in an engine."""
+
+    def arrived(self, side: Side, element: Element[Rows], closed_to_ms: int | None) -> Arrived[Rows, Frame]:
+        """Make state of a batch of a side, without the rows of times before `closed_to_ms`, which are late."""
+
+    def joined(self, side: Side, segment: Segment[Frame], met: Sequence[Reading[Frame]]) -> Rows:
+        """Join a segment of a side with segments of the other one."""
+
+    def unmatched(self, closings: Sequence[Closing[Frame]]) -> Rows:
+        """Return the results of rows that have met none."""
+
+
+class IntervalJoinOperator(KeyedOperator[Rows, Frame]):
+    """The interval join of one attempt. Each side is a state. A batch sees all that came before it."""
+
+    def __init__(
+        self,
+        operator_id: OperatorId,
+        interval: Interval,
+        joining: Joining[Rows, Frame],
+        backends: Callable[[Side, IntervalSegments[Frame]], StateBackend[Frame]],
+        left_gates: int,
+        outer: frozenset[Side] = frozenset(),
+    ) -> None:
+        """The first `left_gates` gates are of the left side. `outer` sides emit rows that have met none."""
+        self._joining = joining
+        self._left_gates = left_gates
+        self._segments: dict[Side, IntervalSegments[Frame]] = {
+            side: IntervalSegments(
+                interval if side is Side.LEFT else interval.reversed,
+                emits_unmatched=side in outer,
+                other_emits_unmatched=side.other in outer,
+            )
+            for side in Side
+        }
+        self._stores = {
+            side: KeyedStore(backends(side, segments), segments, side.value)
+            for side, segments in self._segments.items()
+        }
+        self._bounds: dict[int, ResultBounds] = {}
+        super().__init__(operator_id, {side.value: store for side, store in self._stores.items()})
+
+    @property
+    def is_ordered(self) -> bool:
+        """True: two batches of the two sides must not miss each other."""
+        return True
+
+    def restore_bounds(self, restored: RestoredKeyedState) -> RestoredKeyedState:
+        """Rows that were late are so again, and rows that were through are not emitted again."""
+        for segments in self._segments.values():
+            segments.closed_to_ms = restored.bounds.closed_to_ms
+        return restored
+
+    def process(self, element: Element[Rows]) -> Output[Rows]:
+        """Join a batch with what is kept of the other side, and keep it."""
+        side = Side.LEFT if element.gate < self._left_gates else Side.RIGHT
+        store, other = self._stores[side], side.other
+        arrived = self._joining.arrived(side, element, self._segments[side].closed_at(element.watermark_ms))
+        segment, rows, release = arrived.segment, None, _nothing
+        if segment is not None:
+            first_ms, last_ms = segment.first_ms, segment.last_ms
+            met, release = self._stores[other].held(lambda: self._segments[other].met(first_ms, last_ms))
+            rows = self._joining.joined(side, segment, met) if met else None
+
+        def on_emitted() -> None:
+            release()
+            store.add(segment)
+
+        return Output(
+            rows=rows,
+            side={} if arrived.late is None else {side.late_data: arrived.late},
+            late_rows=lambda: arrived.late_rows,
+            on_emitted=on_emitted,
+        )
+
+    def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Rows]:
+        """Emit what has met none and can meet none any more, and let go of what nothing needs."""
+        if watermark_ms == WATERMARK_MIN:
+            return Output()
+        releases: list[Callable[[], None]] = []
+        closings = [closing for side in Side if (closing := self._closing(side, watermark_ms, releases)) is not None]
+        finished = {side: self._close(side, watermark_ms) for side in Side}
+
+        def on_emitted() -> None:
+            for release in releases:
+                release()
+            for side, batch_ids in finished.items():
+                self._stores[side].backend.release(batch_ids)
+
+        return Output(rows=self._joining.unmatched(closings) if closings else None, on_emitted=on_emitted)
+
+    def _closing(self, side: Side, watermark_ms: int, releases: list[Callable[[], None]]) -> Closing[Frame] | None:
+        readings, release = self._stores[side].held(lambda: self._segments[side].closing(watermark_ms))
+        releases.append(release)
+        if not readings:
+            return None
+        first_ms = min(each.segment.first_ms for each in readings)
+        last_ms = max(each.segment.last_ms for each in readings)
+        met, release = self._stores[side.other].held(lambda: self._segments[side.other].met(first_ms, last_ms))
+        releases.append(release)
+        return Closing(side=side, readings=readings, met=met)
+
+    def _close(self, side: Side, watermark_ms: int) -> tuple[BatchId, ...]:
+        finished: list[BatchId] = []
+
+        def close() -> Sequence[Reading[Frame]]:
+            finished.extend(self._segments[side].close(watermark_ms))
+            return ()
+
+        self._stores[side].held(close)
+        return tuple(finished)
+
+    def snapshot(self, checkpoint_id: int, *, everything: bool) -> None:
+        """Note the state, and how far it is through."""
+        super().snapshot(checkpoint_id, everything=everything)
+        closed_to = self._segments[Side.LEFT].closed_to_ms
+        # As with windows: what goes on behind a job that was drained begins event time again.
+        self._bounds[checkpoint_id] = ResultBounds(closed_to_ms=None if closed_to == WATERMARK_MAX else closed_to)
+
+    def bounds_at(self, checkpoint_id: int) -> ResultBounds:
+        """Return how far rows were through at the barrier."""
+        return self._bounds.pop(checkpoint_id)
+
+    def discard_snapshot(self, checkpoint_id: int) -> None:
+        """Let go of what was noted."""
+        super().discard_snapshot(checkpoint_id)
+        del self._bounds[checkpoint_id]
+
+
+def _nothing() -> None:
+    """Nothing is held."""

@@ -1,0 +1,124 @@
+"""A side of a join of two streams: which of its columns are kept, and the part that runs before the exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from flykka.actors.machines.state.schema_evolution import quoted
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.spark_bridge.operators.code import KeyByCode, LocalCode
+from flykka.spark_bridge.operators.operator import Element, Operator, Output
+from flykka.spark_bridge.program.aggregates import KeptRows, kept_rows
+from flykka.spark_bridge.program.event_time import event_time_micros
+from flykka.spark_bridge.program.expressions import columns_read
+from flykka.spark_bridge.rows.materialise import Slices
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from flykka.spark_bridge.functions.event_time import EventTime
+    from flykka.spark_bridge.operators.bound_chain import OperatorContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedRows:
+    """The rows that a side has, before it is known what the join needs of them. `prototype` has their columns."""
+
+    prototype: DataFrame
+    keys: tuple[Column | str, ...]
+    event_time: EventTime
+    side_outputs_late_data: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinSide:
+    """The rows of a side, cut down to the columns that are needed, whose types are in `schema`.
+
+    Rows that come too late go to a side output where it `side_outputs_late_data`; then all columns are needed.
+    """
+
+    rows: KeptRows
+    schema: StructType
+    event_time: EventTime
+    side_outputs_late_data: bool = False
+
+    @property
+    def time(self) -> Column:
+        """The event time of a row in microseconds."""
+        return event_time_micros(self.event_time)
+
+    @property
+    def times(self) -> Mapping[str, Column]:
+        """The first and the last event time of rows, in microseconds."""
+        return {"first_micros": F.min(self.time), "last_micros": F.max(self.time)}
+
+    @property
+    def key_by(self) -> KeyByCode:
+        """The keys of the edge that leads to the join."""
+        return KeyByCode(columns=self.rows.keys, of_state=True)
+
+    @classmethod
+    def of(cls, joined: JoinedRows, read: Sequence[str]) -> JoinSide:
+        """A side of which a join reads these columns."""
+        rows = joined.prototype
+        needed = {*read, *columns_read(rows.select(*joined.keys)), joined.event_time.column}
+        names = [name for name in rows.columns if name in needed or joined.side_outputs_late_data]
+        return cls(
+            rows=kept_rows(rows, joined.keys, names),
+            schema=StructType([rows.schema[name] for name in names]),
+            event_time=joined.event_time,
+            side_outputs_late_data=joined.side_outputs_late_data,
+        )
+
+    def no_rows(self, like: DataFrame) -> DataFrame:
+        """No rows of the side, in the session of other rows."""
+        nulls = (F.lit(None).cast(field.dataType).alias(field.name) for field in self.schema)
+        return like.limit(0).select(*nulls)
+
+    def kept(self, rows: DataFrame) -> DataFrame:
+        """The rows that have an event time, with the columns that are needed."""
+        return rows.where(self.time.isNotNull()).select(*(F.col(quoted(name)) for name in self.rows.needed))
+
+
+class JoinSideOperator(Operator[Slices]):
+    """Cuts rows down, slice by slice."""
+
+    def __init__(self, context: OperatorContext, side: JoinSide) -> None:
+        super().__init__(context.operator_id)
+        self._side = side
+
+    def process(self, element: Element[Slices]) -> Output[Slices]:
+        """The rows that the join needs."""
+        return Output(rows=tuple(map(self._side.kept, element.rows)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinSideCode(LocalCode):
+    """Leaves out before the exchange what the join does not need."""
+
+    kind = OperatorKind.LOCAL_JOIN
+
+    side: JoinSide
+
+    @property
+    def local_kind(self) -> OperatorKind:
+        """A part of a join."""
+        return self.kind
+
+    @property
+    def fingerprint(self) -> str:
+        """The columns that are kept."""
+        return f"join_side({self.side.rows.structure})"
+
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return JoinSideOperator(context, self.side)
+
+    def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
+        """The event times of the stream, whichever its source's are."""
+        return self.side.times

@@ -1,0 +1,137 @@
+"""The interval join with Spark: rows are kept as they come over the exchange, and joined by Spark's hash joins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from flykka.spark_bridge.operators.interval_join import Closing, IntervalJoinOperator, Side
+from flykka.spark_bridge.operators.window import Arrived
+from flykka.spark_bridge.program.event_time import MICROS_PER_MS
+from flykka.spark_bridge.rows.materialise import counted, numbers_of, together
+from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend, StateLayout
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from flykka.actors.machines.joins.interval_segments import IntervalSegments
+    from flykka.actors.machines.state.segments import Reading, Segment
+    from flykka.spark_bridge.operators.bound_chain import OperatorContext
+    from flykka.spark_bridge.operators.interval_join_code import IntervalJoinCode
+    from flykka.spark_bridge.operators.join_side import JoinSide
+    from flykka.spark_bridge.operators.operator import Element
+    from flykka.spark_bridge.rows.materialise import Slices
+
+_LONG_MAX = 2**63 - 1
+
+_ROWS_OF_ONE_CORE = 2_000_000
+"""Up to so many rows are joined sooner by one core than shuffled to several."""
+
+
+class SideLayout(StateLayout):
+    """The columns of a side: those of its rows."""
+
+    def __init__(self, side: JoinSide, retained_ms: int) -> None:
+        super().__init__(side.rows)
+        self._side = side
+        self._retained_ms = retained_ms
+
+    def times(self) -> Mapping[str, Column]:
+        """The event times of rows."""
+        return self._side.times
+
+    def between(self, state: DataFrame, from_ms: int | None, until_ms: int | None) -> DataFrame:
+        """The rows of these event times."""
+        if from_ms is not None:
+            state = state.where(self._side.time >= _micros(from_ms))
+        return state if until_ms is None else state.where(self._side.time < _micros(until_ms))
+
+    def later(self, state: DataFrame, closed_to_ms: int | None) -> DataFrame:
+        """The rows that a join still needs which is through to `closed_to_ms`."""
+        return state if closed_to_ms is None else self.between(state, closed_to_ms - self._retained_ms, None)
+
+
+class SparkJoining:
+    """Implements `Joining` for one attempt."""
+
+    def __init__(self, context: OperatorContext, code: IntervalJoinCode) -> None:
+        self._context = context
+        self._code = code
+        self._backends: dict[Side, SparkStateBackend] = {}
+
+    def backend(self, side: Side, segments: IntervalSegments[DataFrame]) -> SparkStateBackend:
+        """The backend of a side's state."""
+        layout = SideLayout(self._code.sides[side], segments.retained_ms)
+        context = self._context
+        made = SparkStateBackend(layout, context.descriptor, context.scope, context.services, side.value)
+        self._backends[side] = made
+        return made
+
+    def arrived(self, side: Side, element: Element[Slices], closed_to_ms: int | None) -> Arrived[Slices, DataFrame]:
+        """Keep a batch as it is. Only where rows may be late it costs a job."""
+        code, backend, batch, (rows,) = self._code.sides[side], self._backends[side], element.batch, element.rows
+        assert batch is not None, "joins read the input gates"
+        first, last = batch.event_time_min, batch.event_time_max
+        assert first is not None, f"the rows {batch.batch_id} do not say of which time they are"
+        assert last is not None, f"the rows {batch.batch_id} do not say of which time they are"
+        if closed_to_ms is None or first >= closed_to_ms:
+            return Arrived(segment=backend.adopt(batch, rows, first, last))
+        late = code.time < _micros(closed_to_ms)
+        observation, observed = counted(rows, {"late": F.count_if(late)})
+        segment = backend.keep(observed.where(~late))
+        late_rows = int(numbers_of(observation).get("late") or 0)
+        if code.side_outputs_late_data:
+            return Arrived(segment=segment, late=(rows.where(late),) if late_rows else None)
+        return Arrived(segment=segment, late_rows=late_rows)
+
+    def joined(self, side: Side, segment: Segment[DataFrame], met: Sequence[Reading[DataFrame]]) -> Slices:
+        """Join a batch with rows of the other side."""
+        news, kept = self._gathered((side, segment.frame, segment.rows), (side.other, *self._all(side.other, met)))
+        sides = {side: news.hint("shuffle_hash"), side.other: kept}
+        with self._context.naming_failures():
+            return (self._code.results(sides[Side.LEFT], sides[Side.RIGHT], "inner"),)
+
+    def unmatched(self, closings: Sequence[Closing[DataFrame]]) -> Slices:
+        """Anti joins, whose rows have nulls for the other side."""
+        with self._context.naming_failures():
+            return (together([self._unmatched(closing) for closing in closings]),)
+
+    def _unmatched(self, closing: Closing[DataFrame]) -> DataFrame:
+        side, other = closing.side, closing.side.other
+        rows = self._backends[side].bounded(closing.readings)
+        number = sum(each.segment.rows for each in closing.readings)
+        if not closing.met:
+            return self._code.unmatched(side, rows, None)
+        left, met = self._gathered((side, rows, number), (other, *self._all(other, closing.met)))
+        return self._code.unmatched(side, left, met.hint("shuffle_hash"))
+
+    def _all(self, side: Side, readings: Sequence[Reading[DataFrame]]) -> tuple[DataFrame, int]:
+        return self._backends[side].bounded(readings), sum(each.segment.rows for each in readings)
+
+    def _gathered(
+        self, one: tuple[Side, DataFrame, int], other: tuple[Side, DataFrame, int]
+    ) -> tuple[DataFrame, DataFrame]:
+        """The rows of both sides in as many partitions, by key; where they are few in one, which is no shuffle."""
+        (side, rows, number), (other_side, other_rows, other_number) = one, other
+        if number + other_number <= _ROWS_OF_ONE_CORE:
+            return rows.coalesce(1), other_rows.coalesce(1)
+        partitions = self._context.services.session.sparkContext.defaultParallelism
+        sides = self._code.sides
+        return (
+            rows.repartition(partitions, *sides[side].rows.keys),
+            other_rows.repartition(partitions, *sides[other_side].rows.keys),
+        )
+
+
+def interval_join_operator(context: OperatorContext, code: IntervalJoinCode) -> IntervalJoinOperator[Slices, DataFrame]:
+    """The interval join of one attempt."""
+    joining = SparkJoining(context, code)
+    return IntervalJoinOperator(
+        context.operator_id, code.interval, joining, joining.backend, code.left_gates, frozenset(code.outer)
+    )
+
+
+def _micros(milliseconds: int) -> Column:
+    return F.lit(max(-_LONG_MAX, min(_LONG_MAX, milliseconds * MICROS_PER_MS))).cast("bigint")
