@@ -99,6 +99,10 @@ class IntervalJoinCode(OperatorCode):
         """Return what all rows of both sides make, as if these were all there are."""
         return self.results(left, right, _KINDS[self.outer])
 
+    def previewed(self, left: DataFrame, right: DataFrame) -> DataFrame:
+        """The results of some rows, of which those without an event time are left out."""
+        return self.joined(self.left.kept(left), self.right.kept(right))
+
     def _marked(self, side: Side, rows: DataFrame) -> DataFrame:
         """Rows under the name of their side, with keys and time as columns beside."""
         of, keys = self.sides[side], self.sides[side].rows.keys

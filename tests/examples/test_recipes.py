@@ -98,7 +98,7 @@ def test_a_click_finds_its_impression(spark: SparkSession, folder: Path) -> None
 
     cook("Clicks and the impressions they belong to", impressions=shown, clicks=clicks)
 
-    assert written(spark, "clicked", "ad", "minute(clicked)", "clicks") == [("clicked", 5, 2)]
+    assert written(spark, "clicked", "ad", "minute(clicked)", "page") == [("clicked", 5, "/")] * 2
 
 
 def test_the_three_best_sellers_of_an_hour_are_ranked(spark: SparkSession, folder: Path) -> None:

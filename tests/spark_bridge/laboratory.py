@@ -180,14 +180,14 @@ class Told:
         self.tell(ReadSplits(stage=self.stage, splits=tuple(splits)))
 
     def run(
-        self, batches: StageFinished, watermark_ms: int = WATERMARK_MIN, subpartition: int = 0
+        self, batches: StageFinished, watermark_ms: int = WATERMARK_MIN, subpartition: int = 0, gate: int = 0
     ) -> list[StageFinished]:
-        """Run what another attempt has sent to a subpartition, batch by batch."""
+        """Run what another attempt has sent to a subpartition, batch by batch, as if it came into a gate."""
         finished = []
         for output in batches.outputs:
             if output.batch.subpartition == subpartition:
                 self.stage += 1
-                self.tell(RunStage(stage=self.stage, gate=0, batch=output.batch, watermark_ms=watermark_ms))
+                self.tell(RunStage(stage=self.stage, gate=gate, batch=output.batch, watermark_ms=watermark_ms))
                 finished.append(self.expect(StageFinished))
         return finished
 

@@ -1,0 +1,185 @@
+"""What a program may say of interval joins, and what is refused on its own line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from flykka.api.streams.data_stream import DataStream, KeyedStream
+from flykka.api.streams.interval_join import IntervalJoined
+from flykka.api.streams.output_tag import OutputTag
+from flykka.api.streams.program import Program
+from flykka.errors import FlykkaError, ProgramError, StreamTypeError
+from flykka.messages.graph.job_graph import ShipStrategy
+from flykka.runtime.errors import DurationError
+from flykka.spark_bridge.functions.event_time import EventTime
+from flykka.spark_bridge.operators.interval_join_code import IntervalJoinCode
+from tests.flykka.programs import bids
+
+pytestmark = pytest.mark.spark
+
+LATE = OutputTag("late")
+
+
+def two(spark: SparkSession, *, event_time: str | None = "at") -> tuple[DataStream, DataStream]:
+    program = Program()
+    return bids(spark, program), bids(spark, program, event_time=event_time)
+
+
+def joined(spark: SparkSession) -> IntervalJoined:
+    left, right = two(spark)
+    return left.key_by("auction").interval_join(right.key_by("auction")).between("-10min", "0s")
+
+
+def code_of(stream: DataStream) -> IntervalJoinCode:
+    code = stream._transformation.code
+    assert isinstance(code, IntervalJoinCode)
+    return code
+
+
+def test_columns_of_both_sides_are_addressed_by_the_names_of_the_sides(spark: SparkSession) -> None:
+    made = joined(spark).select("left.auction", F.col("right.price").alias("paid"), F.expr("left.price + 1 AS more"))
+
+    assert [(each.name, each.dataType.simpleString()) for each in made.schema] == [
+        ("auction", "bigint"),
+        ("paid", "bigint"),
+        ("more", "bigint"),
+    ]
+
+
+def test_all_of_a_side_is_its_star(spark: SparkSession) -> None:
+    made = joined(spark).select("left.*", F.col("right.price").alias("paid"))
+
+    assert made.columns == ["auction", "bidder", "price", "channel", "at", "paid"]
+
+
+def test_only_what_is_read_is_kept_of_the_sides(spark: SparkSession) -> None:
+    made = joined(spark).on("left.bidder != right.bidder").select("left.channel", F.col("right.price").alias("paid"))
+
+    code = code_of(made)
+    assert code.left.rows.needed == ("auction", "bidder", "channel", "at")
+    assert code.right.rows.needed == ("auction", "bidder", "price", "at")
+
+
+def test_all_is_kept_of_a_side_whose_late_rows_are_read(spark: SparkSession) -> None:
+    made = joined(spark).side_output_right_late_data(LATE).select("left.price")
+
+    late = made.get_side_output(LATE)
+    assert late.columns == list(code_of(made).right.rows.needed) == ["auction", "bidder", "price", "channel", "at"]
+    assert code_of(made).left.rows.needed == ("auction", "price", "at")
+
+
+def test_each_side_is_exchanged_by_its_keys(spark: SparkSession) -> None:
+    left, right = two(spark)
+    made = left.union(left).key_by("auction").interval_join(right.key_by("bidder")).between(0, "1s").select("left.*")
+
+    inputs = made._transformation.inputs
+    assert [each.ship_strategy for each in inputs] == [ShipStrategy.HASH] * 3
+    assert code_of(made).left_gates == 2
+    keys = [str(each.key_by.columns[0]) for each in inputs if each.key_by is not None]
+    assert keys == ["Column<'auction'>", "Column<'auction'>", "Column<'bidder'>"]
+
+
+def test_results_have_an_event_time_where_it_is_named(spark: SparkSession) -> None:
+    without = joined(spark).select("left.at")
+    made = joined(spark).with_timestamp_column("met_at").select("left.price")
+
+    assert without._type.event_time is None
+    assert made.columns == ["price", "met_at"]
+    assert made._type.event_time == EventTime(column="met_at")
+
+
+def test_the_unmatched_side_may_be_null(spark: SparkSession) -> None:
+    made = joined(spark).full_outer().select("left.price", F.col("right.price").alias("paid"))
+
+    assert [each.nullable for each in made.schema] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("refused", "error", "why"),
+    [
+        (lambda one, two: one.interval_join(two), StreamTypeError, r"takes another keyed stream.* not a DataStream"),
+        (
+            lambda one, two: one.interval_join(two.key_by(F.col("auction").cast("int"))).between(0, 1).select("left.*"),
+            StreamTypeError,
+            r"the key auction of the left side is bigint, and .* of the right side is int: cast one of them",
+        ),
+        (
+            lambda one, two: one.interval_join(two.key_by("auction", "bidder")).between(0, 1).select("left.*"),
+            StreamTypeError,
+            "the left side has 1 keys and the right side 2",
+        ),
+        (
+            lambda one, two: one.interval_join(two.key_by("auction")).between("1min", "-1min"),
+            ProgramError,
+            r"between\('1min', '-1min'\): the lower bound is after the upper one",
+        ),
+        (
+            lambda one, two: one.interval_join(two.key_by("auction")).between("soon", 0),
+            DurationError,
+            "lower bound 'soon'",
+        ),
+    ],
+)
+def test_streams_that_do_not_fit_are_refused(
+    spark: SparkSession, refused: Callable[[KeyedStream, DataStream], Any], error: type[Exception], why: str
+) -> None:
+    left, right = two(spark)
+
+    with pytest.raises(error, match=why):
+        refused(left.key_by("auction"), right)
+
+
+@pytest.mark.parametrize(
+    ("refused", "error", "why"),
+    [
+        (lambda join: join.select(), ProgramError, "needs at least one column"),
+        (lambda join: join.select("price"), StreamTypeError, r"(?i)ambiguous"),
+        (lambda join: join.select("left.nothing"), StreamTypeError, "nothing"),
+        (lambda join: join.select("left.price", "right.price"), StreamTypeError, "two columns are called 'price'"),
+        (lambda join: join.select("left.*", "right.*"), StreamTypeError, "two columns are called 'auction'"),
+        (lambda join: join.select(F.sum("left.price")), StreamTypeError, "computed of one row of each side"),
+        (lambda join: join.on("left.price").select("left.*"), StreamTypeError, "(?i)boolean"),
+        (
+            lambda join: join.left_outer().with_timestamp_column("t").select("left.price"),
+            ProgramError,
+            "results of outer joins have no event time",
+        ),
+        (lambda join: join.side_output_left_late_data("late"), ProgramError, "takes an OutputTag"),
+        (
+            lambda join: join.side_output_left_late_data(LATE).side_output_right_late_data(LATE).select("left.*"),
+            ProgramError,
+            "give each side a tag of its own",
+        ),
+        (lambda join: join.select("left.*").get_side_output(LATE), ProgramError, "has no side outputs"),
+    ],
+)
+def test_joins_that_cannot_be_are_refused(
+    spark: SparkSession, refused: Callable[[IntervalJoined], Any], error: type[FlykkaError], why: str
+) -> None:
+    with pytest.raises(error, match=why):
+        refused(joined(spark))
+
+
+def test_bounds_between_which_nothing_lies_are_refused(spark: SparkSession) -> None:
+    left, right = two(spark)
+    join = left.key_by("auction").interval_join(right.key_by("auction")).between("1s", "1s").upper_bound_exclusive()
+
+    with pytest.raises(ProgramError, match="both bounds are the same and one is exclusive"):
+        join.select("left.*")
+
+
+def test_a_stream_without_event_time_is_refused(spark: SparkSession) -> None:
+    left, right = two(spark, event_time=None)
+
+    with pytest.raises(StreamTypeError, match="gives no event time to join by"):
+        left.key_by("auction").interval_join(right.key_by("auction"))
+
+
+def test_streams_of_two_programs_are_refused(spark: SparkSession) -> None:
+    with pytest.raises(ProgramError, match="they are of two environments"):
+        bids(spark).key_by("auction").interval_join(bids(spark).key_by("auction"))

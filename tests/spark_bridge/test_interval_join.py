@@ -1,0 +1,164 @@
+"""Interval joins in one attempt: rows that are late, what a snapshot holds, and what is let go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from pyspark.sql import functions as F
+
+from flykka.actors.machines.joins.interval_segments import Interval
+from flykka.messages.state.handles import SharedStateHandle, TaskStateSnapshot
+from flykka.messages.tasks.stage import AdvanceWatermark, StageFinished, StateSnapshotted
+from flykka.spark_bridge.functions.event_time import EventTime
+from flykka.spark_bridge.operators.code import OperatorCode, SideOutputCode
+from flykka.spark_bridge.operators.interval_join import Side
+from flykka.spark_bridge.operators.interval_join_code import IntervalJoinCode, interval_join
+from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSide, JoinSideCode
+from tests.spark_bridge.laboratory import END, Laboratory, Told, at_ms, write_rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+LEFT, RIGHT = 0, 1
+SECOND = Interval(lower_ms=-1000, upper_ms=1000)
+
+
+def code(laboratory: Laboratory, *outer: Side, gives_late_data: bool = False) -> IntervalJoinCode:
+    """Rows of equal keys within a second of each other, by their amounts."""
+    prototype = laboratory.plane.session.createDataFrame([], "key long, amount long, at timestamp")
+
+    def draft(left: JoinSide, right: JoinSide) -> IntervalJoinCode:
+        columns = F.col("left.amount").alias("one"), F.col("right.amount").alias("other")
+        return IntervalJoinCode(left=left, right=right, interval=SECOND, columns=columns, outer=frozenset(outer))
+
+    side = JoinedRows(
+        prototype=prototype, keys=("key",), event_time=EventTime(column="at"), side_outputs_late_data=gives_late_data
+    )
+    return interval_join(side, side, draft)[1]
+
+
+class Job:
+    """A source whose batches come into either gate of a join; each has rows (key, amount, seconds)."""
+
+    def __init__(
+        self, laboratory: Laboratory, join: IntervalJoinCode, *batches: Sequence[tuple[int, int, float]]
+    ) -> None:
+        for number, rows in enumerate(batches):
+            write_rows(laboratory.input / f"{number}.parquet", rows)
+        self.laboratory = laboratory
+        self._source_vertex = laboratory.source(JoinSideCode(side=join.left))
+        self._source = laboratory.begin(self._source_vertex).open()
+        self._attempts = 0
+
+    def begin(self, *codes: OperatorCode, restore: TaskStateSnapshot | None = None) -> Told:
+        """Begin an attempt of the join, with operators behind it."""
+        self._attempts += 1
+        vertex = self.laboratory.vertex("join", *codes, self.laboratory.sink())
+        return self.laboratory.begin(vertex, number=self._attempts, reads=self._source).open(restore)
+
+    def process(self, join: Told, number: int, gate: int, watermark_ms: int) -> StageFinished:
+        """Let a batch come into a gate."""
+        split = self.laboratory.splits(self._source_vertex)[number]
+        (finished,) = join.run(self._source.read([split]), watermark_ms, gate=gate)
+        return finished
+
+    def published(self) -> list[tuple[int | None, ...]]:
+        """What a reader of the output sees."""
+        rows = self.laboratory.published().collect()
+        return sorted(map(tuple, rows), key=str)
+
+
+def advance(join: Told, watermark_ms: int) -> None:
+    join.stage += 1
+    join.tell(AdvanceWatermark(stage=join.stage, watermark_ms=watermark_ms))
+    join.expect(StageFinished)
+
+
+def complete(join: Told, checkpoint_id: int, watermark_ms: int) -> StateSnapshotted:
+    snapshotted = join.snapshot(checkpoint_id, watermark_ms)
+    join.commit(checkpoint_id)
+    return snapshotted
+
+
+def test_a_row_before_the_watermark_meets_none_and_is_counted(laboratory: Laboratory) -> None:
+    inner = code(laboratory)
+    job = Job(laboratory, inner, [(1, 10, 5.0)], [(1, 20, 5.5)], [(1, 30, 4.9), (1, 31, 6.0), (2, 32, 6.0)])
+    join = job.begin(inner)
+
+    on_time = [job.process(join, number, gate, at_ms(4.0)) for number, gate in ((0, LEFT), (1, RIGHT))]
+    late = job.process(join, 2, LEFT, at_ms(5.0))
+    complete(join, 1, at_ms(5.0))
+
+    assert [each.late_rows for each in on_time] == [0, 0]
+    assert late.late_rows == 1
+    assert job.published() == [(10, 20), (31, 20)]
+
+
+def test_a_row_before_the_watermark_goes_to_the_late_side_output_of_its_side(laboratory: Laboratory) -> None:
+    inner = code(laboratory, gives_late_data=True)
+    job = Job(laboratory, inner, [(1, 10, 4.9), (1, 11, 5.0)], [(1, 20, 4.8)])
+    join = job.begin(inner, SideOutputCode(tag=Side.RIGHT.late_data))
+
+    left = job.process(join, 0, LEFT, at_ms(5.0))
+    right = job.process(join, 1, RIGHT, at_ms(5.0))
+    complete(join, 1, at_ms(5.0))
+
+    assert [left.late_rows, right.late_rows] == [0, 0]
+    assert [row.amount for row in laboratory.published().collect()] == [20]
+
+
+def test_rows_that_met_none_come_out_once_also_behind_a_restore(laboratory: Laboratory) -> None:
+    full = code(laboratory, Side.LEFT, Side.RIGHT)
+    job = Job(laboratory, full, [(1, 10, 1.0), (2, 11, 1.5), (3, 12, 4.0)], [(2, 20, 2.4), (4, 21, 2.0)])
+    join = job.begin(full)
+    job.process(join, 0, LEFT, at_ms(0))
+    job.process(join, 1, RIGHT, at_ms(0))
+
+    advance(join, at_ms(2.1))
+    snapshotted = complete(join, 1, at_ms(2.1))
+    first = job.published()
+    join.close(cancel=True)
+    laboratory.lose_local_state()
+    again = job.begin(full, restore=snapshotted.state)
+    advance(again, at_ms(2.1))
+    advance(again, END)
+    complete(again, 2, END)
+
+    assert first == [(10, None), (11, 20)]
+    assert job.published() == [(10, None), (11, 20), (12, None), (None, 21)]
+
+
+def test_a_side_is_let_go_behind_the_watermark(laboratory: Laboratory) -> None:
+    inner = code(laboratory)
+    job = Job(laboratory, inner, [(1, 10, 1.0)], [(1, 20, 1.5)])
+    join = job.begin(inner)
+    job.process(join, 0, LEFT, at_ms(0))
+    job.process(join, 1, RIGHT, at_ms(0))
+    complete(join, 1, at_ms(0))
+
+    advance(join, at_ms(2.2))
+    half = complete(join, 2, at_ms(2.2))
+    advance(join, at_ms(2.6))
+    none = complete(join, 3, at_ms(2.6))
+
+    assert [handle.state_name for handle in _shared(half)] == ["right"]
+    assert _shared(none) == []
+
+
+def test_many_small_batches_become_one(laboratory: Laboratory) -> None:
+    inner = code(laboratory)
+    job = Job(laboratory, inner, *([(number, number, 1.0)] for number in range(17)))
+    join = job.begin(inner)
+
+    for number in range(16):
+        job.process(join, number, LEFT, at_ms(0))
+    job.process(join, 16, RIGHT, at_ms(0))
+    snapshotted = complete(join, 1, at_ms(0))
+
+    assert {handle.state_name: handle.rows for handle in _shared(snapshotted)} == {"left": 16, "right": 1}
+    assert len(laboratory.persisted()) <= 4
+
+
+def _shared(snapshotted: StateSnapshotted) -> list[SharedStateHandle]:
+    assert snapshotted.state is not None
+    return [handle for state in snapshotted.state.operators for handle in state.shared]
