@@ -3,7 +3,8 @@
 FlykkaError
 ├── ProgramError                the program cannot run as written; raised where it was written
 │   ├── DuplicateUidError       two operators with one uid
-│   └── StreamTypeError         a column or a function that does not fit the stream
+│   ├── StreamTypeError         a column or a function that does not fit the stream
+│   └── SqlError                a SQL text that cannot be read, or cannot run on streams
 ├── ClusterError                the local cluster cannot do what was asked
 │   ├── InsufficientSlotsError  the job needs more slots than the TaskManagers have
 │   ├── InsufficientNetworkBuffersError  the job needs more network buffers than the TaskManagers have
@@ -53,6 +54,22 @@ class DuplicateUidError(ProgramError):
 
 class StreamTypeError(ProgramError):
     """A column, or what a function returned, does not fit the stream it was given for."""
+
+
+class SqlError(ProgramError):
+    """A SQL text cannot be read, or asks for what cannot run on streams.
+
+    The text names the `line` and the `column`, from 1, and shows them; both are None where Spark does not know them.
+    """
+
+    def __init__(self, why: str, sql: str, line: int | None, column: int | None) -> None:
+        self.line, self.column = line, column
+        if line is None or column is None:
+            super().__init__(f"{why}\n  in: {' '.join(sql.split())}")
+            return
+        lines = sql.splitlines() or [""]
+        shown = lines[min(line, len(lines)) - 1]
+        super().__init__(f"line {line}, column {column}: {why}\n  {shown}\n  {' ' * (column - 1)}^")
 
 
 class ClusterError(FlykkaError):

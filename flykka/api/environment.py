@@ -27,6 +27,7 @@ from flykka.api.observation import Observation
 from flykka.api.streams.program import Program, at_least_one, not_negative
 from flykka.api.streams.sources import ComputedFrames, source_stream
 from flykka.api.streams.stream_graph_generator import stream_graph
+from flykka.api.table.sql_verbs import SqlVerbs
 from flykka.client.environment_jobs import EnvironmentJobs
 from flykka.client.flight_record import surviving_flight_record_path
 from flykka.client.job_execution_result import JobExecutionResult
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.program.prototype import DataFrame, SparkSession
 
 
-class StreamExecutionEnvironment(JobSettings, Observation, EnvironmentDisplay, NamesElsewhere):
+class StreamExecutionEnvironment(JobSettings, Observation, SqlVerbs, EnvironmentDisplay, NamesElsewhere):
     """Programs are written down in it and run on its local cluster; rows are with its Spark session.
 
     Made by `get_execution_environment`, and used in a `with` statement or closed by `close`. The setters return the
@@ -72,8 +73,7 @@ class StreamExecutionEnvironment(JobSettings, Observation, EnvironmentDisplay, N
 
     def __init__(self, session: SparkSession, settings: ClusterSettings, *, owns_session: bool = False) -> None:
         super().__init__()
-        self._session = session
-        self._owns_session = owns_session
+        self._session, self._owns_session = session, owns_session
         self._settings = settings
         self._program = Program()
         self._registry = CodeRegistry()

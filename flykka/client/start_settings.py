@@ -27,6 +27,7 @@ class StartSettings:
     """Setters that return the environment. What they say is for the next job; after it `AUTO` holds again."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.restore_from: str | None = AUTO
         self.allow_non_restored_state = False
         self.overwritten: tuple[str, ...] = ()

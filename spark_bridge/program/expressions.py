@@ -22,7 +22,7 @@ from flykka.spark_bridge.state.stored_columns import PART_PREFIX
 from flykka.spark_bridge.worker.parts import PartFunction
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _SUBQUERIES = ("ScalarSubquery", "Exists", "ListQuery", "InSubquery")
 
@@ -91,13 +91,46 @@ class _Whole(Exception):
     """An aggregate that cannot be taken apart."""
 
 
+class ExpressionBuilder:
+    """Rebuilds expressions, and makes Columns of them."""
+
+    def __init__(self, session: SparkSession) -> None:
+        context = session.sparkContext
+        assert context._jvm is not None
+        self._jvm = context._jvm
+
+    def rebuilt(self, expression: Any, replace: Callable[[Any], Any | None]) -> Any:
+        """Return an expression with other parts where `replace` has some; what is replaced is not looked into."""
+        replaced = replace(expression)
+        if replaced is not None:
+            return replaced
+        children = list(elements(expression.children()))
+        if not children:
+            return expression
+        return expression.withNewChildren(self.sequence([self.rebuilt(child, replace) for child in children]))
+
+    def sequence(self, items: Sequence[Any]) -> Any:
+        """Return a Scala sequence."""
+        return self._jvm.PythonUtils.toSeq(list(items))
+
+    def attribute(self, name: str) -> Any:
+        """Return a column by its name, to be found where the expression is used."""
+        return self._jvm.org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute(self.sequence([name]))
+
+    def expression(self, column: Column) -> Any:
+        """Return the expression of a Column."""
+        return self._jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(column._jc)
+
+    def column(self, expression: Any) -> Column:
+        """Return the Column of an expression."""
+        return ClassicColumn(self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+
+
 class Aggregation:
     """Plan that Spark made of a grouping and its aggregates."""
 
     def __init__(self, prototype: DataFrame, plan: Any, keys: int) -> None:
-        context = prototype.sparkSession.sparkContext
-        assert context._jvm is not None
-        self._jvm = context._jvm
+        self._builder = ExpressionBuilder(prototype.sparkSession)
         named = list(elements(plan.aggregateExpressions()))
         self._keys, self._aggregates = named[:keys], named[keys:]
         self._parts: dict[str, Part] = {}
@@ -148,19 +181,19 @@ class Aggregation:
         def replace(expression: Any) -> Any | None:
             match _kind(expression):
                 case "AggregateExpression":
-                    return self._expression(self._evaluated(expression))
+                    return self._builder.expression(self._evaluated(expression))
                 case "AttributeReference":
                     place = key_places.get(int(expression.exprId().id()))
                     if place is None:
                         raise _Whole
-                    return self._attribute(place)
+                    return self._builder.attribute(place)
                 case kind if kind in _SUBQUERIES:
                     raise _Whole
                 case _:
                     return None
 
         value = aggregate.child() if _kind(aggregate) == "Alias" else aggregate
-        return self._column(self._rebuilt(value, replace)).alias(str(aggregate.name()))
+        return self._builder.column(self._builder.rebuilt(value, replace)).alias(str(aggregate.name()))
 
     def _evaluated(self, aggregate: Any) -> Column:
         """Return the value of an aggregate function as an expression over its parts, which are added."""
@@ -194,7 +227,7 @@ class Aggregation:
         sum_type = _type(sum_buffer)
         if not isinstance(sum_type, DoubleType | DecimalType):
             raise _Whole
-        values = self._column(self._over_rows(average.child()))
+        values = self._builder.column(self._over_rows(average.child()))
         text, summand = str(average.child().sql()), _summand(sum_type)
         as_summand = f"sum(CAST({text} AS {summand.simpleString().upper()}))"
         total = self._part(as_summand, values, F.sum(values.cast(summand)), PartFunction.SUM, sum_type)
@@ -204,16 +237,16 @@ class Aggregation:
         def replace(expression: Any) -> Any | None:
             if _kind(expression) != "AttributeReference":
                 return None
-            return self._attribute(places[int(expression.exprId().id())])
+            return self._builder.attribute(places[int(expression.exprId().id())])
 
-        return self._column(self._rebuilt(average.evaluateExpression(), replace))
+        return self._builder.column(self._builder.rebuilt(average.evaluateExpression(), replace))
 
     def _own_part(self, function: Any, merge: PartFunction) -> Column:
         """Return the value of an aggregate that is its only part itself."""
-        of_rows = self._column(self._over_rows(function).toAggregateExpression())
+        of_rows = self._builder.column(self._over_rows(function).toAggregateExpression())
         children = list(elements(function.children()))
         arguments = ", ".join(str(child.sql()) for child in children)
-        values = [self._column(self._over_rows(child)) for child in children]
+        values = [self._builder.column(self._over_rows(child)) for child in children]
         of_row = _counted(values) if _kind(function) == "Count" else values[0]
         label = f"{_kind(function).lower()}({arguments})"
         return F.col(self._part(label, of_row, of_rows, merge, _type(function)))
@@ -235,30 +268,10 @@ class Aggregation:
     def _over_rows(self, expression: Any) -> Any:
         def replace(found: Any) -> Any | None:
             if _kind(found) == "AttributeReference":
-                return self._attribute(str(found.name()))
+                return self._builder.attribute(str(found.name()))
             return None
 
-        return self._rebuilt(expression, replace)
-
-    def _rebuilt(self, expression: Any, replace: Callable[[Any], Any | None]) -> Any:
-        replaced = replace(expression)
-        if replaced is not None:
-            return replaced
-        children = list(elements(expression.children()))
-        if not children:
-            return expression
-        rebuilt = [self._rebuilt(child, replace) for child in children]
-        return expression.withNewChildren(self._jvm.PythonUtils.toSeq(rebuilt))
-
-    def _attribute(self, name: str) -> Any:
-        names = self._jvm.PythonUtils.toSeq([name])
-        return self._jvm.org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute(names)
-
-    def _expression(self, column: Column) -> Any:
-        return self._jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(column._jc)
-
-    def _column(self, expression: Any) -> Column:
-        return ClassicColumn(self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+        return self._builder.rebuilt(expression, replace)
 
 
 def _counted(values: Sequence[Column]) -> Column:

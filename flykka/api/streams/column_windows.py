@@ -75,4 +75,5 @@ class ColumnWindows:
     def _results(self, made: Transformation, prototype: DataFrame) -> DataStream:
         row_type, tag = self._keyed._type, self._settings.late_data_tag
         late_data = None if tag is None else LateRows(made, {tag: (LATE_DATA, row_type)})
-        return self._keyed._emitted(made, replace(row_type, event_time=OF_WINDOWS).of_rows(prototype), late_data)
+        emitted = replace(row_type, event_time=OF_WINDOWS).of_rows(prototype).emitted_by(made.code)
+        return self._keyed._emitted(made, emitted, late_data)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
 from flykka.api.foreign_names import NamesElsewhere
 from flykka.api.streams.all_windows import AllWindowedStream, AllWindows
+from flykka.api.streams.changelog import APPEND_ONLY, Changelog
 from flykka.api.streams.interval_join import IntervalJoinVerb
 from flykka.api.streams.keyed_rows_verbs import DropDuplicatesVerb, KeptRowVerbs, ProcessTableVerb
 from flykka.api.streams.operator_settings import DataStreamSink, OperatorSettings
@@ -72,6 +73,11 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
     def schema(self) -> StructType:
         """The columns with their types."""
         return self._type.prototype.schema
+
+    @property
+    def changelog(self) -> Changelog:
+        """Whether its rows stay, or take the place of earlier ones that agree with them in some keys."""
+        return self._type.changelog
 
     def print_schema(self) -> None:
         """Print the columns with their types, as a DataFrame does."""
@@ -141,10 +147,11 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
     ) -> DataStream:
         made = self._added(name, code)
         row_type = self._type if event_time is None else replace(self._type, event_time=event_time)
-        return self._emitted(made, row_type.of_rows(prototype), FunctionOutputs(made, self._type, late_data_tag))
+        emitted = row_type.of_rows(prototype).emitted_by(code)
+        return self._emitted(made, emitted, FunctionOutputs(made, self._type, late_data_tag))
 
     def _at_head(self, name: str, code: OperatorCode, row_type: StreamType) -> DataStream:
-        return self._emitted(self._added(name, code), row_type)
+        return self._emitted(self._added(name, code), row_type.emitted_by(code))
 
     def _added(self, name: str, code: OperatorCode) -> Transformation:
         made = Transformation(
@@ -209,6 +216,9 @@ class DataStream(OperatorSettings, Partitioning, _Stream, DropDuplicatesVerb, Al
             )
         return self._inputs[0].source
 
+    def _with_changelog(self, changelog: Changelog) -> DataStream:
+        return DataStream(self._program, self._inputs, replace(self._type, changelog=changelog))
+
     def _partitioned(self, strategy: ShipStrategy) -> DataStream:
         return DataStream(self._program, partitioned(self._inputs, strategy), self._type)
 
@@ -228,7 +238,12 @@ class DataStream(OperatorSettings, Partitioning, _Stream, DropDuplicatesVerb, Al
             self._check_unites(other)
         streams = (self, *others)
         event_times = {stream._type.event_time for stream in streams}
-        row_type = replace(self._type, event_time=event_times.pop() if len(event_times) == 1 else None)
+        changelogs = {stream._type.changelog for stream in streams}
+        row_type = replace(
+            self._type,
+            event_time=event_times.pop() if len(event_times) == 1 else None,
+            changelog=changelogs.pop() if len(changelogs) == 1 else APPEND_ONLY,
+        )
         return DataStream(self._program, tuple(each for stream in streams for each in stream._inputs), row_type)
 
     def _check_unites(self, other: DataStream) -> None:
@@ -345,8 +360,9 @@ class KeyedStream(
     def _running(self, name: str, columns: tuple[Column, ...]) -> DataStream:
         prototype = self._type.prototype
         result, plan = tried(name, lambda: running(prototype, self._keys, columns))
-        made = add_aggregates(self._program, name, GroupAggregateCode(plan=plan), self._inputs)
-        return DataStream(self._program, made, StreamType(prototype=result, event_time=None))
+        code = GroupAggregateCode(plan=plan)
+        made = add_aggregates(self._program, name, code, self._inputs)
+        return DataStream(self._program, made, StreamType(prototype=result, event_time=None).emitted_by(code))
 
 
 class NonParallelStream(_Stream, WindowVerbs[AllWindowedStream], KeyedRows):

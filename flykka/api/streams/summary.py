@@ -59,7 +59,7 @@ def stream_summary(
     kind: str, origin: str, inputs: tuple[Input, ...], schema: StructType, event_time: EventTime | None, next_step: str
 ) -> Summary:
     """A stream: `kind` is its class, `origin` the operator that it comes from."""
-    before = _leading_to(inputs)
+    before = leading_to(inputs)
     facts = [
         ("event time", str(event_time or "none: windows need a source with a timestamp column and watermarks")),
         *((_LABELS[made.kind], f"{made}, {watermarks(made)}") for made in before if made.kind in _LABELS),
@@ -96,7 +96,7 @@ def watermarks(source: Transformation) -> str:
     return f"watermark {format_ms(source.watermark_delay_ms)} behind the latest row{silent}"
 
 
-def _leading_to(inputs: tuple[Input, ...]) -> tuple[Transformation, ...]:
+def leading_to(inputs: tuple[Input, ...]) -> tuple[Transformation, ...]:
     """The operators before a stream, each once, inputs before what they feed."""
     ordered: dict[Transformation, None] = {}
     waiting = [(each.source, False) for each in reversed(inputs)]

@@ -1,0 +1,1 @@
+"""Tables: SQL texts become streams."""

@@ -1,0 +1,194 @@
+"""GROUP BY: running aggregates, aggregates of windows, and keys alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from flykka.api.streams.changelog import Changelog
+from flykka.api.table.refusals import RefusedError, check_append_only
+from flykka.api.table.relation import IsEventTime, IsKey, IsWindow, Relation, Role, Rows, distinct, label, leaf
+from flykka.api.table.windows import CutRows, cut_rows
+from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
+from flykka.spark_bridge.program.functions import counted_rows, only_key
+from flykka.spark_bridge.sql.plan_columns import named, window_struct
+
+if TYPE_CHECKING:
+    from flykka.api.streams.data_stream import DataStream
+    from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
+    from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
+    from flykka.spark_bridge.program.prototype import Column
+    from flykka.spark_bridge.sql.plan_node import Expression, PlanNode
+
+
+def aggregated(node: PlanNode, below: Callable[[PlanNode], Relation]) -> Relation:
+    """The rows of an aggregate; `below` plans what it reads.
+
+    Raises:
+        RefusedError: its windows are not over the event time, or its rows are upserts, whose changes it would count.
+    """
+    cut = cut_rows(node)
+    relation = below(node.children[0] if cut is None else cut.source)
+    check_append_only(relation, "GROUP BY" if node.part("groupingExpressions") else "an aggregate", node)
+    return _Aggregate(node, relation.settled(), cut).relation()
+
+
+class _Aggregate:
+    """An aggregate of rows, by keys and perhaps a window."""
+
+    def __init__(self, node: PlanNode, rows: Rows, cut: CutRows | None) -> None:
+        self._node = node
+        self._rows = rows
+        self._cut = cut
+        self._outputs = node.part("aggregateExpressions")
+        self._keys = tuple(
+            each for each in node.part("groupingExpressions") if cut is None or not each.equals(cut.expression)
+        )
+
+    def relation(self) -> Relation:
+        """The rows, with the columns of the node."""
+        windows = self._windows()
+        if windows is None and not self._calls:
+            keys = self._rows.stream.select(*self._key_columns).name(label("select", self._key_names))
+            stream = keys.drop_duplicates()
+        else:
+            stream = self._running() if windows is None else self._windowed(windows)
+            stream.name(label("aggregate", (f"{call.sql} AS {name}" for call, name in self._calls)))
+        return self._selected(stream, is_windowed=windows is not None)
+
+    @cached_property
+    def _calls(self) -> tuple[tuple[Expression, str], ...]:
+        """The aggregate functions that are called, each once, and what they are called."""
+        calls: list[tuple[Expression, str]] = []
+        for output in self._outputs:
+            for each in output.walk():
+                if each.kind != "AggregateExpression" or any(each.equals(known) for known, _ in calls):
+                    continue
+                is_all = output.kind == "Alias" and output.children[0] is each
+                calls.append((each, output.attribute.name if is_all else each.sql))
+        names = distinct((name for _, name in calls), taken=(*self._key_names, WINDOW_START, WINDOW_END))
+        return tuple((call, name) for (call, _), name in zip(calls, names, strict=True))
+
+    @cached_property
+    def _key_names(self) -> tuple[str, ...]:
+        """The keys are called as in the result, where they are there as they are."""
+        found = (
+            next((output.attribute.name for output in self._outputs if _is(output, key)), key.sql) for key in self._keys
+        )
+        return distinct(found, taken=(WINDOW_START, WINDOW_END))
+
+    @cached_property
+    def _key_columns(self) -> tuple[Column, ...]:
+        columns = self._rows.columns
+        named_keys = zip(self._keys, self._key_names, strict=True)
+        return tuple(columns.column(key).alias(name) for key, name in named_keys)
+
+    @property
+    def _call_columns(self) -> tuple[Column, ...]:
+        columns = self._rows.columns
+        return tuple(columns.column(call).alias(name) for call, name in self._calls)
+
+    def _windows(self) -> PeriodicEventTimeWindows | EventTimeSessionWindows | None:
+        """The windows that rows are cut into; None without windows."""
+        event_time = self._rows.stream._type.event_time
+        if self._cut is not None:
+            if event_time is None:
+                raise RefusedError(
+                    "windows need an event time, and the stream has none: give its source a WatermarkStrategy with"
+                    " with_timestamp_column(...), and keep that column in subqueries",
+                    self._cut.expression.position,
+                )
+            if not isinstance(self._rows.roles.get(self._cut.time.column_id or -1), IsEventTime):
+                raise RefusedError(
+                    f"windows are over the event time of the stream, {event_time.column}, not over"
+                    f" {self._cut.time.sql}: window({event_time.column}, ...)",
+                    self._cut.expression.position,
+                )
+            return self._cut.windows
+        for key in self._keys:
+            role = self._rows.roles.get(key.column_id or -1)
+            if isinstance(role, IsWindow):
+                if role.panes is None:
+                    raise RefusedError(
+                        "results of sessions cannot be aggregated by their session: sessions have no common ends",
+                        key.position,
+                    )
+                return role.panes
+            if "Window" in key.marks:
+                raise RefusedError(
+                    "the window was computed in a subquery without an aggregate: write window(...) into this GROUP BY",
+                    key.position,
+                )
+        return None
+
+    def _running(self) -> DataStream:
+        for call, name in self._calls:
+            if call.java.isDistinct():
+                raise RefusedError(
+                    f"{name} without windows would keep every value for ever: GROUP BY window(...) counts those of each"
+                    " window; a subquery with SELECT DISTINCT ... keeps them, and its rows can be counted",
+                    call.position,
+                )
+        if self._keys:
+            return self._rows.stream.key_by(*self._key_columns).aggregate(*self._call_columns)
+        stream = self._rows.stream.key_by(only_key()).aggregate(*self._call_columns)
+        return stream._with_changelog(Changelog(keys=()))
+
+    def _windowed(self, windows: PeriodicEventTimeWindows | EventTimeSessionWindows) -> DataStream:
+        calls = self._call_columns or (counted_rows("rows"),)
+        if not self._keys:
+            return self._rows.stream.window_all(windows).aggregate(*calls)
+        return self._rows.stream.key_by(*self._key_columns).window(windows).aggregate(*calls)
+
+    def _selected(self, stream: DataStream, *, is_windowed: bool) -> Relation:
+        """The outputs, of window, keys and aggregates; behind them goes the end of the window, their event time."""
+        names = distinct((each.attribute.name for each in self._outputs), taken=(WINDOW_END,) if is_windowed else ())
+        ids = {each.attribute.id: name for each, name in zip(self._outputs, names, strict=True)}
+        roles = {each.attribute.id: role for each in self._outputs if (role := self._role(each)) is not None}
+        self._check_keys(stream, roles)
+        if tuple(stream.columns) != names:
+            columns, known = self._rows.columns, self._known()
+            outputs = [columns.column(each, known).alias(ids[each.attribute.id]) for each in self._outputs]
+            stream = stream.select(*outputs, *((named(WINDOW_END),) if is_windowed else ()))
+            stream.name(label("select", names))
+        return leaf(Rows(stream=stream, output=self._node.output, names=ids, roles=roles), self._node)
+
+    def _known(self) -> Sequence[tuple[Expression, Column]]:
+        keys = [(key, named(name)) for key, name in zip(self._keys, self._key_names, strict=True)]
+        window = [] if self._cut is None else [(self._cut.expression, window_struct())]
+        return [*window, *keys, *((call, named(name)) for call, name in self._calls)]
+
+    def _role(self, output: Expression) -> Role | None:
+        if self._cut is not None:
+            if _is(output, self._cut.expression):
+                return IsWindow(panes=self._cut.panes)
+            value = output.children[0] if output.kind == "Alias" else output
+            if (
+                value.kind == "GetStructField"
+                and value.field == "end"
+                and value.children[0].equals(self._cut.expression)
+            ):
+                return IsEventTime()
+        for key, name in zip(self._keys, self._key_names, strict=True):
+            if _is(output, key):
+                role = self._rows.roles.get(key.column_id or -1)
+                return role if isinstance(role, IsWindow) else IsKey(name=name)
+        return None
+
+    def _check_keys(self, stream: DataStream, roles: Mapping[int, Role]) -> None:
+        """Running aggregates without their keys would be rows of which nobody knows which still hold."""
+        there = {role.name for role in roles.values() if isinstance(role, IsKey)}
+        for key in stream.changelog.keys or ():
+            if key not in there:
+                raise RefusedError(
+                    f"the results are {stream.changelog}, and the SELECT leaves out {key}: nothing would tell which of"
+                    f" them still holds; add it to the SELECT",
+                    self._node.position,
+                )
+
+
+def _is(output: Expression, grouping: Expression) -> bool:
+    """True if an output is a grouping expression, perhaps under another name."""
+    value = output.children[0] if output.kind == "Alias" else output
+    return value.equals(grouping.children[0] if grouping.kind == "Alias" else grouping)

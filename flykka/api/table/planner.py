@@ -1,0 +1,200 @@
+"""The planner: nodes of Spark's analyzed plan become verbs on streams.
+
+It goes from the result of a query down to the views of streams, and on its way up puts verbs behind them. Nodes that
+work row by row are collected, and run as Spark has analyzed them; aggregates, windows, duplicates and first rows become
+operators with state. What reads no stream stays as it is: a table that each batch is joined with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from flykka.api.table.aggregation import aggregated
+from flykka.api.table.joins import joined
+from flykka.api.table.refusals import RefusedError, check_append_only, check_expressions, refused_node
+from flykka.api.table.relation import IsEventTime, IsKey, Relation, Role, Rows, distinct, leaf
+from flykka.api.table.top_n import Bounds, first_rows, is_kept
+from flykka.errors import ProgramError
+
+if TYPE_CHECKING:
+    from flykka.api.streams.data_stream import DataStream
+    from flykka.spark_bridge.sql.plan_node import PlanNode
+
+T = TypeVar("T")
+
+
+class Planner:
+    """Plans one query over streams, by the names of their views."""
+
+    def __init__(self, streams: Mapping[str, DataStream]) -> None:
+        self._streams = streams
+        self._common: dict[int, PlanNode] = {}
+        self._common_rows: dict[int, Rows] = {}
+        self._bounds = Bounds()
+
+    def result(self, plan: PlanNode) -> DataStream:
+        """The stream of the rows of a query.
+
+        Raises:
+            RefusedError: a part of it cannot run on a stream.
+        """
+        relation = self._relation(plan)
+        if relation is None:
+            known = ", ".join(sorted(self._streams)) or "none"
+            raise RefusedError(
+                f"the query reads no stream (views of streams: {known}): env.spark.sql(...) runs a query on tables",
+                plan.position,
+            )
+        _check_names(relation, plan)
+        return _placed(plan, lambda: relation.settled(is_result=True)).stream
+
+    def _relation(self, node: PlanNode) -> Relation | None:
+        """The rows of a node; None where it reads no stream."""
+        if node.kind == "WithCTE":
+            *common, node = node.children
+            self._common.update((int(each.java.id()), each) for each in common)
+        return _placed(node, lambda: self._planned(node)) if self._reads_stream(node) else None
+
+    def _reads_stream(self, node: PlanNode) -> bool:
+        if node.kind == "CTERelationRef":
+            return self._reads_stream(self._common[int(node.java.cteId())])
+        return node.view_name in self._streams or any(self._reads_stream(child) for child in node.children)
+
+    def _tables(self, node: PlanNode) -> tuple[PlanNode, ...]:
+        """The common tables without a stream, where a node reads one beside its stream."""
+        beside = (each for each in (*node.children, *node.subqueries) if not self._reads_stream(each))
+        if not any(each.reads_common_tables for each in beside):
+            return ()
+        return tuple(each for each in self._common.values() if not self._reads_stream(each))
+
+    def _below(self, node: PlanNode) -> Relation:
+        relation = self._relation(node)
+        assert relation is not None, "what reads a stream has a child that does"
+        return relation
+
+    def _planned(self, node: PlanNode) -> Relation:
+        if (name := node.view_name) in self._streams:
+            return _view(node, self._streams[str(name)])
+        self._check_subqueries(node)
+        check_expressions(node)
+        match node.kind:
+            case "CTERelationRef":
+                return self._common_table(node)
+            case "SubqueryAlias" | "View" | "CTERelationDef":
+                return self._below(node.children[0])  # It has the columns of its child, under another name.
+            case "Project":
+                self._bounds.follow(node)
+                return self._below(node.children[0]).then(node, tables=self._tables(node))
+            case "Filter":
+                return self._filtered(node)
+            case "Generate" | "Expand":
+                return self._append_only(node, "making several rows of one").then(node, tables=self._tables(node))
+            case "Distinct":
+                return self._distinct(node)
+            case "Aggregate":
+                return aggregated(node, self._below)
+            case "Window":
+                return first_rows(node, self._append_only(node, "ROW_NUMBER()"), self._bounds)
+            case "Union":
+                return self._united(node)
+            case "Join":
+                left, right = (self._relation(child) for child in node.children)
+                return joined(node, left, right, self._tables(node))
+        raise refused_node(node)
+
+    def _append_only(self, node: PlanNode, clause: str) -> Relation:
+        below = self._below(node.children[0])
+        check_append_only(below, clause, node)
+        return below
+
+    def _check_subqueries(self, node: PlanNode) -> None:
+        for subquery in node.subqueries:
+            if self._reads_stream(subquery):
+                raise RefusedError(
+                    "a subquery in an expression reads a stream, and would have another value with every row that"
+                    " comes: let it read a table that stays",
+                    subquery.position or node.position,
+                )
+
+    def _common_table(self, node: PlanNode) -> Relation:
+        """The rows of a common table: its operators are there once, however often it is read."""
+        key = int(node.java.cteId())
+        if key not in self._common_rows:
+            self._common_rows[key] = self._below(self._common[key]).settled()
+        return leaf(self._common_rows[key], node)
+
+    def _filtered(self, node: PlanNode) -> Relation:
+        (condition,) = node.expressions
+        self._bounds.add(condition)
+        below = self._below(node.children[0])
+        if is_kept(condition, below.roles):
+            return below  # The operator of first rows gives no others.
+        read = {each.attribute.id for each in condition.walk() if each.kind == "AttributeReference"}
+        if below.is_upserts and not all(isinstance(below.roles.get(column), IsKey) for column in read):
+            raise RefusedError(
+                f"the condition is on rows that are {below.stream.changelog}: one that it let pass may change until it"
+                " no longer does, and nothing would take it back; filter before the aggregation, or by its keys",
+                condition.position or node.position,
+            )
+        return below.then(node, tables=self._tables(node))
+
+    def _distinct(self, node: PlanNode) -> Relation:
+        rows = self._append_only(node, "DISTINCT").settled()
+        return leaf(replace(rows, stream=rows.stream.drop_duplicates(list(rows.names.values()))), node)
+
+    def _united(self, node: PlanNode) -> Relation:
+        found = [self._relation(child) for child in node.children]
+        sides = [relation for relation in found if relation is not None]
+        if len(sides) < len(found):
+            raise RefusedError(
+                "UNION of a stream and a table cannot run: the rows of the table would come with every batch;"
+                " env.from_dataframe(...) makes a stream of a table",
+                node.position,
+            )
+        for side in sides:
+            check_append_only(side, "UNION", node)
+        names = [each.name for each in node.output]
+        united = [side.settled(distinct(names), is_result=True) for side in sides]
+        stream = united[0].stream.union(*(each.stream for each in united[1:]))
+        if stream._type.event_time is None:
+            return leaf(Rows(stream=stream, output=united[0].output, names=united[0].names, roles={}), node)
+        times: dict[int, Role] = {
+            column: role for column, role in united[0].roles.items() if isinstance(role, IsEventTime)
+        }
+        return leaf(Rows(stream=stream, output=united[0].output, names=united[0].names, roles=times), node)
+
+
+def _view(node: PlanNode, stream: DataStream) -> Relation:
+    names = {attribute.id: attribute.name for attribute in node.output}
+    event_time, keys = stream._type.event_time, stream.changelog.keys or ()
+    roles: dict[int, Role] = {}
+    for column, name in names.items():
+        if event_time is not None and name == event_time.column:
+            roles[column] = IsEventTime()
+        elif name in keys:
+            roles[column] = IsKey(name=name)
+    return leaf(Rows(stream=stream, output=node.output, names=names, roles=roles), node)
+
+
+def _check_names(relation: Relation, plan: PlanNode) -> None:
+    seen: set[str] = set()
+    for attribute in relation.output:
+        if (name := attribute.name.lower()) in seen:
+            raise RefusedError(
+                f"two columns of the result are called {attribute.name!r}: give one of them another name with AS",
+                plan.position,
+            )
+        seen.add(name)
+
+
+def _placed(node: PlanNode, plan: Callable[[], T]) -> T:
+    """What `plan` makes of a node; an error that knows no place is at this one."""
+    try:
+        return plan()
+    except RefusedError as refused:
+        refused.position = refused.position or node.position
+        raise
+    except ProgramError as wrong:
+        raise RefusedError(str(wrong), node.position) from None

@@ -1,0 +1,88 @@
+"""Clauses that cannot run on a stream: what each is called, and what to do instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flykka.errors import ProgramError
+
+if TYPE_CHECKING:
+    from flykka.api.table.relation import Relation
+    from flykka.spark_bridge.sql.plan_node import Expression, PlanNode, Position
+
+_NO_ORDER = "the rows of a stream have no order, and no end at which they could be sorted"
+_TOP = (
+    "ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) in a subquery, and a WHERE that bounds it, keep the first rows"
+)
+
+_NODES = {
+    "Sort": ("ORDER BY", f"{_NO_ORDER}: {_TOP}"),
+    "GlobalLimit": ("LIMIT", f"a stream has no first rows: {_TOP}"),
+    "LocalLimit": ("LIMIT", f"a stream has no first rows: {_TOP}"),
+    "Offset": ("OFFSET", f"a stream has no first rows: {_TOP}"),
+    "Tail": ("LIMIT", f"a stream has no last rows: {_TOP}"),
+    "Intersect": (
+        "INTERSECT",
+        "it would compare all rows of both sides: WHERE ... IN (SELECT ...) of a table that stays",
+    ),
+    "Except": (
+        "EXCEPT",
+        "it would compare all rows of both sides: WHERE ... NOT IN (SELECT ...) of a table that stays",
+    ),
+    "Sample": (
+        "TABLESAMPLE",
+        "it draws other rows each time that they are read: WHERE pmod(hash(id), 100) < 10 does not",
+    ),
+    "Pivot": ("PIVOT", "write an aggregate with FILTER (WHERE ...) for each column"),
+    "RepartitionByExpression": ("DISTRIBUTE BY", "set_parallelism(...) of the result says how rows are spread"),
+    "Repartition": ("REPARTITION", "set_parallelism(...) of the result says how rows are spread"),
+    "RebalancePartitions": ("REBALANCE", "set_parallelism(...) of the result says how rows are spread"),
+}
+_CLOCKS = frozenset({"CurrentTimestamp", "CurrentDate", "Now", "LocalTimestamp", "CurrentTimeZone", "CurrentTime"})
+
+
+class RefusedError(ProgramError):
+    """A part of a query cannot run on a stream; the position is that of the clause."""
+
+    def __init__(self, text: str, position: Position | None) -> None:
+        super().__init__(text)
+        self.position = position
+
+
+def refused_node(node: PlanNode) -> RefusedError:
+    """The refusal of a node that has no operator."""
+    clause, why = _NODES.get(node.kind, (node.kind, "there is no operator for it; transform(...) takes DataFrames"))
+    return RefusedError(f"{clause} cannot run on a stream: {why}", node.position)
+
+
+def check_append_only(relation: Relation, clause: str, node: PlanNode) -> None:
+    """Raise `RefusedError` where rows may change later, of which a clause would know nothing."""
+    if relation.is_upserts:
+        raise RefusedError(
+            f"{clause} of rows that are {relation.stream.changelog} cannot run: a row that changes would count once"
+            " more for each change. Windows, GROUP BY window(...), give each result once",
+            node.position,
+        )
+
+
+def check_expressions(node: PlanNode) -> None:
+    """Raise `RefusedError` where an expression may have another value when a restarted job computes it again."""
+    if node.java.deterministic() and not any(each.kind in _CLOCKS for each in _walk(node)):
+        return
+    for expression in _walk(node):
+        if expression.kind in _CLOCKS:
+            raise RefusedError(
+                f"{expression.sql} reads the clock of the machine, and a job that restarts would compute other rows:"
+                " use the event time of the stream, or a constant",
+                expression.position or node.position,
+            )
+        if not expression.java.deterministic() and all(each.java.deterministic() for each in expression.children):
+            raise RefusedError(
+                f"{expression.sql} is not deterministic, and a job that restarts would compute other rows: draw it"
+                " where the rows are made, or take hash(...) or xxhash64(...) of a column",
+                expression.position or node.position,
+            )
+
+
+def _walk(node: PlanNode) -> list[Expression]:
+    return [each for expression in node.expressions for each in expression.walk()]

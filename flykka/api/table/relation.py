@@ -1,0 +1,215 @@
+"""Relations: the rows of a node of the plan, as a stream and the nodes that are still to be applied to it.
+
+Nodes without memory are collected until an operator with memory, or the end of the query, needs their rows; then they
+become one operator. What an attribute means to a stream is followed through them: whether it is the event time, a
+window, or a key of upserts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from flykka.errors import ProgramError
+from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END
+from flykka.spark_bridge.sql.plan_columns import PlanColumns
+from flykka.spark_bridge.sql.plan_segment import PlanSegment
+
+if TYPE_CHECKING:
+    from flykka.api.streams.data_stream import DataStream
+    from flykka.spark_bridge.functions.windowing.time_windows import TumblingEventTimeWindows
+    from flykka.spark_bridge.sql.plan_node import Attribute, Expression, PlanNode
+
+
+_LONGEST = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsEventTime:
+    """The attribute is the event time of the stream."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsWindow:
+    """The attribute is the window that a row is the result of.
+
+    Results that agree in it are together in one window of `panes` over their event time; None where sessions are.
+    """
+
+    panes: TumblingEventTimeWindows | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsKey:
+    """The attribute is the key of upserts that the stream calls so."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsNumber:
+    """The attribute is the number of a row among the first ones, of which there are no more than `limit`."""
+
+    limit: int
+
+
+Role = IsEventTime | IsWindow | IsKey | IsNumber
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """A stream whose first columns are attributes of the plan, by `names`."""
+
+    stream: DataStream
+    output: tuple[Attribute, ...]
+    names: Mapping[int, str]
+    roles: Mapping[int, Role]
+
+    @property
+    def columns(self) -> PlanColumns:
+        """Makes Columns over the rows."""
+        return PlanColumns(self.stream._type.prototype.sparkSession, self.names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """The rows of a node: those of a stream, to which the nodes `above` it are applied.
+
+    The first columns of the stream are the `attributes` of the plan. `tables` are the common tables without a stream
+    that the nodes read.
+    """
+
+    stream: DataStream
+    attributes: tuple[Expression, ...]
+    output: tuple[Attribute, ...]
+    roles: Mapping[int, Role]
+    above: tuple[tuple[PlanNode, int], ...] = ()
+    tables: tuple[PlanNode, ...] = ()
+
+    @property
+    def is_upserts(self) -> bool:
+        """True if its rows take the place of earlier ones."""
+        return self.stream.changelog.keys is not None
+
+    def then(self, node: PlanNode, place: int = 0, tables: tuple[PlanNode, ...] = ()) -> Relation:
+        """The rows of a node without memory that reads these as its child at a place, and perhaps common tables."""
+        return replace(
+            self,
+            above=(*self.above, (node, place)),
+            output=node.output,
+            roles=_roles_after(node, self.roles),
+            tables=tables or self.tables,
+        )
+
+    def settled(self, names: Iterable[str] | None = None, *, is_result: bool = False) -> Rows:
+        """Apply the nodes as one operator, and call the columns by their names in the plan, or others.
+
+        The end of a window goes with it, as the event time of its result, but not into the result of the query.
+
+        Raises:
+            ProgramError: the rows are upserts, and have lost a key.
+        """
+        called = tuple(names) if names is not None else distinct(each.name for each in self.output)
+        ids = {attribute.id: name for attribute, name in zip(self.output, called, strict=True)}
+        rows = Rows(stream=self.stream, output=self.output, names=ids, roles=self.roles)
+        found = tuple(self.stream.columns)
+        if not self.above and found[: len(called)] == called and (found == called or not is_result):
+            return rows
+        window = None if is_result or WINDOW_END in called else self._window_of_time(ids)
+        segment = PlanSegment(
+            attributes=tuple(each.java for each in self.attributes),
+            nodes=self.above,
+            tables=self.tables,
+            names=called,
+            fields=() if window is None else ((WINDOW_END, window, "end"),),
+        )
+        renamed = {**self._times(ids, has_end=window is not None), **self._keys(ids)}
+        stream = self.stream._then(self._label(called), lambda _: segment, renamed=renamed)
+        return replace(rows, stream=stream)
+
+    def _window_of_time(self, names: Mapping[int, str]) -> str | None:
+        """The column of a window whose end is the event time; None where there is none, or the end is there itself."""
+        if self.stream._type.event_time != OF_WINDOWS:
+            return None
+        if any(isinstance(role, IsEventTime) for role in self.roles.values()):
+            return None
+        return next((names[column] for column, role in self.roles.items() if isinstance(role, IsWindow)), None)
+
+    def _times(self, names: Mapping[int, str], *, has_end: bool) -> dict[str, str]:
+        """How the column of the event time is called now; by no name where it is gone."""
+        event_time = self.stream._type.event_time
+        if event_time is None:
+            return {}
+        gone = event_time.column if has_end else ""
+        times = (names[column] for column, role in self.roles.items() if isinstance(role, IsEventTime))
+        return {event_time.column: next(times, gone)}
+
+    def _keys(self, names: Mapping[int, str]) -> dict[str, str]:
+        """How the keys of upserts are called now."""
+        changelog = self.stream.changelog
+        found = {role.name: names[column] for column, role in self.roles.items() if isinstance(role, IsKey)}
+        for key in changelog.keys or ():
+            if key not in found:
+                raise ProgramError(
+                    f"the rows are {changelog}, and the result leaves out {key}: nothing would tell which of them"
+                    f" still holds; add {key} to the SELECT"
+                )
+        return found
+
+    def _label(self, names: tuple[str, ...]) -> str:
+        kinds = {"Filter": "where", "Generate": "generate", "Join": "join", "Expand": "expand"}
+        steps = [kinds[node.kind] for node, _ in self.above if node.kind in kinds]
+        return ", ".join([*steps, label("select", names)])
+
+
+def label(verb: str, listed: Iterable[str]) -> str:
+    """The name of an operator; what is long is cut short."""
+    text = ", ".join(listed)
+    return f"{verb}({text if len(text) <= _LONGEST else text[: _LONGEST - 3] + '...'})"
+
+
+def distinct(names: Iterable[str], taken: Iterable[str] = ()) -> tuple[str, ...]:
+    """The names, with numbers behind those that were there before. Case does not tell names apart, as in Spark."""
+    seen = {name.lower() for name in taken}
+    made = []
+    for name in names:
+        number, free = 1, name
+        while free.lower() in seen:
+            number += 1
+            free = f"{name}_{number}"
+        seen.add(free.lower())
+        made.append(free)
+    return tuple(made)
+
+
+def _roles_after(node: PlanNode, roles: Mapping[int, Role]) -> dict[int, Role]:
+    found = dict(roles)
+    if node.kind == "Project":
+        for each in node.expressions:
+            role = _role_of(each, roles)
+            if role is not None:
+                found[each.attribute.id] = role
+    kept = {attribute.id for attribute in node.output}
+    return {column: role for column, role in found.items() if column in kept}
+
+
+def _role_of(expression: Expression, roles: Mapping[int, Role]) -> Role | None:
+    if expression.column_id is not None:
+        return roles.get(expression.column_id)
+    value = expression.children[0]
+    if value.kind == "GetStructField" and value.field == "end":
+        window = value.children[0].column_id
+        return IsEventTime() if window is not None and isinstance(roles.get(window), IsWindow) else None
+    return None
+
+
+def leaf(rows: Rows, node: PlanNode) -> Relation:
+    """The rows as those of a node: its columns are theirs, in their order, under its own ids."""
+    pairs = zip(rows.output, node.output, strict=True)
+    return Relation(
+        stream=rows.stream,
+        attributes=node.part("output"),
+        output=node.output,
+        roles={new.id: rows.roles[old.id] for old, new in pairs if old.id in rows.roles},
+    )

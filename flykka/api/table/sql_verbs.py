@@ -1,0 +1,92 @@
+"""SQL on the streams of an environment."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from flykka.api.streams.data_stream import DataStream
+from flykka.api.streams.summary import leading_to
+from flykka.api.table.explanation import explanation
+from flykka.api.table.planner import Planner
+from flykka.api.table.refusals import RefusedError
+from flykka.errors import ProgramError, SqlError
+from flykka.spark_bridge.sql.analysis import SqlTextError, Statement
+
+if TYPE_CHECKING:
+    from flykka.api.streams.program import Program
+    from flykka.spark_bridge.program.prototype import SparkSession
+
+
+class SqlVerbs(ABC):
+    """Views of streams, and queries on them in Spark's SQL."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._views: dict[str, DataStream] = {}
+
+    @property
+    @abstractmethod
+    def spark(self) -> SparkSession:
+        """The Spark session."""
+
+    @property
+    @abstractmethod
+    def program(self) -> Program:
+        """The transformations defined since the last job."""
+
+    def create_temporary_view(self, name: str, stream: DataStream) -> None:
+        """Let `sql` find a stream under this name, in place of whatever had it before.
+
+        Spark's own tables and views stay as they are: where one has the same name, `sql` finds the stream.
+
+        Raises:
+            ProgramError: `name` is no name, or this is no DataStream.
+        """
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ProgramError(f"a view is called by a name of letters, digits and underscores, not {name!r}")
+        if not isinstance(stream, DataStream):
+            raise ProgramError(
+                f"create_temporary_view({name!r}, ...) takes a DataStream, not a {type(stream).__name__}"
+            )
+        self._views[name.lower()] = stream
+
+    def sql(self, query: str) -> DataStream:
+        """The stream of the rows of a query, in the SQL of Spark, with all its functions and those of the session.
+
+        It may read views of streams, and tables and views of the Spark session, which are read again for every batch.
+        Running aggregates (GROUP BY without a window) are upserts by their keys; `changelog` of the stream says so.
+
+        Raises:
+            SqlError: the text cannot be read, or asks for what cannot run on a stream; it names line and column.
+        """
+        return self._planned(query)
+
+    def explain_sql(self, query: str) -> str:
+        """Tell the operators that a query becomes, and the state that each keeps; nothing is added to the program.
+
+        The last lines tell whether the rows of the result stay, and warn of state that never ends. Raises as `sql`.
+        """
+        before = self.program.transformations
+        try:
+            stream = self._planned(query)
+            return explanation(stream, leading_to(stream._inputs))
+        finally:
+            self.program.take_back(each for each in self.program.transformations if each not in before)
+
+    def _planned(self, query: str) -> DataStream:
+        before = self.program.transformations
+        try:
+            prototypes = {name: stream._type.prototype for name, stream in self._views.items()}
+            statement = Statement(self.spark, query, prototypes)
+            return Planner(self._views).result(statement.analyzed())
+        except (SqlTextError, RefusedError) as wrong:
+            self.program.take_back(each for each in self.program.transformations if each not in before)
+            raise self._error(query, wrong) from None
+
+    def _error(self, query: str, wrong: SqlTextError | RefusedError) -> SqlError:
+        place, why = wrong.position, str(wrong)
+        if isinstance(wrong, SqlTextError) and wrong.condition == "TABLE_OR_VIEW_NOT_FOUND":
+            known = ", ".join(sorted(self._views)) or "none"
+            why = f"{why} Views of streams: {known}; create_temporary_view(name, stream) adds one."
+        return SqlError(why, query, None if place is None else place.line, None if place is None else place.column)

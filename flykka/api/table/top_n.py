@@ -1,0 +1,198 @@
+"""First rows: ROW_NUMBER() over an order, whose number a WHERE bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from flykka.api.table.refusals import RefusedError
+from flykka.api.table.relation import (
+    IsEventTime,
+    IsKey,
+    IsNumber,
+    IsWindow,
+    Relation,
+    Role,
+    Rows,
+    distinct,
+    label,
+    leaf,
+)
+from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
+from flykka.spark_bridge.sql.plan_columns import FirstOfWindows, constant, named, struct_of
+
+if TYPE_CHECKING:
+    from flykka.api.streams.data_stream import DataStream
+    from flykka.spark_bridge.sql.plan_node import Attribute, Expression, PlanNode
+
+_AT_MOST = {"LessThanOrEqual": 0, "LessThan": -1, "EqualTo": 0}
+_MIRRORED = {"GreaterThanOrEqual": "LessThanOrEqual", "GreaterThan": "LessThan", "EqualTo": "EqualTo"}
+_WRITE = "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) AS n FROM ...) WHERE n <= 3"
+
+
+class Bounds:
+    """The greatest numbers that the conditions above a node let pass, by the ids of columns."""
+
+    def __init__(self) -> None:
+        self._limits: dict[int, int] = {}
+
+    def add(self, condition: Expression) -> None:
+        """Note the bounds of a condition."""
+        for each in _conjuncts(condition):
+            if (bound := _bound(each)) is not None:
+                column, limit = bound
+                self._limits[column] = min(limit, self._limits.get(column, limit))
+
+    def follow(self, project: PlanNode) -> None:
+        """Go down through a node that gives columns other names."""
+        for each in project.expressions:
+            if each.column_id is not None and each.attribute.id in self._limits:
+                self._limits[each.column_id] = self._limits[each.attribute.id]
+
+    def limit(self, column: int) -> int | None:
+        """The greatest number of a column that is asked for; None where there is no bound."""
+        return self._limits.get(column)
+
+
+def is_kept(condition: Expression, roles: Mapping[int, Role]) -> bool:
+    """True if a condition only bounds numbers of rows, and the operator that numbers them gives no others."""
+    for each in _conjuncts(condition):
+        bound = _bound(each)
+        role = None if bound is None else roles.get(bound[0])
+        if bound is None or not isinstance(role, IsNumber) or role.limit > bound[1]:
+            return False
+        if each.kind == "EqualTo" and bound[1] > 1:
+            return False
+    return True
+
+
+def first_rows(node: PlanNode, relation: Relation, bounds: Bounds) -> Relation:
+    """The first rows by an order, with their number.
+
+    Raises:
+        RefusedError: it is another function than ROW_NUMBER(), or nothing bounds the number, or no operator keeps so
+            many rows.
+    """
+    number, function = _numbered(node)
+    limit = bounds.limit(number.id)
+    if function != "RowNumber" or limit is None:
+        raise RefusedError(
+            "window functions, OVER (...), cannot run on a stream, of whose rows more may always come. What can is"
+            f" ROW_NUMBER() with a bound: {_WRITE}; and GROUP BY window(...)",
+            node.position,
+        )
+    rows = relation.settled()
+    window = next((role for each in node.part("partitionSpec") if (role := _window(each, rows)) is not None), None)
+    if window is not None:
+        return _of_windows(node, rows, window, limit)
+    if limit > 1:
+        raise RefusedError(
+            f"the first {limit} rows of all that ever come cannot be kept yet: the first one can, WHERE n = 1, and any"
+            " number of those of each window, PARTITION BY a window that rows are grouped by",
+            node.position,
+        )
+    return _of_all(node, rows)
+
+
+def _numbered(node: PlanNode) -> tuple[Attribute, str]:
+    """The column that the window function makes, and the kind of function."""
+    made = node.part("windowExpressions")
+    kind = made[0].children[0].children[0].kind if len(made) == 1 else ""
+    return made[0].attribute, kind
+
+
+def _window(partition: Expression, rows: Rows) -> IsWindow | None:
+    role = rows.roles.get(partition.column_id or -1)
+    return role if isinstance(role, IsWindow) else None
+
+
+def _of_windows(node: PlanNode, rows: Rows, window: IsWindow, limit: int) -> Relation:
+    if window.panes is None:
+        raise RefusedError("the first rows of sessions cannot be found: sessions have no common ends", node.position)
+    number, _ = _numbered(node)
+    columns = rows.columns
+    others = tuple(each for each in node.part("partitionSpec") if _window(each, rows) is None)
+    (name,) = distinct([number.name], taken=(*rows.stream.columns, WINDOW_START, WINDOW_END))
+    first = FirstOfWindows(
+        parts=tuple(columns.column(each) for each in others),
+        order=tuple(columns.ordering(each) for each in node.part("orderSpec")),
+        limit=limit,
+        number=name,
+    )
+    names = (*rows.names.values(), name)
+    numbered = rows.stream.window_all(window.panes).apply(first).name(f"first {limit} of each window")
+    stream = numbered.select(*map(named, names), named(WINDOW_END)).name(label("select", names))
+    return _leaf(node, rows, stream, names, {number.id: IsNumber(limit=limit)})
+
+
+def _of_all(node: PlanNode, rows: Rows) -> Relation:
+    """The first row of each key, which takes the place of the one before."""
+    number, _ = _numbered(node)
+    stream, columns = rows.stream, rows.columns
+    is_greatest = _is_greatest(node)
+    parts = node.part("partitionSpec")
+    names = {each.column_id: rows.names.get(each.column_id or -1) for each in parts}
+    if not parts or not all(names.values()):
+        raise RefusedError(
+            "the first row that is ever found is one of each key: PARTITION BY columns, computed before in a subquery",
+            node.position,
+        )
+    (order, name) = distinct(["order", number.name], taken=stream.columns)
+    by = [columns.column(each.children[0]) for each in node.part("orderSpec")]
+    with_order = stream.with_column(order, by[0] if len(by) == 1 else struct_of(by)).name("order")
+    keyed = with_order.key_by(*(str(names[each.column_id]) for each in parts))
+    first = keyed.max_by(order) if is_greatest else keyed.min_by(order)
+    called = (*rows.names.values(), name)
+    first.name(label("first", (str(key) for key in names.values())))
+    stream = first.select(*map(named, rows.names.values()), constant(1).alias(name)).name(label("select", called))
+    keys: dict[int, Role] = {each.column_id or -1: IsKey(name=str(names[each.column_id])) for each in parts}
+    return _leaf(node, rows, stream, called, {**keys, number.id: IsNumber(limit=1)})
+
+
+def _is_greatest(node: PlanNode) -> bool:
+    """True if the first is the greatest; nulls must come last, where the operator has them."""
+    orders = node.part("orderSpec")
+    directions = {str(each.java.direction().sql()) for each in orders}
+    if len(directions) > 1:
+        raise RefusedError("ORDER BY of first rows goes in one direction: all columns ASC, or all DESC", node.position)
+    is_greatest = directions == {"DESC"}
+    for each in orders:
+        nulls = str(each.java.nullOrdering().sql())
+        is_last = nulls == "NULLS LAST" or not each.children[0].java.nullable()
+        if (len(orders) > 1 and not is_greatest) or not is_last:
+            raise RefusedError(
+                "the first row by ORDER BY ... ASC is found with NULLS LAST, of one column: ORDER BY price ASC NULLS"
+                " LAST",
+                each.position or node.position,
+            )
+    return is_greatest
+
+
+def _leaf(
+    node: PlanNode, rows: Rows, stream: DataStream, names: tuple[str, ...], roles: Mapping[int, Role]
+) -> Relation:
+    ids = {each.id: name for each, name in zip(node.output, names, strict=True)}
+    has_time = stream._type.event_time is not None
+    kept = {column: role for column, role in rows.roles.items() if has_time or not isinstance(role, IsEventTime)}
+    return leaf(Rows(stream=stream, output=node.output, names=ids, roles={**kept, **roles}), node)
+
+
+def _conjuncts(condition: Expression) -> Iterator[Expression]:
+    if condition.kind == "And":
+        for each in condition.children:
+            yield from _conjuncts(each)
+    else:
+        yield condition
+
+
+def _bound(condition: Expression) -> tuple[int, int] | None:
+    """The column that a condition bounds from above by a whole number, and the greatest that it lets pass."""
+    if condition.kind not in _AT_MOST and condition.kind not in _MIRRORED:
+        return None
+    first, second = condition.children
+    kind = condition.kind
+    if first.kind == "Literal":
+        first, second, kind = second, first, _MIRRORED.get(kind, "")
+    if first.column_id is None or second.kind != "Literal" or kind not in _AT_MOST:
+        return None
+    return (first.column_id, int(second.value) + _AT_MOST[kind]) if second.type_name == "int" else None

@@ -1,0 +1,119 @@
+"""The windows of a GROUP BY: found again in what Spark's analyzer has made of `window(...)` and `session_window(...)`.
+
+It computes the window of each row in a node below the aggregate (several for sliding windows). Operators of streams cut
+rows into windows themselves, so that node is left out, and its windows are read off the expression that makes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flykka.api.table.refusals import RefusedError
+from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
+from flykka.spark_bridge.functions.windowing.time_windows import (
+    PeriodicEventTimeWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
+
+if TYPE_CHECKING:
+    from flykka.spark_bridge.sql.plan_node import Expression, PlanNode
+
+_MICROS_PER_MS = 1000
+_MICROS_PER_DAY = 86_400_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutRows:
+    """Rows of `source` are cut into windows over `time`; the grouping `expression` stands for the window."""
+
+    expression: Expression
+    source: PlanNode
+    time: Expression
+    windows: PeriodicEventTimeWindows | EventTimeSessionWindows
+
+    @property
+    def panes(self) -> TumblingEventTimeWindows | None:
+        """Windows in which results of one window are, and of no other, by their event time; None for sessions."""
+        if isinstance(self.windows, EventTimeSessionWindows):
+            return None
+        size, slide, offset = self.windows.size_ms, self.windows.slide_ms, self.windows.offset_ms
+        return TumblingEventTimeWindows.of(slide, (offset + size) % slide)
+
+
+def cut_rows(aggregate: PlanNode) -> CutRows | None:
+    """The windows by which an aggregate groups; None where it groups by none, or by one that was computed before.
+
+    Raises:
+        RefusedError: the windows are none that a stream can be cut into.
+    """
+    for expression in aggregate.part("groupingExpressions"):
+        is_session = "spark.sessionWindow" in expression.marks
+        if not is_session and "spark.timeWindow" not in expression.marks:
+            continue
+        made = _made(aggregate, expression)
+        if made is None:
+            return None
+        source, struct = made
+        _, start, _, end = struct.children
+        return CutRows(
+            expression=expression,
+            source=source,
+            time=_time(start),
+            windows=_sessions(end, expression) if is_session else _periodic(start, end, expression),
+        )
+    return None
+
+
+def _made(aggregate: PlanNode, window: Expression) -> tuple[PlanNode, Expression] | None:
+    """The node below the one that computes windows, and the struct that it computes."""
+    node = aggregate.children[0]
+    while node.kind == "Filter":
+        node = node.children[0]
+    if node.kind == "Project":
+        computed = node.expressions
+    elif node.kind == "Expand":
+        computed = node.first_projection
+    else:
+        return None
+    for attribute, value in zip(node.output, computed, strict=True):
+        struct = value.children[0] if value.kind == "Alias" else value
+        if attribute.id == window.attribute.id and struct.kind == "CreateNamedStruct":
+            return node.children[0], struct
+    return None
+
+
+def _time(start: Expression) -> Expression:
+    conversions = [each for each in start.walk() if each.kind == "PreciseTimestampConversion"]
+    return conversions[-1].children[0]
+
+
+def _periodic(start: Expression, end: Expression, window: Expression) -> PeriodicEventTimeWindows:
+    remainder = next(each for each in start.walk() if each.kind == "Remainder")
+    moved, slide = remainder.children
+    size = next(each for each in end.walk() if each.kind == "Add").children[1]
+    size_ms, slide_ms, offset_ms = (_ms(int(each.value), window) for each in (size, slide, moved.children[1]))
+    if size_ms == slide_ms:
+        return TumblingEventTimeWindows.of(size_ms, offset_ms)
+    return SlidingEventTimeWindows.of(size_ms, slide_ms, offset_ms)
+
+
+def _ms(micros: int, window: Expression) -> int:
+    if micros % _MICROS_PER_MS:
+        raise RefusedError("windows are cut by whole milliseconds", window.position)
+    return micros // _MICROS_PER_MS
+
+
+def _sessions(end: Expression, window: Expression) -> EventTimeSessionWindows:
+    added = next((each for each in end.walk() if len(each.children) == 2), None)
+    gap = added.children[1] if added is not None else None
+    if gap is None or not gap.is_constant:
+        raise RefusedError(
+            "the gap of a session_window must be the same for all rows, such as '5 minutes'", window.position
+        )
+    interval = gap.value
+    if interval.months():
+        raise RefusedError("the gap of a session_window must be a length of time, without months", window.position)
+    micros = int(interval.days()) * _MICROS_PER_DAY + int(interval.microseconds())
+    return EventTimeSessionWindows.with_gap(_ms(micros, window))

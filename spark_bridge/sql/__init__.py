@@ -1,0 +1,1 @@
+"""SQL texts as Spark understands them: analyzed plans, and parts of these that are applied to batches."""

@@ -1,0 +1,109 @@
+"""Columns made of analyzed expressions, over rows in which the plan's columns have names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from flykka.actors.machines.state.schema_evolution import quoted
+from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
+from flykka.spark_bridge.program.expressions import ExpressionBuilder, elements
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from flykka.spark_bridge.sql.plan_node import Expression
+
+_SKIP_NULLS = frozenset({"Count", "Sum", "Min", "Max", "Average"})
+"""Aggregates to which a row that a FILTER leaves out is as one whose argument is null."""
+
+
+class PlanColumns:
+    """Makes Columns over rows; `names` are those of the plan's columns, by their ids."""
+
+    def __init__(self, session: SparkSession, names: Mapping[int, str]) -> None:
+        self._builder = ExpressionBuilder(session)
+        self._names = names
+
+    def column(self, expression: Expression, known: Sequence[tuple[Expression, Column]] = ()) -> Column:
+        """The Column of an expression; what is equal to one of the `known` expressions has that value."""
+        while expression.kind == "Alias":
+            expression = expression.children[0]
+        return self._rebuilt(expression.java, known)
+
+    def ordering(self, order: Expression) -> Column:
+        """The Column that rows are ordered by, of a SortOrder."""
+        column = self.column(order.children[0])
+        direction, nulls = str(order.java.direction().sql()), str(order.java.nullOrdering().sql())
+        ordered = getattr(column, f"{direction}_{nulls.replace(' ', '_')}".lower())
+        return ordered()  # type: ignore[no-any-return]
+
+    def _rebuilt(self, expression: Any, known: Sequence[tuple[Expression, Column]] = ()) -> Column:
+        def replace(java: Any) -> Any | None:
+            for each, value in known:
+                if java.semanticEquals(each.java):
+                    return self._builder.expression(value)
+            if _kind(java) == "AggregateExpression" and java.filter().isDefined() and not java.isDistinct():
+                return self._filtered(java)
+            return self._named(java)
+
+        return self._builder.column(self._builder.rebuilt(expression, replace))
+
+    def _named(self, java: Any) -> Any | None:
+        if _kind(java) != "AttributeReference":
+            return None
+        return self._builder.attribute(self._names[int(java.exprId().id())])
+
+    def _filtered(self, aggregate: Any) -> Any | None:
+        """The aggregate of a CASE in place of one with a FILTER: it can be put together from parts."""
+        function = aggregate.aggregateFunction()
+        arguments = list(elements(function.children()))
+        if _kind(function) not in _SKIP_NULLS or len(arguments) != 1:
+            return None
+        kept = F.when(self._rebuilt(aggregate.filter().get()), self._rebuilt(arguments[0]))
+        return function.withNewChildren(
+            self._builder.sequence([self._builder.expression(kept)])
+        ).toAggregateExpression()
+
+
+def named(name: str) -> Column:
+    """The column of this name."""
+    return F.col(quoted(name))
+
+
+def constant(value: int) -> Column:
+    """The same value for all rows."""
+    return F.lit(value)
+
+
+def window_struct() -> Column:
+    """The window as Spark's `window(...)` gives it, of the bounds that windows of streams have."""
+    return F.struct(F.col(WINDOW_START).alias("start"), F.col(WINDOW_END).alias("end"))
+
+
+def struct_of(columns: Sequence[Column]) -> Column:
+    """The columns together, to be compared one after the other."""
+    return F.struct(*(column.alias(f"_{place}") for place, column in enumerate(columns)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstOfWindows:
+    """The first rows of each window by an order, and of each of the `parts` in it; `number` counts them from 1."""
+
+    parts: tuple[Column, ...]
+    order: tuple[Column, ...]
+    limit: int
+    number: str
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        """Number the rows of the windows that fire."""
+        first = Window.partitionBy(WINDOW_START, WINDOW_END, *self.parts).orderBy(*self.order)
+        return rows.withColumn(self.number, F.row_number().over(first)).where(F.col(quoted(self.number)) <= self.limit)
+
+
+def _kind(java: Any) -> str:
+    return str(java.getClass().getSimpleName())

@@ -1,0 +1,168 @@
+"""Nodes of Spark's analyzed plans, and their expressions, as a planner asks about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from flykka.spark_bridge.program.expressions import elements
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Place in a text: its line and its column, both from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attribute:
+    """Column of a plan. Two of one name have different ids."""
+
+    id: int
+    name: str
+
+
+class _Node:
+    """Node of Catalyst's trees."""
+
+    def __init__(self, java: Any) -> None:
+        self.java = java
+
+    @cached_property
+    def kind(self) -> str:
+        """The name of its class in Catalyst."""
+        return str(self.java.getClass().getSimpleName()).removesuffix("$")
+
+    @cached_property
+    def position(self) -> Position | None:
+        """Its place in the SQL text; None where Spark knows none."""
+        return position_of(self.java.origin())
+
+
+class Expression(_Node):
+    """Analyzed expression."""
+
+    @cached_property
+    def children(self) -> tuple[Expression, ...]:
+        """The expressions that it is made of."""
+        return expressions(self.java.children())
+
+    @property
+    def sql(self) -> str:
+        """Its text in SQL, as Spark writes it."""
+        return str(self.java.sql())
+
+    @property
+    def is_named(self) -> bool:
+        """True if it is a column, or an expression with a name."""
+        return self.kind in ("Alias", "AttributeReference")
+
+    @property
+    def attribute(self) -> Attribute:
+        """The column that an expression with a name makes."""
+        return Attribute(id=int(self.java.exprId().id()), name=str(self.java.name()))
+
+    @property
+    def column_id(self) -> int | None:
+        """The id of the column that it is, be it under another name; None where it is computed."""
+        expression = self
+        while expression.kind == "Alias":
+            expression = expression.children[0]
+        return expression.attribute.id if expression.kind == "AttributeReference" else None
+
+    @property
+    def marks(self) -> str:
+        """What Spark has noted about the column of an expression with a name, as JSON."""
+        return str(self.java.metadata().json()) if self.kind == "AttributeReference" else ""
+
+    def walk(self) -> Iterator[Expression]:
+        """Iterate over it and all that it is made of."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def equals(self, other: Expression) -> bool:
+        """Tell whether both have the same values."""
+        return bool(self.java.semanticEquals(other.java))
+
+    @property
+    def field(self) -> str:
+        """The name of the field that is taken out of a struct."""
+        return str(self.java.extractFieldName())
+
+    @property
+    def type_name(self) -> str:
+        """Its type, as Spark's DDL writes it."""
+        return str(self.java.dataType().simpleString())
+
+    @property
+    def is_constant(self) -> bool:
+        """True if it has one value for all rows."""
+        return bool(self.java.foldable())
+
+    @property
+    def value(self) -> Any:
+        """The value of a constant, as Catalyst has it."""
+        return self.java.eval(None)
+
+
+class PlanNode(_Node):
+    """Node of an analyzed plan: rows made of those of its children."""
+
+    @cached_property
+    def children(self) -> tuple[PlanNode, ...]:
+        """The nodes whose rows it reads."""
+        return tuple(PlanNode(child) for child in elements(self.java.children()))
+
+    @cached_property
+    def output(self) -> tuple[Attribute, ...]:
+        """Its columns."""
+        return tuple(each.attribute for each in expressions(self.java.output()))
+
+    @cached_property
+    def expressions(self) -> tuple[Expression, ...]:
+        """Its expressions."""
+        return expressions(self.java.expressions())
+
+    @cached_property
+    def subqueries(self) -> tuple[PlanNode, ...]:
+        """The plans of the subqueries in its expressions."""
+        return tuple(PlanNode(each) for each in elements(self.java.subqueries()))
+
+    def part(self, name: str) -> tuple[Expression, ...]:
+        """Its expressions of one kind, such as `groupingExpressions`."""
+        return expressions(getattr(self.java, name)())
+
+    @property
+    def first_projection(self) -> tuple[Expression, ...]:
+        """The expressions of the first row that an Expand makes of each."""
+        return expressions(self.java.projections().head())
+
+    @property
+    def reads_common_tables(self) -> bool:
+        """True if it, or what it reads, is a common table."""
+        return self.kind == "CTERelationRef" or any(
+            each.reads_common_tables for each in (*self.children, *self.subqueries)
+        )
+
+    @property
+    def view_name(self) -> str | None:
+        """The name of a temporary view, as it was registered; None for other nodes."""
+        return str(self.java.desc().identifier().table()) if self.kind == "View" else None
+
+
+def expressions(sequence: Any) -> tuple[Expression, ...]:
+    """The expressions of a Scala sequence."""
+    return tuple(Expression(each) for each in elements(sequence))
+
+
+def position_of(origin: Any) -> Position | None:
+    """The place that Spark has noted; None where it is not known."""
+    line, start = origin.line(), origin.startPosition()
+    if not line.isDefined() or not start.isDefined():
+        return None
+    return Position(line=int(line.get()), column=int(start.get()) + 1)

@@ -1,0 +1,65 @@
+"""A part of an analyzed plan, applied to the rows of each batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from flykka.actors.machines.state.schema_evolution import quoted
+from flykka.spark_bridge.program.expressions import ExpressionBuilder, elements
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from flykka.spark_bridge.sql.plan_node import PlanNode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSegment:
+    """Nodes of a plan, from below: each with the number of the child that its rows come from.
+
+    The first columns of the rows take the places of the `attributes` that the lowest node reads. So the nodes are used
+    as Spark has analyzed them once: nothing is looked up again, be it a table, a function or a type. Common tables that
+    they read beside the rows are the `tables`. The result has the columns that are called `names`; those of `fields`
+    are added, each a field of a struct.
+    """
+
+    attributes: tuple[Any, ...]
+    nodes: tuple[tuple[PlanNode, int], ...]
+    names: tuple[str, ...]
+    tables: tuple[PlanNode, ...] = ()
+    fields: tuple[tuple[str, str, str], ...] = ()
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        """Make the rows of the segment of those of a batch."""
+        session = rows.sparkSession
+        jvm = session.sparkContext._jvm
+        assert jvm is not None
+        plan = self._renamed(rows, jvm)
+        sequence = ExpressionBuilder(session).sequence
+        for node, place in self.nodes:
+            children = [child.java for child in node.children]
+            children[place] = plan
+            plan = node.java.withNewChildren(sequence(children))
+        if self.tables:
+            tables = sequence([each.java for each in self.tables])
+            plan = jvm.org.apache.spark.sql.catalyst.plans.logical.WithCTE(plan, tables)
+        made = DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan), session)
+        made = made.toDF(*self.names)
+        added = {name: F.col(quoted(struct)).getField(field) for name, struct, field in self.fields}
+        return made.withColumns(added) if added else made
+
+    def _renamed(self, rows: DataFrame, jvm: Any) -> Any:
+        """The plan of the rows, whose columns have the ids that the lowest node reads."""
+        plan = rows._jdf.queryExecution().analyzed()
+        sequence = ExpressionBuilder(rows.sparkSession).sequence
+        nothing, none = sequence([]), jvm.scala.Option.empty()
+        make = jvm.org.apache.spark.sql.catalyst.expressions.Alias
+        columns = [
+            make(column, read.name(), read.exprId(), nothing, none, nothing)
+            for column, read in zip(elements(plan.output()), self.attributes, strict=False)
+        ]
+        return jvm.org.apache.spark.sql.catalyst.plans.logical.Project(sequence(columns), plan)

@@ -1,0 +1,71 @@
+"""Bad SQL, and the errors as a user reads them."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from flykka.errors import SqlError
+from tests.flykka.api.table.queries import Queries
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def queries(spark: SparkSession) -> Queries:
+    return Queries(spark)
+
+
+BAD = {
+    "SELEC auction FROM bid": (1, 1, "Syntax error at or near 'SELEC'"),
+    "SELECT auction,\n  nope FROM bid": (2, 3, "with name `nope` cannot be resolved. Did you mean"),
+    "SELECT * FROM persons": (1, 15, "`persons` cannot be found"),
+    "SELECT nofun(price) FROM bid": (1, 8, "Cannot resolve routine `nofun`"),
+    "SELECT price + array(1) FROM bid": (1, 8, "incompatible types"),
+    "SELECT auction, price FROM bid GROUP BY auction": (1, 17, 'The non-aggregating expression "price"'),
+    "SELECT * FROM bid ORDER BY price": (1, 19, "ORDER BY cannot run on a stream"),
+    "SELECT * FROM bid LIMIT 3": (1, 19, "LIMIT cannot run on a stream"),
+    "SELECT * FROM bid OFFSET 3": (1, 19, "OFFSET cannot run on a stream"),
+    "SELECT auction FROM bid INTERSECT SELECT bidder FROM bid": (1, 1, "INTERSECT cannot run on a stream"),
+    "SELECT auction FROM bid EXCEPT SELECT bidder FROM bid": (1, 1, "EXCEPT cannot run on a stream"),
+    "SELECT sum(price) OVER (PARTITION BY auction) AS s FROM bid": (1, 1, "OVER (...), cannot run on a stream"),
+    "SELECT now() AS t FROM bid": (1, 8, "now() reads the clock of the machine"),
+    "SELECT * FROM bid WHERE rand() < 0.5": (1, 25, "is not deterministic"),
+    "SELECT * FROM bid WHERE price > (SELECT max(price) FROM timeless)": (1, 34, "a subquery in an expression reads"),
+    "SELECT b.price FROM bid b JOIN timeless t ON b.price = t.price": (
+        1,
+        1,
+        "INNER JOIN of two streams cannot run yet",
+    ),
+    "SELECT count(*) AS n FROM timeless GROUP BY window(at, '1 hour')": (1, 45, "the stream has none"),
+    "SELECT max(n) AS m FROM (SELECT auction, count(*) AS n FROM bid GROUP BY auction)": (1, 1, "upserts by auction"),
+    "SELECT auction, count(*) AS n FROM bid GROUP BY auction HAVING count(*) > 2": (1, 1, "nothing would take it back"),
+    "SELECT count(*) AS n FROM bid GROUP BY auction": (1, 1, "the SELECT leaves out"),
+    "SELECT auction, price AS auction FROM bid": (1, 1, "two columns of the result are called 'auction'"),
+    "SELECT 1 AS one": (1, 1, "the query reads no stream"),
+}
+
+
+@pytest.mark.parametrize("query", BAD)
+def test_bad_sql_is_refused_on_its_line_and_column(queries: Queries, query: str) -> None:
+    line, _, why = BAD[query]
+
+    with pytest.raises(SqlError) as refused:
+        queries.sql(query)
+
+    assert why in str(refused.value)
+    assert (refused.value.line, refused.value.column) == BAD[query][:2]
+    assert query.splitlines()[line - 1] in str(refused.value).splitlines()[-2]
+    assert "SQLSTATE" not in str(refused.value)
+
+
+def test_an_error_is_one_readable_text(queries: Queries) -> None:
+    with pytest.raises(SqlError) as refused:
+        queries.sql("SELECT *\nFROM persons")
+
+    assert str(refused.value).splitlines() == [
+        "line 2, column 6: The table or view `persons` cannot be found. Verify the spelling and correctness of the"
+        " schema and catalog. Views of streams: bid, timeless; create_temporary_view(name, stream) adds one.",
+        "  FROM persons",
+        "       ^",
+    ]
