@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     JoinOn = str | Column | list[str] | list[Column]
 
 
+KEY_OF_ALL = "__all"
+"""What the key of all rows is called."""
+
+
 def select(rows: DataFrame, columns: tuple[Column | str, ...]) -> DataFrame:
     """These columns."""
     return rows.select(*columns)
@@ -82,4 +86,4 @@ def aggregated_columns(function: Literal["sum", "min", "max"], names: tuple[str,
 
 def only_key() -> Column:
     """The key of all rows of a stream that has none (Flink's NullByteKeySelector)."""
-    return F.lit(0).cast("tinyint").alias("__all")
+    return F.lit(0).cast("tinyint").alias(KEY_OF_ALL)

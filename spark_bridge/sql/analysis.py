@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from py4j.java_gateway import is_instance_of
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from flykka.spark_bridge.sql.plan_node import PlanNode, Position, position_of
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _CLASS = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*")
+_LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
+_COMMANDS = ("Command", "ParsedStatement")
+_TEMPORARY = "LocalTempView"
 _PLACED = AnalysisException | ParseException
 _AFTER = re.compile(r"\s*(?:SQLSTATE: \w+|\n== SQL|\nSearch path:)")
 
@@ -40,6 +44,7 @@ class Statement:
         jvm = session.sparkContext._jvm
         assert jvm is not None
         # Views of streams are nobody's but this statement's: a clone has all that the session has, and theirs beside.
+        self._gateway = session.sparkContext._gateway
         self._session = session._jsparkSession.cloneSession()
         self._datasets = jvm.org.apache.spark.sql.classic.Dataset
         self._text = text
@@ -52,14 +57,16 @@ class Statement:
             raise self._error(refused) from None
 
     @property
-    def kind(self) -> str:
-        """The name of the parsed node's class in Catalyst."""
-        return PlanNode(self._parsed).kind
+    def is_query(self) -> bool:
+        """True if it asks for rows, and commands nothing."""
+        return not any(is_instance_of(self._gateway, self._parsed, f"{_LOGICAL}.{kind}") for kind in _COMMANDS)
 
     @property
-    def parsed(self) -> Any:
-        """The node that was parsed."""
-        return self._parsed
+    def defined_view(self) -> tuple[str, Any] | None:
+        """The name and the query of CREATE TEMPORARY VIEW; None where it is another statement."""
+        if PlanNode(self._parsed).kind != "CreateViewCommand" or self._parsed.viewType().toString() != _TEMPORARY:
+            return None
+        return str(self._parsed.name().table()), self._parsed.plan()
 
     def analyzed(self, query: Any = None) -> PlanNode:
         """Analyze the statement, or a query that is a part of it.

@@ -35,6 +35,18 @@ class PlanColumns:
             expression = expression.children[0]
         return self._rebuilt(expression.java, known)
 
+    def counts(self, call: Expression) -> Column:
+        """True for the rows that an aggregate of one argument looks at."""
+        is_there = self.column(call.called.children[0]).isNotNull()
+        condition = call.java.filter()
+        return is_there & self._rebuilt(condition.get()) if condition.isDefined() else is_there
+
+    def of_marked(self, call: Expression, value: Column, mark: Column) -> Column:
+        """The aggregate of a value over the rows that are marked."""
+        marked = self._builder.expression(F.when(mark, value))
+        function = call.called.java.withNewChildren(self._builder.sequence([marked]))
+        return self._builder.column(function.toAggregateExpression())
+
     def ordering(self, order: Expression) -> Column:
         """The Column that rows are ordered by, of a SortOrder."""
         column = self.column(order.children[0])
@@ -75,19 +87,9 @@ def named(name: str) -> Column:
     return F.col(quoted(name))
 
 
-def constant(value: int) -> Column:
-    """The same value for all rows."""
-    return F.lit(value)
-
-
 def window_struct() -> Column:
     """The window as Spark's `window(...)` gives it, of the bounds that windows of streams have."""
     return F.struct(F.col(WINDOW_START).alias("start"), F.col(WINDOW_END).alias("end"))
-
-
-def struct_of(columns: Sequence[Column]) -> Column:
-    """The columns together, to be compared one after the other."""
-    return F.struct(*(column.alias(f"_{place}") for place, column in enumerate(columns)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

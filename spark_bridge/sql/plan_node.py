@@ -89,6 +89,11 @@ class Expression(_Node):
         """Tell whether both have the same values."""
         return bool(self.java.semanticEquals(other.java))
 
+    @cached_property
+    def called(self) -> Expression:
+        """The function that an AggregateExpression calls."""
+        return Expression(self.java.aggregateFunction())
+
     @property
     def field(self) -> str:
         """The name of the field that is taken out of a struct."""

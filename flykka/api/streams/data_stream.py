@@ -216,8 +216,9 @@ class DataStream(OperatorSettings, Partitioning, _Stream, DropDuplicatesVerb, Al
             )
         return self._inputs[0].source
 
-    def _with_changelog(self, changelog: Changelog) -> DataStream:
-        return DataStream(self._program, self._inputs, replace(self._type, changelog=changelog))
+    def _typed(self, *, changelog: Changelog) -> DataStream:
+        """The rows, of which is known what no operator says: how they take the place of each other."""
+        return DataStream(self._program, self._inputs, replace(self._type, event_time=None, changelog=changelog))
 
     def _partitioned(self, strategy: ShipStrategy) -> DataStream:
         return DataStream(self._program, partitioned(self._inputs, strategy), self._type)

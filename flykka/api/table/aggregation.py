@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from flykka.api.streams.changelog import Changelog
+from flykka.api.table.distinct_calls import DistinctCalls
 from flykka.api.table.refusals import RefusedError, check_append_only
 from flykka.api.table.relation import IsEventTime, IsKey, IsWindow, Relation, Role, Rows, distinct, label, leaf
 from flykka.api.table.windows import CutRows, cut_rows
@@ -123,17 +124,12 @@ class _Aggregate:
         return None
 
     def _running(self) -> DataStream:
-        for call, name in self._calls:
-            if call.java.isDistinct():
-                raise RefusedError(
-                    f"{name} without windows would keep every value for ever: GROUP BY window(...) counts those of each"
-                    " window; a subquery with SELECT DISTINCT ... keeps them, and its rows can be counted",
-                    call.position,
-                )
+        calls = DistinctCalls([call for call, _ in self._calls], self._rows.columns)
+        stream = calls.marked(self._rows.stream, self._key_columns)
+        aggregates = tuple(calls.column(call).alias(name) for call, name in self._calls)
         if self._keys:
-            return self._rows.stream.key_by(*self._key_columns).aggregate(*self._call_columns)
-        stream = self._rows.stream.key_by(only_key()).aggregate(*self._call_columns)
-        return stream._with_changelog(Changelog(keys=()))
+            return stream.key_by(*self._key_columns).aggregate(*aggregates)
+        return stream.key_by(only_key()).aggregate(*aggregates)._typed(changelog=Changelog(keys=()))
 
     def _windowed(self, windows: PeriodicEventTimeWindows | EventTimeSessionWindows) -> DataStream:
         calls = self._call_columns or (counted_rows("rows"),)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flykka.runtime.durations import format_ms
 from flykka.spark_bridge.operators.code import GroupAggregateCode, WindowCode
-from flykka.spark_bridge.operators.keyed_rows_code import DropDuplicatesCode, KeptRowsCode
+from flykka.spark_bridge.operators.keyed_rows_code import DropDuplicatesCode, KeptRowsCode, ProcessTableCode
 from flykka.spark_bridge.operators.session_windows import SessionWindowCode
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def _kept(code: OperatorCode) -> str | None:
             return f"the keys of all rows that were seen {_FOR_EVER}"
         case DropDuplicatesCode(within_ms=int(within_ms)):
             return f"the keys of rows that were seen for {format_ms(within_ms)} of event time"
-        case KeptRowsCode():
-            return f"a row of each key {_FOR_EVER}"
+        case KeptRowsCode() | ProcessTableCode():
+            return f"what it has of each key {_FOR_EVER}"
     return None
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from flykka.api.table.aggregation import aggregated
 from flykka.api.table.joins import joined
 from flykka.api.table.refusals import RefusedError, check_append_only, check_expressions, refused_node
-from flykka.api.table.relation import IsEventTime, IsKey, Relation, Role, Rows, distinct, leaf
+from flykka.api.table.relation import IsEventTime, IsKey, IsNumber, Relation, Role, Rows, distinct, leaf
 from flykka.api.table.top_n import Bounds, first_rows, is_kept
 from flykka.errors import ProgramError
 
@@ -132,7 +132,7 @@ class Planner:
         if is_kept(condition, below.roles):
             return below  # The operator of first rows gives no others.
         read = {each.attribute.id for each in condition.walk() if each.kind == "AttributeReference"}
-        if below.is_upserts and not all(isinstance(below.roles.get(column), IsKey) for column in read):
+        if below.is_upserts and not all(isinstance(below.roles.get(column), IsKey | IsNumber) for column in read):
             raise RefusedError(
                 f"the condition is on rows that are {below.stream.changelog}: one that it let pass may change until it"
                 " no longer does, and nothing would take it back; filter before the aggregation, or by its keys",

@@ -49,9 +49,13 @@ class IsKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsNumber:
-    """The attribute is the number of a row among the first ones, of which there are no more than `limit`."""
+    """The attribute is the number of a row among the first ones, of which there are no more than `limit`.
+
+    It is a key of the stream, called `name`, where there may be several.
+    """
 
     limit: int
+    name: str
 
 
 Role = IsEventTime | IsWindow | IsKey | IsNumber
@@ -148,7 +152,7 @@ class Relation:
     def _keys(self, names: Mapping[int, str]) -> dict[str, str]:
         """How the keys of upserts are called now."""
         changelog = self.stream.changelog
-        found = {role.name: names[column] for column, role in self.roles.items() if isinstance(role, IsKey)}
+        found = {role.name: names[column] for column, role in self.roles.items() if isinstance(role, IsKey | IsNumber)}
         for key in changelog.keys or ():
             if key not in found:
                 raise ProgramError(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from flykka.api.streams.data_stream import DataStream
@@ -12,6 +14,7 @@ from flykka.api.table.planner import Planner
 from flykka.api.table.refusals import RefusedError
 from flykka.errors import ProgramError, SqlError
 from flykka.spark_bridge.sql.analysis import SqlTextError, Statement
+from flykka.spark_bridge.sql.plan_node import Position
 
 if TYPE_CHECKING:
     from flykka.api.streams.program import Program
@@ -74,15 +77,46 @@ class SqlVerbs(ABC):
         finally:
             self.program.take_back(each for each in self.program.transformations if each not in before)
 
+    def execute_sql(self, statement: str) -> None:
+        """Run a statement: `CREATE TEMPORARY VIEW name AS SELECT ...`, after which `sql` finds the rows of the query.
+
+        Raises `SqlError` as `sql` does, and for other statements.
+        """
+        with self._taken_back(statement):
+            parsed = self._parsed(statement)
+            defined = parsed.defined_view
+            if defined is None:
+                raise RefusedError(
+                    "execute_sql runs CREATE TEMPORARY VIEW name AS SELECT ...; sql(...) takes a query, and the stream"
+                    " that it gives is written by sink_to(...)",
+                    Position(line=1, column=1),
+                )
+            name, query = defined
+            self.create_temporary_view(name, Planner(self._views).result(parsed.analyzed(query)))
+
     def _planned(self, query: str) -> DataStream:
+        with self._taken_back(query):
+            parsed = self._parsed(query)
+            if not parsed.is_query:
+                raise RefusedError(
+                    "this is a command, and sql(...) takes a query: execute_sql(...) runs CREATE TEMPORARY VIEW",
+                    Position(line=1, column=1),
+                )
+            return Planner(self._views).result(parsed.analyzed())
+
+    def _parsed(self, text: str) -> Statement:
+        prototypes = {name: stream._type.prototype for name, stream in self._views.items()}
+        return Statement(self.spark, text, prototypes)
+
+    @contextmanager
+    def _taken_back(self, text: str) -> Iterator[None]:
+        """Where the text is refused, the program is as it was before it."""
         before = self.program.transformations
         try:
-            prototypes = {name: stream._type.prototype for name, stream in self._views.items()}
-            statement = Statement(self.spark, query, prototypes)
-            return Planner(self._views).result(statement.analyzed())
+            yield
         except (SqlTextError, RefusedError) as wrong:
             self.program.take_back(each for each in self.program.transformations if each not in before)
-            raise self._error(query, wrong) from None
+            raise self._error(text, wrong) from None
 
     def _error(self, query: str, wrong: SqlTextError | RefusedError) -> SqlError:
         place, why = wrong.position, str(wrong)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from flykka.api.streams.changelog import Changelog
 from flykka.api.table.refusals import RefusedError
 from flykka.api.table.relation import (
     IsEventTime,
@@ -19,10 +20,14 @@ from flykka.api.table.relation import (
     leaf,
 )
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
-from flykka.spark_bridge.sql.plan_columns import FirstOfWindows, constant, named, struct_of
+from flykka.spark_bridge.program.functions import KEY_OF_ALL, only_key
+from flykka.spark_bridge.sql.plan_columns import FirstOfWindows, named
+from flykka.spark_bridge.sql.table_types import first_rows_types
+from flykka.spark_bridge.worker.first_rows import FirstRows, RowOrder
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
+    from flykka.spark_bridge.program.prototype import Column
     from flykka.spark_bridge.sql.plan_node import Attribute, Expression, PlanNode
 
 _AT_MOST = {"LessThanOrEqual": 0, "LessThan": -1, "EqualTo": 0}
@@ -85,13 +90,7 @@ def first_rows(node: PlanNode, relation: Relation, bounds: Bounds) -> Relation:
     window = next((role for each in node.part("partitionSpec") if (role := _window(each, rows)) is not None), None)
     if window is not None:
         return _of_windows(node, rows, window, limit)
-    if limit > 1:
-        raise RefusedError(
-            f"the first {limit} rows of all that ever come cannot be kept yet: the first one can, WHERE n = 1, and any"
-            " number of those of each window, PARTITION BY a window that rows are grouped by",
-            node.position,
-        )
-    return _of_all(node, rows)
+    return _of_all(node, rows, limit)
 
 
 def _numbered(node: PlanNode) -> tuple[Attribute, str]:
@@ -122,50 +121,64 @@ def _of_windows(node: PlanNode, rows: Rows, window: IsWindow, limit: int) -> Rel
     names = (*rows.names.values(), name)
     numbered = rows.stream.window_all(window.panes).apply(first).name(f"first {limit} of each window")
     stream = numbered.select(*map(named, names), named(WINDOW_END)).name(label("select", names))
-    return _leaf(node, rows, stream, names, {number.id: IsNumber(limit=limit)})
+    return _leaf(node, rows, stream, names, {number.id: IsNumber(limit=limit, name=name)})
 
 
-def _of_all(node: PlanNode, rows: Rows) -> Relation:
-    """The first row of each key, which takes the place of the one before."""
+def _of_all(node: PlanNode, rows: Rows, limit: int) -> Relation:
+    """The first rows of each key so far: where another row than before has a number, it takes its place."""
     number, _ = _numbered(node)
-    stream, columns = rows.stream, rows.columns
-    is_greatest = _is_greatest(node)
-    parts = node.part("partitionSpec")
-    names = {each.column_id: rows.names.get(each.column_id or -1) for each in parts}
-    if not parts or not all(names.values()):
+    keys = tuple(_name(each, rows) for each in node.part("partitionSpec"))
+    names = tuple(rows.names.values())
+    (called,) = distinct([number.name], taken=rows.stream.columns)
+    stream, orders = _ordered(node, rows)
+    state, output = first_rows_types(stream._type.prototype, names, called)
+    keyed = stream.key_by(*keys) if keys else stream.key_by(only_key())
+    function = FirstRows(
+        keys=keys or (KEY_OF_ALL,),
+        columns=tuple(stream.columns),
+        orders=orders,
+        limit=limit,
+        emitted=names,
+        number=called,
+    )
+    first = keyed.process_table(function, state=state, output=output).name(
+        f"first {limit} of {', '.join(keys) or 'all'}"
+    )
+    # A number that is always 1 tells nothing.
+    by = (*keys, called) if limit > 1 else keys
+    roles: dict[int, Role] = {
+        each.column_id or -1: IsKey(name=_name(each, rows)) for each in node.part("partitionSpec")
+    }
+    roles[number.id] = IsNumber(limit=limit, name=called)
+    return _leaf(node, rows, first._typed(changelog=Changelog(keys=by)), (*names, called), roles)
+
+
+def _ordered(node: PlanNode, rows: Rows) -> tuple[DataStream, tuple[RowOrder, ...]]:
+    """The rows with the values that they are ordered by, each in a column."""
+    orders: list[RowOrder] = []
+    computed: dict[str, Column] = {}
+    columns = rows.columns
+    for each in node.part("orderSpec"):
+        value = each.children[0]
+        name = rows.names.get(value.column_id or -1)
+        if name is None:
+            (name,) = distinct(["order"], taken=(*rows.stream.columns, *computed))
+            computed[name] = columns.column(value)
+        is_descending = str(each.java.direction().sql()) == "DESC"
+        nulls_first = str(each.java.nullOrdering().sql()) == "NULLS FIRST"
+        orders.append(RowOrder(column=name, is_descending=is_descending, nulls_first=nulls_first))
+    stream = rows.stream.with_columns(computed).name("order") if computed else rows.stream
+    return stream, tuple(orders)
+
+
+def _name(partition: Expression, rows: Rows) -> str:
+    name = rows.names.get(partition.column_id or -1)
+    if name is None:
         raise RefusedError(
-            "the first row that is ever found is one of each key: PARTITION BY columns, computed before in a subquery",
-            node.position,
+            f"PARTITION BY {partition.sql} is no column of the rows: compute it in a subquery, under a name",
+            partition.position,
         )
-    (order, name) = distinct(["order", number.name], taken=stream.columns)
-    by = [columns.column(each.children[0]) for each in node.part("orderSpec")]
-    with_order = stream.with_column(order, by[0] if len(by) == 1 else struct_of(by)).name("order")
-    keyed = with_order.key_by(*(str(names[each.column_id]) for each in parts))
-    first = keyed.max_by(order) if is_greatest else keyed.min_by(order)
-    called = (*rows.names.values(), name)
-    first.name(label("first", (str(key) for key in names.values())))
-    stream = first.select(*map(named, rows.names.values()), constant(1).alias(name)).name(label("select", called))
-    keys: dict[int, Role] = {each.column_id or -1: IsKey(name=str(names[each.column_id])) for each in parts}
-    return _leaf(node, rows, stream, called, {**keys, number.id: IsNumber(limit=1)})
-
-
-def _is_greatest(node: PlanNode) -> bool:
-    """True if the first is the greatest; nulls must come last, where the operator has them."""
-    orders = node.part("orderSpec")
-    directions = {str(each.java.direction().sql()) for each in orders}
-    if len(directions) > 1:
-        raise RefusedError("ORDER BY of first rows goes in one direction: all columns ASC, or all DESC", node.position)
-    is_greatest = directions == {"DESC"}
-    for each in orders:
-        nulls = str(each.java.nullOrdering().sql())
-        is_last = nulls == "NULLS LAST" or not each.children[0].java.nullable()
-        if (len(orders) > 1 and not is_greatest) or not is_last:
-            raise RefusedError(
-                "the first row by ORDER BY ... ASC is found with NULLS LAST, of one column: ORDER BY price ASC NULLS"
-                " LAST",
-                each.position or node.position,
-            )
-    return is_greatest
+    return name
 
 
 def _leaf(

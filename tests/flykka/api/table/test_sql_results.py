@@ -1,0 +1,152 @@
+"""Jobs of SQL give what Spark gives for the same text on the same rows, all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.testing import assertDataFrameEqual
+
+from flykka import FileSink, StreamExecutionEnvironment, WatermarkStrategy
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+BID = "auction bigint, bidder bigint, price bigint, channel string, at timestamp"
+START = datetime(2026, 3, 1, tzinfo=UTC)
+
+APPENDED = {
+    "rows": "SELECT auction, price * 2 AS double, upper(channel) AS c FROM bid b WHERE b.price > 40",
+    "exploded": "SELECT auction, word FROM bid LATERAL VIEW explode(split(channel, '-')) AS word",
+    "united": "SELECT auction AS id FROM bid WHERE price > 90 UNION ALL SELECT bidder FROM bid WHERE price < 9",
+    "items": "SELECT title, sum(price) AS s FROM bid LEFT JOIN item ON auction = id"
+    " GROUP BY title, window(at, '1 minute')",
+    "known": "SELECT price FROM bid WHERE auction IN (SELECT id FROM item) AND price > (SELECT max(id) FROM item)",
+    "distinct": "SELECT DISTINCT auction, channel FROM bid",
+    "keys": "SELECT auction % 3 AS a FROM bid GROUP BY auction % 3",
+    "tumbling": "SELECT window.start AS s, auction, count(*) AS n, avg(price) AS mean FROM bid"
+    " GROUP BY auction, window(at, '10 seconds') HAVING count(*) > 1",
+    "sliding": "SELECT window.end AS e, count(DISTINCT bidder) AS n, max(price) - min(price) AS d FROM bid"
+    " GROUP BY window(at, '10 seconds', '4 seconds', '1 second')",
+    "sessions": "SELECT session_window.start AS s, session_window.end AS e, bidder, count(*) AS n FROM bid"
+    " GROUP BY bidder, session_window(at, '4 seconds')",
+    "cascaded": "SELECT window.end AS e, max(n) AS most, count(*) AS auctions FROM"
+    " (SELECT window, auction, count(*) AS n FROM bid GROUP BY window(at, '20 seconds', '5 seconds'), auction) GROUP BY window",
+    "best": "SELECT e, auction, n, place FROM (SELECT window.end AS e, auction, n, row_number() OVER"
+    " (PARTITION BY window ORDER BY n DESC, auction) AS place FROM (SELECT window, auction, count(*) AS n FROM bid"
+    " GROUP BY window(at, '20 seconds'), auction)) WHERE place <= 2",
+    "common": "WITH dear AS (SELECT * FROM bid WHERE price > 50), ids AS (SELECT id AS i FROM item)"
+    " SELECT auction, price FROM dear JOIN ids ON auction = i UNION ALL SELECT auction, -price FROM dear",
+}
+UPSERTS = {
+    "counts": (
+        "SELECT auction AS a, count(*) AS n, sum(price) FILTER (WHERE price > 50) AS s FROM bid GROUP BY auction",
+        ["a"],
+    ),
+    "all": ("SELECT count(*) AS n, max(price) + 1 AS m FROM bid", []),
+    "bidders": (
+        "SELECT channel, count(DISTINCT bidder) AS b, count(DISTINCT bidder) FILTER (WHERE price < 30) AS cheap,"
+        " count(DISTINCT auction) AS a, count(*) AS n FROM bid GROUP BY channel",
+        ["channel"],
+    ),
+    "newest": (
+        "SELECT auction, bidder, price FROM (SELECT *, row_number() OVER (PARTITION BY auction ORDER BY at DESC, price)"
+        " AS r FROM bid) WHERE r = 1",
+        ["auction"],
+    ),
+    "dearest": (
+        "SELECT auction, price, at, r FROM (SELECT *, row_number() OVER (PARTITION BY auction ORDER BY price DESC, at)"
+        " AS r FROM bid) WHERE r <= 3",
+        ["auction", "r"],
+    ),
+    "top": (
+        "SELECT price, at, r FROM (SELECT *, row_number() OVER (ORDER BY price + 1, at) AS r FROM bid) WHERE r < 4",
+        ["r"],
+    ),
+}
+
+
+@pytest.fixture
+def bids(spark: SparkSession) -> Iterator[DataFrame]:
+    """Bids of a minute and a half, in order; a pause now and then ends sessions."""
+    rows = [
+        (
+            n % 7,
+            n * n % 5,
+            n * 31 % 101,
+            ("web-app", "app", "web")[n % 3],
+            START + timedelta(seconds=n // 2 + n // 40 * 9),
+        )
+        for n in range(180)
+    ]
+    made = spark.createDataFrame(rows, BID).repartitionByRange(6, "at").sortWithinPartitions("at").cache()
+    spark.createDataFrame([(1, "boots"), (2, "tent")], "id bigint, title string").createOrReplaceTempView("item")
+    yield made
+    spark.catalog.dropTempView("item")
+    made.unpersist()
+
+
+@pytest.fixture
+def env(spark: SparkSession, tmp_path: Path, bids: DataFrame) -> Iterator[StreamExecutionEnvironment]:
+    with StreamExecutionEnvironment.get_execution_environment() as made:
+        watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1s").with_timestamp_column("at")
+        made.create_temporary_view("bid", made.from_dataframe(bids, watermarks, partitions_per_batch=1))
+        yield made.set_checkpoint_dir(str(tmp_path / "checkpoints"))
+
+
+def expected(spark: SparkSession, bids: DataFrame, query: str) -> DataFrame:
+    bids.createOrReplaceTempView("bid")
+    try:
+        return spark.sql(query)
+    finally:
+        spark.catalog.dropTempView("bid")
+
+
+def test_appended_rows_are_those_of_spark(
+    spark: SparkSession, env: StreamExecutionEnvironment, bids: DataFrame, tmp_path: Path
+) -> None:
+    for name, query in APPENDED.items():
+        env.sql(query).sink_to(FileSink.parquet(str(tmp_path / name)))
+
+    env.execute("appended")
+
+    for name, query in APPENDED.items():
+        assertDataFrameEqual(spark.read.parquet(str(tmp_path / name)), expected(spark, bids, query))
+
+
+def test_the_newest_upserts_are_the_rows_of_spark(
+    spark: SparkSession, env: StreamExecutionEnvironment, bids: DataFrame, tmp_path: Path
+) -> None:
+    for name, (query, keys) in UPSERTS.items():
+        stream = env.sql(query)
+        assert stream.changelog.keys == tuple(keys)
+        batch = count()
+        numbered = stream.transform(lambda rows, batch=batch: rows.withColumn("batch", F.lit(next(batch))))
+        numbered.sink_to(FileSink.parquet(str(tmp_path / name)))
+
+    env.execute("upserts")
+
+    for name, (query, keys) in UPSERTS.items():
+        written = spark.read.parquet(str(tmp_path / name))
+        is_newest = F.row_number().over(Window.partitionBy(*keys).orderBy(F.desc("batch"))) == 1
+        newest = written.withColumn("newest", is_newest).where("newest").drop("newest", "batch")
+        assertDataFrameEqual(newest, expected(spark, bids, query))
+
+
+def test_a_view_that_sql_defines_is_read_like_one_of_a_stream(
+    spark: SparkSession, env: StreamExecutionEnvironment, bids: DataFrame, tmp_path: Path
+) -> None:
+    env.execute_sql("CREATE TEMPORARY VIEW dear AS SELECT auction, price, at AS t FROM bid WHERE price > 50")
+
+    env.sql("SELECT auction, count(*) AS n FROM dear GROUP BY auction, window(t, '1 minute')").sink_to(
+        FileSink.parquet(str(tmp_path / "counts"))
+    )
+    env.execute("views")
+
+    dear = bids.where("price > 50")
+    counted = dear.groupBy("auction", F.window("at", "1 minute")).agg(F.count("*").alias("n")).select("auction", "n")
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "counts")), counted)
