@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -35,7 +36,8 @@ APPENDED = {
     "sessions": "SELECT session_window.start AS s, session_window.end AS e, bidder, count(*) AS n FROM bid"
     " GROUP BY bidder, session_window(at, '4 seconds')",
     "cascaded": "SELECT window.end AS e, max(n) AS most, count(*) AS auctions FROM"
-    " (SELECT window, auction, count(*) AS n FROM bid GROUP BY window(at, '20 seconds', '5 seconds'), auction) GROUP BY window",
+    " (SELECT window, auction, count(*) AS n FROM bid GROUP BY window(at, '20 seconds', '5 seconds'), auction)"
+    " GROUP BY window",
     "best": "SELECT e, auction, n, place FROM (SELECT window.end AS e, auction, n, row_number() OVER"
     " (PARTITION BY window ORDER BY n DESC, auction) AS place FROM (SELECT window, auction, count(*) AS n FROM bid"
     " GROUP BY window(at, '20 seconds'), auction)) WHERE place <= 2",
@@ -98,6 +100,11 @@ def env(spark: SparkSession, tmp_path: Path, bids: DataFrame) -> Iterator[Stream
         yield made.set_checkpoint_dir(str(tmp_path / "checkpoints"))
 
 
+def with_number(rows: DataFrame, numbers: Iterator[int]) -> DataFrame:
+    """The rows with the number of their batch."""
+    return rows.withColumn("batch", F.lit(next(numbers)))
+
+
 def expected(spark: SparkSession, bids: DataFrame, query: str) -> DataFrame:
     bids.createOrReplaceTempView("bid")
     try:
@@ -124,9 +131,7 @@ def test_the_newest_upserts_are_the_rows_of_spark(
     for name, (query, keys) in UPSERTS.items():
         stream = env.sql(query)
         assert stream.changelog.keys == tuple(keys)
-        batch = count()
-        numbered = stream.transform(lambda rows, batch=batch: rows.withColumn("batch", F.lit(next(batch))))
-        numbered.sink_to(FileSink.parquet(str(tmp_path / name)))
+        stream.transform(partial(with_number, numbers=count())).sink_to(FileSink.parquet(str(tmp_path / name)))
 
     env.execute("upserts")
 
