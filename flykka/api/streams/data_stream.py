@@ -101,8 +101,7 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
         return preview(self._type.prototype.sparkSession, self._inputs, limit)
 
     def _summary(self) -> Summary:
-        origin, event_time = origins(self._inputs), self._type.event_time
-        return stream_summary(type(self).__name__, origin, self._inputs, self.schema, event_time, self._next_step)
+        return stream_summary(type(self).__name__, self._origins, self._inputs, self._type, self._next_step)
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
         """Write the rows to a sink.

@@ -13,9 +13,8 @@ from flykka.views.html.markup import display, fragment, head, labelled, quiet
 
 if TYPE_CHECKING:
     from flykka.api.streams.program import Program
+    from flykka.api.streams.stream_type import StreamType
     from flykka.api.streams.transformation import Input, Transformation
-    from flykka.spark_bridge.functions.event_time import EventTime
-    from flykka.spark_bridge.program.prototype import StructType
 
 SHOWN_OPERATORS = 8
 _LABELS = {OperatorKind.SOURCE: "source", OperatorKind.TIMESTAMPS_AND_WATERMARKS: "watermarks"}
@@ -55,18 +54,20 @@ class Displayed(ABC):
         return self._summary().html()
 
 
-def stream_summary(
-    kind: str, origin: str, inputs: tuple[Input, ...], schema: StructType, event_time: EventTime | None, next_step: str
-) -> Summary:
+def stream_summary(kind: str, origin: str, inputs: tuple[Input, ...], row_type: StreamType, next_step: str) -> Summary:
     """A stream: `kind` is its class, `origin` the operator that it comes from."""
     before = leading_to(inputs)
     facts = [
-        ("event time", str(event_time or "none: windows need a source with a timestamp column and watermarks")),
+        (
+            "event time",
+            str(row_type.event_time or "none: windows need a source with a timestamp column and watermarks"),
+        ),
+        *([] if row_type.changelog.keys is None else [("changelog", str(row_type.changelog))]),
         *((_LABELS[made.kind], f"{made}, {watermarks(made)}") for made in before if made.kind in _LABELS),
         ("operators", _told(before)),
         ("next", next_step),
     ]
-    columns = tuple((field.name, field.dataType.simpleString()) for field in schema)
+    columns = tuple((field.name, field.dataType.simpleString()) for field in row_type.prototype.schema)
     return Summary(title=f"{kind} of {origin}", facts=tuple(facts), columns=columns)
 
 

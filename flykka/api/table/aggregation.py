@@ -140,15 +140,15 @@ class _Aggregate:
     def _selected(self, stream: DataStream, *, is_windowed: bool) -> Relation:
         """The outputs, of window, keys and aggregates; behind them goes the end of the window, their event time."""
         names = distinct((each.attribute.name for each in self._outputs), taken=(WINDOW_END,) if is_windowed else ())
-        ids = {each.attribute.id: name for each, name in zip(self._outputs, names, strict=True)}
         roles = {each.attribute.id: role for each in self._outputs if (role := self._role(each)) is not None}
         self._check_keys(stream, roles)
         if tuple(stream.columns) != names:
             columns, known = self._rows.columns, self._known()
-            outputs = [columns.column(each, known).alias(ids[each.attribute.id]) for each in self._outputs]
+            named_outputs = zip(self._outputs, names, strict=True)
+            outputs = [columns.column(each, known).alias(name) for each, name in named_outputs]
             stream = stream.select(*outputs, *((named(WINDOW_END),) if is_windowed else ()))
             stream.name(label("select", names))
-        return leaf(Rows(stream=stream, output=self._node.output, names=ids, roles=roles), self._node)
+        return leaf(Rows(stream=stream, output=self._node.output, called=names, roles=roles), self._node)
 
     def _known(self) -> Sequence[tuple[Expression, Column]]:
         keys = [(key, named(name)) for key, name in zip(self._keys, self._key_names, strict=True)]

@@ -142,7 +142,7 @@ class Planner:
 
     def _distinct(self, node: PlanNode) -> Relation:
         rows = self._append_only(node, "DISTINCT").settled()
-        return leaf(replace(rows, stream=rows.stream.drop_duplicates(list(rows.names.values()))), node)
+        return leaf(replace(rows, stream=rows.stream.drop_duplicates(rows.called)), node)
 
     def _united(self, node: PlanNode) -> Relation:
         found = [self._relation(child) for child in node.children]
@@ -159,23 +159,22 @@ class Planner:
         united = [side.settled(distinct(names), is_result=True) for side in sides]
         stream = united[0].stream.union(*(each.stream for each in united[1:]))
         if stream._type.event_time is None:
-            return leaf(Rows(stream=stream, output=united[0].output, names=united[0].names, roles={}), node)
+            return leaf(Rows(stream=stream, output=united[0].output, called=united[0].called, roles={}), node)
         times: dict[int, Role] = {
             column: role for column, role in united[0].roles.items() if isinstance(role, IsEventTime)
         }
-        return leaf(Rows(stream=stream, output=united[0].output, names=united[0].names, roles=times), node)
+        return leaf(Rows(stream=stream, output=united[0].output, called=united[0].called, roles=times), node)
 
 
 def _view(node: PlanNode, stream: DataStream) -> Relation:
-    names = {attribute.id: attribute.name for attribute in node.output}
     event_time, keys = stream._type.event_time, stream.changelog.keys or ()
     roles: dict[int, Role] = {}
-    for column, name in names.items():
-        if event_time is not None and name == event_time.column:
-            roles[column] = IsEventTime()
-        elif name in keys:
-            roles[column] = IsKey(name=name)
-    return leaf(Rows(stream=stream, output=node.output, names=names, roles=roles), node)
+    for attribute in node.output:
+        if event_time is not None and attribute.name == event_time.column:
+            roles[attribute.id] = IsEventTime()
+        elif attribute.name in keys:
+            roles[attribute.id] = IsKey(name=attribute.name)
+    return leaf(Rows(stream=stream, output=node.output, called=tuple(stream.columns), roles=roles), node)
 
 
 def _check_names(relation: Relation, plan: PlanNode) -> None:

@@ -63,12 +63,17 @@ Role = IsEventTime | IsWindow | IsKey | IsNumber
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """A stream whose first columns are attributes of the plan, by `names`."""
+    """A stream whose first columns, which are `called` so, are attributes of the plan."""
 
     stream: DataStream
     output: tuple[Attribute, ...]
-    names: Mapping[int, str]
+    called: tuple[str, ...]
     roles: Mapping[int, Role]
+
+    @property
+    def names(self) -> Mapping[int, str]:
+        """How the attributes are called, by their ids."""
+        return {attribute.id: name for attribute, name in zip(self.output, self.called, strict=True)}
 
     @property
     def columns(self) -> PlanColumns:
@@ -115,8 +120,8 @@ class Relation:
             ProgramError: the rows are upserts, and have lost a key.
         """
         called = tuple(names) if names is not None else distinct(each.name for each in self.output)
-        ids = {attribute.id: name for attribute, name in zip(self.output, called, strict=True)}
-        rows = Rows(stream=self.stream, output=self.output, names=ids, roles=self.roles)
+        rows = Rows(stream=self.stream, output=self.output, called=called, roles=self.roles)
+        ids = rows.names
         found = tuple(self.stream.columns)
         if not self.above and found[: len(called)] == called and (found == called or not is_result):
             return rows

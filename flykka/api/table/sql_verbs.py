@@ -99,7 +99,8 @@ class SqlVerbs(ABC):
             parsed = self._parsed(query)
             if not parsed.is_query:
                 raise RefusedError(
-                    "this is a command, and sql(...) takes a query: execute_sql(...) runs CREATE TEMPORARY VIEW",
+                    "this is a command, and sql(...) takes a query: execute_sql(...) runs CREATE TEMPORARY VIEW,"
+                    " explain_sql(...) takes a query to explain",
                     Position(line=1, column=1),
                 )
             return Planner(self._views).result(parsed.analyzed())

@@ -118,7 +118,7 @@ def _of_windows(node: PlanNode, rows: Rows, window: IsWindow, limit: int) -> Rel
         limit=limit,
         number=name,
     )
-    names = (*rows.names.values(), name)
+    names = (*rows.called, name)
     numbered = rows.stream.window_all(window.panes).apply(first).name(f"first {limit} of each window")
     stream = numbered.select(*map(named, names), named(WINDOW_END)).name(label("select", names))
     return _leaf(node, rows, stream, names, {number.id: IsNumber(limit=limit, name=name)})
@@ -128,7 +128,7 @@ def _of_all(node: PlanNode, rows: Rows, limit: int) -> Relation:
     """The first rows of each key so far: where another row than before has a number, it takes its place."""
     number, _ = _numbered(node)
     keys = tuple(_name(each, rows) for each in node.part("partitionSpec"))
-    names = tuple(rows.names.values())
+    names = rows.called
     (called,) = distinct([number.name], taken=rows.stream.columns)
     stream, orders = _ordered(node, rows)
     state, output = first_rows_types(stream._type.prototype, names, called)
@@ -184,10 +184,9 @@ def _name(partition: Expression, rows: Rows) -> str:
 def _leaf(
     node: PlanNode, rows: Rows, stream: DataStream, names: tuple[str, ...], roles: Mapping[int, Role]
 ) -> Relation:
-    ids = {each.id: name for each, name in zip(node.output, names, strict=True)}
     has_time = stream._type.event_time is not None
     kept = {column: role for column, role in rows.roles.items() if has_time or not isinstance(role, IsEventTime)}
-    return leaf(Rows(stream=stream, output=node.output, names=ids, roles={**kept, **roles}), node)
+    return leaf(Rows(stream=stream, output=node.output, called=names, roles={**kept, **roles}), node)
 
 
 def _conjuncts(condition: Expression) -> Iterator[Expression]:
