@@ -51,8 +51,8 @@ class PlanColumns:
         """The Column that rows are ordered by, of a SortOrder."""
         column = self.column(order.children[0])
         direction, nulls = str(order.java.direction().sql()), str(order.java.nullOrdering().sql())
-        ordered = getattr(column, f"{direction}_{nulls.replace(' ', '_')}".lower())
-        return ordered()  # type: ignore[no-any-return]
+        ordered: Column = getattr(column, f"{direction}_{nulls.replace(' ', '_')}".lower())()
+        return ordered
 
     def _rebuilt(self, expression: Any, known: Sequence[tuple[Expression, Column]] = ()) -> Column:
         def replace(java: Any) -> Any | None:

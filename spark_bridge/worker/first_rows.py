@@ -76,7 +76,8 @@ class FirstRows:
             sorting.append((f"value{place}", direction))
         columns["place"] = np.arange(len(key_of))
         table = pa.table(columns)
-        return pc.sort_indices(table, [*sorting, ("place", "ascending")]).to_numpy().astype(np.int64)  # type: ignore[no-any-return]
+        sorted_rows: Rows = pc.sort_indices(table, [*sorting, ("place", "ascending")]).to_numpy().astype(np.int64)
+        return sorted_rows
 
     def _lists(self, rows: pa.Table, key_of: Rows, before: Any) -> Any:
         """The rows of each key as a list."""
