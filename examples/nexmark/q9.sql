@@ -1,0 +1,12 @@
+-- Finds the winning bid of each auction: the highest while it lasted, of equal ones the first.
+SELECT
+  id, itemName, description, initialBid, reserve, dateTime, expires, seller, category, extra,
+  auction, bidder, price, bid_dateTime, bid_extra
+FROM (
+  SELECT
+    a.*, b.auction, b.bidder, b.price, b.dateTime AS bid_dateTime, b.extra AS bid_extra,
+    row_number() OVER (PARTITION BY a.id ORDER BY b.price DESC, b.dateTime) AS place
+  FROM auction AS a
+  JOIN bid AS b ON a.id = b.auction AND b.dateTime BETWEEN a.dateTime AND a.expires
+) AS bids
+WHERE place <= 1

@@ -1,0 +1,41 @@
+"""The queries of Nexmark, q0 to q22, over the views `person`, `auction`, `bid` and the table `side_input`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from examples.nexmark.source import VIEWS, view
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+QUERIES = tuple(f"q{number}" for number in range(23))
+
+_SIDE_INPUT_KEYS = 10_000
+
+
+def text(query: str) -> str:
+    """The SQL of a query, by its name."""
+    return Path(__file__).with_name(f"{query}.sql").read_text(encoding="utf-8")
+
+
+def side_input(session: SparkSession) -> DataFrame:
+    """The bounded table of q13: `key bigint, value string`."""
+    return session.range(_SIDE_INPUT_KEYS).select(F.col("id").alias("key"), F.col("id").cast("string").alias("value"))
+
+
+def create_views(events: DataFrame) -> None:
+    """Register the views of a table of events, or of a stream of Structured Streaming's, in its session."""
+    for name in VIEWS:
+        view(name, events).createOrReplaceTempView(name)
+    side_input(events.sparkSession).createOrReplaceTempView("side_input")
+
+
+def digest(rows: DataFrame) -> tuple[int, int]:
+    """The number of rows, and the sum of their hashes: the same for the same rows in whatever order."""
+    found = rows.select(F.count("*"), F.sum(F.xxhash64(*rows.columns).cast("decimal(38,0)"))).first()
+    assert found is not None
+    return found[0], int(found[1] or 0)
