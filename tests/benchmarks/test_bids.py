@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.bids import bids, write
+from benchmarks.bids import bids
+from benchmarks.prepared import write
 
 A_SECOND = 9_200
 
@@ -19,6 +20,12 @@ def test_a_seed_makes_the_same_bids_every_time() -> None:
 
     assert made[0] == made[1]
     assert made[0] != made[2]
+
+
+def test_a_bid_is_the_same_wherever_a_file_begins() -> None:
+    whole = bids(1_000, 500, seed=1)
+
+    assert pa.concat_tables([bids(1_000, 123, seed=1), bids(1_123, 377, seed=1)]).combine_chunks() == whole
 
 
 def test_event_time_never_goes_back_and_a_second_has_9200_bids() -> None:
@@ -46,7 +53,7 @@ def test_spark_is_given_event_times_with_a_time_zone() -> None:
 
 @pytest.mark.parametrize("files", [1, 3, 7])
 def test_files_cut_the_bids_and_are_ordered_by_name_and_age(tmp_path: Path, files: int) -> None:
-    write(tmp_path / "bids", 1_000, files)
+    write(tmp_path / "bids", "bids", bids, 1_000, files, seed=1)
 
     paths = sorted((tmp_path / "bids").iterdir())
 
