@@ -1,0 +1,65 @@
+"""Plain Spark: one job over all events. It also compares what the others have written with what it has."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from benchmarks.query import plain_session
+from examples.nexmark.generator import EVENTS_PER_SECOND, FIRST_EVENT_MICROS
+from examples.nexmark.programs import newest
+from examples.nexmark.queries import create_views, digest, text
+from examples.nexmark.source import SCHEMA
+
+LEFT_OPEN_SECONDS = 20
+"""Windows that end so long before the last event, or later, are not emitted by engines that do not end event time."""
+
+_WINDOW_ENDS = {
+    "q5": "endtime",
+    "q7": "timestamp_seconds(10 * (unix_seconds(dateTime) div 10 + 1))",
+    "q8": "starttime + INTERVAL 10 SECONDS",
+    "q11": "endtime",
+    "q12": "endtime",
+}
+"""Of the queries with windows, the end of that of a row."""
+
+
+class SparkBatchSide:
+    """The queries as Spark batches."""
+
+    def __init__(self) -> None:
+        self.session = plain_session()
+
+    def run(self, query: str, source: Path, place: Path) -> None:
+        """Run a query."""
+        create_views(self.session.read.schema(SCHEMA).parquet(str(source)))
+        self.session.sql(text(query)).write.parquet(str(place / "output"))
+
+    def close(self) -> None:
+        """End the session."""
+        self.session.stop()
+
+
+def differences(
+    spark: SparkSession, query: str, found: Path, expected: Path, events: int, *, closed: bool
+) -> str | None:
+    """Tell how an output differs from that of the batch, None where it does not; with `closed` in what is sure.
+
+    Rows are compared in whatever order, each as often as it comes; of those that are emitted again, the newest.
+    """
+    expected_rows = spark.read.parquet(str(expected))
+    is_sure = F.lit(True)
+    if closed and query in _WINDOW_ENDS:
+        is_sure = F.expr(_WINDOW_ENDS[query]) <= F.lit(_last_event(events) - timedelta(seconds=LEFT_OPEN_SECONDS))
+    found_rows = spark.read.schema(expected_rows.schema).option("recursiveFileLookup", True).parquet(str(found))
+    ours, theirs = (digest(rows.where(is_sure)) for rows in (newest(query, found_rows), expected_rows))
+    if ours == theirs:
+        return None
+    return f"wrote {ours[0]:,} rows and the batch {theirs[0]:,}{', and not the same' * (ours[0] == theirs[0])}"
+
+
+def _last_event(events: int) -> datetime:
+    return datetime.fromtimestamp(FIRST_EVENT_MICROS / 1e6 + events / EVENTS_PER_SECOND, UTC)
