@@ -197,7 +197,7 @@ class _Chance:
         return values.take(pa.array(self.below(len(values), field)))
 
     def word(self, field: str, behind: int, special: str | None = None) -> pa.Array:
-        """Letters, from three to less than so many; one of thirteen is `special`, where given, and spaces are trimmed."""
+        """Letters, from three to less than so many; of thirteen one is `special`, if given, and spaces are trimmed."""
         starts, lengths = self.below(_TEXT, field), 3 + self.below(behind - 3, f"length of {field}")
         if special is None:
             return _cut(_LETTERS, starts, lengths)

@@ -77,8 +77,8 @@ class Events:
         def made(index: pa.Array) -> pa.Array:
             return events(index.to_numpy(), seed).to_struct_array().combine_chunks()
 
-        # One call for all columns.
-        event = F.arrow_udf(made, _EVENT, F.ArrowUDFType.SCALAR)
+        # One call for all columns. PySpark wants to hear the kind of a function by its annotations alone, or warns.
+        event = F.arrow_udf(made, _EVENT)  # type: ignore[call-overload]
         return numbers.select(event("index").alias("event")).select("event.*")
 
 
