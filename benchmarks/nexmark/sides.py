@@ -1,4 +1,4 @@
-"""What the engines have in common: what each is asked, and how it says that it cannot."""
+"""The engines: how each is asked to run a query, and says that it cannot."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _AUCTIONS_IN_FLIGHT, _AUCTION_LEAD = 100, 10
 _ACTIVE_PEOPLE, _PERSON_LEAD = 1_000, 10
 _ONE_OF_HOT = 100
 _AUCTION_MS = _AUCTIONS_IN_FLIGHT * EVENTS_PER_EPOCH // AUCTIONS_PER_EPOCH * _MICROS_PER_EVENT // 1_000
-"""How long auctions last on average: until as many have been opened as are in flight."""
+"""The average time that auctions last: until as many have been opened as are in flight."""
 
 _PERSON_BYTES, _AUCTION_BYTES, _BID_BYTES = 200, 500, 100
 """The average sizes of events, to which `extra` fills them up."""
@@ -76,7 +76,7 @@ def events(numbers: Integers, seed: int) -> pa.Table:
 
 
 def times(numbers: Integers) -> pa.Array:
-    """When these events happen."""
+    """The times of these events."""
     return pa.array(FIRST_EVENT_MICROS + numbers * _MICROS_PER_EVENT, _TIME)
 
 
@@ -159,7 +159,7 @@ def _newest_auction(numbers: Integers) -> Integers:
 
 
 def _any_person(newest: Integers, chance: _Chance, field: str) -> Integers:
-    """One of those that are active or are to come."""
+    """Draw of those that are active or are to come."""
     active = np.minimum(newest + 1, _ACTIVE_PEOPLE)
     return newest + 1 - active + chance.below(active + _PERSON_LEAD, field)
 
@@ -231,7 +231,7 @@ def _cut(text: NDArray[np.uint8], starts: Integers, lengths: Integers) -> pa.Arr
 
 
 _TEXT = 2**20
-"""Where pieces of the two texts may begin; the longest of them has less than a thousand letters."""
+"""The places at which pieces of the two texts may begin; the longest of them has less than a thousand letters."""
 
 _drawn = _mixed(np.arange(_TEXT + 1_000, dtype=np.uint64), 0)
 _LETTERS = (97 + (_drawn >> np.uint64(32)) % np.uint64(26)).astype(np.uint8)

@@ -211,7 +211,7 @@ _NEWEST = {"q17": (("auction", "day"), "total_bids"), "q18": (("auction", "bidde
 
 
 def newest(query: str, rows: DataFrame) -> DataFrame:
-    """What holds of all rows that a program has written: of those that are emitted again, the newest of each key."""
+    """The rows that hold of all that a program has written: of those that are emitted again, the newest of each key."""
     if query not in _NEWEST:
         return rows
     keys, column = _NEWEST[query]

@@ -83,7 +83,7 @@ class Events:
 
 
 def view(name: str, of: Rows) -> Rows:
-    """One of `VIEWS` of a stream or a table of events."""
+    """The events of one of `VIEWS`, of a stream or a table of events."""
     event_type, columns = VIEWS[name]
     qualified = (column if column == EVENT_TIME else f"{name}.{column}" for column in columns.split())
     return of.where(F.col("event_type") == event_type).select(*qualified)
