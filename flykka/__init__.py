@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from flykka.api.restart_strategies import RestartStrategies as RestartStrategies
     from flykka.api.runtime_mode import RuntimeExecutionMode as RuntimeExecutionMode
     from flykka.api.streams.all_windows import AllWindowedStream as AllWindowedStream
+    from flykka.api.streams.connected_streams import BroadcastConnectedStream as BroadcastConnectedStream
+    from flykka.api.streams.connected_streams import BroadcastStream as BroadcastStream
+    from flykka.api.streams.connected_streams import ConnectedStreams as ConnectedStreams
     from flykka.api.streams.data_stream import DataStream as DataStream
     from flykka.api.streams.data_stream import KeyedStream as KeyedStream
     from flykka.api.streams.output_tag import OutputTag as OutputTag
@@ -64,11 +67,25 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.connectors.socket.source import SocketTextSource as SocketTextSource
     from flykka.spark_bridge.functions.aggregate_function import AggregateFunction as AggregateFunction
     from flykka.spark_bridge.functions.aggregate_function import ReduceFunction as ReduceFunction
+    from flykka.spark_bridge.functions.broadcast_contexts import BroadcastContext as BroadcastContext
+    from flykka.spark_bridge.functions.broadcast_contexts import KeyedBroadcastContext as KeyedBroadcastContext
+    from flykka.spark_bridge.functions.broadcast_contexts import KeyedReadOnlyContext as KeyedReadOnlyContext
+    from flykka.spark_bridge.functions.broadcast_contexts import ReadOnlyContext as ReadOnlyContext
+    from flykka.spark_bridge.functions.broadcast_contexts import ReadOnlyTimerContext as ReadOnlyTimerContext
+    from flykka.spark_bridge.functions.broadcast_functions import BroadcastProcessFunction as BroadcastProcessFunction
+    from flykka.spark_bridge.functions.broadcast_functions import (
+        KeyedBroadcastProcessFunction as KeyedBroadcastProcessFunction,
+    )
+    from flykka.spark_bridge.functions.broadcast_states import ReadOnlyBroadcastState as ReadOnlyBroadcastState
     from flykka.spark_bridge.functions.checkpointed_function import CheckpointedFunction as CheckpointedFunction
     from flykka.spark_bridge.functions.checkpointed_function import (
         FunctionInitializationContext as FunctionInitializationContext,
     )
     from flykka.spark_bridge.functions.checkpointed_function import FunctionSnapshotContext as FunctionSnapshotContext
+    from flykka.spark_bridge.functions.co_functions import CoFlatMapFunction as CoFlatMapFunction
+    from flykka.spark_bridge.functions.co_functions import CoMapFunction as CoMapFunction
+    from flykka.spark_bridge.functions.co_functions import CoProcessFunction as CoProcessFunction
+    from flykka.spark_bridge.functions.co_functions import KeyedCoProcessFunction as KeyedCoProcessFunction
     from flykka.spark_bridge.functions.contexts import FunctionContext as FunctionContext
     from flykka.spark_bridge.functions.contexts import KeyedContext as KeyedContext
     from flykka.spark_bridge.functions.contexts import TimerContext as TimerContext
@@ -137,8 +154,16 @@ _MODULES = {
     "AggregatingStateDescriptor": "spark_bridge.functions.state_descriptors",
     "AllWindowedStream": "api.streams.all_windows",
     "AvroFormat": "spark_bridge.connectors.kafka.avro",
+    "BroadcastConnectedStream": "api.streams.connected_streams",
+    "BroadcastContext": "spark_bridge.functions.broadcast_contexts",
+    "BroadcastProcessFunction": "spark_bridge.functions.broadcast_functions",
+    "BroadcastStream": "api.streams.connected_streams",
     "CheckpointedFunction": "spark_bridge.functions.checkpointed_function",
     "CheckpointingMode": "messages.graph.job_graph",
+    "CoFlatMapFunction": "spark_bridge.functions.co_functions",
+    "CoMapFunction": "spark_bridge.functions.co_functions",
+    "CoProcessFunction": "spark_bridge.functions.co_functions",
+    "ConnectedStreams": "api.streams.connected_streams",
     "Console": "console.event_lines",
     "ConsoleSink": "spark_bridge.connectors.console",
     "ContinuousEventTimeTrigger": "spark_bridge.functions.windowing.triggers",
@@ -179,8 +204,12 @@ _MODULES = {
     "JsonFormat": "spark_bridge.connectors.kafka.formats",
     "KafkaSink": "spark_bridge.connectors.kafka.sink",
     "KafkaSource": "spark_bridge.connectors.kafka.source",
+    "KeyedBroadcastContext": "spark_bridge.functions.broadcast_contexts",
+    "KeyedBroadcastProcessFunction": "spark_bridge.functions.broadcast_functions",
+    "KeyedCoProcessFunction": "spark_bridge.functions.co_functions",
     "KeyedContext": "spark_bridge.functions.contexts",
     "KeyedProcessFunction": "spark_bridge.functions.process_function",
+    "KeyedReadOnlyContext": "spark_bridge.functions.broadcast_contexts",
     "KeyedStream": "api.streams.data_stream",
     "ListStateDescriptor": "spark_bridge.functions.state_descriptors",
     "LocalCluster": "cluster.local_cluster",
@@ -192,6 +221,7 @@ _MODULES = {
     "MonotonyViolationHandler": "messages.graph.job_graph",
     "OffsetResetStrategy": "spark_bridge.connectors.kafka.offsets",
     "OffsetsInitializer": "spark_bridge.connectors.kafka.offsets",
+    "ReadOnlyTimerContext": "spark_bridge.functions.broadcast_contexts",
     "OutputTag": "api.streams.output_tag",
     "PostgresCdcSource": "spark_bridge.connectors.postgres.cdc_source",
     "PostgresSink": "spark_bridge.connectors.postgres.sink",
@@ -202,6 +232,8 @@ _MODULES = {
     "ProcessingTimeTrigger": "spark_bridge.functions.windowing.triggers",
     "PurgingTrigger": "spark_bridge.functions.windowing.triggers",
     "RawFormat": "spark_bridge.connectors.kafka.formats",
+    "ReadOnlyBroadcastState": "spark_bridge.functions.broadcast_states",
+    "ReadOnlyContext": "spark_bridge.functions.broadcast_contexts",
     "ReduceFunction": "spark_bridge.functions.aggregate_function",
     "ReducingStateDescriptor": "spark_bridge.functions.state_descriptors",
     "Replayer": "replay.replayer",

@@ -14,6 +14,7 @@ class OperatorKind(StrEnum):
 
     SOURCE = "SOURCE"
     STATELESS = "STATELESS"
+    LOCAL_INPUT = "LOCAL_INPUT"
     LOCAL_WINDOW_AGGREGATE = "LOCAL_WINDOW_AGGREGATE"
     WINDOW_AGGREGATE = "WINDOW_AGGREGATE"
     LOCAL_GROUP_AGGREGATE = "LOCAL_GROUP_AGGREGATE"
@@ -29,6 +30,7 @@ class OperatorKind(StrEnum):
     def is_local(self) -> bool:
         """True if it is the part of another operator that runs before the exchange, which no user knows."""
         return self in (
+            OperatorKind.LOCAL_INPUT,
             OperatorKind.LOCAL_WINDOW_AGGREGATE,
             OperatorKind.LOCAL_GROUP_AGGREGATE,
             OperatorKind.LOCAL_JOIN,

@@ -54,6 +54,19 @@ class _NoKey(list[Any]):
         return "NOTHING"
 
 
+class _NoSlot:
+    """Stands for the slot of a row without a key: whatever is looked up by it is an error."""
+
+    def __index__(self) -> NoReturn:
+        raise KeyContextError(
+            "a row that was broadcast belongs to no key, so process_broadcast_element has neither keyed state nor"
+            " timers: note in broadcast state what process_element is to do"
+        )
+
+    def __reduce__(self) -> str:
+        return "NO_SLOT"
+
+
 class _NoCurrentKey(CurrentKey):
     """Stands in a context that is not in use."""
 
@@ -80,4 +93,5 @@ def _no_key() -> KeyContextError:
 
 
 NOTHING: list[Any] = _NoKey()
+NO_SLOT: Any = _NoSlot()
 NO_CURRENT_KEY: CurrentKey = _NoCurrentKey()

@@ -12,24 +12,40 @@ from itertools import repeat
 from typing import Any, Generic, TypeVar
 
 from flykka.messages.state.handles import OperatorStateSchema
+from flykka.spark_bridge.functions.broadcast_contexts import (
+    BroadcastContext,
+    KeyedBroadcastContext,
+    KeyedReadOnlyContext,
+    ReadOnlyContext,
+    ReadOnlyTimerContext,
+)
+from flykka.spark_bridge.functions.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from flykka.spark_bridge.functions.broadcast_states import BroadcastStates
 from flykka.spark_bridge.functions.checkpointed_function import initialize_state, snapshot_state
 from flykka.spark_bridge.functions.contexts import FunctionContext, KeyedContext, TimerContext
-from flykka.spark_bridge.functions.current_key import CurrentKey, TimeDomain
+from flykka.spark_bridge.functions.current_key import NO_SLOT, CurrentKey, TimeDomain
 from flykka.spark_bridge.functions.emission import Collector, Emitted, Row
+from flykka.spark_bridge.functions.function_calls import (
+    FunctionWithKeys,
+    FunctionWithoutKeys,
+    NewContext,
+    RowCall,
+    row_calls,
+)
 from flykka.spark_bridge.functions.keyed_states import KeyedStates
 from flykka.spark_bridge.functions.metric_group import MetricGroup, MetricKind, MetricSample
 from flykka.spark_bridge.functions.operator_states import OperatorStates
-from flykka.spark_bridge.functions.process_function import KeyedProcessFunction, ProcessFunction
+from flykka.spark_bridge.functions.process_function import TimedFunction, WatermarkFunction
 from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext, TaskInfo
 from flykka.spark_bridge.functions.shown import note, shown
 from flykka.spark_bridge.functions.state_columns import StateColumns
-from flykka.spark_bridge.functions.state_descriptors import StateDescriptor
+from flykka.spark_bridge.functions.state_descriptors import MapStateDescriptor, StateDescriptor
 from flykka.spark_bridge.functions.timer_service import TimerService, TimerServiceWithoutKeys
 
 Timestamps = Sequence[int | None]
 
 
-F = TypeVar("F", bound=KeyedProcessFunction | ProcessFunction)
+F = TypeVar("F", bound=FunctionWithKeys | FunctionWithoutKeys)
 
 
 class _FunctionRunner(Generic[F]):
@@ -37,8 +53,10 @@ class _FunctionRunner(Generic[F]):
 
     `columns` are those of the rows that it emits, and `side_columns` those of its side outputs by the ids of their
     tags; None where they are not to be checked. A `CheckpointedFunction` begins with the states of its
-    subtask; `lists` are those of its last snapshot.
+    subtask, and so do `broadcast_states`; `lists` are those of its last snapshot.
     """
+
+    _calls: tuple[RowCall, ...]
 
     def __init__(
         self,
@@ -48,8 +66,10 @@ class _FunctionRunner(Generic[F]):
         columns: Sequence[str] | None = None,
         side_columns: Mapping[str, Sequence[str]] | None = None,
         operator_states: OperatorStates | None = None,
+        broadcast_states: Sequence[MapStateDescriptor] = (),
     ) -> None:
         self._operator_states = OperatorStates() if operator_states is None else operator_states
+        self._broadcast = BroadcastStates(broadcast_states, self._operator_states)
         self.lists = self._operator_states.restored
         self._function = function
         self._task = TaskInfo() if task is None else task
@@ -57,9 +77,7 @@ class _FunctionRunner(Generic[F]):
         self._collector = Collector(columns, side_columns)
         self._metrics = MetricGroup()
         # A context of each call: one that was kept is of no use in the next.
-        self._context = partial(
-            FunctionContext, self._current, TimerServiceWithoutKeys(self._current), self._collector.output
-        )
+        self._without_keys = self._current, TimerServiceWithoutKeys(self._current), self._collector.output
 
     def close(self) -> None:
         """Close the function."""
@@ -67,8 +85,9 @@ class _FunctionRunner(Generic[F]):
 
     def process_watermark(self, *, watermark_ms: int, processing_time_ms: int) -> Emitted:
         """Tell the function of a watermark; behind the timers that this fires."""
+        assert isinstance(self._function, WatermarkFunction), "others do not see watermarks"
         self._begin(watermark_ms, processing_time_ms)
-        context = self._context()
+        context = FunctionContext(*self._without_keys)
         try:
             emitted = self._function.process_watermark(watermark_ms, context)
             if emitted is not None:
@@ -87,6 +106,12 @@ class _FunctionRunner(Generic[F]):
         self.lists = snapshot_state(self._function, self._operator_states)
 
     @property
+    def sees_watermarks(self) -> bool:
+        """True if the function has a `process_watermark` that is not the base's."""
+        base = WatermarkFunction
+        return isinstance(self._function, base) and type(self._function).process_watermark is not base.process_watermark
+
+    @property
     def metrics(self) -> tuple[tuple[str, MetricKind], ...]:
         """The names of the function's metrics, with their kinds."""
         return self._metrics.names()
@@ -99,6 +124,10 @@ class _FunctionRunner(Generic[F]):
         initialize_state(self._function, self._operator_states)
         self._function.open(FunctionRuntimeContext(self._task, states, self._metrics))
 
+    def _called(self, rows: Sequence[Row], inputs: Sequence[int] | None) -> Iterable[RowCall]:
+        calls = self._calls
+        return repeat(calls[0], len(rows)) if inputs is None else map(calls.__getitem__, inputs)
+
     def _begin(self, watermark_ms: int, processing_time_ms: int) -> CurrentKey:
         self._collector.take()  # A call that failed has left some.
         current = self._current
@@ -108,59 +137,91 @@ class _FunctionRunner(Generic[F]):
         return current
 
 
-class ProcessFunctionRunner(_FunctionRunner[ProcessFunction]):
-    """Runs a `ProcessFunction`."""
+class ProcessFunctionRunner(_FunctionRunner[FunctionWithoutKeys]):
+    """Runs a function without keys: a `ProcessFunction`, or one of two inputs."""
 
     def open(self) -> None:
         """Open the function. `close` is to be called whatever happens then, also when this has raised."""
+        contexts: tuple[NewContext, ...] = (partial(FunctionContext, *self._without_keys),) * 2
+        if isinstance(self._function, BroadcastProcessFunction):
+            contexts = (
+                partial(ReadOnlyContext, *self._without_keys, self._broadcast),
+                partial(BroadcastContext, *self._without_keys, self._broadcast),
+            )
+        self._calls = row_calls(self._function, contexts)
         self._open(None)
 
     def process(
-        self, rows: Sequence[Row], timestamps: Timestamps | None, *, watermark_ms: int, processing_time_ms: int
+        self,
+        rows: Sequence[Row],
+        timestamps: Timestamps | None,
+        *,
+        watermark_ms: int,
+        processing_time_ms: int,
+        inputs: Sequence[int] | None = None,
     ) -> Emitted:
-        """Process rows; `timestamps` are their event times, None for rows without.
+        """Process rows; `timestamps` are their event times, None for rows without, and `inputs` where they come from.
 
         What the function raises is raised, with a note that shows the row. Raises `FunctionError` where the function
         does what it may not.
         """
-        new_context, collect, process_element = self._context, self._collector.collect, self._function.process_element
+        collect = self._collector.collect
         current = self._begin(watermark_ms, processing_time_ms)
         row: Row = {}
-        context = new_context()
+        called, times = self._calls[0], _of_each(rows, timestamps)
+        context = called.new_context()
         try:
-            for row, current.timestamp in zip(rows, _of_each(rows, timestamps), strict=True):
+            for called, row, current.timestamp in zip(self._called(rows, inputs), rows, times, strict=True):
+                _, call, new_context = called
                 context = new_context()
-                emitted = process_element(row, context)
+                emitted = call(row, context)
                 if emitted is not None:
                     collect(emitted)
                 context.release()
         except Exception as raised:
             context.release()
-            note(raised, f"in process_element, at row {shown(row)}")
+            note(raised, f"in {called.name}, at row {shown(row)}")
             raise
         return self._collector.take()
 
 
-class KeyedFunctionRunner(_FunctionRunner[KeyedProcessFunction]):
-    """Runs a `KeyedProcessFunction` over the states and timers of the keys at work.
+class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
+    """Runs a function with keys over the states and timers of the keys at work.
 
-    Slots number the keys of a call: `keys` holds the key of each, and `StateColumns` its state.
+    Slots number the keys of a call: `keys` holds the key of each, and `StateColumns` its state. A row that was
+    broadcast has `NO_SLOT`.
     """
 
     def __init__(
         self,
-        function: KeyedProcessFunction,
+        function: FunctionWithKeys,
         task: TaskInfo | None = None,
         *,
         columns: Sequence[str] | None = None,
         side_columns: Mapping[str, Sequence[str]] | None = None,
         operator_states: OperatorStates | None = None,
+        broadcast_states: Sequence[MapStateDescriptor] = (),
     ) -> None:
-        super().__init__(function, task, columns=columns, side_columns=side_columns, operator_states=operator_states)
+        super().__init__(
+            function,
+            task,
+            columns=columns,
+            side_columns=side_columns,
+            operator_states=operator_states,
+            broadcast_states=broadcast_states,
+        )
         self._states = KeyedStates(self._current)
         self._timers = TimerService(self._current)
-        self._row_context = partial(KeyedContext, self._current, self._timers, self._collector.output)
-        self._timer_context = partial(TimerContext, self._current, self._timers, self._collector.output)
+        with_keys = self._current, self._timers, self._collector.output
+        contexts: tuple[NewContext, ...] = (partial(KeyedContext, *with_keys),) * 2
+        self._timer_context: NewContext = partial(TimerContext, *with_keys)
+        if isinstance(function, KeyedBroadcastProcessFunction):
+            contexts = (
+                partial(KeyedReadOnlyContext, *with_keys, self._broadcast),
+                partial(KeyedBroadcastContext, *self._without_keys, self._broadcast),
+            )
+            self._timer_context = partial(ReadOnlyTimerContext, *with_keys, self._broadcast)
+        self._calls = row_calls(function, contexts)
 
     @property
     def descriptors(self) -> tuple[StateDescriptor, ...]:
@@ -182,28 +243,34 @@ class KeyedFunctionRunner(_FunctionRunner[KeyedProcessFunction]):
         *,
         watermark_ms: int,
         processing_time_ms: int,
+        inputs: Sequence[int] | None = None,
     ) -> Emitted:
         """Process rows, in their order; `slots` are those of their keys.
 
-        `timestamps` are the event times of the rows, None for rows without. What the function raises is raised, with a
-        note that shows row and key. Raises `FunctionError` where the function does what it may not.
+        `timestamps` are the event times of the rows, None for rows without, and `inputs` the inputs that they come
+        from, where there are two. What the function raises is raised, with a note that shows row and key. Raises
+        `FunctionError` where the function does what it may not.
         """
-        new_context, collect = self._row_context, self._collector.collect
-        process_element = self._function.process_element
+        collect = self._collector.collect
         row: Row = {}
+        called, times = self._calls[0], _of_each(rows, timestamps)
         with self._at_keys(keys, columns, watermark_ms, processing_time_ms) as current:
             current.domain = TimeDomain.EVENT_TIME
-            context = new_context()
+            context = called.new_context()
             try:
-                for current.slot, row, current.timestamp in zip(slots, rows, _of_each(rows, timestamps), strict=True):
+                for current.slot, called, row, current.timestamp in zip(
+                    slots, self._called(rows, inputs), rows, times, strict=True
+                ):
+                    _, call, new_context = called
                     context = new_context()
-                    emitted = process_element(row, context)
+                    emitted = call(row, context)
                     if emitted is not None:
                         collect(emitted)
                     context.release()
             except Exception as raised:
                 context.release()
-                note(raised, f"in process_element, at key {shown(keys[current.slot])}, row {shown(row)}")
+                key = "" if current.slot is NO_SLOT else f"key {shown(keys[current.slot])}, "
+                note(raised, f"in {called.name}, at {key}row {shown(row)}")
                 raise
         return self._collector.take()
 
@@ -223,7 +290,8 @@ class KeyedFunctionRunner(_FunctionRunner[KeyedProcessFunction]):
         is_event_time = domain is TimeDomain.EVENT_TIME
         due_to = watermark_ms if is_event_time else processing_time_ms
         of_slots = columns.event_timers if is_event_time else columns.processing_timers
-        new_context, collect, on_timer = self._timer_context, self._collector.collect, self._function.on_timer
+        new_context, collect = self._timer_context, self._collector.collect
+        on_timer = self._function.on_timer if isinstance(self._function, TimedFunction) else _no_rows
         with self._at_keys(keys, columns, watermark_ms, processing_time_ms) as current:
             current.domain = domain
             context = new_context()
@@ -260,6 +328,10 @@ class KeyedFunctionRunner(_FunctionRunner[KeyedProcessFunction]):
             current.keys = ()
             self._states.release()
             self._timers.release()
+
+
+def _no_rows(timestamp: int, ctx: TimerContext) -> None:
+    """Do nothing: the timer was set by another function, which this one has taken the place of."""
 
 
 def _of_each(rows: Sequence[Row], timestamps: Timestamps | None) -> Iterable[int | None]:

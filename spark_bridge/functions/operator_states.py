@@ -25,10 +25,14 @@ _GETTERS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Registered:
+    """A state, bound to columns of one slot, and what a checkpoint is to hold of it as long as nothing has changed."""
+
     state: ListState[Any] | MapState[Any, Any]
     mode: OperatorStateMode
+    columns: StateColumns
+    encoded: tuple[bytes, ...] | None = None
 
     @property
     def element(self) -> ColumnType:
@@ -36,7 +40,16 @@ class _Registered:
         parts = self.state.descriptor.column.parts
         return parts[0] if isinstance(self.state, ListState) else ColumnType("struct", parts, ("key", "value"))
 
-    def elements(self) -> list[Any]:
+    def encode(self) -> tuple[bytes, ...]:
+        if self.encoded is None or self.columns.changed:
+            name, element = str(self.element), self.element
+            self.encoded = tuple(
+                encode(StateElement(type=name, data=to_bytes(each, element))) for each in self._elements()
+            )
+            self.columns.changed.clear()
+        return self.encoded
+
+    def _elements(self) -> list[Any]:
         if isinstance(self.state, ListState):
             return self.state.get()
         return [{"key": key, "value": value} for key, value in self.state.items()]
@@ -72,14 +85,7 @@ class OperatorStates:
     def lists(self) -> Lists:
         """Return what a checkpoint is to hold."""
         return tuple(
-            OperatorListState(
-                name=name,
-                mode=each.mode,
-                elements=tuple(
-                    encode(StateElement(type=str(each.element), data=to_bytes(element, each.element)))
-                    for element in each.elements()
-                ),
-            )
+            OperatorListState(name=name, mode=each.mode, elements=each.encode())
             for name, each in self._registered.items()
         )
 
@@ -113,12 +119,13 @@ class OperatorStates:
                     f"operator state {descriptor.name!r} of the checkpoint was registered by {_GETTERS[each.mode]}, and"
                     f" {_GETTERS[mode]} would divide it otherwise: give it another name, or leave it as it was"
                 )
-        registered = _Registered(_bound(descriptor), mode)
+        columns = StateColumns.empty(1, [descriptor.name])
+        registered = _Registered(_bound(descriptor, columns), mode, columns)
         registered.restore(_element(data) for each in restored for data in each.elements)
         return registered
 
 
-def _bound(descriptor: StateDescriptor) -> ListState[Any] | MapState[Any, Any]:
+def _bound(descriptor: StateDescriptor, columns: StateColumns) -> ListState[Any] | MapState[Any, Any]:
     """Return a state that is always that of one key: the subtask."""
     current = CurrentKey()
     state: ListState[Any] | MapState[Any, Any]
@@ -127,7 +134,7 @@ def _bound(descriptor: StateDescriptor) -> ListState[Any] | MapState[Any, Any]:
     else:
         assert isinstance(descriptor, MapStateDescriptor)
         state = MapState(descriptor, current)
-    state.bind(StateColumns.empty(1, [descriptor.name]))
+    state.bind(columns)
     return state
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from typing import Any
 
 from flykka.spark_bridge.functions.contexts import FunctionContext, KeyedContext, TimerContext
 from flykka.spark_bridge.functions.emission import Row as Row
@@ -16,7 +17,7 @@ from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext
 Rows = Iterable[Row] | None
 
 
-class _Function:
+class BaseFunction:
     """A function of the user's, opened before the first row of a worker and closed behind its last.
 
     It is opened once for each batch or more seldom, so that what it keeps in itself is gone some time: what has to stay
@@ -29,11 +30,22 @@ class _Function:
     def close(self) -> None:
         """Let go of what `open` took."""
 
+
+class WatermarkFunction(BaseFunction):
+    """A function that may want to know of watermarks."""
+
     def process_watermark(self, watermark_ms: int, ctx: FunctionContext) -> Rows:
         """Emit what is due now that no row before this time is to come; called behind the timers that it fires."""
 
 
-class ProcessFunction(_Function, ABC):
+class TimedFunction(WatermarkFunction):
+    """A function with timers."""
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Rows:
+        """Emit rows for a timer that fires; states and timers are those of its key."""
+
+
+class ProcessFunction(WatermarkFunction, ABC):
     """Makes rows of each row, without keys."""
 
     @abstractmethod
@@ -41,7 +53,7 @@ class ProcessFunction(_Function, ABC):
         """Emit rows for a row."""
 
 
-class KeyedProcessFunction(_Function, ABC):
+class KeyedProcessFunction(TimedFunction, ABC):
     """Makes rows of each row and of each timer, with the state of its key."""
 
     @abstractmethod

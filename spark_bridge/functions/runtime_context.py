@@ -119,7 +119,7 @@ class FunctionRuntimeContext:
     def _get(self, descriptor: StateDescriptor, kind: type[StateDescriptor]) -> State:
         if self._states is None:
             raise StateDescriptorError(
-                f"a ProcessFunction has no keys, and so no keyed state as {descriptor!r}: make it a"
-                " KeyedProcessFunction behind key_by(...)"
+                f"there are no keys here, and so no keyed state as {descriptor!r}: take a KeyedProcessFunction behind"
+                " key_by(...), or key both of two streams"
             )
         return self._states.get(descriptor, kind)

@@ -326,6 +326,10 @@ class LocalCode(OperatorCode):
     def local_kind(self) -> OperatorKind:
         """The kind of such parts."""
 
+    def name_of(self, operator: str) -> str:
+        """The name of the part, of that of the operator."""
+        return f"local {operator}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalAggregateCode(LocalCode):

@@ -31,8 +31,7 @@ def function_spec(context: OperatorContext, code: ProcessCode) -> FunctionSpec:
         ),
         subtask=f"{descriptor.job_id}/{context.link.uid}/{descriptor.subtask}",
         attempt=descriptor.attempt,
-        event_time=code.event_time,
-        columns=code.columns,
+        inputs=code.inputs,
         emitted=to_arrow_schema(StructType(list(code.emitted)), timezone="UTC"),
         side=tuple(
             SideColumn(tag=side.tag, name=side.column, schema=to_arrow_schema(side.columns, timezone="UTC"))
@@ -40,4 +39,5 @@ def function_spec(context: OperatorContext, code: ProcessCode) -> FunctionSpec:
         ),
         sees_watermarks=code.sees_watermarks,
         metrics={name: context.accumulator_of_metric(name, kind) for name, kind in code.metrics},
+        broadcast_states=code.broadcast_states,
     )

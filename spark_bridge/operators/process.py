@@ -40,7 +40,7 @@ class ProcessOperator(Operator[Slices]):
         work = ProcessRows(
             spec=self.spec, watermark_ms=element.watermark_ms, processing_time_ms=element.processing_time_ms
         )
-        rows = together(element.rows).select(*(f"`{name}`" for name in self.spec.columns))
+        rows = together(element.rows).select(*(f"`{name}`" for name in self.spec.inputs.columns))
         return self._emitted(rows, work, f"stage-{element.stage}")
 
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Slices]:

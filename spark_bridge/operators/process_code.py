@@ -21,19 +21,21 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
     from flykka.messages.state.handles import OperatorStateSchema
-    from flykka.spark_bridge.functions.event_time import EventTime
     from flykka.spark_bridge.functions.metric_group import MetricKind
+    from flykka.spark_bridge.functions.state_descriptors import MapStateDescriptor
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
     from flykka.spark_bridge.operators.emitted_rows import SideOutput
     from flykka.spark_bridge.operators.operator import Operator
     from flykka.spark_bridge.rows.materialise import Slices
+    from flykka.spark_bridge.worker.inputs import Inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessCode(OperatorCode):
-    """A function of each row, which reads `columns` and emits rows of `emitted`, and of the side outputs that are read.
+    """A function of each row of its `inputs`, which emits rows of `emitted`, and of the side outputs that are read.
 
-    The function `sees_watermarks` where it has a `process_watermark` that is not the base's.
+    The function `sees_watermarks` where it has a `process_watermark` that is not the base's. The operator state has
+    `broadcast_states` beside those that the function registers.
     """
 
     kind = OperatorKind.PROCESS
@@ -41,13 +43,13 @@ class ProcessCode(OperatorCode):
     is_computed = True
 
     pickled: bytes = field(repr=False)
-    columns: tuple[str, ...]
-    event_time: EventTime | None
+    inputs: Inputs
     emitted: tuple[StructField, ...]
     side: tuple[SideOutput, ...] = ()
     sees_watermarks: bool = False
     metrics: tuple[tuple[str, MetricKind], ...] = ()
     operator_state: tuple[OperatorStateSchema, ...] = ()
+    broadcast_states: tuple[MapStateDescriptor, ...] = ()
 
     @property
     def side_outputs(self) -> tuple[str, ...]:

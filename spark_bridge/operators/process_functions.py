@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark import cloudpickle
@@ -12,10 +13,10 @@ from pyspark.sql.types import ArrayType, LongType, StructField, _parse_datatype_
 from flykka.actors.machines.state.schema_evolution import columns_ddl
 from flykka.messages.state.handles import StateSchema
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, ProcessFunctionRunner
-from flykka.spark_bridge.functions.process_function import KeyedProcessFunction, ProcessFunction
 from flykka.spark_bridge.operators.process_code import KeyedProcessCode, ProcessCode
 from flykka.spark_bridge.program.pickled import pickled_function
 from flykka.spark_bridge.program.prototype import declared_columns, transformed
+from flykka.spark_bridge.worker.inputs import OneInput
 from flykka.spark_bridge.worker.keys import KEY_PREFIX
 from flykka.spark_bridge.worker.listed_state import EVENT_TIMERS, PROCESSING_TIMERS, TOUCHED
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER, NEXT_PROCESSING_TIMER
@@ -25,11 +26,46 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from flykka.spark_bridge.functions.event_time import EventTime
-    from flykka.spark_bridge.functions.state_descriptors import StateDescriptor
+    from flykka.spark_bridge.functions.function_calls import FunctionWithKeys, FunctionWithoutKeys
+    from flykka.spark_bridge.functions.state_descriptors import MapStateDescriptor, StateDescriptor
+    from flykka.spark_bridge.worker.inputs import Inputs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionInputs:
+    """The inputs of a function, and the states of what is broadcast to it."""
+
+    session: SparkSession
+    inputs: Inputs
+    broadcast_states: tuple[MapStateDescriptor, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """The keys of a function's rows: columns of these, and their names and types as the user knows them."""
+
+    columns: tuple[Column | str, ...]
+    schema: StructType
+
+    @property
+    def fields(self) -> tuple[StructField, ...]:
+        """The columns of the state that have them."""
+        return tuple(StructField(f"{KEY_PREFIX}{place}", key.dataType) for place, key in enumerate(self.schema))
+
+
+def one_input(prototype: DataFrame, event_time: EventTime | None) -> FunctionInputs:
+    """The input of a function that reads the rows of a stream."""
+    read = OneInput(columns=tuple(prototype.columns), event_time=event_time)
+    return FunctionInputs(session=prototype.sparkSession, inputs=read)
+
+
+def keys_of(prototype: DataFrame, keys: Sequence[Column | str]) -> Keys:
+    """The keys of a stream. Raises `PrototypeError` where they do not fit it."""
+    return Keys(columns=tuple(keys), schema=transformed(prototype, lambda rows: rows.select(*keys)).schema)
 
 
 def process_code(
-    prototype: DataFrame, function: ProcessFunction, output: str | StructType, event_time: EventTime | None
+    reads: FunctionInputs, function: FunctionWithoutKeys, output: str | StructType
 ) -> tuple[DataFrame, ProcessCode]:
     """The prototype of what a function emits, rows of `output`, and its code.
 
@@ -38,26 +74,22 @@ def process_code(
     Raises:
         PrototypeError: the columns of the output cannot be read, or the function cannot be pickled.
     """
-    emitted, pickled = declared_rows(prototype.sparkSession, output), pickled_function(function)
-    tried = ProcessFunctionRunner(cloudpickle.loads(pickled))
+    emitted, pickled = declared_rows(reads.session, output), pickled_function(function)
+    tried = ProcessFunctionRunner(cloudpickle.loads(pickled), broadcast_states=reads.broadcast_states)
     _open_and_close(tried)
     return emitted, ProcessCode(
         pickled=pickled,
-        columns=tuple(prototype.columns),
-        event_time=event_time,
+        inputs=reads.inputs,
         emitted=tuple(emitted.schema),
-        sees_watermarks=type(function).process_watermark is not ProcessFunction.process_watermark,
+        sees_watermarks=tried.sees_watermarks,
         metrics=tried.metrics,
         operator_state=tried.operator_state,
+        broadcast_states=reads.broadcast_states,
     )
 
 
 def keyed_process_code(
-    prototype: DataFrame,
-    keys: Sequence[Column | str],
-    function: KeyedProcessFunction,
-    output: str | StructType,
-    event_time: EventTime | None,
+    reads: FunctionInputs, keys: Keys, function: FunctionWithKeys, output: str | StructType
 ) -> tuple[DataFrame, KeyedProcessCode]:
     """The prototype of what a function emits, rows of `output`, and its code.
 
@@ -66,28 +98,27 @@ def keyed_process_code(
     Raises:
         PrototypeError: the columns of the output cannot be read, or the function cannot be pickled.
     """
-    emitted, pickled = declared_rows(prototype.sparkSession, output), pickled_function(function)
-    tried = KeyedFunctionRunner(cloudpickle.loads(pickled))
+    emitted, pickled = declared_rows(reads.session, output), pickled_function(function)
+    tried = KeyedFunctionRunner(cloudpickle.loads(pickled), broadcast_states=reads.broadcast_states)
     _open_and_close(tried)
-    keyed = transformed(prototype, lambda rows: rows.select(*keys)).schema
     expiring = [each for each in tried.descriptors if each.ttl is not None]
     return emitted, KeyedProcessCode(
         pickled=pickled,
-        keys=tuple(keys),
-        key_fields=tuple(StructField(f"{KEY_PREFIX}{place}", key.dataType) for place, key in enumerate(keyed)),
+        keys=keys.columns,
+        key_fields=keys.fields,
         state_fields=_state_fields(tried.descriptors),
         state_schema=StateSchema(
-            keys=columns_ddl((key.name, key.dataType.simpleString()) for key in keyed),
+            keys=columns_ddl((key.name, key.dataType.simpleString()) for key in keys.schema),
             columns=columns_ddl((each.name, each.column_type) for each in tried.descriptors),
             operator_state=tried.operator_state,
         ),
         operator_state=tried.operator_state,
-        columns=tuple(prototype.columns),
-        event_time=event_time,
+        inputs=reads.inputs,
         emitted=tuple(emitted.schema),
         expiring_states=pickled_function(expiring) if expiring else None,
-        sees_watermarks=type(function).process_watermark is not KeyedProcessFunction.process_watermark,
+        sees_watermarks=tried.sees_watermarks,
         metrics=tried.metrics,
+        broadcast_states=reads.broadcast_states,
     )
 
 

@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import cloudpickle
 
 from flykka.spark_bridge.errors import FunctionError
-from flykka.spark_bridge.functions.emission import Emitted, Row
-from flykka.spark_bridge.functions.event_time import EventTime
+from flykka.spark_bridge.functions.emission import Emitted
 from flykka.spark_bridge.functions.function_runner import KeyedFunctionRunner, ProcessFunctionRunner
 from flykka.spark_bridge.functions.metric_group import MetricSample
 from flykka.spark_bridge.functions.operator_states import Lists, OperatorStates
 from flykka.spark_bridge.functions.runtime_context import TaskInfo
 from flykka.spark_bridge.functions.shown import note
-from flykka.spark_bridge.worker.rows import dicts, table_of
+from flykka.spark_bridge.functions.state_descriptors import MapStateDescriptor
+from flykka.spark_bridge.worker.inputs import Inputs
+from flykka.spark_bridge.worker.rows import table_of
 
 R = TypeVar("R", KeyedFunctionRunner, ProcessFunctionRunner)
 
@@ -58,21 +58,21 @@ class SubtaskState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionSpec:
-    """A function, pickled, with the columns that it reads and those that it emits.
+    """A function, pickled, with the inputs that it reads and the columns that it emits.
 
-    It has `operator_state` where it is a `CheckpointedFunction` with some.
+    It has `operator_state` where it is a `CheckpointedFunction` with some, or has `broadcast_states`.
     """
 
     pickled: bytes = field(repr=False)
     task: TaskInfo
     subtask: str
     attempt: str
-    event_time: EventTime | None
-    columns: tuple[str, ...]
+    inputs: Inputs
     emitted: pa.Schema
     side: tuple[SideColumn, ...]
     sees_watermarks: bool
     metrics: Mapping[str, Counts]
+    broadcast_states: tuple[MapStateDescriptor, ...] = ()
     operator_state: SubtaskState | None = None
 
     @contextmanager
@@ -104,6 +104,7 @@ class FunctionSpec:
             columns=self.emitted.names,
             side_columns={side.tag: side.schema.names for side in self.side},
             operator_states=OperatorStates(state.lists, is_restored=state.is_restored),
+            broadcast_states=self.broadcast_states,
         )
 
     def _report(self, runner: KeyedFunctionRunner | ProcessFunctionRunner) -> None:
@@ -113,18 +114,6 @@ class FunctionSpec:
             if accumulator is None:
                 raise FunctionError(f"metric {sample.name!r} is registered too late: do it in open(runtime_context)")
             accumulator.add_sample(sample)
-
-    def rows(self, table: pa.Table) -> list[Row]:
-        """The rows of a batch as dicts."""
-        return dicts(table, self.columns)
-
-    def timestamps(self, table: pa.Table) -> list[int | None] | None:
-        """The event times of the rows of a batch, in ms; None where they have none."""
-        if self.event_time is None:
-            return None
-        in_ms = pc.cast(table.column(self.event_time.column), pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
-        listed: list[int | None] = pc.add(in_ms, self.event_time.offset_ms).to_pylist()
-        return listed
 
     def table(self, parts: Sequence[Emitted]) -> pa.Table:
         """The rows of the main output. Raises `FunctionOutputError`."""

@@ -1,4 +1,4 @@
-"""Runs a KeyedProcessFunction over a batch, or over timers that are due, in a Python worker."""
+"""Runs a function with keys over a batch, or over timers that are due, in a Python worker."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ class ProcessKeyedRows:
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
         """Process a batch."""
-        columns = as_lists(state)
+        columns, read = as_lists(state), self.spec.inputs.read(batch.rows)
         with self.spec.running(KeyedFunctionRunner) as runner:
             emitted = runner.process(
-                batch.key_of_row().tolist(),
+                read.slots(batch.key_of_row()),
                 _keys(batch.keys),
-                self.spec.rows(batch.rows),
-                self.spec.timestamps(batch.rows),
+                read.rows,
+                read.timestamps,
                 columns,
+                inputs=read.inputs,
                 watermark_ms=self.watermark_ms,
                 processing_time_ms=self.processing_time_ms,
             )

@@ -1,4 +1,4 @@
-"""Runs a ProcessFunction, which has no keys, in a Python worker. For `mapInArrow`."""
+"""Runs a function without keys in a Python worker. For `mapInArrow`."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ class ProcessRows:
         """Process the rows of a partition; those that are emitted."""
         with self.spec.running(ProcessFunctionRunner) as runner:
             for batch in batches:
-                table = pa.Table.from_batches([batch])
+                read = self.spec.inputs.read(pa.Table.from_batches([batch]))
                 emitted = runner.process(
-                    self.spec.rows(table),
-                    self.spec.timestamps(table),
+                    read.rows,
+                    read.timestamps,
+                    inputs=read.inputs,
                     watermark_ms=self.watermark_ms,
                     processing_time_ms=self.processing_time_ms,
                 )

@@ -10,19 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
 from flykka.api.foreign_names import NamesElsewhere
 from flykka.api.streams.all_windows import AllWindowedStream, AllWindows
 from flykka.api.streams.changelog import APPEND_ONLY, Changelog
+from flykka.api.streams.connected_streams import (
+    BroadcastConnectedStream,
+    BroadcastStream,
+    ConnectedStreams,
+    connected,
+)
 from flykka.api.streams.interval_join import IntervalJoinVerb
 from flykka.api.streams.keyed_rows_verbs import DropDuplicatesVerb, KeptRowVerbs, ProcessTableVerb
 from flykka.api.streams.operator_settings import DataStreamSink, OperatorSettings
 from flykka.api.streams.output_tag import OutputTag
 from flykka.api.streams.partitioning import Partitioning
 from flykka.api.streams.preview import preview
-from flykka.api.streams.process_verbs import KeyedProcessVerb, ProcessVerb
+from flykka.api.streams.process_verbs import KeyedProcessVerb, ProcessVerb, given
 from flykka.api.streams.program import Program, at_least_one, tried
 from flykka.api.streams.python_verbs import PythonVerbs
 from flykka.api.streams.running_aggregates import RunningAggregates
@@ -58,6 +64,7 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
     """The rows that come from some inputs, keyed or not."""
 
     _next_step = "preview() shows first rows; where, select, key_by, ... go on; sink_to(...) ends it"
+    _keys: tuple[Column | str, ...] = ()
 
     def __init__(self, program: Program, inputs: tuple[Input, ...], row_type: StreamType) -> None:
         self._program = program
@@ -127,6 +134,27 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
         self._program.add(made)
         return DataStreamSink(self._program, made)
 
+    @overload
+    def connect(self, other: BroadcastStream) -> BroadcastConnectedStream: ...
+
+    @overload
+    def connect(self, other: DataStream | KeyedStream) -> ConnectedStreams: ...
+
+    def connect(self, other: Any) -> ConnectedStreams | BroadcastConnectedStream:
+        """Let one function read this stream and another one, whose rows may be of other columns.
+
+        The other one may be broadcast, as by `rules.broadcast(descriptor)`: then each subtask gets all of its rows.
+
+        Raises:
+            ProgramError: `other` is no stream, or one of another environment or another job.
+        """
+        if not isinstance(other, (_Stream, BroadcastStream)):
+            raise ProgramError(
+                f"connect after {self._origins} takes a stream, or one that is broadcast, as by"
+                f" rules.broadcast(MapStateDescriptor(...)), not {given(other)}"
+            )
+        return connected(self, other)
+
     @property
     def _origins(self) -> str:
         return origins(self._inputs)
@@ -152,13 +180,13 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
     def _at_head(self, name: str, code: OperatorCode, row_type: StreamType) -> DataStream:
         return self._emitted(self._added(name, code), row_type.emitted_by(code))
 
-    def _added(self, name: str, code: OperatorCode) -> Transformation:
+    def _added(self, name: str, code: OperatorCode, inputs: tuple[Input, ...] | None = None) -> Transformation:
         made = Transformation(
             kind=code.kind,
             position=self._program.next_position,
             name=name,
             code=code,
-            inputs=self._inputs,
+            inputs=self._inputs if inputs is None else inputs,
             # It is told of time, which the head of a chain is alone.
             chaining=ChainingStrategy.HEAD,
         )

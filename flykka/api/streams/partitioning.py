@@ -7,12 +7,14 @@ holds; `key_by` says it too.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
+from flykka.api.streams.connected_streams import BroadcastStream
 from flykka.messages.graph.job_graph import ShipStrategy
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
+    from flykka.spark_bridge.functions.state_descriptors import MapStateDescriptor
 
 
 class Partitioning(ABC):
@@ -37,9 +39,22 @@ class Partitioning(ABC):
         """Hand each batch to a subtask by lot."""
         return self._partitioned(ShipStrategy.SHUFFLE)
 
-    def broadcast(self) -> DataStream:
-        """Hand every batch to all subtasks."""
-        return self._partitioned(ShipStrategy.BROADCAST)
+    @overload
+    def broadcast(self) -> DataStream: ...
+
+    @overload
+    def broadcast(self, *broadcast_state_descriptors: MapStateDescriptor) -> BroadcastStream: ...
+
+    def broadcast(self, *broadcast_state_descriptors: MapStateDescriptor) -> DataStream | BroadcastStream:
+        """Hand every batch to all subtasks.
+
+        With descriptors it is for `connect(...)`: the function that reads it there keeps these maps of it.
+
+        Raises:
+            ProgramError: what is given are no descriptors of maps, or two have one name.
+        """
+        everywhere = self._partitioned(ShipStrategy.BROADCAST)
+        return BroadcastStream(everywhere, broadcast_state_descriptors) if broadcast_state_descriptors else everywhere
 
     def global_(self) -> DataStream:
         """Hand every batch to the first subtask."""

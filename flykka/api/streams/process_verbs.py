@@ -9,7 +9,7 @@ from flykka.api.streams.program import tried
 from flykka.errors import ProgramError
 from flykka.spark_bridge.functions.process_function import KeyedProcessFunction, ProcessFunction
 from flykka.spark_bridge.functions.shown import shown
-from flykka.spark_bridge.operators.process_functions import keyed_process_code, process_code
+from flykka.spark_bridge.operators.process_functions import keyed_process_code, keys_of, one_input, process_code
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
@@ -46,11 +46,12 @@ class ProcessVerb(ABC):
         if not isinstance(function, ProcessFunction):
             raise ProgramError(
                 f"process after {self._origins} takes a ProcessFunction, or behind key_by(...) a KeyedProcessFunction,"
-                f" not {_given(function)}"
+                f" not {given(function)}"
             )
         name = f"process({type(function).__name__})"
         row_type = self._type
-        prototype, code = tried(name, lambda: process_code(row_type.prototype, function, output, row_type.event_time))
+        reads = one_input(row_type.prototype, row_type.event_time)
+        prototype, code = tried(name, lambda: process_code(reads, function, output))
         return self._processed(name, code, prototype)
 
 
@@ -72,11 +73,13 @@ class KeyedProcessVerb(ProcessVerb):
             return super().process(function, output)
         name = f"process({type(function).__name__})"
         row_type, keys = self._type, self._keys
+        reads = one_input(row_type.prototype, row_type.event_time)
         prototype, code = tried(
-            name, lambda: keyed_process_code(row_type.prototype, keys, function, output, row_type.event_time)
+            name, lambda: keyed_process_code(reads, keys_of(row_type.prototype, keys), function, output)
         )
         return self._processed(name, code, prototype)
 
 
-def _given(function: object) -> str:
+def given(function: object) -> str:
+    """Show something that was given for a function, in messages."""
     return f"its class {function.__name__}" if isinstance(function, type) else shown(function)

@@ -1,8 +1,8 @@
 """From the program to its stream graph, its code bound in the registry (Flink's StreamGraphGenerator).
 
-One operator of the program becomes one node, except an aggregation or a join. It becomes two or more: for each input a
-local one, chained to what feeds it, which turns rows into state (partial aggregates, or the columns that are needed),
-and behind the keyed edges the one that owns the state.
+One operator of the program becomes one node, except an aggregation and an operator of two inputs. These become several:
+local ones, chained to what feeds them, which turn rows into state (partial aggregates, or the columns that are needed)
+or give the rows of two inputs the same columns, and behind the exchange the one that owns the state.
 """
 
 from __future__ import annotations
@@ -137,12 +137,12 @@ class _Generator:
         feeding = read.source.uid
         if read.local_code is None:
             return feeding
-        # Each stream of a union, or of a join, is made ready where it comes from.
+        # Each stream of a union, or of two inputs, is made ready where it comes from.
         local = f"{transformation.uid}-local" + (f"-{place + 1}" if len(transformation.inputs) > 1 else "")
         self.graph.add_node(
             StreamNode(
                 uid=local,
-                name=f"local {transformation.name}",
+                name=read.local_code.name_of(transformation.name),
                 kind=read.local_code.local_kind,
                 ref=self._bound(transformation, local, read.local_code),
                 # Of its input's parallelism and, naming none, of its sharing group, so that the two run as one task.

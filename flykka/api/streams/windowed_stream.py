@@ -27,7 +27,7 @@ from flykka.spark_bridge.functions.windowing.window_function import (
     ProcessWindowFunction,
 )
 from flykka.spark_bridge.functions.windowing.window_operator import Windowing, WindowOperator
-from flykka.spark_bridge.operators.process_functions import keyed_process_code
+from flykka.spark_bridge.operators.process_functions import keyed_process_code, keys_of, one_input
 from flykka.spark_bridge.program.functions import only_key
 from flykka.spark_bridge.program.prototype import applied_to_windows, has_event_time, row_type, with_bounds
 from flykka.spark_bridge.program.trials import checked_function
@@ -311,8 +311,9 @@ class AnyWindowedStream(NamesElsewhere, Generic[Function]):
                 allowed_lateness_ms=settings.allowed_lateness_ms,
                 late_data_tag=settings.late_data_tag,
             )
-            operator, keys = WindowOperator(windowing), keyed._keys or (only_key(),)
-            emitted, code = keyed_process_code(rows.prototype, keys, operator, output, rows.event_time)
+            reads = one_input(rows.prototype, rows.event_time)
+            keys = keys_of(rows.prototype, keyed._keys or (only_key(),))
+            emitted, code = keyed_process_code(reads, keys, WindowOperator(windowing), output)
             if applied is None:
                 return emitted, code
             made = applied_to_windows(rows.prototype, keyed._keys, emitted, checked_function(applied))

@@ -23,6 +23,7 @@ _SLOTS_SHOWN = 64
 _CLASSES = {
     OperatorKind.SOURCE: "source",
     OperatorKind.STATELESS: "stateless",
+    OperatorKind.LOCAL_INPUT: "stateless",
     OperatorKind.WINDOW_AGGREGATE: "window",
     OperatorKind.LOCAL_WINDOW_AGGREGATE: "window",
     OperatorKind.GROUP_AGGREGATE: "window",

@@ -17,6 +17,7 @@ _COLOURS = {
     OperatorKind.SOURCE: "green",
     # The colour of text: white is none on a light terminal.
     OperatorKind.STATELESS: "default",
+    OperatorKind.LOCAL_INPUT: "default",
     OperatorKind.LOCAL_WINDOW_AGGREGATE: "cyan",
     OperatorKind.WINDOW_AGGREGATE: "cyan",
     OperatorKind.LOCAL_GROUP_AGGREGATE: "cyan",

@@ -106,7 +106,7 @@ class StateTable:
         return {key: entry.values[name] for key, entry in self.entries.items() if entry.values.get(name) is not None}
 
     @property
-    def _times(self) -> dict[str, int]:
+    def _times(self) -> dict[str, Any]:
         return {"watermark_ms": self.watermark_ms, "processing_time_ms": self.processing_time_ms}
 
     def _fired(self, domain: TimeDomain) -> list[Row]:

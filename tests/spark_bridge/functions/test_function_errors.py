@@ -286,7 +286,7 @@ def test_state_cannot_be_used_where_no_key_is_at_work(
     descriptor: Callable[[], Any], use: Callable[[Any], object], living: Callable[[Any], Any]
 ) -> None:
     kept = table(living(descriptor()))
-    states = kept.runner._function.states  # type: ignore[attr-defined]
+    states = kept.runner._function.states  # type: ignore[union-attr]
 
     with pytest.raises(KeyContextError, match=NO_KEY):
         use(states.s)

@@ -23,6 +23,7 @@ from flykka.spark_bridge.functions.runtime_context import FunctionRuntimeContext
 from flykka.spark_bridge.functions.state_descriptors import ListStateDescriptor
 from flykka.spark_bridge.worker import function_spec
 from flykka.spark_bridge.worker.function_spec import FunctionSpec, SubtaskState
+from flykka.spark_bridge.worker.inputs import OneInput
 from tests.spark_bridge.functions.state_table import Row
 
 _events: list[str] = []
@@ -64,8 +65,7 @@ def spec(state: SubtaskState, attempt: str = "attempt-0") -> FunctionSpec:
         task=TaskInfo(),
         subtask="job/numbers/0",
         attempt=attempt,
-        event_time=None,
-        columns=("divisor",),
+        inputs=OneInput(columns=("divisor",), event_time=None),
         emitted=pa.schema([("n", pa.int64())]),
         side=(),
         sees_watermarks=False,

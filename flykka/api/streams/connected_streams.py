@@ -1,0 +1,290 @@
+"""Two streams of different rows that one operator reads (Flink's ConnectedStreams and BroadcastConnectedStream).
+
+Each keeps its columns: a function has a method for either. The operator's event time is that of the slower input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, overload
+
+from flykka.api.streams.process_verbs import given
+from flykka.api.streams.program import tried
+from flykka.api.streams.side_outputs import FunctionOutputs
+from flykka.api.streams.transformation import Input, partitioned
+from flykka.errors import ProgramError, StreamTypeError
+from flykka.messages.graph.job_graph import ShipStrategy
+from flykka.spark_bridge.functions.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from flykka.spark_bridge.functions.co_functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+)
+from flykka.spark_bridge.functions.state_descriptors import MapStateDescriptor
+from flykka.spark_bridge.operators.code import KeyByCode
+from flykka.spark_bridge.operators.input_code import TagInputCode
+from flykka.spark_bridge.operators.process_functions import (
+    FunctionInputs,
+    Keys,
+    keyed_process_code,
+    keys_of,
+    process_code,
+)
+from flykka.spark_bridge.program.prototype import Column
+from flykka.spark_bridge.worker.inputs import OneInput, TwoInputs
+
+if TYPE_CHECKING:
+    from flykka.api.streams.data_stream import DataStream, _Stream
+    from flykka.api.streams.stream_type import StreamType
+    from flykka.spark_bridge.functions.function_calls import FunctionWithKeys, FunctionWithoutKeys
+    from flykka.spark_bridge.operators.process_code import ProcessCode
+    from flykka.spark_bridge.program.prototype import DataFrame, StructType
+
+
+@overload
+def connected(first: _Stream, other: BroadcastStream) -> BroadcastConnectedStream: ...
+
+
+@overload
+def connected(first: _Stream, other: _Stream) -> ConnectedStreams: ...
+
+
+def connected(first: _Stream, other: _Stream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
+    """Put two streams together. Raises `ProgramError` where they are of two programs."""
+    second = other.stream if isinstance(other, BroadcastStream) else other
+    if first._program is not second._program:
+        raise ProgramError(
+            f"connect of {first._origins} with {second._origins}: they are of two environments, or of two jobs of one"
+            " environment"
+        )
+    if isinstance(other, BroadcastStream):
+        return BroadcastConnectedStream(_Side(first, first._keys), _Side(second), other.descriptors)
+    return ConnectedStreams(_Side(first, first._keys), _Side(second, second._keys))
+
+
+class BroadcastStream:
+    """A stream whose rows go to all subtasks of a function that it is connected with, which keeps maps of them."""
+
+    def __init__(self, stream: DataStream, descriptors: tuple[MapStateDescriptor, ...]) -> None:
+        self.stream = stream
+        self.descriptors = descriptors
+        for each in descriptors:
+            if not isinstance(each, MapStateDescriptor):
+                raise ProgramError(
+                    f"broadcast after {stream._origins} takes the descriptors of broadcast state, such as"
+                    f" MapStateDescriptor('rules', 'string', 'double'), not {given(each)}"
+                )
+        names = [each.name for each in descriptors]
+        if len(set(names)) < len(names):
+            raise ProgramError(
+                f"broadcast after {stream._origins} has two states of one name, among {', '.join(map(repr, names))}"
+            )
+
+
+class _Side(NamedTuple):
+    """A stream of two, and the columns that it is keyed by; none where it is not keyed, or is broadcast."""
+
+    stream: _Stream
+    keys: tuple[Column | str, ...] = ()
+
+    @property
+    def origins(self) -> str:
+        """The origins of the rows, for messages."""
+        return self.stream._origins
+
+    @property
+    def type(self) -> StreamType:
+        """The type of the rows."""
+        return self.stream._type
+
+    def shared_keys(self) -> Keys:
+        """The keys, with their names in this stream. Raises `StreamTypeError` where they do not fit it."""
+        return tried(f"key_by after {self.origins}", lambda: keys_of(self.type.prototype, self.keys))
+
+
+class _Connected:
+    """Two streams that an operator of two inputs reads. `broadcast` are the states that the second is kept in."""
+
+    def __init__(self, first: _Side, second: _Side, broadcast: tuple[MapStateDescriptor, ...] = ()) -> None:
+        self._first = first
+        self._second = second
+        self._broadcast = broadcast
+
+    @property
+    def _names(self) -> str:
+        return f"{self._first.origins} and {self._second.origins}"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._names}>"
+
+    def _refuse(self, verb: str, wanted: str, function: object) -> NoReturn:
+        raise ProgramError(f"{verb} of {self._names}, connected, takes {wanted}, not {given(function)}")
+
+    def _processed(self, verb: str, function: FunctionWithoutKeys, output: StructType | str) -> DataStream:
+        """Add an operator without keys."""
+        name = f"{verb}({type(function).__name__})"
+        prototype, code = tried(name, lambda: process_code(self._reads, function, output))
+        return self._added(name, code, prototype, None)
+
+    def _processed_by_key(
+        self, verb: str, function: FunctionWithKeys, output: StructType | str, keys: Keys
+    ) -> DataStream:
+        """Add an operator with keys, which the rows have in columns of their own when they come to it."""
+        name = f"{verb}({type(function).__name__})"
+        tagged = replace(keys, columns=tuple(field.name for field in keys.fields))
+        prototype, code = tried(name, lambda: keyed_process_code(self._reads, tagged, function, output))
+        return self._added(name, code, prototype, tagged)
+
+    @property
+    def _reads(self) -> FunctionInputs:
+        first, second = (
+            OneInput(columns=tuple(each.type.prototype.columns), event_time=each.type.event_time)
+            for each in (self._first, self._second)
+        )
+        return FunctionInputs(
+            session=self._first.type.prototype.sparkSession,
+            inputs=TwoInputs(inputs=(first, second), is_broadcast=bool(self._broadcast)),
+            broadcast_states=self._broadcast,
+        )
+
+    def _added(self, name: str, code: ProcessCode, prototype: DataFrame, tagged: Keys | None) -> DataStream:
+        """Add the operator. Its rows have the event time of the first stream, else of the second, if its column."""
+        first, second = self._first, self._second
+        made = first.stream._added(name, code, (*self._inputs(0, tagged), *self._inputs(1, tagged)))
+        of_first = first.type.of_rows(prototype)
+        row_type = second.type.of_rows(prototype) if of_first.event_time is None else of_first
+        return first.stream._emitted(made, row_type, FunctionOutputs(made, row_type))
+
+    def _inputs(self, number: int, tagged: Keys | None) -> tuple[Input, ...]:
+        """The inputs from one of the streams, whose rows get the columns of both before they are exchanged."""
+        stream, keys = (self._first, self._second)[number]
+        inputs = stream._inputs
+        if number and self._broadcast:
+            inputs = partitioned(inputs, ShipStrategy.BROADCAST)
+        elif tagged is not None:
+            inputs = partitioned(inputs, ShipStrategy.HASH, KeyByCode(columns=tagged.columns))
+        schemas = self._first.type.prototype.schema, self._second.type.prototype.schema
+        key_fields = () if tagged is None else tagged.fields
+        code = TagInputCode(number=number, schemas=schemas, keys=keys, key_fields=key_fields)
+        return tuple(replace(each, local_code=code) for each in inputs)
+
+
+class ConnectedStreams(_Connected):
+    """Two streams that one function reads, both keyed or neither: `first.connect(second)`."""
+
+    def key_by(
+        self, keys1: Column | str | Sequence[Column | str], keys2: Column | str | Sequence[Column | str]
+    ) -> ConnectedStreams:
+        """Bring together the rows of both that agree in their keys: columns of the first, and as many of the second.
+
+        Raises:
+            ProgramError: a stream is keyed already, no key is given, or the numbers of keys differ.
+            StreamTypeError: a column does not fit its stream, or the keys of the two are of different types.
+        """
+        for side in (self._first, self._second):
+            if side.keys:
+                raise ProgramError(f"key_by of {self._names}, connected: {side.origins} is keyed already")
+        first, second = (
+            side._replace(keys=(keys,) if isinstance(keys, (str, Column)) else tuple(keys))
+            for side, keys in ((self._first, keys1), (self._second, keys2))
+        )
+        keyed = ConnectedStreams(first, second)
+        if keyed._keys() is None:
+            raise ProgramError(f"key_by of {self._names}, connected, needs at least one column of each")
+        return keyed
+
+    def process(self, function: CoProcessFunction | KeyedCoProcessFunction, output: StructType | str) -> DataStream:
+        """Call `process_element1` for every row of the first, `process_element2` for every one of the second.
+
+        Where both are keyed it is a `KeyedCoProcessFunction`, which has the state and the timers of the key, else a
+        `CoProcessFunction`. What it emits are rows of the columns `output`, such as `"id bigint, name string"`, with
+        side outputs as behind `process` of one stream. They have the event time of the first stream where they have its
+        column, else that of the second.
+
+        Raises:
+            ProgramError: `function` is not this function, or only one of the streams is keyed.
+            StreamTypeError: the output is no columns, the keys are of different types, or the function cannot be
+                pickled.
+        """
+        keys = self._keys()
+        if keys is not None and isinstance(function, KeyedCoProcessFunction):
+            return self._processed_by_key("process", function, output, keys)
+        if keys is not None or not isinstance(function, CoProcessFunction):
+            self._refuse(
+                "process",
+                "a CoProcessFunction, or behind key_by(keys1, keys2) a KeyedCoProcessFunction"
+                if keys is None
+                else "a KeyedCoProcessFunction, since both are keyed",
+                function,
+            )
+        return self._processed("process", function, output)
+
+    def map(self, function: CoMapFunction, output: StructType | str) -> DataStream:
+        """Make one row of each by `map1` or `map2`, of the columns `output`. Raises as `process` does.
+
+        Where both streams are keyed, the function may have keyed state.
+        """
+        if not isinstance(function, CoMapFunction):
+            self._refuse("map", "a CoMapFunction", function)
+        return self._without_context("map", function, output)
+
+    def flat_map(self, function: CoFlatMapFunction, output: StructType | str) -> DataStream:
+        """Make any number of rows of each by `flat_map1` or `flat_map2`, of the columns `output`. As `map`."""
+        if not isinstance(function, CoFlatMapFunction):
+            self._refuse("flat_map", "a CoFlatMapFunction", function)
+        return self._without_context("flat_map", function, output)
+
+    def _without_context(
+        self, verb: str, function: CoMapFunction | CoFlatMapFunction, output: StructType | str
+    ) -> DataStream:
+        keys = self._keys()
+        if keys is None:
+            return self._processed(verb, function, output)
+        return self._processed_by_key(verb, function, output, keys)
+
+    def _keys(self) -> Keys | None:
+        """The keys, by their names in the first stream; None where there are none. Raises where they do not agree."""
+        if not self._first.keys and not self._second.keys:
+            return None
+        first, second = self._first.shared_keys(), self._second.shared_keys()
+        if len(first.schema) != len(second.schema):
+            raise ProgramError(
+                f"{self._names}, connected, are keyed by {len(first.schema)} and by {len(second.schema)} columns: key"
+                " both by the same number of them, or neither"
+            )
+        for one, other in zip(first.schema, second.schema, strict=True):
+            if one.dataType != other.dataType:
+                raise StreamTypeError(
+                    f"{self._names}, connected: the key {one.name!r} of {self._first.origins} is of type"
+                    f" {one.dataType.simpleString()}, and {other.name!r} of {self._second.origins} of type"
+                    f" {other.dataType.simpleString()}, so that no two rows would meet: cast one of them, as in"
+                    f" F.col({other.name!r}).cast({one.dataType.simpleString()!r})"
+                )
+        return first
+
+
+class BroadcastConnectedStream(_Connected):
+    """A stream, keyed or not, and one that all subtasks get: `stream.connect(rules.broadcast(descriptor))`."""
+
+    def process(
+        self, function: BroadcastProcessFunction | KeyedBroadcastProcessFunction, output: StructType | str
+    ) -> DataStream:
+        """Call `process_element` for every row, `process_broadcast_element` for every broadcast row in each subtask.
+
+        Both have the broadcast state, which only the second may write. A stream with keys takes a
+        `KeyedBroadcastProcessFunction`, one without a `BroadcastProcessFunction`. As `process` of connected streams.
+
+        Raises:
+            ProgramError: `function` is not this function.
+            StreamTypeError: the output is no columns, or the function cannot be pickled.
+        """
+        is_keyed = bool(self._first.keys)
+        if is_keyed and isinstance(function, KeyedBroadcastProcessFunction):
+            return self._processed_by_key("process", function, output, self._first.shared_keys())
+        if is_keyed or not isinstance(function, BroadcastProcessFunction):
+            wanted = "KeyedBroadcastProcessFunction" if is_keyed else "BroadcastProcessFunction"
+            why = f"since {self._first.origins} {'is keyed' if is_keyed else 'has no keys'}"
+            self._refuse("process", f"a {wanted}, {why}", function)
+        return self._processed("process", function, output)

@@ -1,0 +1,87 @@
+"""The code of the part of an operator of two inputs that runs before the exchange: rows of both get the same columns.
+
+So all that happens on the way (exchanges, coalesced batches, rows in flight of a checkpoint) happens to one stream, and
+nothing there knows of two. A row has the columns of the other input as nulls, which cost it a word each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from flykka.actors.machines.state.schema_evolution import quoted
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.spark_bridge.operators.code import LocalCode
+from flykka.spark_bridge.operators.operator import Element, Operator, Output
+from flykka.spark_bridge.rows.materialise import Slices
+from flykka.spark_bridge.worker.inputs import INPUT, tagged
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField, StructType
+
+    from flykka.spark_bridge.operators.bound_chain import OperatorContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagInputCode(LocalCode):
+    """Gives the rows of input `number`, 0 or 1, the columns of both, `schemas`, and their keys.
+
+    The keys, if any, are `key_fields`; what has none of its own, for it is broadcast, has null as `keys`.
+    """
+
+    kind = OperatorKind.LOCAL_INPUT
+    is_computed = True
+
+    number: int
+    schemas: tuple[StructType, StructType]
+    keys: tuple[Column | str, ...] = ()
+    key_fields: tuple[StructField, ...] = ()
+
+    @property
+    def local_kind(self) -> OperatorKind:
+        """Its own kind."""
+        return self.kind
+
+    @property
+    def fingerprint(self) -> str:
+        """The input: no state depends on its columns."""
+        return f"input({self.number + 1})"
+
+    def name_of(self, operator: str) -> str:
+        """The name of the part, of that of the operator."""
+        return f"input {self.number + 1} of {operator}"
+
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return _TagInputOperator(context, self)
+
+    def tagged(self, rows: DataFrame) -> DataFrame:
+        """The rows with the columns of both inputs."""
+        columns = [F.lit(self.number).cast("tinyint").alias(INPUT)]
+        for field, key in zip(self.key_fields, self.keys or [F.lit(None)] * len(self.key_fields), strict=True):
+            columns.append((F.col(key) if isinstance(key, str) else key).cast(field.dataType).alias(field.name))
+        for number, schema in enumerate(self.schemas):
+            for field in schema:
+                own = F.col(quoted(field.name)) if number == self.number else F.lit(None).cast(field.dataType)
+                columns.append(own.alias(tagged(number, field.name)))
+        return rows.select(*columns)
+
+    def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
+        """The event times of the rows, whose column has another name now."""
+        return LocalCode.batch_times(self, rows, None if event_time is None else tagged(self.number, event_time))
+
+
+class _TagInputOperator(Operator[Slices]):
+    """Gives each row the columns of both inputs."""
+
+    def __init__(self, context: OperatorContext, code: TagInputCode) -> None:
+        super().__init__(context.operator_id)
+        self._code = code
+
+    def process(self, element: Element[Slices]) -> Output[Slices]:
+        """The rows with their new columns."""
+        return Output(rows=tuple(self._code.tagged(rows) for rows in element.rows))

@@ -1,0 +1,119 @@
+"""The rows of a batch as a function takes them: of one input, or of two that came as one.
+
+Rows of two inputs have the columns of both, each by its name and the number of its input; those of the other input are
+null. So two inputs are one stream to all but the two ends of it, and their columns may have the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flykka.spark_bridge.functions.current_key import NO_SLOT
+from flykka.spark_bridge.functions.emission import Row
+from flykka.spark_bridge.functions.event_time import EventTime
+from flykka.spark_bridge.worker.keys import Rows
+from flykka.spark_bridge.worker.rows import dicts
+
+INPUT = "__input"
+"""The column that tells the input of a row: 0 or 1."""
+
+
+def tagged(number: int, name: str) -> str:
+    """The name of a column of an input among those of both."""
+    return f"__{number + 1}_{name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsRead:
+    """Rows with their event times in ms, None where they have none, in the order in which they are processed.
+
+    Where there are two inputs, `inputs` are the numbers of theirs. `order` are the places of the rows in the table,
+    None where they are as they lie there. The first `without_key` of them belong to no key.
+    """
+
+    rows: list[Row]
+    timestamps: list[int | None] | None
+    inputs: Sequence[int] | None = None
+    order: Rows | None = None
+    without_key: int = 0
+
+    def slots(self, key_of_row: Rows) -> list[int]:
+        """The slots of the rows; `key_of_row` are those of the rows of the table."""
+        slots: list[int] = (key_of_row if self.order is None else key_of_row[self.order]).tolist()
+        return [NO_SLOT] * self.without_key + slots[self.without_key :]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneInput:
+    """The columns that a function reads, and which of them is the event time."""
+
+    columns: tuple[str, ...]
+    event_time: EventTime | None
+
+    def read(self, table: pa.Table) -> RowsRead:
+        """The rows of a batch."""
+        return RowsRead(rows=dicts(table, self.columns), timestamps=self.timestamps(table))
+
+    def timestamps(self, table: pa.Table) -> list[int | None] | None:
+        """The event times of the rows of a batch, in ms; None where they have none."""
+        if self.event_time is None:
+            return None
+        in_ms = pc.cast(table.column(self.event_time.column), pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
+        listed: list[int | None] = pc.add(in_ms, self.event_time.offset_ms).to_pylist()
+        return listed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoInputs:
+    """The columns of two inputs. Of a batch, what `is_broadcast`, the second, comes first, and belongs to no key."""
+
+    inputs: tuple[OneInput, OneInput]
+    is_broadcast: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of both, and that which tells the input of a row."""
+        return (INPUT, *(tagged(number, name) for number, each in enumerate(self.inputs) for name in each.columns))
+
+    def read(self, table: pa.Table) -> RowsRead:
+        """The rows of a batch; those of an input keep their order, and but for broadcast ones those of both do."""
+        numbers = table.column(INPUT).to_numpy()
+        places = [np.flatnonzero(numbers == number) for number in (0, 1)]
+        parts = [self._part(number, table, rows) for number, rows in enumerate(places)]
+        order = np.concatenate(places[::-1] if self.is_broadcast else places)
+        by_place = None if self.is_broadcast else np.argsort(order, kind="stable")
+        have_times = any(part.timestamps is not None for part in parts)
+        return RowsRead(
+            rows=self._joined([part.rows for part in parts], by_place),
+            timestamps=self._joined([part.timestamps or [None] * len(part.rows) for part in parts], by_place)
+            if have_times
+            else None,
+            inputs=(numbers[order] if by_place is None else numbers).tolist(),
+            order=order if by_place is None else None,
+            without_key=len(places[1]) if self.is_broadcast else 0,
+        )
+
+    def _part(self, number: int, table: pa.Table, places: Rows) -> RowsRead:
+        """The rows of one input; of a batch with rows of one input alone nothing is copied."""
+        of = self.inputs[number]
+        columns = table.select([tagged(number, name) for name in of.columns]).rename_columns(of.columns)
+        return of.read(columns if len(places) == len(columns) else columns.take(places))
+
+    def _joined(self, parts: Sequence[list[Any]], by_place: Rows | None) -> list[Any]:
+        """The values of both inputs: of a broadcast one first, or each at its place."""
+        first, second = parts
+        if not first or not second:
+            return first or second
+        if by_place is None:
+            return [*second, *first]
+        both = [*first, *second]
+        return [both[place] for place in by_place.tolist()]
+
+
+Inputs = OneInput | TwoInputs
