@@ -29,7 +29,7 @@ from flykka.messages.wire.ids import BatchId, OperatorId
 from flykka.simulation.flow import Flow
 from flykka.simulation.held_rows import SimulatedKeyedFunction
 from flykka.simulation.lanes import Lanes, OnLane
-from flykka.simulation.operators import Behaviour, Filter, Map, Process, Sink, Source, Window
+from flykka.simulation.operators import Behaviour, Filter, Map, Process, Sink, Source, Tag, Window
 from flykka.simulation.rows import Rows, event_times, size_of, within
 from flykka.simulation.sinks import SimulatedSinkWriter
 from flykka.simulation.state import SimulatedPanes, SimulatedWindowState
@@ -49,7 +49,7 @@ class _Source(Operator[Rows]):
 
 
 class _Transform(Operator[Rows]):
-    def __init__(self, operator_id: OperatorId, behaviour: Map | Filter) -> None:
+    def __init__(self, operator_id: OperatorId, behaviour: Map | Filter | Tag) -> None:
         super().__init__(operator_id)
         self._behaviour = behaviour
 
@@ -63,7 +63,7 @@ def _operator(behaviour: Behaviour, operator_id: OperatorId, engine: SimulatedEn
     match behaviour:
         case Source():
             return _Source(operator_id, behaviour)
-        case Map() | Filter():
+        case Map() | Filter() | Tag():
             return _Transform(operator_id, behaviour)
         case Window(windows=windows):
             backend = SimulatedWindowState(behaviour, descriptor, world)

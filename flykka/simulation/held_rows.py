@@ -1,6 +1,6 @@
-"""The function with keyed state and timers of a simulated job, run by the product's runner and operator.
+"""The functions with keyed state and timers of a simulated job, run by the product's runner and operator.
 
-It holds rows until a timer fires, and no row twice, so the truth stays known.
+They hold rows until a timer fires, and no row twice, so the truth stays known.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from flykka.simulation.operators import Process
 from flykka.simulation.rows import KeyState, KeyStates, Row, Rows, within
 from flykka.simulation.state import SimulatedStateBackend
 from flykka.simulation.world import World
+from flykka.spark_bridge.functions.co_functions import KeyedCoProcessFunction
 from flykka.spark_bridge.functions.contexts import KeyedContext, TimerContext
 from flykka.spark_bridge.functions.current_key import TimeDomain
 from flykka.spark_bridge.functions.emission import Emitted
@@ -29,20 +30,22 @@ from flykka.spark_bridge.operators.operator import Element
 _HELD = "held"
 
 
-class HoldRows(KeyedProcessFunction):
-    """Does what a `Process` says."""
+class _Holding:
+    """Does what a `Process` says. Rows that are not later than the watermark are counted as late."""
 
-    def __init__(self, behaviour: Process) -> None:
+    def __init__(self, behaviour: Process, world: World) -> None:
         self._behaviour = behaviour
+        self._world = world
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         """Register the rows that are held."""
         element = "struct<time: bigint, number: bigint, value: bigint>"
         self._held = runtime_context.get_list_state(ListStateDescriptor(_HELD, element))
 
-    def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
+    def hold(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
         """Hold a row. One that comes late is let go at once: maybe no watermark is to come that fires its timer."""
         timers, delay_ms = ctx.timer_service(), self._behaviour.delay_ms
+        self._world.late_rows += row["time"] <= ctx.current_watermark()
         if row["time"] + delay_ms <= ctx.current_watermark():
             yield {**row, "key": ctx.get_current_key()}
             return
@@ -60,6 +63,26 @@ class HoldRows(KeyedProcessFunction):
         for each in held:
             if not is_event_time or each["time"] <= to_ms:
                 yield {**each, "key": ctx.get_current_key()}
+
+
+class HoldRows(_Holding, KeyedProcessFunction):
+    """Holds the rows of one input."""
+
+    def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
+        """Hold a row."""
+        return self.hold(row, ctx)
+
+
+class HoldRowsOfTwo(_Holding, KeyedCoProcessFunction):
+    """Holds the rows of two inputs in one state. The watermark is that of the slower one, so rows of none are late."""
+
+    def process_element1(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
+        """Hold a row of the first."""
+        return self.hold(row, ctx)
+
+    def process_element2(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
+        """Hold a row of the second."""
+        return self.hold(row, ctx)
 
 
 class SimulatedKeyedState(SimulatedStateBackend[KeyState]):
@@ -96,7 +119,8 @@ class SimulatedKeyedFunction:
     def __init__(self, behaviour: Process, descriptor: TaskDeploymentDescriptor, world: World) -> None:
         self.backend = SimulatedKeyedState(descriptor, world)
         self._behaviour = behaviour
-        self._runner = KeyedFunctionRunner(HoldRows(behaviour), columns=("key", "time", "number", "value"))
+        function = (HoldRowsOfTwo if behaviour.has_two_inputs else HoldRows)(behaviour, world)
+        self._runner = KeyedFunctionRunner(function, columns=("key", "time", "number", "value"))
         self._runner.open()
 
     def processed(
@@ -106,18 +130,19 @@ class SimulatedKeyedFunction:
         owned, max_parallelism = self.backend.owned, self.backend.max_parallelism
         assert element.rows == within(element.rows, owned, max_parallelism), "rows have come to the wrong subtask"
         rows = [
-            (row.key, {"time": row.time_ms, "number": number, "value": value})
+            (row, {"time": row.time_ms, "number": number, "value": value})
             for row in element.rows
             for number, value in row.parts
         ]
-        keys = sorted({key for key, _ in rows})
+        keys = sorted({row.key for row, _ in rows})
         columns = self._columns(keys, readings)
         emitted = self._runner.process(
-            [keys.index(key) for key, _ in rows],
+            [keys.index(row.key) for row, _ in rows],
             keys,
-            [row for _, row in rows],
-            [row["time"] for _, row in rows],
+            [part for _, part in rows],
+            [row.time_ms for row, _ in rows],
             columns,
+            inputs=[row.input for row, _ in rows] if self._behaviour.has_two_inputs else None,
             watermark_ms=element.watermark_ms,
             processing_time_ms=element.processing_time_ms,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.simulation.rows import Row, Rows, mixed
@@ -95,15 +95,28 @@ class Process:
     """Holds rows in keyed state, by key, until a timer fires that lets them go: as a row of each source row in them.
 
     An event-time timer does so `delay_ms` behind the time of a row, which is the time of what is emitted. With
-    `in_processing_time` another one may do it before, as long behind the row's arrival.
+    `in_processing_time` another one may do it before, as long behind the row's arrival. With `has_two_inputs` it has a
+    method for each of them, and one state.
     """
 
     delay_ms: int
     in_processing_time: bool
+    has_two_inputs: bool = False
 
     def released(self, rows: Iterable[Row]) -> Rows:
         """The rows that are emitted in the end."""
         return tuple(Row(row.key, row.time_ms + self.delay_ms, (part,)) for row in rows for part in row.parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tag:
+    """Notes with every row the input of the operator behind the exchange that it is for."""
+
+    number: int
+
+    def apply(self, rows: Iterable[Row]) -> Rows:
+        """Emit the rows with their input."""
+        return tuple(replace(row, input=self.number) for row in rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +126,7 @@ class Sink:
     name: str
 
 
-Behaviour = Source | Map | Filter | Window | Process | Sink
+Behaviour = Source | Map | Filter | Window | Process | Tag | Sink
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,11 +14,15 @@ _MASK = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row with its event time (ms). `parts` are the source rows in it: (number, value), several behind a window."""
+    """A row with its event time (ms). `parts` are the source rows in it: (number, value), several behind a window.
+
+    On its way to an operator of two inputs, `input` is the number of that which it comes from.
+    """
 
     key: int
     time_ms: int
     parts: tuple[tuple[int, int], ...]
+    input: int = 0
 
 
 Rows = tuple[Row, ...]

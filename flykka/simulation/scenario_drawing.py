@@ -11,7 +11,7 @@ from flykka.simulation.fault_times import COMPLETED, MOMENTS, WRITTEN
 from flykka.simulation.job import draw_checkpointing, draw_restart_strategy
 from flykka.simulation.scenario import QUICK_MS, SLOW_MS, Fault, JobPlan, Scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
-from flykka.simulation.topology import draw_topology, with_functions
+from flykka.simulation.topology import draw_topology, with_functions, with_two_inputs
 
 SLOTS = 4
 """All TaskManagers together have at least so many: as many as the widest vertex may need."""
@@ -46,9 +46,10 @@ def draw_scenario(seed: int, settings: SimulationSettings) -> Scenario:
     # Fast paths that no result may depend on.
     coalesces_batches = Random(f"coalescing {seed}").random() < _FAST_SHARE
     local_recovery = Random(f"local recovery {seed}").random() < _FAST_SHARE
+    topology = with_functions(draw_topology(Random(f"topology {seed}")), Random(f"functions {seed}"))
     return Scenario(
         seed=seed,
-        topology=with_functions(draw_topology(Random(f"topology {seed}")), Random(f"functions {seed}")),
+        topology=with_two_inputs(topology, Random(f"two inputs {seed}")),
         task_managers=chance.randint(1, 3),
         stage_ms=stage_ms,
         restart_strategy=draw_restart_strategy(chance),

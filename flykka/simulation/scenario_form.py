@@ -33,6 +33,7 @@ _CLASSES: dict[str, type[Any]] = {
         operators.Filter,
         operators.Window,
         operators.Process,
+        operators.Tag,
         operators.Sink,
         EventTimeWindows,
         FaultKind,

@@ -1,4 +1,5 @@
-"""The jobs of a simulation, drawn at random: one to three sources, forks and unions, windows, one to three sinks.
+"""The jobs of a simulation, drawn at random: one to three sources, forks and unions, windows, functions of one input or
+two, one to three sinks.
 
 A vertex is a chain of one to three operators. What its rows become is said by the `Program`; the job graph knows names
 only, as every job graph does.
@@ -23,7 +24,7 @@ from flykka.messages.graph.job_graph import (
     ShipStrategy,
 )
 from flykka.messages.wire.ids import JobVertexId, OperatorId
-from flykka.simulation.operators import Behaviour, Filter, Map, Process, Program, Sink, Source, Window
+from flykka.simulation.operators import Behaviour, Filter, Map, Process, Program, Sink, Source, Tag, Window
 from flykka.simulation.rows import Row, Rows
 
 _UNKEYED = (
@@ -40,10 +41,13 @@ _KINDS = {
     Filter: OperatorKind.STATELESS,
     Window: OperatorKind.WINDOW_AGGREGATE,
     Process: OperatorKind.KEYED_PROCESS,
+    Tag: OperatorKind.LOCAL_INPUT,
     Sink: OperatorKind.SINK,
 }
 MAX_SINKS = 3
 _FUNCTION_SHARE = 0.4
+_TWO_INPUTS_SHARE = 0.7
+"""Of functions that read several outputs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +130,7 @@ def _result(behaviour: Behaviour, rows: Rows) -> Rows:
     match behaviour:
         case Source(rows=count):
             return behaviour.read(0, count)
-        case Map() | Filter():
+        case Map() | Filter() | Tag():
             return behaviour.apply(rows)
         case Window():
             return behaviour.fired(rows)
@@ -158,6 +162,35 @@ def with_functions(topology: Topology, chance: Random) -> Topology:
     if not any(vertex.operators[0].kind is OperatorKind.WINDOW_AGGREGATE for vertex in vertices):
         vertices = [replace(vertex, firing_mode=FiringMode.ON_WATERMARK) for vertex in vertices]
     return Topology(vertices=tuple(vertices), program=Program(behaviours=behaviours))
+
+
+def with_two_inputs(topology: Topology, chance: Random) -> Topology:
+    """The same job, where some functions that read several outputs tell the first from the others."""
+    behaviours = dict(topology.program.behaviours)
+    vertices = {vertex.vertex_id: vertex for vertex in topology.vertices}
+    for vertex in topology.vertices:
+        uid = vertex.operators[0].ref.uid
+        head = behaviours[uid]
+        if isinstance(head, Process) and len(vertex.inputs) > 1 and chance.random() < _TWO_INPUTS_SHARE:
+            behaviours[uid] = replace(head, has_two_inputs=True)
+            for place, edge in enumerate(vertex.inputs):
+                vertices[edge.source] = _tagged(vertices[edge.source], edge.source_output, min(place, 1), behaviours)
+    return Topology(vertices=tuple(vertices.values()), program=Program(behaviours=behaviours))
+
+
+def _tagged(vertex: JobVertex, output: int, number: int, behaviours: dict[str, Behaviour]) -> JobVertex:
+    """The vertex with a tag on the rows of an output, which one edge reads."""
+    uid = f"{vertex.vertex_id}-tag-{output}"
+    behaviours[uid] = Tag(number=number)
+    tag = Operator(
+        operator_id=OperatorId(uid),
+        ref=OperatorRef(uid=uid, fingerprint=""),
+        name=uid,
+        kind=_KINDS[Tag],
+        input_operator=[each.operator_id for each in vertex.operators].index(vertex.outputs[output]),
+    )
+    outputs = (*vertex.outputs[:output], tag.operator_id, *vertex.outputs[output + 1 :])
+    return replace(vertex, operators=(*vertex.operators, tag), outputs=outputs)
 
 
 class _Drawing:

@@ -22,6 +22,7 @@ from flykka.actors.machines.checkpoint.plan import PlannedTask
 from flykka.actors.machines.checkpoint.shared_state_registry import SharedStateRegistry
 from flykka.actors.machines.exchange.credits import ChannelCredits
 from flykka.actors.machines.exchange.input_gate import InputGate
+from flykka.actors.machines.exchange.watermarks import WatermarkValve
 from flykka.actors.machines.task.effects import TaskEffect, TellBridge
 from flykka.actors.machines.task.split_reader import SplitReader
 from flykka.actors.machines.task.stream_task import StreamTask
@@ -279,7 +280,14 @@ def timers_of_what_comes_while_others_fire_are_forgotten(patch: pytest.MonkeyPat
     patch.setattr(DueTimers, "on_fired", one_too_far)
 
 
+def a_watermark_is_that_of_the_faster_input(patch: pytest.MonkeyPatch) -> None:
+    """The watermark of a task is the greatest of its inputs, not the least."""
+    patch.setattr(WatermarkValve, "_minimum", lambda valve: valve._max_ms)
+    patch.setattr(WatermarkValve, "check", lambda _: None)
+
+
 PLANTED_BUGS = (
+    PlantedBug(plant=a_watermark_is_that_of_the_faster_input, monitor="output", says="rows came late"),
     PlantedBug(plant=timers_of_what_comes_while_others_fire_are_forgotten, monitor="output", says=" lacks ", begin=12),
     PlantedBug(plant=rows_are_published_with_every_commit_again, monitor="output", says="rows were told as published"),
     PlantedBug(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -77,3 +78,11 @@ def test_timers_fire_although_all_state_was_gone_before(make: Callable[[Process]
         assert emitted(operator.advance_watermark(number, 0)) == [number]
 
     assert sum(segment.rows for segment in operator.store.segments.live) < 20
+
+
+def test_a_function_of_two_inputs_holds_the_rows_of_both_in_one_state(make: Callable[[Process], Operator]) -> None:
+    operator = make(Process(delay_ms=5, in_processing_time=False, has_two_inputs=True))
+    arrives(operator, 0, row(1, 10), replace(row(1, 12), input=1))
+
+    assert emitted(operator.advance_watermark(15, 0)) == [1]
+    assert emitted(operator.advance_watermark(17, 0)) == [1]

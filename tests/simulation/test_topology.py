@@ -12,17 +12,17 @@ from flykka.actors.machines.job_graph.validation import check_job_graph
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobEdge, JobType, OperatorKind, ShipStrategy
 from flykka.messages.wire.ids import JobId, JobVertexId
 from flykka.simulation.job import draw_restart_strategy, job_graph
-from flykka.simulation.operators import Filter, Program, Sink, Source
+from flykka.simulation.operators import Filter, Process, Program, Sink, Source, Tag
 from flykka.simulation.scenario_drawing import draw_scenario
 from flykka.simulation.settings import ALL_FAULTS, FaultKind, SimulationSettings
-from flykka.simulation.topology import MAX_SINKS, Topology, draw_topology, with_functions
+from flykka.simulation.topology import MAX_SINKS, Topology, draw_topology, with_functions, with_two_inputs
 from tests.actors.machines.graph.graphs import vertex
 
 SEEDS = range(200)
 
 
 def drawn(seed: int) -> Topology:
-    return with_functions(draw_topology(Random(seed)), Random(seed))
+    return with_two_inputs(with_functions(draw_topology(Random(seed)), Random(seed)), Random(seed))
 
 
 def source_of(rows: int, *, step_ms: int = 1, disorder_ms: int = 0) -> Source:
@@ -71,9 +71,17 @@ def test_all_kinds_of_edges_and_operators_are_drawn() -> None:
 
     assert strategies == set(ShipStrategy) - {ShipStrategy.BROADCAST}
     not_simulated = {OperatorKind.GROUP_AGGREGATE, OperatorKind.PROCESS, OperatorKind.TIMESTAMPS_AND_WATERMARKS}
-    assert kinds == {kind for kind in OperatorKind if not kind.is_local} - not_simulated
+    assert kinds == {kind for kind in OperatorKind if not kind.is_local} - not_simulated | {OperatorKind.LOCAL_INPUT}
     assert {len(vertex.inputs) for vertex in vertices} >= {0, 1, 2}
     assert {vertex.parallelism for vertex in vertices} == {1, 2, 3, 4}
+
+
+def test_functions_of_two_inputs_are_drawn_and_know_the_input_of_each_row() -> None:
+    topologies = [drawn(seed) for seed in SEEDS]
+    behaviours = [each for topology in topologies for each in topology.program.behaviours.values()]
+
+    assert sum(isinstance(each, Process) and each.has_two_inputs for each in behaviours) >= 3
+    assert {each.number for each in behaviours if isinstance(each, Tag)} == {0, 1}
 
 
 def test_a_job_of_another_parallelism_can_be_executed_too() -> None:
