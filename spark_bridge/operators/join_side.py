@@ -13,16 +13,20 @@ from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.operators.code import KeyByCode, LocalCode
 from flykka.spark_bridge.operators.operator import Element, Operator, Output
-from flykka.spark_bridge.program.aggregates import KeptRows, kept_rows
-from flykka.spark_bridge.program.event_time import event_time_micros
+from flykka.spark_bridge.operators.spark_windows import by_window, in_windows, pane_of, since_last_start
+from flykka.spark_bridge.program.aggregates import TIME, KeptRows, kept_rows
+from flykka.spark_bridge.program.event_time import MICROS_PER_MS, event_time_micros
 from flykka.spark_bridge.program.expressions import columns_read
 from flykka.spark_bridge.rows.materialise import Slices
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
     from flykka.spark_bridge.functions.event_time import EventTime
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
+
+_LONG_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,24 +37,32 @@ class JoinedRows:
     keys: tuple[Column | str, ...]
     event_time: EventTime
     side_outputs_late_data: bool = False
+    windows: EventTimeWindows | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinSide:
     """The rows of a side, cut down to the columns that are needed, whose types are in `schema`.
 
-    Rows that come too late go to a side output where it `side_outputs_late_data`; then all columns are needed.
+    Rows that come too late go to a side output where it `side_outputs_late_data`; then all columns are needed. With
+    `windows` a row is kept once for each window that it is in, with the start of the window as column `TIME`.
     """
 
     rows: KeptRows
     schema: StructType
     event_time: EventTime
     side_outputs_late_data: bool = False
+    windows: EventTimeWindows | None = None
 
     @property
     def time(self) -> Column:
-        """The event time of a row in microseconds."""
-        return event_time_micros(self.event_time)
+        """The time by which a row is kept in microseconds: its event time, or that of its window.
+
+        Of a window that is the last watermark at which its rows are not late.
+        """
+        if self.windows is None:
+            return event_time_micros(self.event_time)
+        return F.col(TIME) + F.lit((self.windows.size_ms - 2) * MICROS_PER_MS)
 
     @property
     def times(self) -> Mapping[str, Column]:
@@ -73,16 +85,30 @@ class JoinSide:
             schema=StructType([rows.schema[name] for name in names]),
             event_time=joined.event_time,
             side_outputs_late_data=joined.side_outputs_late_data,
+            windows=joined.windows,
         )
 
     def no_rows(self, like: DataFrame) -> DataFrame:
         """No rows of the side, in the session of other rows."""
-        nulls = (F.lit(None).cast(field.dataType).alias(field.name) for field in self.schema)
-        return like.limit(0).select(*nulls)
+        nulls = [F.lit(None).cast(field.dataType).alias(field.name) for field in self.schema]
+        starts = [] if self.windows is None else [F.lit(None).cast("bigint").alias(TIME)]
+        return like.limit(0).select(*nulls, *starts)
 
     def kept(self, rows: DataFrame) -> DataFrame:
         """The rows that have an event time, with the columns that are needed."""
-        return rows.where(self.time.isNotNull()).select(*(F.col(quoted(name)) for name in self.rows.needed))
+        needed = [F.col(quoted(name)) for name in self.rows.needed]
+        if self.windows is None:
+            return rows.where(self.time.isNotNull()).select(*needed)
+        pane = pane_of(self.windows, event_time_micros(self.event_time))
+        rows = in_windows(self.windows, rows, self.event_time).select(*needed, pane.alias(TIME))
+        return by_window(self.windows, rows, None, _LONG_MAX)
+
+    def lost(self, late: Column) -> Column:
+        """The number of rows that are late: those for which all of their windows are."""
+        if self.windows is None:
+            return F.count_if(late)
+        time = event_time_micros(self.event_time)
+        return F.count_if(late & (F.col(TIME) == time - since_last_start(self.windows, time)))
 
 
 class JoinSideOperator(Operator[Slices]):

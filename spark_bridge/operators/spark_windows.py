@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from flykka.actors.machines.state.segments import Reading
     from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
+    from flykka.spark_bridge.functions.event_time import EventTime
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
     from flykka.spark_bridge.operators.code import WindowCode
     from flykka.spark_bridge.operators.operator import Element
@@ -82,7 +83,8 @@ class SparkPanes:
 
     def _of_rows(self, rows: DataFrame, closed_to_ms: int | None) -> Arrived[Slices, DataFrame]:
         """Rows that come as they are become state here."""
-        code, rows = self._code, _in_windows(self._code, rows)
+        code = self._code
+        rows = in_windows(code.windows, rows, code.event_time)
         if closed_to_ms is None:
             return Arrived(segment=self._backend.keep(local_state(code, rows)))
         late = _before(event_time_micros(code.event_time), code.windows.next_start(closed_to_ms))
@@ -140,16 +142,17 @@ def window_operator(context: OperatorContext, code: WindowCode) -> WindowOperato
 
 def local_state(code: WindowCode, rows: DataFrame) -> DataFrame:
     """State made of rows, by pane; rows that belong to no window are left out."""
-    return code.plan.local(_in_windows(code, rows), _pane(code.windows, event_time_micros(code.event_time)))
+    rows = in_windows(code.windows, rows, code.event_time)
+    return code.plan.local(rows, pane_of(code.windows, event_time_micros(code.event_time)))
 
 
-def _in_windows(code: WindowCode, rows: DataFrame) -> DataFrame:
+def in_windows(windows: EventTimeWindows, rows: DataFrame, event_time: EventTime) -> DataFrame:
     """The rows that belong to a window: those with an event time, and not in a gap between windows."""
-    rows = rows.where(F.col(quoted(code.event_time.column)).isNotNull())
-    if not code.windows.have_gaps:
+    rows = rows.where(F.col(quoted(event_time.column)).isNotNull())
+    if not windows.have_gaps:
         return rows
-    since_start = _since_start(code.windows, event_time_micros(code.event_time))
-    return rows.where(since_start < F.lit(code.windows.size_ms * MICROS_PER_MS))
+    since_start = since_last_start(windows, event_time_micros(event_time))
+    return rows.where(since_start < F.lit(windows.size_ms * MICROS_PER_MS))
 
 
 def by_window(windows: EventTimeWindows, state: DataFrame, after_ms: int | None, to_ms: int) -> DataFrame:
@@ -160,7 +163,7 @@ def by_window(windows: EventTimeWindows, state: DataFrame, after_ms: int | None,
     if not windows.overlap:
         return state
     pane, slide = F.col(TIME), F.lit(windows.slide_ms * MICROS_PER_MS)
-    last = pane - _since_start(windows, pane)
+    last = pane - since_last_start(windows, pane)
     # The window n slides before the last one has the pane where n * slide < last + size - pane.
     reach = last - pane + F.lit(windows.size_ms * MICROS_PER_MS - 1)
     first = last - (reach - F.pmod(reach, slide))
@@ -191,8 +194,9 @@ def batch_times(windows: EventTimeWindows) -> Mapping[str, Column]:
     return {"first_micros": F.min(TIME), "last_micros": F.max(TIME) + last_in_pane}
 
 
-def _pane(windows: EventTimeWindows, time: Column) -> Column:
-    since_start = _since_start(windows, time)
+def pane_of(windows: EventTimeWindows, time: Column) -> Column:
+    """The start of the pane of a time, in microseconds."""
+    since_start = since_last_start(windows, time)
     start = time - since_start
     end = F.lit(windows.size_ms % windows.slide_ms * MICROS_PER_MS)
     if not windows.overlap or windows.size_ms % windows.slide_ms == 0:
@@ -201,7 +205,7 @@ def _pane(windows: EventTimeWindows, time: Column) -> Column:
     return F.when(since_start < end, start).otherwise(start + end)
 
 
-def _since_start(windows: EventTimeWindows, micros: Column) -> Column:
+def since_last_start(windows: EventTimeWindows, micros: Column) -> Column:
     """The time since the start of the last window, as a column."""
     since_offset = micros - F.lit(windows.offset_ms * MICROS_PER_MS) if windows.offset_ms else micros
     return F.pmod(since_offset, F.lit(windows.slide_ms * MICROS_PER_MS))

@@ -12,8 +12,8 @@ from flykka.messages.state.handles import SharedStateHandle, TaskStateSnapshot
 from flykka.messages.tasks.stage import AdvanceWatermark, StageFinished, StateSnapshotted
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.code import OperatorCode, SideOutputCode
-from flykka.spark_bridge.operators.interval_join import Side
-from flykka.spark_bridge.operators.interval_join_code import IntervalJoinCode, interval_join
+from flykka.spark_bridge.operators.join import Side
+from flykka.spark_bridge.operators.join_code import IntervalJoinCode, pairs
 from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSide, JoinSideCode
 from tests.spark_bridge.laboratory import END, Laboratory, Told, at_ms, write_rows
 
@@ -34,7 +34,7 @@ def code(laboratory: Laboratory, *outer: Side, gives_late_data: bool = False) ->
     side = JoinedRows(
         prototype=prototype, keys=("key",), event_time=EventTime(column="at"), side_outputs_late_data=gives_late_data
     )
-    return interval_join(side, side, draft)[1]
+    return pairs(side, side, draft)[1]
 
 
 class Job:

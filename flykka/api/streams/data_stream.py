@@ -39,6 +39,7 @@ from flykka.api.streams.summary import Displayed, Summary, stream_summary
 from flykka.api.streams.transformation import Input, Transformation, default_uid, origins, partitioned
 from flykka.api.streams.watermark_assignment import WatermarkAssignment
 from flykka.api.streams.window_aggregation import add_aggregates
+from flykka.api.streams.window_join import WindowJoinVerbs
 from flykka.api.streams.window_verbs import WindowVerbs
 from flykka.api.streams.windowed_rows import KeyedRows, WindowSettings
 from flykka.api.streams.windowed_stream import WindowedStream
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.functions.event_time import EventTime
     from flykka.spark_bridge.operators.code import OperatorCode
     from flykka.spark_bridge.operators.process_code import ProcessCode
+    from flykka.spark_bridge.program.functions import JoinOn
     from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
 
 
@@ -213,7 +215,9 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
         return DataStream(self._program, made, self._type.of_rows(result, renamed))
 
 
-class DataStream(OperatorSettings, Partitioning, _Stream, DropDuplicatesVerb, AllWindows, WatermarkAssignment):
+class DataStream(
+    OperatorSettings, Partitioning, WindowJoinVerbs, _Stream, DropDuplicatesVerb, AllWindows, WatermarkAssignment
+):
     """The rows that one operator makes, or several that are united."""
 
     _foreign_names = ("data_stream", "every_stream")
@@ -330,6 +334,9 @@ class DataStream(OperatorSettings, Partitioning, _Stream, DropDuplicatesVerb, Al
         keyed = f"key_by({listed(*columns)}) after {origin}"
         tried(keyed, lambda: transformed(self._type.prototype, lambda rows: rows.select(*columns)))
         return KeyedStream(self._program, self._inputs, self._type, columns)
+
+    def _join_static(self, static: DataFrame, on: JoinOn | None, how: str) -> DataStream:
+        return _Stream.join(self, static, on, how)
 
     def _all_rows(self) -> NonParallelStream:
         return NonParallelStream(self._program, partitioned(self._inputs, ShipStrategy.GLOBAL), self._type)

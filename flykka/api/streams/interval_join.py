@@ -2,50 +2,32 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
 from flykka.actors.machines.joins.interval_segments import Interval
 from flykka.api.foreign_names import NamesElsewhere
+from flykka.api.streams.joined_inputs import KeyedSide, add_join, check_joined, joined_rows
 from flykka.api.streams.output_tag import OutputTag
-from flykka.api.streams.program import Program, tried
-from flykka.api.streams.side_outputs import LateRows, SideOutputs
+from flykka.api.streams.program import tried
+from flykka.api.streams.side_outputs import LateRows
 from flykka.api.streams.stateless_verbs import listed
 from flykka.api.streams.stream_type import StreamType
-from flykka.api.streams.transformation import Input, Transformation
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.runtime.durations import Duration, signed_duration_ms
 from flykka.spark_bridge.functions.event_time import EventTime
-from flykka.spark_bridge.operators.interval_join import Side
-from flykka.spark_bridge.operators.interval_join_code import IntervalJoinCode, interval_join
-from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSide, JoinSideCode
+from flykka.spark_bridge.operators.join import Side
+from flykka.spark_bridge.operators.join_code import IntervalJoinCode, pairs
+from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSide
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
     from flykka.spark_bridge.program.prototype import Column
 
 
-class IntervalJoinVerb(ABC):
+class IntervalJoinVerb(KeyedSide):
     """The verb of keyed streams that joins two of them."""
-
-    _program: Program
-    _inputs: tuple[Input, ...]
-    _type: StreamType
-    _keys: tuple[Column | str, ...]
-
-    @property
-    @abstractmethod
-    def _origins(self) -> str:
-        """The origins of the rows, for messages."""
-
-    @abstractmethod
-    def _emitted(
-        self, made: Transformation, row_type: StreamType, side_outputs: SideOutputs | None = None
-    ) -> DataStream:
-        """The stream of what an operator emits."""
 
     def interval_join(self, other: IntervalJoinVerb) -> IntervalJoin:
         """Join with another keyed stream: rows of equal keys whose event times are near each other.
@@ -61,18 +43,7 @@ class IntervalJoinVerb(ABC):
                 f"interval_join after {self._origins} takes another keyed stream, as key_by(...) gives it, not a"
                 f" {type(other).__name__}"
             )
-        if other._program is not self._program:
-            raise ProgramError(
-                f"interval_join of {self._origins} with {other._origins}: they are of two environments, or of two jobs"
-                " of one environment"
-            )
-        for each in (self, other):
-            if each._type.event_time is None:
-                raise StreamTypeError(
-                    f"interval_join of {self._origins} with {other._origins}: {each._origins} gives no event time to"
-                    " join by: its source has no timestamp column or no watermarks, or an operation has dropped or"
-                    " renamed the column"
-                )
+        check_joined("interval_join", self, other)
         return IntervalJoin(self, other)
 
 
@@ -81,7 +52,7 @@ class IntervalJoin(NamesElsewhere):
 
     _foreign_names = ("interval_join",)
 
-    def __init__(self, left: IntervalJoinVerb, right: IntervalJoinVerb) -> None:
+    def __init__(self, left: KeyedSide, right: KeyedSide) -> None:
         self._left = left
         self._right = right
 
@@ -120,7 +91,7 @@ class IntervalJoined(NamesElsewhere):
 
     _foreign_names = ("interval_join",)
 
-    def __init__(self, left: IntervalJoinVerb, right: IntervalJoinVerb, settings: _Settings) -> None:
+    def __init__(self, left: KeyedSide, right: KeyedSide, settings: _Settings) -> None:
         self._left = left
         self._right = right
         self._settings = settings
@@ -207,17 +178,8 @@ class IntervalJoined(NamesElsewhere):
             )
 
         rows = {side: self._rows(side) for side in Side}
-        prototype, code = tried(what, lambda: interval_join(rows[Side.LEFT], rows[Side.RIGHT], draft))
-        program = self._left._program
-        made = Transformation(
-            kind=code.kind,
-            position=program.next_position,
-            name=name,
-            code=code,
-            inputs=(*_joined(left_inputs, code.left), *_joined(right_inputs, code.right)),
-            chaining=ChainingStrategy.HEAD,
-        )
-        program.add(made)
+        prototype, code = tried(what, lambda: pairs(rows[Side.LEFT], rows[Side.RIGHT], draft))
+        made = add_join(self._left._program, name, code, left_inputs, right_inputs)
         event_time = None if settings.time_column is None else EventTime(column=settings.time_column)
         late = {tag: (side.late_data, self._side(side)._type) for side, tag in settings.tags.items()}
         row_type = StreamType(prototype=prototype, event_time=event_time)
@@ -239,16 +201,9 @@ class IntervalJoined(NamesElsewhere):
             raise ProgramError(f"{what}: late rows of both sides go to {tags[0]!r}; give each side a tag of its own")
 
     def _rows(self, side: Side) -> JoinedRows:
-        stream = self._side(side)
-        assert stream._type.event_time is not None, "streams without event time are refused before"
-        return JoinedRows(
-            prototype=stream._type.prototype,
-            keys=stream._keys,
-            event_time=stream._type.event_time,
-            side_outputs_late_data=side in self._settings.tags,
-        )
+        return joined_rows(self._side(side), side_outputs_late_data=side in self._settings.tags)
 
-    def _side(self, side: Side) -> IntervalJoinVerb:
+    def _side(self, side: Side) -> KeyedSide:
         return self._left if side is Side.LEFT else self._right
 
     def _with_late_data(self, side: Side, tag: OutputTag) -> IntervalJoined:
@@ -260,9 +215,3 @@ class IntervalJoined(NamesElsewhere):
 
     def _with(self, **settings: Any) -> IntervalJoined:
         return IntervalJoined(self._left, self._right, replace(self._settings, **settings))
-
-
-def _joined(inputs: tuple[Input, ...], side: JoinSide) -> tuple[Input, ...]:
-    """The inputs of a side, of which only what is needed is exchanged."""
-    local_code = JoinSideCode(side=side)
-    return tuple(replace(each, key_by=side.key_by, local_code=local_code) for each in inputs)

@@ -17,7 +17,7 @@ from flykka.spark_bridge.errors import EmptySourceError, NotADataFrameError
 from flykka.spark_bridge.functions.checkpointed_function import initialize_state
 from flykka.spark_bridge.functions.operator_states import OperatorStates
 from flykka.spark_bridge.operators.code import AggregateCode, SourceCode, TransformCode
-from flykka.spark_bridge.operators.interval_join_code import IntervalJoinCode
+from flykka.spark_bridge.operators.join_code import JoinCode
 from flykka.spark_bridge.operators.timestamps import TimestampsAndWatermarksCode
 from flykka.spark_bridge.program.applied import applied
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
@@ -81,7 +81,7 @@ class _Preview:
                 return self._transformed(made, code)
             case AggregateCode() as code:
                 return code.previewed(self.united(made.inputs))
-            case IntervalJoinCode() as code:
+            case JoinCode() as code:
                 left, right = made.inputs[: code.left_gates], made.inputs[code.left_gates :]
                 return code.previewed(self.united(left), self.united(right))
             case TimestampsAndWatermarksCode():

@@ -21,7 +21,9 @@ from flykka import (
     WindowedStream,
 )
 from flykka.api.foreign_names import NamesElsewhere, hint_for, hints
+from flykka.api.streams.interval_join import IntervalJoin, IntervalJoined
 from flykka.api.streams.operator_settings import DataStreamSink
+from flykka.api.streams.window_join import CoGrouped, EqualTo, JoinedStreams, Where, WindowJoined
 from tests.flykka.programs import HOURS, bids
 
 OWNERS: list[type[NamesElsewhere]] = [
@@ -31,6 +33,16 @@ OWNERS: list[type[NamesElsewhere]] = [
     AllWindowedStream,
     DataStreamSink,
     StreamExecutionEnvironment,
+]
+
+JOINS: list[type[NamesElsewhere]] = [
+    IntervalJoin,
+    IntervalJoined,
+    JoinedStreams,
+    Where,
+    EqualTo,
+    WindowJoined,
+    CoGrouped,
 ]
 
 PYFLINK: dict[type[NamesElsewhere], str] = {
@@ -81,7 +93,7 @@ def test_every_name_of_a_structured_streaming_query_has_a_hint() -> None:
     assert "StreamingQuery" in hints("imports")
 
 
-@pytest.mark.parametrize("owner", OWNERS)
+@pytest.mark.parametrize("owner", [*OWNERS, *JOINS])
 def test_no_line_of_the_table_is_for_a_name_that_is_there(owner: type[NamesElsewhere]) -> None:
     (first, *_) = owner._foreign_names
 
@@ -92,10 +104,12 @@ def test_no_line_of_the_table_is_for_a_name_that_is_there(owner: type[NamesElsew
 def test_a_hint_tells_of_nothing_that_is_not_there() -> None:
     offered = {
         name
-        for owner in [*OWNERS, *(getattr(flykka, name) for name in flykka.__all__), DataFrame, F, SparkSession]
+        for owner in [*OWNERS, *JOINS, *(getattr(flykka, name) for name in flykka.__all__), DataFrame, F, SparkSession]
         for name in dir(owner)
     }
-    of_owners = {hint for owner in OWNERS for table in owner._foreign_names for hint in hints(table).values()}
+    of_owners = {
+        hint for owner in [*OWNERS, *JOINS] for table in owner._foreign_names for hint in hints(table).values()
+    }
 
     told = {name for hint in of_owners | set(hints("imports").values()) for name in re.findall(r"(\w+)\(", hint)}
 

@@ -17,7 +17,7 @@ from flykka.errors import FlykkaError, ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import ShipStrategy
 from flykka.runtime.errors import DurationError
 from flykka.spark_bridge.functions.event_time import EventTime
-from flykka.spark_bridge.operators.interval_join_code import IntervalJoinCode
+from flykka.spark_bridge.operators.join_code import IntervalJoinCode
 from tests.flykka.programs import bids
 
 pytestmark = pytest.mark.spark

@@ -1,4 +1,4 @@
-"""The interval join of one attempt: each batch meets what is kept of the other side (Flink's IntervalJoinOperator).
+"""A join by time of one attempt: each batch meets what is kept of the other side (Flink's IntervalJoinOperator).
 
 Where a side is an outer one, its rows that have met none are emitted when the watermark has passed all that they could
 have met, as Flink SQL does.
@@ -49,7 +49,9 @@ class Closing(Generic[Frame]):
 
 
 class Joining(Protocol[Rows, Frame]):
-    """Joins rows in an engine."""
+    """Joins rows in an engine; where it `meets_at_once`, each batch with what came before it."""
+
+    meets_at_once: bool
 
     def arrived(self, side: Side, element: Element[Rows], closed_to_ms: int | None) -> Arrived[Rows, Frame]:
         """Make state of a batch of a side, without the rows of times before `closed_to_ms`, which are late."""
@@ -57,12 +59,12 @@ class Joining(Protocol[Rows, Frame]):
     def joined(self, side: Side, segment: Segment[Frame], met: Sequence[Reading[Frame]]) -> Rows:
         """Join a segment of a side with segments of the other one."""
 
-    def unmatched(self, closings: Sequence[Closing[Frame]]) -> Rows:
-        """Return the results of rows that have met none."""
+    def closed(self, closings: Sequence[Closing[Frame]]) -> Rows:
+        """Return the results of rows that are through, of sides for which these are emitted."""
 
 
-class IntervalJoinOperator(KeyedOperator[Rows, Frame]):
-    """The interval join of one attempt. Each side is a state. A batch sees all that came before it."""
+class JoinOperator(KeyedOperator[Rows, Frame]):
+    """The join of one attempt. Each side is a state. A batch sees all that came before it."""
 
     def __init__(
         self,
@@ -108,7 +110,7 @@ class IntervalJoinOperator(KeyedOperator[Rows, Frame]):
         store, other = self._stores[side], side.other
         arrived = self._joining.arrived(side, element, self._segments[side].closed_at(element.watermark_ms))
         segment, rows, release = arrived.segment, None, _nothing
-        if segment is not None:
+        if segment is not None and self._joining.meets_at_once:
             first_ms, last_ms = segment.first_ms, segment.last_ms
             met, release = self._stores[other].held(lambda: self._segments[other].met(first_ms, last_ms))
             rows = self._joining.joined(side, segment, met) if met else None
@@ -138,7 +140,7 @@ class IntervalJoinOperator(KeyedOperator[Rows, Frame]):
             for side, batch_ids in finished.items():
                 self._stores[side].backend.release(batch_ids)
 
-        return Output(rows=self._joining.unmatched(closings) if closings else None, on_emitted=on_emitted)
+        return Output(rows=self._joining.closed(closings) if closings else None, on_emitted=on_emitted)
 
     def _closing(self, side: Side, watermark_ms: int, releases: list[Callable[[], None]]) -> Closing[Frame] | None:
         readings, release = self._stores[side].held(lambda: self._segments[side].closing(watermark_ms))

@@ -1,4 +1,4 @@
-"""The interval join with Spark: rows are kept as they come over the exchange, and joined by Spark's hash joins."""
+"""Joins by time with Spark: rows are kept as they come over the exchange, and joined by Spark's hash joins."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from flykka.spark_bridge.operators.interval_join import Closing, IntervalJoinOperator, Side
+from flykka.spark_bridge.operators.join import Closing, JoinOperator, Side
 from flykka.spark_bridge.operators.window import Arrived
 from flykka.spark_bridge.program.event_time import MICROS_PER_MS
 from flykka.spark_bridge.rows.materialise import counted, numbers_of, together
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from flykka.actors.machines.joins.interval_segments import IntervalSegments
     from flykka.actors.machines.state.segments import Reading, Segment
     from flykka.spark_bridge.operators.bound_chain import OperatorContext
-    from flykka.spark_bridge.operators.interval_join_code import IntervalJoinCode
+    from flykka.spark_bridge.operators.join_code import CoGroupCode, JoinCode, PairsCode
     from flykka.spark_bridge.operators.join_side import JoinSide
     from flykka.spark_bridge.operators.operator import Element
     from flykka.spark_bridge.rows.materialise import Slices
@@ -53,18 +53,18 @@ class SideLayout(StateLayout):
         return state if closed_to_ms is None else self.between(state, closed_to_ms - self._retained_ms, None)
 
 
-class SparkJoining:
-    """Implements `Joining` for one attempt."""
+class _SparkJoining:
+    """What all joins of an attempt do with rows: with what is behind it, it implements `Joining`."""
 
-    def __init__(self, context: OperatorContext, code: IntervalJoinCode) -> None:
-        self._context = context
+    def __init__(self, context: OperatorContext, code: JoinCode) -> None:
+        self.context = context
         self._code = code
         self._backends: dict[Side, SparkStateBackend] = {}
 
     def backend(self, side: Side, segments: IntervalSegments[DataFrame]) -> SparkStateBackend:
         """The backend of a side's state."""
         layout = SideLayout(self._code.sides[side], segments.retained_ms)
-        context = self._context
+        context = self.context
         made = SparkStateBackend(layout, context.descriptor, context.scope, context.services, side.value)
         self._backends[side] = made
         return made
@@ -79,58 +79,91 @@ class SparkJoining:
         if closed_to_ms is None or first >= closed_to_ms:
             return Arrived(segment=backend.adopt(batch, rows, first, last))
         late = code.time < _micros(closed_to_ms)
-        observation, observed = counted(rows, {"late": F.count_if(late)})
+        observation, observed = counted(rows, {"late": code.lost(late)})
         segment = backend.keep(observed.where(~late))
         late_rows = int(numbers_of(observation).get("late") or 0)
         if code.side_outputs_late_data:
             return Arrived(segment=segment, late=(rows.where(late),) if late_rows else None)
         return Arrived(segment=segment, late_rows=late_rows)
 
-    def joined(self, side: Side, segment: Segment[DataFrame], met: Sequence[Reading[DataFrame]]) -> Slices:
-        """Join a batch with rows of the other side."""
-        news, kept = self._gathered((side, segment.frame, segment.rows), (side.other, *self._all(side.other, met)))
-        sides = {side: news.hint("shuffle_hash"), side.other: kept}
-        with self._context.naming_failures():
-            return (self._code.results(sides[Side.LEFT], sides[Side.RIGHT], "inner"),)
-
-    def unmatched(self, closings: Sequence[Closing[DataFrame]]) -> Slices:
-        """Anti joins, whose rows have nulls for the other side."""
-        with self._context.naming_failures():
-            return (together([self._unmatched(closing) for closing in closings]),)
-
-    def _unmatched(self, closing: Closing[DataFrame]) -> DataFrame:
-        side, other = closing.side, closing.side.other
-        rows = self._backends[side].bounded(closing.readings)
-        number = sum(each.segment.rows for each in closing.readings)
-        if not closing.met:
-            return self._code.unmatched(side, rows, None)
-        left, met = self._gathered((side, rows, number), (other, *self._all(other, closing.met)))
-        return self._code.unmatched(side, left, met.hint("shuffle_hash"))
-
-    def _all(self, side: Side, readings: Sequence[Reading[DataFrame]]) -> tuple[DataFrame, int]:
-        return self._backends[side].bounded(readings), sum(each.segment.rows for each in readings)
-
-    def _gathered(
+    def gathered(
         self, one: tuple[Side, DataFrame, int], other: tuple[Side, DataFrame, int]
     ) -> tuple[DataFrame, DataFrame]:
         """The rows of both sides in as many partitions, by key; where they are few in one, which is no shuffle."""
         (side, rows, number), (other_side, other_rows, other_number) = one, other
         if number + other_number <= _ROWS_OF_ONE_CORE:
             return rows.coalesce(1), other_rows.coalesce(1)
-        partitions = self._context.services.session.sparkContext.defaultParallelism
+        partitions = self.context.services.session.sparkContext.defaultParallelism
         sides = self._code.sides
         return (
             rows.repartition(partitions, *sides[side].rows.keys),
             other_rows.repartition(partitions, *sides[other_side].rows.keys),
         )
 
+    def read(self, side: Side, readings: Sequence[Reading[DataFrame]]) -> tuple[Side, DataFrame, int]:
+        """The rows of segments of a side, and at most how many they are."""
+        return side, self._backends[side].bounded(readings), sum(each.segment.rows for each in readings)
 
-def interval_join_operator(context: OperatorContext, code: IntervalJoinCode) -> IntervalJoinOperator[Slices, DataFrame]:
-    """The interval join of one attempt."""
-    joining = SparkJoining(context, code)
-    return IntervalJoinOperator(
-        context.operator_id, code.interval, joining, joining.backend, code.left_gates, frozenset(code.outer)
-    )
+
+class SparkPairs(_SparkJoining):
+    """Makes rows of two that meet."""
+
+    meets_at_once = True
+
+    def __init__(self, context: OperatorContext, code: PairsCode) -> None:
+        super().__init__(context, code)
+        self._pairs = code
+
+    def joined(self, side: Side, segment: Segment[DataFrame], met: Sequence[Reading[DataFrame]]) -> Slices:
+        """Join a batch with rows of the other side."""
+        news, kept = self.gathered((side, segment.frame, segment.rows), self.read(side.other, met))
+        sides = {side: news.hint("shuffle_hash"), side.other: kept}
+        with self.context.naming_failures():
+            return (self._pairs.results(sides[Side.LEFT], sides[Side.RIGHT], "inner"),)
+
+    def closed(self, closings: Sequence[Closing[DataFrame]]) -> Slices:
+        """Anti joins, whose rows have nulls for the other side."""
+        with self.context.naming_failures():
+            return (together([self._unmatched(closing) for closing in closings]),)
+
+    def _unmatched(self, closing: Closing[DataFrame]) -> DataFrame:
+        rows = self.read(closing.side, closing.readings)
+        if not closing.met:
+            return self._pairs.unmatched(closing.side, rows[1], None)
+        alone, met = self.gathered(rows, self.read(closing.side.other, closing.met))
+        return self._pairs.unmatched(closing.side, alone, met.hint("shuffle_hash"))
+
+
+class SparkGroups(_SparkJoining):
+    """Gives a function all rows of a key and window, when the window is over."""
+
+    meets_at_once = False
+
+    def __init__(self, context: OperatorContext, code: CoGroupCode) -> None:
+        super().__init__(context, code)
+        self._groups = code
+
+    def joined(self, side: Side, segment: Segment[DataFrame], met: Sequence[Reading[DataFrame]]) -> Slices:
+        """Rows meet when the window is over."""
+        raise AssertionError("a batch is no group")
+
+    def closed(self, closings: Sequence[Closing[DataFrame]]) -> Slices:
+        """Call the function."""
+        rows = {closing.side: self.read(closing.side, closing.readings) for closing in closings}
+        for side in Side:
+            if side not in rows:
+                _, others, _ = rows[side.other]
+                rows[side] = side, self._groups.sides[side].no_rows(others), 0
+        left, right = self.gathered(rows[Side.LEFT], rows[Side.RIGHT])
+        with self.context.naming_failures():
+            return (self._groups.grouped(left, right),)
+
+
+def join_operator(
+    context: OperatorContext, code: JoinCode, joining: SparkPairs | SparkGroups
+) -> JoinOperator[Slices, DataFrame]:
+    """The join of one attempt."""
+    return JoinOperator(context.operator_id, code.interval, joining, joining.backend, code.left_gates, code.outer)
 
 
 def _micros(milliseconds: int) -> Column:

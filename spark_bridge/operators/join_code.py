@@ -1,0 +1,282 @@
+"""The code of joins by time, made of column expressions over the two sides, and of functions of their groups.
+
+The columns of the sides are `left.name` and `right.name`, or just `name` where only one side has it: it is Spark that
+resolves them, over DataFrames with these aliases.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from pyspark.sql import functions as F
+
+from flykka.actors.machines.joins.interval_segments import Interval
+from flykka.actors.machines.state.schema_evolution import quoted
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
+from flykka.spark_bridge.operators.code import OperatorCode
+from flykka.spark_bridge.operators.join import Side
+from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSide
+from flykka.spark_bridge.operators.spark_joins import SparkGroups, SparkPairs, join_operator
+from flykka.spark_bridge.program.aggregates import TIME
+from flykka.spark_bridge.program.event_time import MICROS_PER_MS
+from flykka.spark_bridge.program.expressions import columns_read_of_sides
+from flykka.spark_bridge.program.prototype import PrototypeError, transformed
+
+if TYPE_CHECKING:
+    from pandas import DataFrame as PandasDataFrame
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+    from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
+    from flykka.spark_bridge.operators.bound_chain import OperatorContext
+    from flykka.spark_bridge.operators.operator import Operator
+    from flykka.spark_bridge.rows.materialise import Slices
+
+CoGroupFunction: TypeAlias = "Callable[[PandasDataFrame, PandasDataFrame], PandasDataFrame]"
+"""Makes rows of those of both sides of a key and window."""
+
+_NO_TIME = Interval(lower_ms=0, upper_ms=0)
+
+_KINDS: Mapping[frozenset[Side], str] = {
+    frozenset(): "inner",
+    frozenset([Side.LEFT]): "left",
+    frozenset([Side.RIGHT]): "right",
+    frozenset(Side): "full",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinCode(OperatorCode):
+    """Joins two sides, each with state of its own. The first `left_gates` inputs are of the left side.
+
+    Rows can meet whose times are in an `interval`: of rows by window it is none. Of `outer` sides those have results as
+    well that meet none, when they are through.
+    """
+
+    kind = OperatorKind.JOIN
+    is_head = True
+    is_computed = True
+
+    left: JoinSide
+    right: JoinSide
+    interval: Interval = _NO_TIME
+    outer: frozenset[Side] = frozenset()
+    left_gates: int = 1
+
+    @property
+    def sides(self) -> Mapping[Side, JoinSide]:
+        """Both sides."""
+        return {Side.LEFT: self.left, Side.RIGHT: self.right}
+
+    @property
+    def side_outputs(self) -> tuple[str, ...]:
+        """Late rows of the two sides."""
+        return tuple(side.late_data for side in Side)
+
+    @property
+    def fingerprint(self) -> str:
+        """What is joined, and the columns that are kept of both sides."""
+        kept = "; ".join(f"{side} {of.rows.key_columns_ddl}: {of.rows.structure}" for side, of in self.sides.items())
+        return f"{self._what}, {kept})"
+
+    @property
+    @abstractmethod
+    def _what(self) -> str:
+        """The kind of the join and its times, for the fingerprint."""
+
+    @abstractmethod
+    def previewed(self, left: DataFrame, right: DataFrame) -> DataFrame:
+        """The results of some rows, as if these were all there are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairsCode(JoinCode):
+    """Makes a row of `columns` of two that meet, where `condition` is true, if there is one."""
+
+    columns: tuple[Column | str, ...]
+    condition: Column | str | None = None
+
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return join_operator(context, self, SparkPairs(context, self))
+
+    def results(self, left: DataFrame, right: DataFrame, how: str) -> DataFrame:
+        """Join rows of both sides."""
+        met = self._marked(Side.LEFT, left).join(self._marked(Side.RIGHT, right), self._meets(), how)
+        return self._selected(met)
+
+    def unmatched(self, side: Side, rows: DataFrame, others: DataFrame | None) -> DataFrame:
+        """The results of rows of a side that meet none of the others, which are all that they may have met."""
+        alone, no_others = self._marked(side, rows), self.sides[side.other].no_rows(rows)
+        if others is not None:
+            alone = alone.join(self._marked(side.other, others), self._meets(), "left_anti")
+        marked = {side: alone, side.other: self._marked(side.other, no_others)}
+        joined = marked[Side.LEFT].join(marked[Side.RIGHT], self._meets(), _KINDS[frozenset([side])])
+        return self._selected(joined)
+
+    def previewed(self, left: DataFrame, right: DataFrame) -> DataFrame:
+        """The results of some rows, of which those without an event time are left out."""
+        return self.results(self.left.kept(left), self.right.kept(right), _KINDS[self.outer])
+
+    @abstractmethod
+    def _met_in_time(self, left: Column, right: Column) -> list[Column]:
+        """The conditions on the times of two rows, in microseconds."""
+
+    @abstractmethod
+    def _selected(self, met: DataFrame) -> DataFrame:
+        """The columns of results."""
+
+    def _marked(self, side: Side, rows: DataFrame) -> DataFrame:
+        """Rows under the name of their side, with keys and time as columns beside, which are of no side."""
+        of = self.sides[side]
+        marks = (key.alias(_key(side, place)) for place, key in enumerate(of.rows.keys))
+        values = (F.col(f"{side}.{quoted(name)}") for name in of.rows.needed)
+        return rows.alias(side.value).select(*values, *marks, of.time.alias(_time(side)))
+
+    def _meets(self) -> Column:
+        keys = [F.col(_key(Side.LEFT, n)) == F.col(_key(Side.RIGHT, n)) for n in range(len(self.left.rows.keys))]
+        times = self._met_in_time(F.col(_time(Side.LEFT)), F.col(_time(Side.RIGHT)))
+        wanted = [] if self.condition is None else [self.condition]
+        conditions = (F.expr(each) if isinstance(each, str) else each for each in wanted)
+        return reduce(and_, [*keys, *times, *conditions])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntervalJoinCode(PairsCode):
+    """Joins rows with equal keys whose times are in the interval.
+
+    With a `time_column` results have the later one of the two event times under that name.
+    """
+
+    time_column: str | None = None
+
+    @property
+    def _what(self) -> str:
+        return f"interval_join({_KINDS[self.outer]}, {self.interval.lower_ms}, {self.interval.upper_ms}"
+
+    def _met_in_time(self, left: Column, right: Column) -> list[Column]:
+        interval = self.interval
+        lower, upper = (left + F.lit(each * MICROS_PER_MS) for each in (interval.lower_ms, interval.upper_ms))
+        from_lower = right >= lower if interval.is_lower_inclusive else right > lower
+        return [from_lower, right <= upper if interval.is_upper_inclusive else right < upper]
+
+    def _selected(self, met: DataFrame) -> DataFrame:
+        if self.time_column is None:
+            return met.select(*self.columns)
+        later = F.greatest(*(F.col(_time(side)) for side in Side))
+        return met.select(*self.columns, F.timestamp_micros(later).alias(self.time_column))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowJoinCode(PairsCode):
+    """Joins rows with equal keys that are in the same window, whose bounds stand before the columns."""
+
+    windows: EventTimeWindows
+
+    @property
+    def _what(self) -> str:
+        return f"window_join({_KINDS[self.outer]}, {_cut(self.windows)}"
+
+    def _met_in_time(self, left: Column, right: Column) -> list[Column]:
+        return [left == right]
+
+    def _selected(self, met: DataFrame) -> DataFrame:
+        end = F.coalesce(*(F.col(_time(side)) for side in Side)) + F.lit(2 * MICROS_PER_MS)
+        start = end - F.lit(self.windows.size_ms * MICROS_PER_MS)
+        bounds = {WINDOW_START: start, WINDOW_END: end}
+        return met.select(*(F.timestamp_micros(each).alias(name) for name, each in bounds.items()), *self.columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoGroupCode(JoinCode):
+    """Gives a function all rows of both sides of a key and window, as pandas frames with the bounds of the window."""
+
+    windows: EventTimeWindows
+    function: CoGroupFunction
+    output: StructType
+
+    @property
+    def _what(self) -> str:
+        return f"co_group({_cut(self.windows)}"
+
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return join_operator(context, self, SparkGroups(context, self))
+
+    def previewed(self, left: DataFrame, right: DataFrame) -> DataFrame:
+        """The results of some rows."""
+        return self.grouped(self.left.kept(left), self.right.kept(right))
+
+    def grouped(self, left: DataFrame, right: DataFrame) -> DataFrame:
+        """The rows that the function makes of all keys and windows."""
+        one, other = (
+            self._with_bounds(rows).groupBy(*self.sides[side].rows.keys, WINDOW_START)
+            for side, rows in ((Side.LEFT, left), (Side.RIGHT, right))
+        )
+        return one.cogroup(other).applyInPandas(self.function, self.output)
+
+    def _with_bounds(self, rows: DataFrame) -> DataFrame:
+        end = F.col(TIME) + F.lit(self.windows.size_ms * MICROS_PER_MS)
+        bounds = {WINDOW_START: F.timestamp_micros(TIME), WINDOW_END: F.timestamp_micros(end)}
+        own = (F.col(quoted(name)) for name in rows.columns if name not in (TIME, *bounds))
+        return rows.select(*(column.alias(name) for name, column in bounds.items()), *own)
+
+
+Drafted = TypeVar("Drafted", bound=PairsCode)
+
+
+def pairs(
+    left: JoinedRows, right: JoinedRows, draft: Callable[[JoinSide, JoinSide], Drafted]
+) -> tuple[DataFrame, Drafted]:
+    """The prototype of the results, and the code that `draft` makes of the sides, with the columns that are needed.
+
+    Raises:
+        PrototypeError: the keys of the two sides differ in number or type, a column does not fit or may be of either
+            side, or results are computed of several rows.
+    """
+    check_keys(left, right)
+    whole = draft(JoinSide.of(left, left.prototype.columns), JoinSide.of(right, right.prototype.columns))
+    prototype = transformed(left.prototype, lambda rows: whole.previewed(rows, right.prototype))
+    read = columns_read_of_sides(prototype)
+    if read is None:
+        raise PrototypeError("the columns of a join are computed of one row of each side: compute others behind it")
+    marks = [name for name in prototype.columns if name.startswith(_MARK)]
+    if marks:
+        raise PrototypeError("'*' would be of both sides together: name them as 'left.*' and 'right.*'")
+    of_left, of_right = read
+    return prototype, draft(JoinSide.of(left, of_left), JoinSide.of(right, of_right))
+
+
+def check_keys(left: JoinedRows, right: JoinedRows) -> None:
+    """Raise `PrototypeError` where the keys of the two sides differ in number or type."""
+    ours, theirs = (each.prototype.select(*each.keys).schema for each in (left, right))
+    if len(ours) != len(theirs):
+        raise PrototypeError(f"the left side has {len(ours)} keys and the right side {len(theirs)}")
+    for one, other in zip(ours, theirs, strict=True):
+        types = one.dataType.simpleString(), other.dataType.simpleString()
+        if types[0] != types[1]:
+            raise PrototypeError(
+                f"the key {one.name} of the left side is {types[0]}, and {other.name} of the right side is {types[1]}:"
+                f" cast one of them, as in key_by(F.col({other.name!r}).cast({types[0]!r}))"
+            )
+
+
+def _cut(windows: EventTimeWindows) -> str:
+    return f"size={windows.size_ms}, slide={windows.slide_ms}, offset={windows.offset_ms}"
+
+
+_MARK = "__side_"
+
+
+def _key(side: Side, place: int) -> str:
+    return f"{_MARK}{side}_key_{place}"
+
+
+def _time(side: Side) -> str:
+    return f"{_MARK}{side}_time"

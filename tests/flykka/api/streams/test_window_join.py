@@ -1,0 +1,115 @@
+"""What a program may say of joins and co-groups by window, and what is refused on its own line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from flykka.api.streams.data_stream import DataStream
+from flykka.api.streams.program import Program
+from flykka.api.streams.window_join import EqualTo, WindowJoined
+from flykka.errors import FlykkaError, ProgramError, StreamTypeError
+from flykka.spark_bridge.functions.event_time import OF_WINDOWS
+from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
+from flykka.spark_bridge.operators.join_code import WindowJoinCode
+from tests.flykka.programs import HOURS, bids
+
+pytestmark = pytest.mark.spark
+
+
+def two(spark: SparkSession, *, event_time: str | None = "at") -> tuple[DataStream, DataStream]:
+    program = Program()
+    return bids(spark, program), bids(spark, program, event_time=event_time)
+
+
+def equal(spark: SparkSession) -> EqualTo[WindowJoined]:
+    left, right = two(spark)
+    return left.join(right).where("auction").equal_to("auction")
+
+
+def together(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
+    return left
+
+
+def test_results_are_the_bounds_of_windows_and_columns_of_both_sides(spark: SparkSession) -> None:
+    made = equal(spark).window(HOURS).select("left.auction", F.col("right.price").alias("paid"))
+
+    assert made.columns == ["window_start", "window_end", "auction", "paid"]
+    assert made._type.event_time == OF_WINDOWS
+    code = made._transformation.code
+    assert isinstance(code, WindowJoinCode)
+    assert (code.left.rows.needed, code.right.rows.needed) == (("auction", "at"), ("auction", "price", "at"))
+
+
+def test_a_join_with_a_dataframe_is_what_it_was(spark: SparkSession) -> None:
+    items = spark.createDataFrame([], "auction long, item string")
+
+    assert bids(spark).join(items, "auction", "left").columns[-1] == "item"
+
+
+def test_groups_have_the_columns_of_the_output(spark: SparkSession) -> None:
+    left, right = two(spark)
+    groups = left.co_group(right).where("auction").equal_to("bidder").window(HOURS)
+
+    made = groups.apply(together, "window_end timestamp, n long")
+    without = groups.apply(together, "n long")
+
+    assert made.columns == ["window_end", "n"]
+    assert (made._type.event_time, without._type.event_time) == (OF_WINDOWS, None)
+
+
+@pytest.mark.parametrize(
+    ("refused", "error", "why"),
+    [
+        (lambda one, two: one.join(two, "auction"), ProgramError, r"leave out on and how"),
+        (lambda one, two: one.join(two).where(), ProgramError, "needs at least one column"),
+        (lambda one, two: one.join(two).where("nothing"), StreamTypeError, "nothing"),
+        (lambda one, two: one.co_group(two.key_by("auction")), StreamTypeError, "not a KeyedStream"),
+        (
+            lambda one, two: one.join(two).where("auction").equal_to("channel").window(HOURS).select("left.*"),
+            StreamTypeError,
+            "the key auction of the left side is bigint, and channel of the right side is string",
+        ),
+        (
+            lambda one, two: (
+                one.co_group(two).where("auction").equal_to("channel").window(HOURS).apply(together, "n long")
+            ),
+            StreamTypeError,
+            "the key auction of the left side is bigint",
+        ),
+        (
+            lambda one, two: (
+                one.join(two).where("auction").equal_to("auction").window(EventTimeSessionWindows.with_gap("5min"))
+            ),
+            ProgramError,
+            "takes tumbling or sliding windows of event time.* not EventTimeSessionWindows",
+        ),
+        (
+            lambda one, two: one.join(two).where("auction").equal_to("auction").window(HOURS).select("price"),
+            StreamTypeError,
+            "(?i)ambiguous",
+        ),
+        (
+            lambda one, two: one.co_group(two).where("auction").equal_to("auction").window(HOURS).apply(3, "n long"),
+            StreamTypeError,
+            "a function is needed here",
+        ),
+    ],
+)
+def test_joins_that_cannot_be_are_refused(
+    spark: SparkSession, refused: Callable[[DataStream, DataStream], Any], error: type[FlykkaError], why: str
+) -> None:
+    with pytest.raises(error, match=why):
+        refused(*two(spark))
+
+
+def test_a_stream_without_event_time_is_refused(spark: SparkSession) -> None:
+    left, right = two(spark, event_time=None)
+
+    with pytest.raises(StreamTypeError, match="gives no event time to join by"):
+        left.join(right).where("auction").equal_to("auction")

@@ -1,0 +1,125 @@
+"""Two streams that are joined by window, or grouped together: the rows are those of a plain Spark batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.testing import assertDataFrameEqual
+
+from flykka import (
+    DataStream,
+    FileSink,
+    FileSource,
+    RestartStrategies,
+    SlidingEventTimeWindows,
+    StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
+from flykka.messages.tasks.stage import StateSnapshotted
+from tests.integration.test_interval_join import files
+from tests.integration.test_kill import Moment, kill_at
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+__all__ = ["files"]
+
+TUMBLING, SLIDING = TumblingEventTimeWindows.of("10s"), SlidingEventTimeWindows.of("10s", "4s")
+MOMENT = Moment(name="at a barrier", matches=lambda said: isinstance(said, StateSnapshotted), count=3)
+Windows = TumblingEventTimeWindows | SlidingEventTimeWindows
+
+
+def sides(env: StreamExecutionEnvironment, folder: Path) -> tuple[DataStream, DataStream]:
+    """The two streams, a file a batch."""
+    watermarks = WatermarkStrategy.for_bounded_out_of_orderness("30s").with_timestamp_column("at")
+    left, right = (
+        env.from_source(FileSource.parquet(str(folder / side)).files_per_batch(1), watermarks, side, uid=side)
+        for side in ("left", "right")
+    )
+    return left, right
+
+
+def windowed(spark: SparkSession, folder: Path, windows: Windows) -> tuple[DataFrame, DataFrame]:
+    """The rows of the two sides as a batch, once for each of their windows."""
+    window = F.window("at", f"{windows.size_ms} milliseconds", f"{windows.slide_ms} milliseconds").alias("w")
+    left, right = (spark.read.parquet(str(folder / side)).select("*", window) for side in ("left", "right"))
+    return left, right
+
+
+@pytest.fixture
+def env(environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path) -> StreamExecutionEnvironment:
+    made = environment().set_parallelism(2).set_checkpoint_dir(str(tmp_path / "checkpoints"))
+    made.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
+    return made.enable_checkpointing("100ms", tolerable_failures=100)
+
+
+@pytest.mark.parametrize(
+    ("windows", "kind"),
+    [
+        (SLIDING, "full"),
+        pytest.param(TUMBLING, "inner", marks=pytest.mark.long),
+        pytest.param(TUMBLING, "left", marks=pytest.mark.long),
+        pytest.param(SlidingEventTimeWindows.of("4s", "10s"), "full", marks=pytest.mark.long),
+    ],
+)
+def test_a_join_by_window_is_that_of_a_batch_also_with_a_kill(
+    spark: SparkSession, env: StreamExecutionEnvironment, files: Path, tmp_path: Path, windows: Windows, kind: str
+) -> None:
+    kill = kill_at(env, MOMENT)
+    left, right = sides(env, files)
+    join = left.join(right).where("user").equal_to("user").window(windows)
+    join = join if kind == "inner" else getattr(join, f"{kind}_outer")()
+    pairs = join.select(F.col("left.id").alias("one"), F.col("right.id").alias("other")).uid("join")
+    pairs.sink_to(FileSink.parquet(str(tmp_path / "output"))).uid("output")
+
+    env.execute("window join")
+
+    one, other = windowed(spark, files, windows)
+    met = one.alias("l").join(other.alias("r"), F.expr("l.user = r.user AND l.w = r.w"), kind)
+    bounds = "coalesce(l.w, r.w).start AS window_start", "coalesce(l.w, r.w).end AS window_end"
+    assert kill.done
+    assertDataFrameEqual(
+        spark.read.parquet(str(tmp_path / "output")), met.selectExpr(*bounds, "l.id AS one", "r.id AS other")
+    )
+
+
+def counted(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
+    """The numbers of rows of both sides, and the bounds of the window."""
+    some = left if len(left) else right
+    return pd.DataFrame(
+        {
+            "user": some["user"][:1],
+            "window_end": some["window_end"][:1],
+            "ones": [len(left)],
+            "others": [len(right)],
+            "total": [left["id"].sum() + right["id"].sum()],
+        }
+    )
+
+
+@pytest.mark.parametrize("windows", [TUMBLING, pytest.param(SLIDING, marks=pytest.mark.long)])
+def test_a_function_is_given_the_rows_of_both_sides_of_a_key_and_window_once(
+    spark: SparkSession, env: StreamExecutionEnvironment, files: Path, tmp_path: Path, windows: Windows
+) -> None:
+    kill = kill_at(env, MOMENT)
+    left, right = sides(env, files)
+    output = "user bigint, window_end timestamp, ones bigint, others bigint, total bigint"
+    groups = left.co_group(right).where("user").equal_to("user").window(windows).apply(counted, output)
+    groups.uid("groups").sink_to(FileSink.parquet(str(tmp_path / "output"))).uid("output")
+
+    env.execute("co-group")
+
+    one, other = windowed(spark, files, windows)
+    both = one.withColumn("side", F.lit(1)).union(other.withColumn("side", F.lit(2)))
+    true = both.groupBy("user", "w.end").agg(
+        F.count_if(F.col("side") == 1).alias("ones"),
+        F.count_if(F.col("side") == 2).alias("others"),
+        F.sum("id").alias("total"),
+    )
+    assert kill.done
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), true.withColumnRenamed("end", "window_end"))
