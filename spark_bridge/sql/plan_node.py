@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from py4j.java_gateway import get_field
+
 from flykka.spark_bridge.program.expressions import elements
 
 
@@ -108,6 +110,12 @@ class Expression(_Node):
     def is_constant(self) -> bool:
         """True if it has one value for all rows."""
         return bool(self.java.foldable())
+
+    @property
+    def interval(self) -> tuple[int, int, int]:
+        """The months, days and microseconds of a constant interval."""
+        months, days, micros = (int(get_field(self.value, name)) for name in ("months", "days", "microseconds"))
+        return months, days, micros
 
     @property
     def value(self) -> Any:

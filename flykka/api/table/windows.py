@@ -112,8 +112,7 @@ def _sessions(end: Expression, window: Expression) -> EventTimeSessionWindows:
         raise RefusedError(
             "the gap of a session_window must be the same for all rows, such as '5 minutes'", window.position
         )
-    interval = gap.value
-    if interval.months():
+    months, days, micros = gap.interval
+    if months:
         raise RefusedError("the gap of a session_window must be a length of time, without months", window.position)
-    micros = int(interval.days()) * _MICROS_PER_DAY + int(interval.microseconds())
-    return EventTimeSessionWindows.with_gap(_ms(micros, window))
+    return EventTimeSessionWindows.with_gap(_ms(days * _MICROS_PER_DAY + micros, window))
