@@ -19,7 +19,7 @@ _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 _COMMANDS = ("Command", "ParsedStatement")
 _TEMPORARY = "LocalTempView"
 _PLACED = AnalysisException | ParseException
-_AFTER = re.compile(r"\s*(?:SQLSTATE: \w+|\n== SQL|\nSearch path:)")
+_AFTER = re.compile(r"\s*(?:SQLSTATE: \w+|\n== SQL|\nSearch path:| on search path)")
 
 
 class SqlTextError(ValueError):

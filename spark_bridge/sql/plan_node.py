@@ -59,9 +59,9 @@ class Expression(_Node):
         return str(self.java.sql())
 
     @property
-    def is_named(self) -> bool:
-        """True if it is a column, or an expression with a name."""
-        return self.kind in ("Alias", "AttributeReference")
+    def shown(self) -> str:
+        """The name of a column, or the text of what is computed."""
+        return self.attribute.name if self.kind == "AttributeReference" else self.sql
 
     @property
     def attribute(self) -> Attribute:

@@ -12,15 +12,19 @@ from flykka.api.table.refusals import RefusedError, check_append_only
 from flykka.api.table.relation import IsEventTime, IsKey, IsWindow, Relation, Role, Rows, distinct, label, leaf
 from flykka.api.table.windows import CutRows, cut_rows
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
+from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
 from flykka.spark_bridge.program.functions import counted_rows, only_key
 from flykka.spark_bridge.sql.plan_columns import named, window_struct
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
-    from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
     from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
     from flykka.spark_bridge.program.prototype import Column
     from flykka.spark_bridge.sql.plan_node import Expression, PlanNode
+
+
+_OF_PARTS = frozenset({"Count", "Sum", "Min", "Max", "Average"})
+_GROUPING_SETS = "spark_grouping_id"
 
 
 def aggregated(node: PlanNode, below: Callable[[PlanNode], Relation]) -> Relation:
@@ -75,7 +79,8 @@ class _Aggregate:
     def _key_names(self) -> tuple[str, ...]:
         """The keys are called as in the result, where they are there as they are."""
         found = (
-            next((output.attribute.name for output in self._outputs if _is(output, key)), key.sql) for key in self._keys
+            next((output.attribute.name for output in self._outputs if _is(output, key)), key.shown)
+            for key in self._keys
         )
         return distinct(found, taken=(WINDOW_START, WINDOW_END))
 
@@ -124,6 +129,13 @@ class _Aggregate:
         return None
 
     def _running(self) -> DataStream:
+        if any(key.kind == "AttributeReference" and key.attribute.name == _GROUPING_SETS for key in self._keys):
+            raise RefusedError(
+                "ROLLUP, CUBE and GROUPING SETS without windows are upserts by a key that the result does not have:"
+                " GROUP BY a window too, or write a query for each of the groupings",
+                self._node.position,
+            )
+        self._check_parts("without windows")
         calls = DistinctCalls([call for call, _ in self._calls], self._rows.columns)
         stream = calls.marked(self._rows.stream, self._key_columns)
         aggregates = tuple(calls.column(call).alias(name) for call, name in self._calls)
@@ -131,7 +143,20 @@ class _Aggregate:
             return stream.key_by(*self._key_columns).aggregate(*aggregates)
         return stream.key_by(only_key()).aggregate(*aggregates)._typed(changelog=Changelog(keys=()))
 
+    def _check_parts(self, where: str) -> None:
+        """All calls must be put together from parts; of distinct values no session can be."""
+        for call, _ in self._calls:
+            is_apart = call.called.kind in _OF_PARTS and (where == "without windows" or not call.java.isDistinct())
+            if not is_apart:
+                raise RefusedError(
+                    f"{call.sql} {where} cannot be put together from parts, as count, sum, min, max and avg can: GROUP"
+                    " BY window(...) has all aggregates",
+                    call.position,
+                )
+
     def _windowed(self, windows: PeriodicEventTimeWindows | EventTimeSessionWindows) -> DataStream:
+        if isinstance(windows, EventTimeSessionWindows):
+            self._check_parts("in sessions")
         calls = self._call_columns or (counted_rows("rows"),)
         if not self._keys:
             return self._rows.stream.window_all(windows).aggregate(*calls)

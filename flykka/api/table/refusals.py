@@ -16,11 +16,11 @@ _TOP = (
 )
 
 _NODES = {
-    "Sort": ("ORDER BY", f"{_NO_ORDER}: {_TOP}"),
-    "GlobalLimit": ("LIMIT", f"a stream has no first rows: {_TOP}"),
-    "LocalLimit": ("LIMIT", f"a stream has no first rows: {_TOP}"),
-    "Offset": ("OFFSET", f"a stream has no first rows: {_TOP}"),
-    "Tail": ("LIMIT", f"a stream has no last rows: {_TOP}"),
+    "Sort": ("ORDER BY", f"{_NO_ORDER}; {_TOP}"),
+    "GlobalLimit": ("LIMIT", f"a stream has no first rows; {_TOP}"),
+    "LocalLimit": ("LIMIT", f"a stream has no first rows; {_TOP}"),
+    "Offset": ("OFFSET", f"a stream has no first rows; {_TOP}"),
+    "Tail": ("LIMIT", f"a stream has no last rows; {_TOP}"),
     "Intersect": (
         "INTERSECT",
         "it would compare all rows of both sides: WHERE ... IN (SELECT ...) of a table that stays",
