@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 KEY_OF_ALL = "__all"
-"""What the key of all rows is called."""
+"""The name of the key of all rows."""
 
 
 def select(rows: DataFrame, columns: tuple[Column | str, ...]) -> DataFrame:

@@ -35,8 +35,9 @@ class Statement:
     """SQL text that Spark has parsed."""
 
     def __init__(self, session: SparkSession, text: str, streams: Mapping[str, DataFrame]) -> None:
-        """Parse a text about streams, of which prototypes are given; all tables, views and functions of the session are
-        there too.
+        """Parse a text about streams, of which prototypes are given.
+
+        All tables, views and functions of the session are there too.
 
         Raises:
             SqlTextError: it cannot be parsed.
@@ -93,7 +94,7 @@ class Statement:
         return known
 
     def _first(self, expression: str) -> Position | None:
-        """Where an expression comes first in the text: for errors to which Spark gives no place."""
+        """The first place of an expression in the text: for errors to which Spark gives none."""
         found = re.search(rf"(?<!\w){re.escape(expression)}(?!\w)", self._text, re.IGNORECASE)
         if found is None:
             return None

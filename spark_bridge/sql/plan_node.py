@@ -78,7 +78,7 @@ class Expression(_Node):
 
     @property
     def marks(self) -> str:
-        """What Spark has noted about the column of an expression with a name, as JSON."""
+        """Spark's notes about a column, as JSON."""
         return str(self.java.metadata().json()) if self.kind == "AttributeReference" else ""
 
     def walk(self) -> Iterator[Expression]:

@@ -85,7 +85,7 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
 
     @property
     def changelog(self) -> Changelog:
-        """Whether its rows stay, or take the place of earlier ones that agree with them in some keys."""
+        """Tells whether its rows stay, or take the place of earlier ones that agree with them in some keys."""
         return self._type.changelog
 
     def print_schema(self) -> None:

@@ -42,7 +42,7 @@ def explanation(stream: DataStream, operators: Iterable[Transformation]) -> str:
 
 
 def _kept(code: OperatorCode) -> str | None:
-    """What an operator keeps, and until when."""
+    """Tell what an operator keeps, and until when."""
     match code:
         case GroupAggregateCode():
             return f"the aggregates of each key {_FOR_EVER}"

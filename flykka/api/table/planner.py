@@ -189,7 +189,7 @@ def _check_names(relation: Relation, plan: PlanNode) -> None:
 
 
 def _placed(node: PlanNode, plan: Callable[[], T]) -> T:
-    """What `plan` makes of a node; an error that knows no place is at this one."""
+    """Call `plan` for a node; an error that knows no place is at this one."""
     try:
         return plan()
     except RefusedError as refused:

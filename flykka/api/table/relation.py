@@ -72,7 +72,7 @@ class Rows:
 
     @property
     def names(self) -> Mapping[int, str]:
-        """How the attributes are called, by their ids."""
+        """The names of the attributes, by their ids."""
         return {attribute.id: name for attribute, name in zip(self.output, self.called, strict=True)}
 
     @property
@@ -146,7 +146,7 @@ class Relation:
         return next((names[column] for column, role in self.roles.items() if isinstance(role, IsWindow)), None)
 
     def _times(self, names: Mapping[int, str], *, has_end: bool) -> dict[str, str]:
-        """How the column of the event time is called now; by no name where it is gone."""
+        """The new name of the column of the event time; an empty one where it is gone."""
         event_time = self.stream._type.event_time
         if event_time is None:
             return {}
@@ -155,7 +155,7 @@ class Relation:
         return {event_time.column: next(times, gone)}
 
     def _keys(self, names: Mapping[int, str]) -> dict[str, str]:
-        """How the keys of upserts are called now."""
+        """The new names of the keys of upserts."""
         changelog = self.stream.changelog
         found = {role.name: names[column] for column, role in self.roles.items() if isinstance(role, IsKey | IsNumber)}
         for key in changelog.keys or ():

@@ -111,7 +111,7 @@ class SqlVerbs(ABC):
 
     @contextmanager
     def _taken_back(self, text: str) -> Iterator[None]:
-        """Where the text is refused, the program is as it was before it."""
+        """Leave the program as it was where the text is refused."""
         before = self.program.transformations
         try:
             yield

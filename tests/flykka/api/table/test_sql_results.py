@@ -85,7 +85,7 @@ def bids(spark: SparkSession) -> Iterator[DataFrame]:
         )
         for n in range(180)
     ]
-    made = spark.createDataFrame(rows, BID).repartitionByRange(6, "at").sortWithinPartitions("at").cache()
+    made = spark.createDataFrame(rows, BID).repartitionByRange(3, "at").sortWithinPartitions("at").cache()
     spark.createDataFrame([(1, "boots"), (2, "tent")], "id bigint, title string").createOrReplaceTempView("item")
     yield made
     spark.catalog.dropTempView("item")
