@@ -64,7 +64,9 @@ class DistinctCalls:
         value, *marks = distinct(["value", *("mark" for _ in places)], taken=columns)
         self._names.update((place, (value, mark)) for place, mark in zip(places, marks, strict=True))
         conditions = {mark: self._columns.counts(self._calls[place]) for place, mark in zip(places, marks, strict=True)}
-        stream = stream.with_columns({value: self._columns.column(argument), **conditions}).name("conditions")
+        stream = stream.with_columns({value: self._columns.column(argument), **conditions}).name(
+            f"values of {argument.sql}"
+        )
         *groups, last = distinct([*("key" for _ in keys), "key"], taken=stream.columns)
         keyed = stream.key_by(
             *(key.alias(name) for key, name in zip(keys, groups, strict=True)), named(value).alias(last)

@@ -47,6 +47,8 @@ BAD = {
     "SELECT count(*) AS n FROM bid GROUP BY auction": (1, 31, "the SELECT leaves out"),
     "SELECT auction, collect_list(price) AS p FROM bid GROUP BY auction": (1, 17, "cannot be put together from parts"),
     "SELECT auction, count(*) AS n FROM bid GROUP BY ROLLUP (auction)": (1, 40, "ROLLUP, CUBE and GROUPING SETS"),
+    "SELECT count(*) AS m FROM (SELECT window.end AS e, count(*) AS n FROM bid GROUP BY window(at, '1 hour'))"
+    " GROUP BY window(e, '1 day')": (1, 106, "GROUP BY the window itself"),
     "INSERT INTO item SELECT auction FROM bid": (1, 1, "this is a command, and sql(...) takes a query"),
     "SELECT auction, price AS auction FROM bid": (1, 1, "two columns of the result are called 'auction'"),
     "SELECT 1 AS one": (1, 1, "the query reads no stream"),
