@@ -85,8 +85,7 @@ class OperatorCode(ABC):
     def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
         """The aggregates `first_micros` and `last_micros` over rows that it has made; `event_time` is the source's."""
         if event_time is None or not has_event_time(rows, event_time):
-            # It was left out, or another column has its name.
-            return {}
+            return {}  # It was left out, or another column has its name.
         first, last = F.min(event_time).cast("timestamp"), F.max(event_time).cast("timestamp")
         return {"first_micros": F.unix_micros(first), "last_micros": F.unix_micros(last)}
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, overload
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, cast, overload
 
 from flykka.api.streams.process_verbs import given
 from flykka.api.streams.program import tried
@@ -36,32 +36,45 @@ from flykka.spark_bridge.program.prototype import Column
 from flykka.spark_bridge.worker.inputs import OneInput, TwoInputs
 
 if TYPE_CHECKING:
-    from flykka.api.streams.data_stream import DataStream, _Stream
+    from flykka.api.streams.data_stream import DataStream, KeyedStream, _Stream
     from flykka.api.streams.stream_type import StreamType
     from flykka.spark_bridge.functions.function_calls import FunctionWithKeys, FunctionWithoutKeys
     from flykka.spark_bridge.operators.process_code import ProcessCode
     from flykka.spark_bridge.program.prototype import DataFrame, StructType
 
 
-@overload
-def connected(first: _Stream, other: BroadcastStream) -> BroadcastConnectedStream: ...
+class ConnectVerb:
+    """The verb of a stream that is read together with another one."""
 
+    @overload
+    def connect(self, other: BroadcastStream) -> BroadcastConnectedStream: ...
 
-@overload
-def connected(first: _Stream, other: _Stream) -> ConnectedStreams: ...
+    @overload
+    def connect(self, other: DataStream | KeyedStream) -> ConnectedStreams: ...
 
+    def connect(self, other: DataStream | KeyedStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
+        """Let one function read this stream and another one, whose rows may be of other columns.
 
-def connected(first: _Stream, other: _Stream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
-    """Put two streams together. Raises `ProgramError` where they are of two programs."""
-    second = other.stream if isinstance(other, BroadcastStream) else other
-    if first._program is not second._program:
-        raise ProgramError(
-            f"connect of {first._origins} with {second._origins}: they are of two environments, or of two jobs of one"
-            " environment"
-        )
-    if isinstance(other, BroadcastStream):
-        return BroadcastConnectedStream(_Side(first, first._keys), _Side(second), other.descriptors)
-    return ConnectedStreams(_Side(first, first._keys), _Side(second, second._keys))
+        The other one may be broadcast, as by `rules.broadcast(descriptor)`: then each subtask gets all of its rows.
+
+        Raises:
+            ProgramError: `other` is no stream, or one of another environment or another job.
+        """
+        first = cast("_Stream", self)
+        if not isinstance(other, ConnectVerb | BroadcastStream):
+            raise ProgramError(
+                f"connect after {first._origins} takes a stream, or one that is broadcast, as by"
+                f" rules.broadcast(MapStateDescriptor(...)), not {given(other)}"
+            )
+        second = other.stream if isinstance(other, BroadcastStream) else other
+        if first._program is not second._program:
+            raise ProgramError(
+                f"connect of {first._origins} with {second._origins}: they are of two environments, or of two jobs of"
+                " one environment"
+            )
+        if isinstance(other, BroadcastStream):
+            return BroadcastConnectedStream(_Side(first, first._keys), _Side(second), other.descriptors)
+        return ConnectedStreams(_Side(first, first._keys), _Side(second, second._keys))
 
 
 class BroadcastStream:

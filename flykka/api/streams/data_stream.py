@@ -10,25 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Self
 
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
 from flykka.api.foreign_names import NamesElsewhere
 from flykka.api.streams.all_windows import AllWindowedStream, AllWindows
 from flykka.api.streams.changelog import APPEND_ONLY, Changelog
-from flykka.api.streams.connected_streams import (
-    BroadcastConnectedStream,
-    BroadcastStream,
-    ConnectedStreams,
-    connected,
-)
+from flykka.api.streams.connected_streams import ConnectVerb
 from flykka.api.streams.interval_join import IntervalJoinVerb
 from flykka.api.streams.keyed_rows_verbs import DropDuplicatesVerb, KeptRowVerbs, ProcessTableVerb
 from flykka.api.streams.operator_settings import DataStreamSink, OperatorSettings
 from flykka.api.streams.output_tag import OutputTag
 from flykka.api.streams.partitioning import Partitioning
 from flykka.api.streams.preview import preview
-from flykka.api.streams.process_verbs import KeyedProcessVerb, ProcessVerb, given
+from flykka.api.streams.process_verbs import KeyedProcessVerb, ProcessVerb
 from flykka.api.streams.program import Program, at_least_one, tried
 from flykka.api.streams.python_verbs import PythonVerbs
 from flykka.api.streams.running_aggregates import RunningAggregates
@@ -62,7 +57,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
 
 
-class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewhere):
+class _Stream(ConnectVerb, ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewhere):
     """The rows that come from some inputs, keyed or not."""
 
     _next_step = "preview() shows first rows; where, select, key_by, ... go on; sink_to(...) ends it"
@@ -135,27 +130,6 @@ class _Stream(ProcessVerb, PythonVerbs, StatelessVerbs, Displayed, NamesElsewher
         tried(made, lambda: sink.check_rows(self._type.prototype))
         self._program.add(made)
         return DataStreamSink(self._program, made)
-
-    @overload
-    def connect(self, other: BroadcastStream) -> BroadcastConnectedStream: ...
-
-    @overload
-    def connect(self, other: DataStream | KeyedStream) -> ConnectedStreams: ...
-
-    def connect(self, other: Any) -> ConnectedStreams | BroadcastConnectedStream:
-        """Let one function read this stream and another one, whose rows may be of other columns.
-
-        The other one may be broadcast, as by `rules.broadcast(descriptor)`: then each subtask gets all of its rows.
-
-        Raises:
-            ProgramError: `other` is no stream, or one of another environment or another job.
-        """
-        if not isinstance(other, (_Stream, BroadcastStream)):
-            raise ProgramError(
-                f"connect after {self._origins} takes a stream, or one that is broadcast, as by"
-                f" rules.broadcast(MapStateDescriptor(...)), not {given(other)}"
-            )
-        return connected(self, other)
 
     @property
     def _origins(self) -> str:

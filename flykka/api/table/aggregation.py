@@ -108,7 +108,8 @@ class _Aggregate:
             if event_time.offset_ms:
                 raise RefusedError(
                     "the event time of results of windows is the last millisecond of their window, and"
-                    f" {event_time.column} is the one behind it: GROUP BY the window itself, or cut the stream with .window(...)",
+                    f" {event_time.column} is the one behind it: GROUP BY the window itself, or cut the stream with"
+                    " .window(...)",
                     self._cut.expression.position,
                 )
             if not isinstance(self._rows.roles.get(self._cut.time.column_id or -1), IsEventTime):
