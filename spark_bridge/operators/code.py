@@ -342,7 +342,7 @@ class LocalAggregateCode(LocalCode):
 
     @property
     def local_kind(self) -> OperatorKind:
-        """That of the aggregates it feeds."""
+        """The local kind of the aggregates it feeds."""
         return self.of.local_kind
 
     @property

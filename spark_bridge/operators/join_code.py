@@ -81,7 +81,7 @@ class JoinCode(OperatorCode):
 
     @property
     def fingerprint(self) -> str:
-        """What is joined, and the columns that are kept of both sides."""
+        """The kind of the join, and the columns that are kept of both sides."""
         kept = "; ".join(f"{side} {of.rows.key_columns_ddl}: {of.rows.structure}" for side, of in self.sides.items())
         return f"{self._what}, {kept})"
 

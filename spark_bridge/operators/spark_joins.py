@@ -54,7 +54,7 @@ class SideLayout(StateLayout):
 
 
 class _SparkJoining:
-    """What all joins of an attempt do with rows: with what is behind it, it implements `Joining`."""
+    """The part of `Joining` that is alike in all joins of an attempt."""
 
     def __init__(self, context: OperatorContext, code: JoinCode) -> None:
         self.context = context

@@ -197,7 +197,7 @@ class RowsApplied(KeptRows):
 
 
 StatePlan = PartialAggregates | KeptRows
-"""How the state of one operator is kept and merged."""
+"""The state of one operator: how it is kept and merged."""
 
 AggregatePlan = PartialAggregates | RowsKept | RowsApplied
 """The aggregates of one operator: how its state is made, merged and finished."""
