@@ -150,7 +150,42 @@ def _true_unique(_: ModuleType, events: DataFrame) -> DataFrame:
     return events.select(F.col("order_id").alias("payment_id")).distinct()
 
 
+def _priced(example: ModuleType, events: DataStream, output: Path) -> None:
+    rows = events.with_column_renamed("sensor", "product")
+    orders = rows.where("event = 'pay'").select("order_id", "product", "amount", "at")
+    prices = rows.where("event = 'ship'").with_column_renamed("at", "since").with_column_renamed("amount", "price")
+    priced = example.priced(orders, prices.select("product", "price", "since"))
+    priced.sink_to(FileSink.parquet(str(output))).uid("output")
+
+
+def _true_prices(_: ModuleType, events: DataFrame) -> DataFrame:
+    rows = events.withColumnRenamed("sensor", "product")
+    orders = rows.where("event = 'pay'").select("order_id", "product", "amount", "at")
+    prices = rows.where("event = 'ship'").selectExpr("product AS of", "amount AS price", "at AS since")
+    known = orders.join(prices, F.expr("product = of AND since <= at"), "left")
+    priced = known.groupBy(*orders.columns).agg(F.max_by("price", "since").alias("price"))
+    return priced.select("order_id", "product", "amount", "price", "at")
+
+
+def _found(example: ModuleType, events: DataStream, output: Path) -> None:
+    payments = events.where("event = 'pay'").select("user", "amount", "at")
+    rules = events.where(_ARE_RULES).with_column("rule", F.expr(_RULE)).with_column_renamed("at", "since")
+    found = example.found(payments, rules.select("rule", F.expr("amount - 500").alias("at_least"), "since"))
+    found.sink_to(FileSink.parquet(str(output))).uid("output")
+
+
+def _true_findings(_: ModuleType, events: DataFrame) -> DataFrame:
+    rules = events.where(_ARE_RULES).selectExpr(f"{_RULE} AS rule", "amount - 500 AS at_least", "at AS since")
+    payments = events.where("event = 'pay'").select("user", "amount", "at")
+    return payments.join(rules, F.expr("since <= at AND amount >= at_least")).select("user", "amount", "rule", "at")
+
+
+_ARE_RULES = "event = 'cancel' AND amount > 960"
+_RULE = "concat('rule ', order_id, ' of ', date_format(at, 'HH:mm:ss.SSS'))"
+
 EXAMPLES = (
+    StatefulExample(name="priced_orders", define=_priced, truth=_true_prices),
+    StatefulExample(name="rules_by_broadcast", define=_found, truth=_true_findings),
     StatefulExample(name="deduplicated", define=_unique, truth=_true_unique),
     StatefulExample(name="sessions", define=_visits, truth=_true_visits),
     StatefulExample(name="silent_sensors", define=_alarms, truth=_true_alarms),
