@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 class PlanSegment:
     """Nodes of a plan, from below: each with the number of the child that its rows come from.
 
-    The first columns of the rows take the places of the `attributes` that the lowest node reads. So the nodes are used
-    as Spark has analyzed them once: nothing is looked up again, be it a table, a function or a type. Common tables that
-    they read beside the rows are the `tables`. The result has the columns that are called `names`; those of `fields`
-    are added, each a field of a struct.
+    The first columns of the rows take the places of the `attributes` that the lowest node reads, which are told by name
+    and id. So the nodes are used as Spark has analyzed them once: nothing is looked up again, be it a table, a function
+    or a type. Common tables that they read beside the rows are the `tables`. The columns of the result are called
+    `names`, where these are others than in the plan; those of `fields` are added, each a field of a struct.
     """
 
-    attributes: tuple[Any, ...]
+    attributes: tuple[tuple[str, Any], ...]
     nodes: tuple[tuple[PlanNode, int], ...]
-    names: tuple[str, ...]
+    names: tuple[str, ...] | None
     tables: tuple[PlanNode, ...] = ()
     fields: tuple[tuple[str, str, str], ...] = ()
 
@@ -48,7 +48,7 @@ class PlanSegment:
             tables = sequence([each.java for each in self.tables])
             plan = jvm.org.apache.spark.sql.catalyst.plans.logical.WithCTE(plan, tables)
         made = DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan), session)
-        made = made.toDF(*self.names)
+        made = made if self.names is None else made.toDF(*self.names)
         added = {name: F.col(quoted(struct)).getField(field) for name, struct, field in self.fields}
         return made.withColumns(added) if added else made
 
@@ -59,7 +59,7 @@ class PlanSegment:
         nothing, none = sequence([]), jvm.scala.Option.empty()
         make = jvm.org.apache.spark.sql.catalyst.expressions.Alias
         columns = [
-            make(column, read.name(), read.exprId(), nothing, none, nothing)
-            for column, read in zip(elements(plan.output()), self.attributes, strict=False)
+            make(column, name, expression_id, nothing, none, nothing)
+            for column, (name, expression_id) in zip(elements(plan.output()), self.attributes, strict=False)
         ]
         return jvm.org.apache.spark.sql.catalyst.plans.logical.Project(sequence(columns), plan)

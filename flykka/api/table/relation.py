@@ -127,10 +127,10 @@ class Relation:
             return rows
         window = None if is_result or WINDOW_END in called else self._window_of_time(ids)
         segment = PlanSegment(
-            attributes=tuple(each.java for each in self.attributes),
+            attributes=tuple((each.attribute.name, each.java.exprId()) for each in self.attributes),
             nodes=self.above,
             tables=self.tables,
-            names=called,
+            names=None if called == tuple(each.name for each in self.output) else called,
             fields=() if window is None else ((WINDOW_END, window, "end"),),
         )
         renamed = {**self._times(ids, has_end=window is not None), **self._keys(ids)}
