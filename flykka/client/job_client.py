@@ -246,6 +246,7 @@ class JobClient(StateQueries, JobSnapshots):
                 return self._get(self._view.outcome, timeout, f"is still {self.status}", hint)
         finally:
             if self._view.outcome.done():
+                self._requests.await_archive()
                 self._wait_for_listeners()
 
     def cancel(self, timeout: float = 10.0) -> None:
@@ -357,6 +358,7 @@ class JobClient(StateQueries, JobSnapshots):
                 return await self._view.outcome
         finally:
             if self._view.outcome.done():
+                await asyncio.to_thread(self._requests.await_archive)
                 await self._listeners_have_heard()
 
     async def _listeners_have_heard(self) -> None:
@@ -383,6 +385,7 @@ class JobClient(StateQueries, JobSnapshots):
         path = self._requests.stop(timeout, savepoint_directory, drain=drain)
         # A look at the job when this has returned is to show that it has finished.
         self._get(self._view.outcome, timeout, "has stopped, and has not said so")
+        self._requests.await_archive()
         return path
 
     def _get(self, future: Future[T], timeout: float | None, state: str, hint: str = "") -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from os import PathLike
 from typing import TypeVar
 
@@ -29,6 +30,7 @@ from flykka.messages.control.job import (
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.monitoring.job_details import (
     CHECKPOINT_HISTORY,
+    AwaitArchives,
     JobDetails,
     RequestCheckpointStats,
     RequestJobDetails,
@@ -136,6 +138,13 @@ class JobRequests:
             raise CheckpointError(f"no checkpoint of {self._named}: {answer.cause.message}")
         assert isinstance(answer, RequestCheckpointSuccess), f"a checkpoint is not answered with {answer}"
         return answer.checkpoint_path
+
+    def await_archive(self) -> None:
+        """Wait until the job, which has ended, is archived where it is to be: for some seconds at most."""
+        if self._graph.checkpointing.archive_directory is not None:
+            # Where nobody answers any more, its cluster has waited for it.
+            with suppress(ActorDeadError, AskFailedError, AskTimeoutError):
+                self._job_manager.ask(lambda me: AwaitArchives(reply_to=me), _LOOK_TIMEOUT)
 
     def savepoint_directory(self, directory: str | PathLike[str] | None) -> str:
         """Return the directory for savepoints, else the default. Raises `SavepointError` where there is neither."""

@@ -88,9 +88,6 @@ JobInfoRequest = (
 )
 """The questions about one job."""
 
-InfoRequest = RequestJobsOverview | JobInfoRequest
-"""The questions that the ExecutionGraphInfoStore answers."""
-
 
 @message("job_details.timed_out")
 class JobDetailsTimedOut(Message):
@@ -370,11 +367,15 @@ class ArchiveEnded(Message):
 
 @message("job_details.await_archives")
 class AwaitArchives(Message):
-    """cluster -> ExecutionGraphInfoStore: answer when no archive is being written. Answered with `ArchivesWritten`."""
+    """client, cluster -> ExecutionGraphInfoStore: answer with `ArchivesWritten` when no archive is being written."""
 
     reply_to: Ref
 
 
 @message("job_details.archives_written")
 class ArchivesWritten(Message):
-    """ExecutionGraphInfoStore -> cluster: no archive is being written."""
+    """ExecutionGraphInfoStore -> client, cluster: no archive is being written."""
+
+
+InfoRequest = RequestJobsOverview | JobInfoRequest | AwaitArchives
+"""The questions that a JobManager hands on to the ExecutionGraphInfoStore."""

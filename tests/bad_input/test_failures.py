@@ -166,7 +166,11 @@ def test_a_checkpoint_of_another_program_is_refused_and_stays(apps: Apps) -> Non
         " (in `flykka run` --allow-non-restored-state)"
     )
     assert (checkpoint / "_metadata").exists()
-    assert {each.name for each in (apps.folder / "checkpoints").iterdir()} == {checkpoint.parent.name, "runs"}
+    assert {each.name for each in (apps.folder / "checkpoints").iterdir()} == {
+        checkpoint.parent.name,
+        "runs",
+        "archives",
+    }
 
 
 def test_an_environment_that_is_closed_while_its_job_runs_says_what_has_ended_it(apps: Apps) -> None:

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from flykka.actors.machines.state.key_groups import key_groups_of
-from flykka.messages.checkpointing.checkpoint import CheckpointOptions
+from flykka.messages.checkpointing.checkpoint import CheckpointOptions, SnapshotType
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.tasks.stage import SnapshotState, StageFinished, StateSnapshotted
@@ -136,7 +136,7 @@ def test_many_batches_are_merged_and_count_the_same(laboratory: Laboratory, monk
 def saved(subtask: Told, checkpoint_id: int, folder: str) -> TaskStateSnapshot:
     """The state of a subtask in a savepoint."""
     subtask.stage += 1
-    options = CheckpointOptions(target_location=folder)
+    options = CheckpointOptions(snapshot_type=SnapshotType.SAVEPOINT, target_location=folder)
     subtask.tell(
         SnapshotState(stage=subtask.stage, checkpoint_id=checkpoint_id, options=options, watermark_ms=WATERMARK_MIN)
     )

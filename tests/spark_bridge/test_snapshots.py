@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from flykka.actors.machines.state.keyed_state import StatePart
-from flykka.messages.checkpointing.checkpoint import CheckpointOptions
+from flykka.messages.checkpointing.checkpoint import CheckpointOptions, SnapshotType
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.tasks.stage import (
@@ -59,7 +59,10 @@ class Line:
             SnapshotState(
                 stage=self.windows.stage,
                 checkpoint_id=checkpoint_id,
-                options=CheckpointOptions(target_location=savepoint),
+                options=CheckpointOptions(
+                    snapshot_type=SnapshotType.CHECKPOINT if savepoint is None else SnapshotType.SAVEPOINT,
+                    target_location=savepoint,
+                ),
                 watermark_ms=watermark_ms,
             )
         )

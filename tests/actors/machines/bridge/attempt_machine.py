@@ -13,7 +13,7 @@ from flykka.actors.machines.bridge.effects import (
     TellTask,
     Work,
 )
-from flykka.messages.checkpointing.checkpoint import CheckpointOptions
+from flykka.messages.checkpointing.checkpoint import CheckpointOptions, SnapshotType
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.bridge import (
@@ -104,7 +104,9 @@ def batch(name: str) -> BatchRef:
 
 
 def snapshot(stage: int, checkpoint_id: int, target: str | None = None) -> SnapshotState:
-    options = CheckpointOptions(target_location=target)
+    options = CheckpointOptions(
+        snapshot_type=SnapshotType.CHECKPOINT if target is None else SnapshotType.SAVEPOINT, target_location=target
+    )
     return SnapshotState(stage=stage, checkpoint_id=checkpoint_id, options=options, watermark_ms=500)
 
 
