@@ -107,7 +107,7 @@ def test_a_job_writes_what_the_batch_computes(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), batch(spark, bids))
 
 
-def test_a_finished_job_leaves_its_output_and_the_note_of_its_run_and_nothing_else(
+def test_a_finished_job_leaves_its_output_the_note_of_its_run_its_archive_and_nothing_else(
     env: StreamExecutionEnvironment, bids: Path, tmp_path: Path
 ) -> None:
     env.set_checkpoint_dir(str(tmp_path / "checkpoints"))
@@ -116,7 +116,8 @@ def test_a_finished_job_leaves_its_output_and_the_note_of_its_run_and_nothing_el
     env.execute()
 
     left = [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_relative_to(bids)]
-    assert {path.parent for path in left} == {tmp_path / "output", tmp_path / "checkpoints" / "runs"}
+    checkpoints = tmp_path / "checkpoints"
+    assert {path.parent for path in left} == {tmp_path / "output", checkpoints / "runs", checkpoints / "archives"}
 
 
 def test_transforms_run_in_the_order_in_which_they_are_written(

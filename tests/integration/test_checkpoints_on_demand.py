@@ -42,11 +42,9 @@ def test_a_full_checkpoint_refers_to_nothing_that_was_written_before(
 
     numbers = [int(Path(path).name.removeprefix("chk-")) for path in paths]
     assert numbers == [*range(numbers[0], numbers[0] + 4)]
-    assert first
-    assert first == second
-    assert full
-    assert full.isdisjoint(first)
-    assert last == full
+    assert all((first, second, full, last))
+    # The others may refer to files of an earlier one: to those that a task has heard to be complete by then.
+    assert full.isdisjoint(first | second)
     with pytest.raises(JobCancelledError):
         client.wait(timeout=30)
     with pytest.raises(CheckpointError, match=r"no checkpoint of job 'counts' .*: it is CANCELED already"):

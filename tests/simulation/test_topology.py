@@ -70,7 +70,12 @@ def test_all_kinds_of_edges_and_operators_are_drawn() -> None:
     kinds = {operator.kind for vertex in vertices for operator in vertex.operators}
 
     assert strategies == set(ShipStrategy) - {ShipStrategy.BROADCAST}
-    not_simulated = {OperatorKind.GROUP_AGGREGATE, OperatorKind.PROCESS, OperatorKind.TIMESTAMPS_AND_WATERMARKS}
+    not_simulated = {
+        OperatorKind.GROUP_AGGREGATE,
+        OperatorKind.JOIN,
+        OperatorKind.PROCESS,
+        OperatorKind.TIMESTAMPS_AND_WATERMARKS,
+    }
     assert kinds == {kind for kind in OperatorKind if not kind.is_local} - not_simulated | {OperatorKind.LOCAL_INPUT}
     assert {len(vertex.inputs) for vertex in vertices} >= {0, 1, 2}
     assert {vertex.parallelism for vertex in vertices} == {1, 2, 3, 4}

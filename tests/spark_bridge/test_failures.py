@@ -94,6 +94,7 @@ class Inverses(ProcessFunction):
 
 def process_in_worker(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
     runner = ProcessFunctionRunner(Inverses())
+    runner.open()
     for batch in batches:
         rows = [{"id": int(each)} for each in batch["id"]]
         emitted = runner.process(rows, None, watermark_ms=0, processing_time_ms=0)

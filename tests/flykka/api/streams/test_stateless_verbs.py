@@ -250,7 +250,6 @@ def test_a_join_that_keeps_static_rows_without_a_match_is_refused(
         (lambda bids, auctions: bids.join(auctions), "the join needs on=..."),
         (lambda bids, auctions: bids.join(auctions, "title"), "`title`"),
         (lambda bids, auctions: bids.join(auctions, [3]), r"on=\.\.\. takes column names or conditions, not \[3\]"),
-        (lambda bids, auctions: bids.join(bids, "auction"), "not with a DataStream"),
         (
             lambda bids, auctions: bids.join(auctions.withColumn("price", F.lit(1)), "auction"),
             "two columns are called 'price'",
