@@ -46,8 +46,16 @@ def sides(env: StreamExecutionEnvironment, folder: Path) -> tuple[DataStream, Da
 
 def windowed(spark: SparkSession, folder: Path, windows: Windows) -> tuple[DataFrame, DataFrame]:
     """The rows of the two sides as a batch, once for each of their windows."""
-    window = F.window("at", f"{windows.size_ms} milliseconds", f"{windows.slide_ms} milliseconds").alias("w")
-    left, right = (spark.read.parquet(str(folder / side)).select("*", window) for side in ("left", "right"))
+    # Spark knows no windows with gaps between them: a row in a gap is in none.
+    spans = (f"{each} milliseconds" for each in (max(windows.size_ms, windows.slide_ms), windows.slide_ms))
+    start = F.window("at", *spans)["start"]
+    end = start + F.expr(f"INTERVAL {windows.size_ms} MILLISECONDS")
+    left, right = (
+        spark.read.parquet(str(folder / side))
+        .select("*", F.struct(start.alias("start"), end.alias("end")).alias("w"))
+        .where("at < w.end")
+        for side in ("left", "right")
+    )
     return left, right
 
 
