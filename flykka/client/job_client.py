@@ -257,9 +257,7 @@ class JobClient(StateQueries, JobSnapshots):
             TimeoutError: there is no answer within `timeout` seconds.
         """
         if self.done():
-            raise JobCancellationError(
-                f"job {self.job_name!r} ({self.job_id}) was not cancelled: it is {self.status} already"
-            )
+            raise JobCancellationError(f"{self._named} was not cancelled: it is {self.status} already")
         self._requests.cancel(timeout)
 
     def stop(self, timeout: float = STOPPING_TIMEOUT) -> str:
@@ -307,9 +305,7 @@ class JobClient(StateQueries, JobSnapshots):
         try:
             self._system.spawn(props, f"job-listener-{self.job_id}-{len(self._listeners) + 1}")
         except SpawnRefusedError as ending:
-            raise ClusterError(
-                f"nothing more is told of job {self.job_name!r} ({self.job_id}): its cluster was shut down"
-            ) from ending
+            raise ClusterError(f"nothing more is told of {self._named}: its cluster was shut down") from ending
         self._listeners.append(heard_all)
 
     def _ipython_display_(self) -> None:
@@ -379,9 +375,7 @@ class JobClient(StateQueries, JobSnapshots):
 
     def _stop(self, timeout: float, *, savepoint_directory: str | None, drain: bool) -> str:
         if self.done():
-            raise JobStoppingError(
-                f"job {self.job_name!r} ({self.job_id}) was not stopped: it is {self.status} already"
-            )
+            raise JobStoppingError(f"{self._named} was not stopped: it is {self.status} already")
         path = self._requests.stop(timeout, savepoint_directory, drain=drain)
         # A look at the job when this has returned is to show that it has finished.
         self._get(self._view.outcome, timeout, "has stopped, and has not said so")
@@ -393,4 +387,4 @@ class JobClient(StateQueries, JobSnapshots):
         try:
             return future.get(timeout=timeout)
         except AskTimeoutError as late:
-            raise TimeoutError(f"job {self.job_name!r} ({self.job_id}) {state} after {timeout} seconds{hint}") from late
+            raise TimeoutError(f"{self._named} {state} after {timeout} seconds{hint}") from late

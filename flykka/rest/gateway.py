@@ -157,39 +157,32 @@ class RestfulGateway:
 
     def stop(self, job_id: JobId, directory: str, *, drain: bool) -> str:
         """Stop a job with a savepoint; its path. Raises `RestError` where it fails."""
-        answer = self._ask(
-            Message,
+        return self._done(
+            StoppingSuccess,
             lambda me: StopJob(job_id=job_id, client=me, savepoint_directory=directory, drain=drain),
-            STOPPING_TIMEOUT_S,
-        )
-        if isinstance(answer, StoppingFailure):
-            raise RestError(500, answer.cause.message)
-        assert isinstance(answer, StoppingSuccess), f"a stop is not answered with {answer}"
-        return answer.checkpoint_path
+        ).checkpoint_path
 
     def trigger_savepoint(self, job_id: JobId, directory: str) -> str:
         """Take a savepoint; its path. Raises `RestError` where it fails."""
-        answer = self._ask(
-            Message,
+        return self._done(
+            TriggerSavepointSuccess,
             lambda me: TriggerSavepoint(job_id=job_id, client=me, savepoint_directory=directory),
-            STOPPING_TIMEOUT_S,
-        )
-        if isinstance(answer, TriggerSavepointFailure):
-            raise RestError(500, answer.cause.message)
-        assert isinstance(answer, TriggerSavepointSuccess), f"a savepoint is not answered with {answer}"
-        return answer.savepoint_path
+        ).savepoint_path
 
     def trigger_checkpoint(self, job_id: JobId, checkpoint_type: CheckpointType) -> int:
         """Take a checkpoint; its id, when it is complete. Raises `RestError` where it fails."""
-        answer = self._ask(
-            Message,
+        return self._done(
+            RequestCheckpointSuccess,
             lambda me: RequestCheckpoint(job_id=job_id, client=me, checkpoint_type=checkpoint_type),
-            STOPPING_TIMEOUT_S,
-        )
-        if isinstance(answer, RequestCheckpointFailure):
+        ).checkpoint_id
+
+    def _done(self, success: type[A], make: Callable[[Ref], Message]) -> A:
+        """The answer to what takes as long as a snapshot. Raises `RestError` where it fails."""
+        answer = self._ask(Message, make, STOPPING_TIMEOUT_S)
+        if isinstance(answer, StoppingFailure | TriggerSavepointFailure | RequestCheckpointFailure):
             raise RestError(500, answer.cause.message)
-        assert isinstance(answer, RequestCheckpointSuccess), f"a checkpoint is not answered with {answer}"
-        return answer.checkpoint_id
+        assert isinstance(answer, success), f"what is begun over REST is not answered with {answer}"
+        return answer
 
     def _of_job(self, kind: type[A], job_id: JobId, make: Callable[[Ref], Message]) -> A:
         if not _ID.fullmatch(job_id):

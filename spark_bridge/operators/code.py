@@ -321,9 +321,9 @@ class LocalCode(OperatorCode):
     """The part of an operator that runs before the exchange."""
 
     @property
-    @abstractmethod
     def local_kind(self) -> OperatorKind:
-        """The kind of such parts."""
+        """The kind by which the runtime knows such parts: their own, unless they stand for several."""
+        return self.kind
 
     def name_of(self, operator: str) -> str:
         """The name of the part, of that of the operator."""

@@ -42,11 +42,6 @@ class TagInputCode(LocalCode):
     key_fields: tuple[StructField, ...] = ()
 
     @property
-    def local_kind(self) -> OperatorKind:
-        """Its own kind."""
-        return self.kind
-
-    @property
     def fingerprint(self) -> str:
         """The input: no state depends on its columns."""
         return f"input({self.number + 1})"

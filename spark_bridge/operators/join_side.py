@@ -132,11 +132,6 @@ class JoinSideCode(LocalCode):
     side: JoinSide
 
     @property
-    def local_kind(self) -> OperatorKind:
-        """A part of a join."""
-        return self.kind
-
-    @property
     def fingerprint(self) -> str:
         """The columns that are kept."""
         return f"join_side({self.side.rows.structure})"

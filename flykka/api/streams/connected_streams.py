@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, cast, overload
 
 from flykka.api.streams.process_verbs import given
-from flykka.api.streams.program import tried
+from flykka.api.streams.program import check_one_program, tried
 from flykka.api.streams.side_outputs import FunctionOutputs
 from flykka.api.streams.transformation import Input, partitioned
 from flykka.errors import ProgramError, StreamTypeError
@@ -67,11 +67,7 @@ class ConnectVerb:
                 f" rules.broadcast(MapStateDescriptor(...)), not {given(other)}"
             )
         second = other.stream if isinstance(other, BroadcastStream) else other
-        if first._program is not second._program:
-            raise ProgramError(
-                f"connect of {first._origins} with {second._origins}: they are of two environments, or of two jobs of"
-                " one environment"
-            )
+        check_one_program(f"connect of {first._origins} with {second._origins}", first._program, second._program)
         if isinstance(other, BroadcastStream):
             return BroadcastConnectedStream(_Side(first, first._keys), _Side(second), other.descriptors)
         return ConnectedStreams(_Side(first, first._keys), _Side(second, second._keys))

@@ -24,7 +24,7 @@ from flykka.api.streams.output_tag import OutputTag
 from flykka.api.streams.partitioning import Partitioning
 from flykka.api.streams.preview import preview
 from flykka.api.streams.process_verbs import KeyedProcessVerb, ProcessVerb
-from flykka.api.streams.program import Program, at_least_one, tried
+from flykka.api.streams.program import Program, at_least_one, check_one_program, tried
 from flykka.api.streams.python_verbs import PythonVerbs
 from flykka.api.streams.running_aggregates import RunningAggregates
 from flykka.api.streams.side_outputs import FunctionOutputs, SideOutputs
@@ -257,8 +257,7 @@ class DataStream(
         if not isinstance(other, DataStream):
             raise StreamTypeError(f"{ours} can be united with DataStreams, not with a {type(other).__name__}")
         what = f"union of {ours} with {origins(other._inputs)}"
-        if other._program is not self._program:
-            raise ProgramError(f"{what}: they are of two environments, or of two jobs of one environment")
+        check_one_program(what, self._program, other._program)
         tried(what, lambda: check_union(self._type.prototype, other._type.prototype))
 
     def side_output(self, condition: Column | str) -> tuple[DataStream, DataStream]:
@@ -343,7 +342,6 @@ class KeyedStream(
     ProcessTableVerb,
     KeptRowVerbs,
     WindowVerbs[WindowedStream],
-    KeyedRows,
     IntervalJoinVerb,
 ):
     """The rows of a stream, brought together by key.

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from flykka.actors.machines.joins.interval_segments import Interval
 from flykka.api.foreign_names import NamesElsewhere
-from flykka.api.streams.joined_inputs import KeyedSide, add_join, check_joined, joined_rows
+from flykka.api.streams.joined_inputs import Joined, add_join, check_joined, joined_rows
 from flykka.api.streams.output_tag import OutputTag
 from flykka.api.streams.program import tried
 from flykka.api.streams.side_outputs import LateRows
 from flykka.api.streams.stateless_verbs import listed
 from flykka.api.streams.stream_type import StreamType
+from flykka.api.streams.windowed_rows import KeyedRows
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.runtime.durations import Duration, signed_duration_ms
 from flykka.spark_bridge.functions.event_time import EventTime
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.program.prototype import Column
 
 
-class IntervalJoinVerb(KeyedSide):
+class IntervalJoinVerb(KeyedRows):
     """The verb of keyed streams that joins two of them."""
 
     def interval_join(self, other: IntervalJoinVerb) -> IntervalJoin:
@@ -52,7 +53,7 @@ class IntervalJoin(NamesElsewhere):
 
     _foreign_names = ("interval_join",)
 
-    def __init__(self, left: KeyedSide, right: KeyedSide) -> None:
+    def __init__(self, left: KeyedRows, right: KeyedRows) -> None:
         self._left = left
         self._right = right
 
@@ -86,12 +87,12 @@ class _Settings:
     tags: Mapping[Side, OutputTag] = field(default_factory=dict)
 
 
-class IntervalJoined(NamesElsewhere):
+class IntervalJoined(Joined):
     """Two keyed streams, whose rows meet where their times are within an interval."""
 
     _foreign_names = ("interval_join",)
 
-    def __init__(self, left: KeyedSide, right: KeyedSide, settings: _Settings) -> None:
+    def __init__(self, left: KeyedRows, right: KeyedRows, settings: _Settings) -> None:
         self._left = left
         self._right = right
         self._settings = settings
@@ -103,25 +104,6 @@ class IntervalJoined(NamesElsewhere):
     def upper_bound_exclusive(self) -> IntervalJoined:
         """Leave out rows that are just `upper` apart."""
         return self._with(interval=replace(self._settings.interval, is_upper_inclusive=False))
-
-    def left_outer(self) -> IntervalJoined:
-        """Give results of left rows that meet none too, with nulls for the right side.
-
-        Such a row is emitted when the watermark has passed all that it could have met.
-        """
-        return self._with(outer=frozenset([Side.LEFT]))
-
-    def right_outer(self) -> IntervalJoined:
-        """Give results of right rows that meet none too, as `left_outer`."""
-        return self._with(outer=frozenset([Side.RIGHT]))
-
-    def full_outer(self) -> IntervalJoined:
-        """Give results of the rows of both sides that meet none too, as `left_outer`."""
-        return self._with(outer=frozenset(Side))
-
-    def on(self, condition: Column | str) -> IntervalJoined:
-        """Let rows meet only where a condition is true as well, over `left.` and `right.` columns."""
-        return self._with(condition=condition)
 
     def with_timestamp_column(self, name: str) -> IntervalJoined:
         """Add the later one of the two event times to results, as their event time, so that windows may follow.
@@ -203,7 +185,7 @@ class IntervalJoined(NamesElsewhere):
     def _rows(self, side: Side) -> JoinedRows:
         return joined_rows(self._side(side), side_outputs_late_data=side in self._settings.tags)
 
-    def _side(self, side: Side) -> KeyedSide:
+    def _side(self, side: Side) -> KeyedRows:
         return self._left if side is Side.LEFT else self._right
 
     def _with_late_data(self, side: Side, tag: OutputTag) -> IntervalJoined:

@@ -4,46 +4,54 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
+from flykka.api.foreign_names import NamesElsewhere
+from flykka.api.streams.program import check_one_program
 from flykka.api.streams.transformation import Transformation
-from flykka.errors import ProgramError, StreamTypeError
+from flykka.errors import StreamTypeError
+from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSideCode
 
 if TYPE_CHECKING:
     from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
-    from flykka.api.streams.data_stream import DataStream
     from flykka.api.streams.program import Program
-    from flykka.api.streams.side_outputs import SideOutputs
-    from flykka.api.streams.stream_type import StreamType
     from flykka.api.streams.transformation import Input
+    from flykka.api.streams.windowed_rows import KeyedRows
     from flykka.spark_bridge.operators.join_code import JoinCode
     from flykka.spark_bridge.operators.join_side import JoinSide
     from flykka.spark_bridge.program.prototype import Column
 
 
-class KeyedSide(ABC):
-    """Keyed rows that may be a side of a join."""
+class Joined(NamesElsewhere, ABC):
+    """Two keyed streams, before it is said what is made of rows that meet."""
 
-    _program: Program
-    _inputs: tuple[Input, ...]
-    _type: StreamType
-    _keys: tuple[Column | str, ...]
+    def left_outer(self) -> Self:
+        """Give results of left rows that meet none too, with nulls for the right side.
 
-    @property
+        Such a row is emitted when the watermark has passed all that it could have met.
+        """
+        return self._with(outer=frozenset([Side.LEFT]))
+
+    def right_outer(self) -> Self:
+        """Give results of right rows that meet none too, as `left_outer`."""
+        return self._with(outer=frozenset([Side.RIGHT]))
+
+    def full_outer(self) -> Self:
+        """Give results of the rows of both sides that meet none too, as `left_outer`."""
+        return self._with(outer=frozenset(Side))
+
+    def on(self, condition: Column | str) -> Self:
+        """Let rows meet only where a condition is true as well, over `left.` and `right.` columns."""
+        return self._with(condition=condition)
+
     @abstractmethod
-    def _origins(self) -> str:
-        """The origins of the rows, for messages."""
-
-    @abstractmethod
-    def _emitted(
-        self, made: Transformation, row_type: StreamType, side_outputs: SideOutputs | None = None
-    ) -> DataStream:
-        """The stream of what an operator emits."""
+    def _with(self, **settings: Any) -> Self:
+        """The same with other settings, among them `outer` and `condition`."""
 
 
-def check_joined(verb: str, left: KeyedSide, right: KeyedSide) -> None:
+def check_joined(verb: str, left: KeyedRows, right: KeyedRows) -> None:
     """Refuse sides that cannot be joined by event time.
 
     Raises:
@@ -51,8 +59,7 @@ def check_joined(verb: str, left: KeyedSide, right: KeyedSide) -> None:
         StreamTypeError: one has no event time.
     """
     what = f"{verb} of {left._origins} with {right._origins}"
-    if right._program is not left._program:
-        raise ProgramError(f"{what}: they are of two environments, or of two jobs of one environment")
+    check_one_program(what, left._program, right._program)
     for each in (left, right):
         if each._type.event_time is None:
             raise StreamTypeError(
@@ -62,7 +69,7 @@ def check_joined(verb: str, left: KeyedSide, right: KeyedSide) -> None:
 
 
 def joined_rows(
-    side: KeyedSide, *, side_outputs_late_data: bool = False, windows: EventTimeWindows | None = None
+    side: KeyedRows, *, side_outputs_late_data: bool = False, windows: EventTimeWindows | None = None
 ) -> JoinedRows:
     """The rows of a side that was checked."""
     assert side._type.event_time is not None, "streams without event time are refused before"

@@ -169,3 +169,9 @@ def _whole_number(number: int, what: str, least: int) -> int:
     if isinstance(number, bool) or not isinstance(number, int) or number < least:
         raise ProgramError(f"the {what} must be a whole number from {least}, not {number!r}")
     return number
+
+
+def check_one_program(what: str, ours: Program, theirs: Program) -> None:
+    """Raise `ProgramError` where two streams that are put together, as `what` says, are of two programs."""
+    if theirs is not ours:
+        raise ProgramError(f"{what}: they are of two environments, or of two jobs of one environment")

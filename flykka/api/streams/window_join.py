@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
 from flykka.api.foreign_names import NamesElsewhere
-from flykka.api.streams.joined_inputs import KeyedSide, add_join, check_joined, joined_rows
+from flykka.api.streams.joined_inputs import Joined, add_join, check_joined, joined_rows
 from flykka.api.streams.program import tried
 from flykka.api.streams.stateless_verbs import listed, named
 from flykka.api.streams.stream_type import StreamType
+from flykka.api.streams.windowed_rows import KeyedRows
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END
 from flykka.spark_bridge.functions.windowing.time_windows import PeriodicEventTimeWindows
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 W = TypeVar("W")
 
-Windowed: TypeAlias = Callable[[KeyedSide, KeyedSide, PeriodicEventTimeWindows], W]
+Windowed: TypeAlias = Callable[[KeyedRows, KeyedRows, PeriodicEventTimeWindows], W]
 """Makes what goes on behind the windows."""
 
 
@@ -38,7 +39,7 @@ class WindowJoinVerbs(ABC):
     """The verbs that join a stream with another one by window; `join` with a DataFrame is as of all streams."""
 
     @abstractmethod
-    def key_by(self, *columns: Column | str) -> KeyedSide:
+    def key_by(self, *columns: Column | str) -> KeyedRows:
         """Bring the rows that agree in these columns together."""
 
     @abstractmethod
@@ -113,7 +114,7 @@ class Where(NamesElsewhere, Generic[W]):
 
     _foreign_names = ("window_join",)
 
-    def __init__(self, left: KeyedSide, right: WindowJoinVerbs, windowed: Windowed[W]) -> None:
+    def __init__(self, left: KeyedRows, right: WindowJoinVerbs, windowed: Windowed[W]) -> None:
         self._left = left
         self._right = right
         self._windowed = windowed
@@ -135,7 +136,7 @@ class EqualTo(NamesElsewhere, Generic[W]):
 
     _foreign_names = ("window_join",)
 
-    def __init__(self, left: KeyedSide, right: KeyedSide, windowed: Windowed[W]) -> None:
+    def __init__(self, left: KeyedRows, right: KeyedRows, windowed: Windowed[W]) -> None:
         self._left = left
         self._right = right
         self._windowed = windowed
@@ -162,34 +163,18 @@ class _Settings:
     condition: Column | str | None = None
 
 
-class WindowJoined(NamesElsewhere):
+class WindowJoined(Joined):
     """Two streams, whose rows meet where they are in the same window."""
 
     _foreign_names = ("window_join",)
 
     def __init__(
-        self, left: KeyedSide, right: KeyedSide, windows: PeriodicEventTimeWindows, settings: _Settings | None = None
+        self, left: KeyedRows, right: KeyedRows, windows: PeriodicEventTimeWindows, settings: _Settings | None = None
     ) -> None:
         self._left = left
         self._right = right
         self._windows = windows
         self._settings = settings or _Settings()
-
-    def left_outer(self) -> WindowJoined:
-        """Give results of left rows that meet none in their window too, with nulls for the right side, at its end."""
-        return self._with(outer=frozenset([Side.LEFT]))
-
-    def right_outer(self) -> WindowJoined:
-        """Give results of right rows that meet none too, as `left_outer`."""
-        return self._with(outer=frozenset([Side.RIGHT]))
-
-    def full_outer(self) -> WindowJoined:
-        """Give results of the rows of both sides that meet none too, as `left_outer`."""
-        return self._with(outer=frozenset(Side))
-
-    def on(self, condition: Column | str) -> WindowJoined:
-        """Let rows meet only where a condition is true as well, over `left.` and `right.` columns."""
-        return self._with(condition=condition)
 
     def select(self, *columns: Column | str) -> DataStream:
         """Make a row of two that meet: `window_start`, `window_end`, and these columns.
@@ -232,7 +217,7 @@ class CoGrouped(NamesElsewhere):
 
     _foreign_names = ("window_join",)
 
-    def __init__(self, left: KeyedSide, right: KeyedSide, windows: PeriodicEventTimeWindows) -> None:
+    def __init__(self, left: KeyedRows, right: KeyedRows, windows: PeriodicEventTimeWindows) -> None:
         self._left = left
         self._right = right
         self._windows = windows

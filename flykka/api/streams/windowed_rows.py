@@ -33,7 +33,7 @@ class WindowSettings:
 
 
 class KeyedRows(ABC):
-    """Rows that are cut into windows, and become streams again. Without keys they are all in one subtask."""
+    """Rows that are cut into windows or joined, and become streams again. Without keys they are all in one subtask."""
 
     _program: Program
     _inputs: tuple[Input, ...]
