@@ -100,5 +100,5 @@ def add_join(
 
 
 def _cut_down(inputs: tuple[Input, ...], side: JoinSide) -> tuple[Input, ...]:
-    local_code = JoinSideCode(side=side)
-    return tuple(replace(each, key_by=side.key_by, local_code=local_code) for each in inputs)
+    local_code, key_by = JoinSideCode(side=side), side.key_by
+    return tuple(replace(each, key_by=key_by, local_code=local_code) for each in inputs)

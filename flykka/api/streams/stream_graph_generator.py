@@ -163,9 +163,16 @@ class _Generator:
         if strategy is None:
             same = self.graph.node(feeding).parallelism == parallelism
             strategy = ShipStrategy.FORWARD if same else ShipStrategy.REBALANCE
-        key_by: OperatorRef | None = None
-        if source.key_by is not None:
-            key_by = self._registry.bind(f"{transformation.uid}-keys", source.key_by, call_site=source.call_site)
+        key_by = self._keys(transformation, source)
         self.graph.add_edge(
             StreamEdge(source_uid=feeding, target_uid=transformation.uid, ship_strategy=strategy, key_by=key_by)
         )
+
+    def _keys(self, transformation: Transformation, source: Input) -> OperatorRef | None:
+        """The keys of an input; those of the two sides of a join are other columns."""
+        if source.key_by is None:
+            return None
+        kinds = list(dict.fromkeys(id(each.key_by) for each in transformation.inputs if each.key_by is not None))
+        number = kinds.index(id(source.key_by)) + 1
+        uid = f"{transformation.uid}-keys" + (f"-{number}" if number > 1 else "")
+        return self._registry.bind(uid, source.key_by, call_site=source.call_site)

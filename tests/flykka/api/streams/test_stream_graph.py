@@ -147,6 +147,19 @@ def test_windows_behind_a_union_aggregate_each_stream_where_it_comes_from(spark:
     check_job_graph(job)
 
 
+def test_the_sides_of_a_join_have_keys_of_their_own(spark: SparkSession) -> None:
+    program = Program()
+    sellers, buyers = bids(spark, program), bids(spark, program)
+    joined = sellers.key_by("auction").interval_join(buyers.key_by("bidder")).between("0s", "1s")
+    joined.select("left.price", F.col("right.at").alias("seen")).uid("met")
+    registry = CodeRegistry()
+
+    graph = stream_graph(program.transformations, registry, Defaults())
+
+    resolved = [registry.keys(edge.key_by).columns for edge in graph.inputs("met") if edge.key_by is not None]
+    assert resolved == [("auction",), ("bidder",)]
+
+
 def test_both_parts_of_a_stream_run_where_it_comes_from(spark: SparkSession) -> None:
     program = Program()
     rest, side = bids(spark, program).side_output("price > 100")
