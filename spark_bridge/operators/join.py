@@ -7,7 +7,7 @@ have met, as Flink SQL does.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Generic, Protocol
 
@@ -108,7 +108,8 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
         """Join a batch with what is kept of the other side, and keep it."""
         side = Side.LEFT if element.gate < self._left_gates else Side.RIGHT
         store, other = self._stores[side], side.other
-        arrived = self._joining.arrived(side, element, self._segments[side].closed_at(element.watermark_ms))
+        time_ms = self._time_ms(element.watermark_ms, element.processing_time_ms)
+        arrived = self._joining.arrived(side, element, self._segments[side].closed_at(time_ms))
         segment, rows, release = arrived.segment, None, _nothing
         if segment is not None and self._joining.meets_at_once:
             first_ms, last_ms = segment.first_ms, segment.last_ms
@@ -128,11 +129,12 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
 
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Rows]:
         """Emit what has met none and can meet none any more, and let go of what nothing needs."""
-        if watermark_ms == WATERMARK_MIN:
+        time_ms = self._time_ms(watermark_ms, processing_time_ms)
+        if time_ms == WATERMARK_MIN:
             return Output()
         releases: list[Callable[[], None]] = []
-        closings = [closing for side in Side if (closing := self._closing(side, watermark_ms, releases)) is not None]
-        finished = {side: self._close(side, watermark_ms) for side in Side}
+        closings = [closing for side in Side if (closing := self._closing(side, time_ms, releases)) is not None]
+        finished = {side: self._close(side, time_ms) for side in Side}
 
         def on_emitted() -> None:
             for release in releases:
@@ -141,6 +143,10 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
                 self._stores[side].backend.release(batch_ids)
 
         return Output(rows=self._joining.closed(closings) if closings else None, on_emitted=on_emitted)
+
+    def _time_ms(self, watermark_ms: int, processing_time_ms: int) -> int:
+        """The time by which rows are through."""
+        return watermark_ms
 
     def _closing(self, side: Side, watermark_ms: int, releases: list[Callable[[], None]]) -> Closing[Frame] | None:
         readings, release = self._stores[side].held(lambda: self._segments[side].closing(watermark_ms))
@@ -178,6 +184,33 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
         """Let go of what was noted."""
         super().discard_snapshot(checkpoint_id)
         del self._bounds[checkpoint_id]
+
+
+class RegularJoinOperator(JoinOperator[Rows, Frame]):
+    """A join of one attempt whose rows meet whenever they come: the time by which they are let go is processing time.
+
+    Without a time-to-live there is no such time.
+    """
+
+    def _time_ms(self, watermark_ms: int, processing_time_ms: int) -> int:
+        has_time = any(segments.has_end for segments in self._segments.values())
+        return processing_time_ms if has_time else WATERMARK_MIN
+
+    def process(self, element: Element[Rows]) -> Output[Rows]:
+        """Join a batch, and let go of what is over: there may be no watermarks that tell of time."""
+        output = super().process(element)
+        time_ms = self._time_ms(element.watermark_ms, element.processing_time_ms)
+        if time_ms == WATERMARK_MIN:
+            return output
+        over = {side: self._close(side, time_ms) for side in Side}
+
+        def on_emitted() -> None:
+            if output.on_emitted is not None:
+                output.on_emitted()
+            for side, batch_ids in over.items():
+                self._stores[side].backend.release(batch_ids)
+
+        return replace(output, on_emitted=on_emitted)
 
 
 def _nothing() -> None:

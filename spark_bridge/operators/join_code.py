@@ -11,18 +11,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 from pyspark.sql import functions as F
 
-from flykka.actors.machines.joins.interval_segments import Interval
+from flykka.actors.machines.joins.interval_segments import UNBOUNDED_MS, Interval
 from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.operators.code import OperatorCode
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSide
-from flykka.spark_bridge.operators.spark_joins import SparkGroups, SparkPairs, join_operator
+from flykka.spark_bridge.operators.spark_joins import (
+    SparkGroups,
+    SparkPairs,
+    SparkRegularPairs,
+    join_operator,
+    regular_join_operator,
+)
 from flykka.spark_bridge.program.aggregates import TIME
 from flykka.spark_bridge.program.event_time import MICROS_PER_MS
 from flykka.spark_bridge.program.expressions import columns_read_of_sides
@@ -99,6 +105,9 @@ class JoinCode(OperatorCode):
 class PairsCode(JoinCode):
     """Makes a row of `columns` of two that meet, where `condition` is true, if there is one."""
 
+    called: ClassVar[str]
+    """The name of the verb."""
+
     columns: tuple[Column | str, ...]
     condition: Column | str | None = None
 
@@ -121,8 +130,9 @@ class PairsCode(JoinCode):
         return self._selected(joined)
 
     def previewed(self, left: DataFrame, right: DataFrame) -> DataFrame:
-        """The results of some rows, of which those without an event time are left out."""
-        return self.results(self.left.kept(left), self.right.kept(right), _KINDS[self.outer])
+        """The results of some rows, of which those are left out that can meet none."""
+        one, other = (side.came(side.kept(rows), 0) for side, rows in ((self.left, left), (self.right, right)))
+        return self.results(one, other, _KINDS[self.outer])
 
     @abstractmethod
     def _met_in_time(self, left: Column, right: Column) -> list[Column]:
@@ -135,9 +145,11 @@ class PairsCode(JoinCode):
     def _marked(self, side: Side, rows: DataFrame) -> DataFrame:
         """Rows under the name of their side, with keys and time as columns beside, which are of no side."""
         of = self.sides[side]
-        marks = (key.alias(_key(side, place)) for place, key in enumerate(of.rows.keys))
+        marks = [key.alias(_key(side, place)) for place, key in enumerate(of.rows.keys)]
+        if (time := of.time) is not None:
+            marks.append(time.alias(_time(side)))
         values = (F.col(f"{side}.{quoted(name)}") for name in of.rows.needed)
-        return rows.alias(side.value).select(*values, *marks, of.time.alias(_time(side)))
+        return rows.alias(side.value).select(*values, *marks)
 
     def _meets(self) -> Column:
         keys = [F.col(_key(Side.LEFT, n)) == F.col(_key(Side.RIGHT, n)) for n in range(len(self.left.rows.keys))]
@@ -154,6 +166,8 @@ class IntervalJoinCode(PairsCode):
     With a `time_column` results have the later one of the two event times under that name.
     """
 
+    called = "interval_join"
+
     time_column: str | None = None
 
     @property
@@ -162,9 +176,13 @@ class IntervalJoinCode(PairsCode):
 
     def _met_in_time(self, left: Column, right: Column) -> list[Column]:
         interval = self.interval
+        conditions: list[Column] = []
         lower, upper = (left + F.lit(each * MICROS_PER_MS) for each in (interval.lower_ms, interval.upper_ms))
-        from_lower = right >= lower if interval.is_lower_inclusive else right > lower
-        return [from_lower, right <= upper if interval.is_upper_inclusive else right < upper]
+        if interval.has_lower_bound:
+            conditions.append(right >= lower if interval.is_lower_inclusive else right > lower)
+        if interval.has_upper_bound:
+            conditions.append(right <= upper if interval.is_upper_inclusive else right < upper)
+        return conditions
 
     def _selected(self, met: DataFrame) -> DataFrame:
         if self.time_column is None:
@@ -174,8 +192,59 @@ class IntervalJoinCode(PairsCode):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RegularJoinCode(PairsCode):
+    """Joins rows with equal keys, whenever they come.
+
+    With a time-to-live they are kept so long by processing time: the interval is one of the times at which they came.
+    """
+
+    called = "regular_join"
+
+    @classmethod
+    def of(
+        cls,
+        left: JoinSide,
+        right: JoinSide,
+        *,
+        columns: tuple[Column | str, ...],
+        condition: Column | str | None,
+        left_gates: int,
+        time_to_live_ms: int | None,
+    ) -> RegularJoinCode:
+        """The join of two sides, of which rows are kept for ever, or a time-to-live."""
+        kept_ms = UNBOUNDED_MS if time_to_live_ms is None else time_to_live_ms
+        return cls(
+            left=left,
+            right=right,
+            interval=Interval(lower_ms=-kept_ms, upper_ms=kept_ms),
+            columns=columns,
+            condition=condition,
+            left_gates=left_gates,
+        )
+
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        """The operator of one attempt."""
+        return regular_join_operator(context, self, SparkRegularPairs(context, self))
+
+    @property
+    def _what(self) -> str:
+        kept = f"{self.interval.upper_ms}" if self.interval.has_upper_bound else "for ever"
+        return f"regular_join({_KINDS[self.outer]}, {kept}"
+
+    def _met_in_time(self, left: Column, right: Column) -> list[Column]:
+        if not self.interval.has_upper_bound:
+            return []
+        return [F.abs(left - right) <= F.lit(self.interval.upper_ms * MICROS_PER_MS)]
+
+    def _selected(self, met: DataFrame) -> DataFrame:
+        return met.select(*self.columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WindowJoinCode(PairsCode):
     """Joins rows with equal keys that are in the same window, whose bounds stand before the columns."""
+
+    called = "window_join"
 
     windows: EventTimeWindows
 

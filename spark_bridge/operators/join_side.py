@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -31,13 +33,17 @@ _LONG_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedRows:
-    """The rows that a side has, before it is known what the join needs of them. `prototype` has their columns."""
+    """The rows that a side has, before it is known what the join needs of them. `prototype` has their columns.
+
+    Without an event time they are kept for ever, or, where it `has_arrivals`, by the time at which they came.
+    """
 
     prototype: DataFrame
     keys: tuple[Column | str, ...]
-    event_time: EventTime
+    event_time: EventTime | None
     side_outputs_late_data: bool = False
     windows: EventTimeWindows | None = None
+    has_arrivals: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,29 +51,34 @@ class JoinSide:
     """The rows of a side, cut down to the columns that are needed, whose types are in `schema`.
 
     Rows that come too late go to a side output where it `side_outputs_late_data`; then all columns are needed. With
-    `windows` a row is kept once for each window that it is in, with the start of the window as column `TIME`.
+    `windows` a row is kept once for each window that it is in, with the start of the window as column `TIME`; where it
+    `has_arrivals`, that column is the time at which the row came.
     """
 
     rows: KeptRows
     schema: StructType
-    event_time: EventTime
+    event_time: EventTime | None
     side_outputs_late_data: bool = False
     windows: EventTimeWindows | None = None
+    has_arrivals: bool = False
 
     @property
-    def time(self) -> Column:
-        """The time by which a row is kept in microseconds: its event time, or that of its window.
+    def time(self) -> Column | None:
+        """The time by which a row is kept in microseconds: its event time, or that of its window, or when it came.
 
-        Of a window that is the last watermark at which its rows are not late.
+        Of a window that is the last watermark at which its rows are not late. None where rows are kept for ever.
         """
-        if self.windows is None:
+        if self.windows is not None:
+            return F.col(TIME) + F.lit((self.windows.size_ms - 2) * MICROS_PER_MS)
+        if self.event_time is not None:
             return event_time_micros(self.event_time)
-        return F.col(TIME) + F.lit((self.windows.size_ms - 2) * MICROS_PER_MS)
+        return F.col(TIME) if self.has_arrivals else None
 
     @property
     def times(self) -> Mapping[str, Column]:
-        """The first and the last event time of rows, in microseconds."""
-        return {"first_micros": F.min(self.time), "last_micros": F.max(self.time)}
+        """The first and the last time by which rows are kept, in microseconds; none where they are kept for ever."""
+        time = self.time
+        return {} if time is None else {"first_micros": F.min(time), "last_micros": F.max(time)}
 
     @property
     def key_by(self) -> KeyByCode:
@@ -78,7 +89,8 @@ class JoinSide:
     def of(cls, joined: JoinedRows, read: Sequence[str]) -> JoinSide:
         """A side of which a join reads these columns."""
         rows = joined.prototype
-        needed = {*read, *columns_read(rows.select(*joined.keys)), joined.event_time.column}
+        times = () if joined.event_time is None else (joined.event_time.column,)
+        needed = {*read, *columns_read(rows.select(*joined.keys)), *times}
         names = [name for name in rows.columns if name in needed or joined.side_outputs_late_data]
         return cls(
             rows=kept_rows(rows, joined.keys, names),
@@ -86,6 +98,7 @@ class JoinSide:
             event_time=joined.event_time,
             side_outputs_late_data=joined.side_outputs_late_data,
             windows=joined.windows,
+            has_arrivals=joined.has_arrivals,
         )
 
     def no_rows(self, like: DataFrame) -> DataFrame:
@@ -94,18 +107,27 @@ class JoinSide:
         starts = [] if self.windows is None else [F.lit(None).cast("bigint").alias(TIME)]
         return like.limit(0).select(*nulls, *starts)
 
+    def came(self, rows: DataFrame, arrival_ms: int) -> DataFrame:
+        """The rows with the time at which they came, where that is kept."""
+        return rows.withColumn(TIME, F.lit(arrival_ms * MICROS_PER_MS)) if self.has_arrivals else rows
+
     def kept(self, rows: DataFrame) -> DataFrame:
-        """The rows that have an event time, with the columns that are needed."""
+        """The rows that can meet any, with the columns that are needed.
+
+        They have an event time, where rows are kept by that, and else no key that is null.
+        """
         needed = [F.col(quoted(name)) for name in self.rows.needed]
+        if self.event_time is None:
+            return rows.where(reduce(and_, (key.isNotNull() for key in self.rows.keys))).select(*needed)
         if self.windows is None:
-            return rows.where(self.time.isNotNull()).select(*needed)
+            return rows.where(event_time_micros(self.event_time).isNotNull()).select(*needed)
         pane = pane_of(self.windows, event_time_micros(self.event_time))
         rows = in_windows(self.windows, rows, self.event_time).select(*needed, pane.alias(TIME))
         return by_window(self.windows, rows, None, _LONG_MAX)
 
     def lost(self, late: Column) -> Column:
         """The number of rows that are late: those for which all of their windows are."""
-        if self.windows is None:
+        if self.windows is None or self.event_time is None:
             return F.count_if(late)
         time = event_time_micros(self.event_time)
         return F.count_if(late & (F.col(TIME) == time - since_last_start(self.windows, time)))
@@ -142,4 +164,4 @@ class JoinSideCode(LocalCode):
 
     def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
         """The event times of the stream, whichever its source's are."""
-        return self.side.times
+        return {} if self.side.event_time is None else self.side.times

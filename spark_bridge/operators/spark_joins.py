@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from flykka.spark_bridge.operators.join import Closing, JoinOperator, Side
+from flykka.actors.machines.state.segments import latest
+from flykka.spark_bridge.operators.join import Closing, JoinOperator, RegularJoinOperator, Side
 from flykka.spark_bridge.operators.window import Arrived
 from flykka.spark_bridge.program.event_time import MICROS_PER_MS
 from flykka.spark_bridge.rows.materialise import counted, numbers_of, together
@@ -30,6 +31,10 @@ _ROWS_OF_ONE_CORE = 2_000_000
 """Up to so many rows are joined sooner by one core than shuffled to several."""
 
 
+_ROWS_SENT = 500_000
+"""Up to so many rows are sooner sent to where more of them lie than both shuffled."""
+
+
 class SideLayout(StateLayout):
     """The columns of a side: those of its rows."""
 
@@ -43,10 +48,12 @@ class SideLayout(StateLayout):
         return self._side.times
 
     def between(self, state: DataFrame, from_ms: int | None, until_ms: int | None) -> DataFrame:
-        """The rows of these event times."""
+        """The rows of these times."""
+        if (time := self._side.time) is None:
+            return state
         if from_ms is not None:
-            state = state.where(self._side.time >= _micros(from_ms))
-        return state if until_ms is None else state.where(self._side.time < _micros(until_ms))
+            state = state.where(time >= _micros(from_ms))
+        return state if until_ms is None else state.where(time < _micros(until_ms))
 
     def later(self, state: DataFrame, closed_to_ms: int | None) -> DataFrame:
         """The rows that a join still needs which is through to `closed_to_ms`."""
@@ -78,7 +85,9 @@ class _SparkJoining:
         assert last is not None, f"the rows {batch.batch_id} do not say of which time they are"
         if closed_to_ms is None or first >= closed_to_ms:
             return Arrived(segment=backend.adopt(batch, rows, first, last))
-        late = code.time < _micros(closed_to_ms)
+        time = code.time
+        assert time is not None, "rows that have a time are late"
+        late = time < _micros(closed_to_ms)
         observation, observed = counted(rows, {"late": code.lost(late)})
         segment = backend.keep(observed.where(~late))
         late_rows = int(numbers_of(observation).get("late") or 0)
@@ -134,6 +143,35 @@ class SparkPairs(_SparkJoining):
         return self._pairs.unmatched(closing.side, alone, met.hint("shuffle_hash"))
 
 
+class SparkRegularPairs(SparkPairs):
+    """Makes rows of two that meet, whenever they come: what is kept of a side may be far more than a batch."""
+
+    def arrived(self, side: Side, element: Element[Slices], closed_to_ms: int | None) -> Arrived[Slices, DataFrame]:
+        """Keep a batch as it is. None is late."""
+        batch, (rows,) = element.batch, element.rows
+        assert batch is not None, "joins read the input gates"
+        arrival_ms = latest(closed_to_ms, element.processing_time_ms) or 0
+        came = self._code.sides[side].came(rows, arrival_ms)
+        return Arrived(segment=self._backends[side].adopt(batch, came, arrival_ms, arrival_ms))
+
+    def joined(self, side: Side, segment: Segment[DataFrame], met: Sequence[Reading[DataFrame]]) -> Slices:
+        """Join a batch with rows of the other side, by a table of the fewer ones.
+
+        Where there are many others, these stay where they lie, and the table is sent there.
+        """
+        news, kept = (side, segment.frame, segment.rows), self.read(side.other, met)
+        fewer, more = sorted((news, kept), key=lambda rows: rows[2])
+        if more[2] <= _ROWS_OF_ONE_CORE or fewer[2] > _ROWS_SENT:
+            small, large = self.gathered(fewer, more)
+            hint = "shuffle_hash"
+        else:
+            cores = self.context.services.session.sparkContext.defaultParallelism
+            small, large, hint = fewer[1], more[1].coalesce(cores), "broadcast"
+        sides = {fewer[0]: small.hint(hint), more[0]: large}
+        with self.context.naming_failures():
+            return (self._pairs.results(sides[Side.LEFT], sides[Side.RIGHT], "inner"),)
+
+
 class SparkGroups(_SparkJoining):
     """Gives a function all rows of a key and window, when the window is over."""
 
@@ -157,6 +195,15 @@ class SparkGroups(_SparkJoining):
         left, right = self.gathered(rows[Side.LEFT], rows[Side.RIGHT])
         with self.context.naming_failures():
             return (self._groups.grouped(left, right),)
+
+
+def regular_join_operator(
+    context: OperatorContext, code: JoinCode, joining: SparkRegularPairs
+) -> RegularJoinOperator[Slices, DataFrame]:
+    """The regular join of one attempt."""
+    return RegularJoinOperator(
+        context.operator_id, code.interval, joining, joining.backend, code.left_gates, code.outer
+    )
 
 
 def join_operator(

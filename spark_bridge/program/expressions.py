@@ -113,9 +113,9 @@ class ExpressionBuilder:
         """Return a Scala sequence."""
         return self._jvm.PythonUtils.toSeq(list(items))
 
-    def attribute(self, name: str) -> Any:
-        """Return a column by its name, to be found where the expression is used."""
-        return self._jvm.org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute(self.sequence([name]))
+    def attribute(self, *name: str) -> Any:
+        """Return a column by its name, perhaps behind that of its rows, to be found where the expression is used."""
+        return self._jvm.org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute(self.sequence(name))
 
     def expression(self, column: Column) -> Any:
         """Return the expression of a Column."""

@@ -23,9 +23,12 @@ _SKIP_NULLS = frozenset({"Count", "Sum", "Min", "Max", "Average"})
 
 
 class PlanColumns:
-    """Makes Columns over rows; `names` are those of the plan's columns, by their ids."""
+    """Makes Columns over rows; `names` are those of the plan's columns, by their ids.
 
-    def __init__(self, session: SparkSession, names: Mapping[int, str]) -> None:
+    Where rows of several sides are joined, a name is that of the side and of the column in it.
+    """
+
+    def __init__(self, session: SparkSession, names: Mapping[int, str | tuple[str, str]]) -> None:
         self._builder = ExpressionBuilder(session)
         self._names = names
 
@@ -61,14 +64,29 @@ class PlanColumns:
                     return self._builder.expression(value)
             if _kind(java) == "AggregateExpression" and java.filter().isDefined() and not java.isDistinct():
                 return self._filtered(java)
+            if _kind(java) == "With":
+                return self._written_out(java, known)
             return self._named(java)
 
         return self._builder.column(self._builder.rebuilt(expression, replace))
 
+    def _written_out(self, java: Any, known: Sequence[tuple[Expression, Column]]) -> Any:
+        """The expression that names others, as BETWEEN does its value, with these in the places of their names.
+
+        The names have no types before what they stand for is found among the rows, so Spark cannot rebuild it.
+        """
+        named_here = {str(each.id().toString()): each.child() for each in elements(java.defs())}
+
+        def replace(found: Any) -> Any | None:
+            return named_here[str(found.id().toString())] if _kind(found) == "CommonExpressionRef" else None
+
+        return self._builder.expression(self._rebuilt(self._builder.rebuilt(java.child(), replace), known))
+
     def _named(self, java: Any) -> Any | None:
         if _kind(java) != "AttributeReference":
             return None
-        return self._builder.attribute(self._names[int(java.exprId().id())])
+        name = self._names[int(java.exprId().id())]
+        return self._builder.attribute(*((name,) if isinstance(name, str) else name))
 
     def _filtered(self, aggregate: Any) -> Any | None:
         """The aggregate of a CASE in place of one with a FILTER: it can be put together from parts."""
@@ -85,6 +103,16 @@ class PlanColumns:
 def named(name: str) -> Column:
     """The column of this name."""
     return F.col(quoted(name))
+
+
+def named_of(side: str, name: str) -> Column:
+    """The column of this name of a side of a join."""
+    return F.col(f"{side}.{quoted(name)}")
+
+
+def first_of(*columns: Column) -> Column:
+    """The first of some columns that is not null."""
+    return F.coalesce(*columns)
 
 
 def window_struct() -> Column:

@@ -31,8 +31,10 @@ class Attribute:
 class _Node:
     """Node of Catalyst's trees."""
 
-    def __init__(self, java: Any) -> None:
+    def __init__(self, java: Any, position: Position | None = None) -> None:
+        """What stands for a node of the text is at its `position`."""
         self.java = java
+        self._position = position
 
     @cached_property
     def kind(self) -> str:
@@ -42,7 +44,7 @@ class _Node:
     @cached_property
     def position(self) -> Position | None:
         """Its place in the SQL text; None where Spark knows none."""
-        return position_of(self.java.origin())
+        return self._position or position_of(self.java.origin())
 
 
 class Expression(_Node):
@@ -87,6 +89,14 @@ class Expression(_Node):
         for child in self.children:
             yield from child.walk()
 
+    def conjuncts(self) -> Iterator[Expression]:
+        """Iterate over the conditions that must all be true for it to be true."""
+        if self.kind == "And":
+            for child in self.children:
+                yield from child.conjuncts()
+        else:
+            yield self
+
     def equals(self, other: Expression) -> bool:
         """Tell whether both have the same values."""
         return bool(self.java.semanticEquals(other.java))
@@ -95,6 +105,22 @@ class Expression(_Node):
     def called(self) -> Expression:
         """The function that an AggregateExpression calls."""
         return Expression(self.java.aggregateFunction())
+
+    @cached_property
+    def columns(self) -> frozenset[int]:
+        """The ids of the columns that it reads."""
+        return frozenset(each.attribute.id for each in expressions(self.java.references().toSeq()))
+
+    @property
+    def between(self) -> tuple[Expression, Expression, Expression]:
+        """The value that is compared by BETWEEN, the lower bound and the upper one."""
+        value, lower, upper = expressions(self.java.parameters())
+        return value, lower, upper
+
+    @property
+    def is_time_cast(self) -> bool:
+        """True if it is a cast that leaves times and intervals what they are."""
+        return self.type_name.split()[0] == self.children[0].type_name.split()[0]
 
     @property
     def field(self) -> str:
@@ -121,6 +147,13 @@ class Expression(_Node):
     def value(self) -> Any:
         """The value of a constant, as Catalyst has it."""
         return self.java.eval(None)
+
+
+_BY_PLACE = frozenset({"Union", "Distinct", "CTERelationDef"})
+"""Nodes that use all columns of what they read, by their places."""
+
+_COMPUTE_WINDOWS = frozenset({"Project", "Filter", "Expand"})
+"""Nodes between an aggregate and what it reads, with which the analyzer computes windows."""
 
 
 class PlanNode(_Node):
@@ -151,9 +184,32 @@ class PlanNode(_Node):
         return expressions(getattr(self.java, name)())
 
     @property
+    def join_type(self) -> str:
+        """The kind of a Join, such as `LEFT OUTER`."""
+        return str(self.java.joinType().sql())
+
+    @property
+    def condition(self) -> Expression | None:
+        """The condition of a Join; None where it has none."""
+        condition = self.java.condition()
+        return Expression(condition.get()) if condition.isDefined() else None
+
+    @property
     def first_projection(self) -> tuple[Expression, ...]:
         """The expressions of the first row that an Expand makes of each."""
         return expressions(self.java.projections().head())
+
+    @cached_property
+    def columns_read(self) -> frozenset[int]:
+        """The ids of the columns that it computes of; an aggregate also those of which its windows are computed."""
+        if self.kind in _BY_PLACE:
+            return frozenset(each.id for child in self.children for each in child.output)
+        found = {int(each.exprId().id()) for each in elements(self.java.references().toSeq())}
+        (node, *_) = self.children or (self,)
+        while self.kind == "Aggregate" and node.kind in _COMPUTE_WINDOWS:
+            found |= node.columns_read
+            (node,) = node.children
+        return frozenset(found)
 
     @property
     def reads_common_tables(self) -> bool:

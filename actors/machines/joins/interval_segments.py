@@ -13,6 +13,9 @@ from flykka.actors.machines.state.segments import Frame, Reading, ResultBounds, 
 from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.wire.ids import BatchId
 
+UNBOUNDED_MS = 2**53
+"""A bound of an interval that is none: longer than all times, and still a number of microseconds in 64 bits."""
+
 MERGED_ROWS = 250_000
 """A segment of more rows is not merged: it would be read for many batches that need a part of it only."""
 
@@ -35,6 +38,16 @@ class Interval:
             is_lower_inclusive=self.is_upper_inclusive,
             is_upper_inclusive=self.is_lower_inclusive,
         )
+
+    @property
+    def has_lower_bound(self) -> bool:
+        """True if a row does not meet others however much earlier they are."""
+        return self.lower_ms > -UNBOUNDED_MS
+
+    @property
+    def has_upper_bound(self) -> bool:
+        """True if a row does not meet others however much later they are."""
+        return self.upper_ms < UNBOUNDED_MS
 
     @property
     def is_empty(self) -> bool:
@@ -62,6 +75,11 @@ class IntervalSegments(Segments[Frame]):
         # The last row of the other side that one meets is through so much later than the row itself.
         last_met_ms = interval.upper_ms + interval.reversed.through_after_ms
         self.retained_ms = max(self._through_ms, last_met_ms) if other_emits_unmatched else self._through_ms
+
+    @property
+    def has_end(self) -> bool:
+        """True if rows are let go some time."""
+        return self.retained_ms < UNBOUNDED_MS
 
     def closed_at(self, watermark_ms: int) -> int | None:
         """Return the time before which rows are late at a watermark; None: none is."""

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 from flykka.runtime.durations import format_ms
 from flykka.spark_bridge.operators.code import GroupAggregateCode, WindowCode
+from flykka.spark_bridge.operators.join import Side
+from flykka.spark_bridge.operators.join_code import PairsCode, RegularJoinCode
 from flykka.spark_bridge.operators.keyed_rows_code import DropDuplicatesCode, KeptRowsCode, ProcessTableCode
 from flykka.spark_bridge.operators.session_windows import SessionWindowCode
 
 if TYPE_CHECKING:
+    from flykka.actors.machines.joins.interval_segments import Interval
     from flykka.api.streams.data_stream import DataStream
     from flykka.api.streams.transformation import Transformation
     from flykka.spark_bridge.operators.code import OperatorCode
@@ -27,10 +30,9 @@ def explanation(stream: DataStream, operators: Iterable[Transformation]) -> str:
         inputs = ", ".join(str(numbers[each.source]) for each in made.inputs if each.source in numbers)
         kept = _kept(made.code)
         lines.append(f"  {number}. {made.name}{f'  <- {inputs}' if inputs else ''}")
-        if kept is not None:
-            lines.append(f"       keeps {kept}")
-            if kept.endswith(_FOR_EVER):
-                endless.append(f"{number}. {made.name}")
+        lines += (f"       keeps {each}" for each in kept)
+        if any(each.endswith(_FOR_EVER) for each in kept):
+            endless.append(f"{number}. {made.name}")
     lines.append(f"changelog  {stream.changelog}")
     lines.append(f"event time {stream._type.event_time or 'none'}")
     if endless:
@@ -41,8 +43,27 @@ def explanation(stream: DataStream, operators: Iterable[Transformation]) -> str:
     return "\n".join(lines)
 
 
-def _kept(code: OperatorCode) -> str | None:
+def _kept(code: OperatorCode) -> tuple[str, ...]:
     """Tell what an operator keeps, and until when."""
+    match code:
+        case RegularJoinCode(interval=interval):
+            end = f"for {format_ms(interval.upper_ms)} of processing time" if interval.has_upper_bound else _FOR_EVER
+            return (f"the rows of both sides {end}",)
+        case PairsCode(interval=interval):
+            bounds = {Side.LEFT: interval, Side.RIGHT: interval.reversed}
+            return tuple(f"the rows of the {side} side {_until(each)}" for side, each in bounds.items())
+    kept = _of_keys(code)
+    return () if kept is None else (kept,)
+
+
+def _until(interval: Interval) -> str:
+    if not interval.has_upper_bound:
+        return _FOR_EVER
+    after = f" by {format_ms(interval.through_after_ms)}" if interval.through_after_ms else ""
+    return f"until the watermark has passed their time{after}"
+
+
+def _of_keys(code: OperatorCode) -> str | None:
     match code:
         case GroupAggregateCode():
             return f"the aggregates of each key {_FOR_EVER}"

@@ -1,4 +1,4 @@
-"""Joins in SQL: with tables, batch by batch. Those of two streams are decided here by what their condition says."""
+"""Joins in SQL: with tables, batch by batch."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _KEEPS_LEFT = frozenset({"INNER", "CROSS", "LEFT OUTER", "LEFT SEMI", "LEFT ANTI
 _KEEPS_RIGHT = frozenset({"INNER", "CROSS", "RIGHT OUTER"})
 
 
-def joined(node: PlanNode, left: Relation | None, right: Relation | None, tables: tuple[PlanNode, ...]) -> Relation:
-    """The rows of a join; a side that reads no stream is None, and `tables` are the common tables that it may read.
+def joined_with_table(
+    node: PlanNode, left: Relation | None, right: Relation | None, tables: tuple[PlanNode, ...]
+) -> Relation:
+    """The rows of a join; the side that reads no stream is None, and `tables` are the common tables that it may read.
 
     Raises:
-        RefusedError: both sides are streams, or rows of the table would come again with every batch.
+        RefusedError: rows of the table would come again with every batch.
     """
-    kind = str(node.java.joinType().sql())
-    if left is not None and right is not None:
-        return _of_streams(node, kind)
+    kind = node.join_type
     relation, place, keeping = (left, 0, _KEEPS_LEFT) if right is None else (right, 1, _KEEPS_RIGHT)
     assert relation is not None, "one of the sides reads a stream"
     if kind not in keeping:
@@ -33,11 +33,3 @@ def joined(node: PlanNode, left: Relation | None, right: Relation | None, tables
         )
     check_append_only(relation, "JOIN", node)
     return relation.then(node, place, tables)
-
-
-def _of_streams(node: PlanNode, kind: str) -> Relation:
-    raise RefusedError(
-        f"{kind} JOIN of two streams cannot run yet: joins of two streams in SQL come with interval bounds on their"
-        " event times. A table that stays can be joined with a stream",
-        node.position,
-    )

@@ -12,15 +12,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from flykka.api.table.aggregation import aggregated
-from flykka.api.table.joins import joined
+from flykka.api.table.joins import joined_with_table
 from flykka.api.table.refusals import RefusedError, check_append_only, check_expressions, refused_node
 from flykka.api.table.relation import IsEventTime, IsKey, IsNumber, Relation, Role, Rows, distinct, leaf
+from flykka.api.table.stream_joins import JoinSettings, streams_joined
 from flykka.api.table.top_n import Bounds, first_rows, is_kept
 from flykka.errors import ProgramError
+from flykka.spark_bridge.sql.pushed_filters import PushedFilters
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
-    from flykka.spark_bridge.sql.plan_node import PlanNode
+    from flykka.spark_bridge.sql.plan_node import Expression, PlanNode
 
 T = TypeVar("T")
 
@@ -28,8 +30,11 @@ T = TypeVar("T")
 class Planner:
     """Plans one query over streams, by the names of their views."""
 
-    def __init__(self, streams: Mapping[str, DataStream]) -> None:
+    def __init__(self, streams: Mapping[str, DataStream], time_to_live_ms: int | None = None) -> None:
+        """With a time-to-live regular joins keep their rows so long, else for ever."""
         self._streams = streams
+        self._time_to_live_ms = time_to_live_ms
+        self._read: list[frozenset[int]] = []
         self._common: dict[int, PlanNode] = {}
         self._common_rows: dict[int, Rows] = {}
         self._bounds = Bounds()
@@ -40,6 +45,7 @@ class Planner:
         Raises:
             RefusedError: a part of it cannot run on a stream.
         """
+        self._read = [frozenset(each.id for each in plan.output)]
         relation = self._relation(plan)
         if relation is None:
             known = ", ".join(sorted(self._streams)) or "none"
@@ -55,7 +61,12 @@ class Planner:
         if node.kind == "WithCTE":
             *common, node = node.children
             self._common.update((int(each.java.id()), each) for each in common)
-        return _placed(node, lambda: self._planned(node)) if self._reads_stream(node) else None
+        if not self._reads_stream(node):
+            return None
+        self._read.append(node.columns_read)
+        relation = _placed(node, lambda: self._planned(node))
+        self._read.pop()
+        return relation
 
     def _reads_stream(self, node: PlanNode) -> bool:
         if node.kind == "CTERelationRef":
@@ -100,8 +111,7 @@ class Planner:
             case "Union":
                 return self._united(node)
             case "Join":
-                left, right = (self._relation(child) for child in node.children)
-                return joined(node, left, right, self._tables(node))
+                return self._joined(node)
         raise refused_node(node)
 
     def _append_only(self, node: PlanNode, clause: str) -> Relation:
@@ -122,12 +132,20 @@ class Planner:
         """The rows of a common table: its operators are there once, however often it is read."""
         key = int(node.java.cteId())
         if key not in self._common_rows:
+            above, self._read = self._read, []
             self._common_rows[key] = self._below(self._common[key]).settled()
+            self._read = above
         return leaf(self._common_rows[key], node)
 
     def _filtered(self, node: PlanNode) -> Relation:
         (condition,) = node.expressions
         self._bounds.add(condition)
+        child = node.children[0]
+        while child.kind == "SubqueryAlias":
+            child = child.children[0]
+        if self._joins_streams(child) and not node.subqueries:
+            check_expressions(child)
+            return self._joined(child, condition)
         below = self._below(node.children[0])
         if is_kept(condition, below.roles):
             return below  # The operator of first rows gives no others.
@@ -139,6 +157,29 @@ class Planner:
                 condition.position or node.position,
             )
         return below.then(node, tables=self._tables(node))
+
+    def _joins_streams(self, node: PlanNode) -> bool:
+        return node.kind == "Join" and all(map(self._reads_stream, node.children))
+
+    def _joined(self, node: PlanNode, above: Expression | None = None) -> Relation:
+        """The rows of a join for which a condition of a WHERE above it holds."""
+        if not self._joins_streams(node):
+            left, right = (self._relation(child) for child in node.children)
+            return joined_with_table(node, left, right, self._tables(node))
+        if node.subqueries:
+            raise RefusedError(
+                "the ON of a join of two streams has a subquery: write it into a WHERE around the stream that it is of",
+                node.position,
+            )
+        (stream, *_) = self._streams.values()
+        pushed = PushedFilters(stream._type.prototype.sparkSession, node, above)
+        # What is put below is read there, and no longer here.
+        self._read[-1] = frozenset() if pushed.above is None else pushed.above.columns_read
+        settings = JoinSettings(read=frozenset().union(*self._read), time_to_live_ms=self._time_to_live_ms)
+        self._read[-1] |= pushed.join.columns_read
+        left, right = (self._below(child) for child in pushed.join.children)
+        relation = streams_joined(pushed.join, node.join_type, left, right, settings)
+        return relation if pushed.above is None else relation.then(pushed.above)
 
     def _distinct(self, node: PlanNode) -> Relation:
         rows = self._append_only(node, "DISTINCT").settled()

@@ -86,13 +86,14 @@ class Relation:
     """The rows of a node: those of a stream, to which the nodes `above` it are applied.
 
     The first columns of the stream are the `attributes` of the plan. `tables` are the common tables without a stream
-    that the nodes read.
+    that the nodes read. What no node reads of the columns of a join is `left_out`.
     """
 
     stream: DataStream
     attributes: tuple[Expression, ...]
     output: tuple[Attribute, ...]
     roles: Mapping[int, Role]
+    left_out: frozenset[int] = frozenset()
     above: tuple[tuple[PlanNode, int], ...] = ()
     tables: tuple[PlanNode, ...] = ()
 
@@ -106,7 +107,7 @@ class Relation:
         return replace(
             self,
             above=(*self.above, (node, place)),
-            output=node.output,
+            output=tuple(each for each in node.output if each.id not in self.left_out),
             roles=_roles_after(node, self.roles),
             tables=tables or self.tables,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from flykka.api.streams.changelog import Changelog
@@ -43,7 +43,7 @@ class Bounds:
 
     def add(self, condition: Expression) -> None:
         """Note the bounds of a condition."""
-        for each in _conjuncts(condition):
+        for each in condition.conjuncts():
             if (bound := _bound(each)) is not None:
                 column, limit = bound
                 self._limits[column] = min(limit, self._limits.get(column, limit))
@@ -61,7 +61,7 @@ class Bounds:
 
 def is_kept(condition: Expression, roles: Mapping[int, Role]) -> bool:
     """True if a condition only bounds numbers of rows, and the operator that numbers them gives no others."""
-    for each in _conjuncts(condition):
+    for each in condition.conjuncts():
         bound = _bound(each)
         role = None if bound is None else roles.get(bound[0])
         if bound is None or not isinstance(role, IsNumber) or role.limit > bound[1]:
@@ -187,14 +187,6 @@ def _leaf(
     has_time = stream._type.event_time is not None
     kept = {column: role for column, role in rows.roles.items() if has_time or not isinstance(role, IsEventTime)}
     return leaf(Rows(stream=stream, output=node.output, called=names, roles={**kept, **roles}), node)
-
-
-def _conjuncts(condition: Expression) -> Iterator[Expression]:
-    if condition.kind == "And":
-        for each in condition.children:
-            yield from _conjuncts(each)
-    else:
-        yield condition
 
 
 def _bound(condition: Expression) -> tuple[int, int] | None:

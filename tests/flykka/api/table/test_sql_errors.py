@@ -32,10 +32,29 @@ BAD = {
     "SELECT now() AS t FROM bid": (1, 8, "now() reads the clock of the machine"),
     "SELECT * FROM bid WHERE rand() < 0.5": (1, 25, "is not deterministic"),
     "SELECT * FROM bid WHERE price > (SELECT max(price) FROM timeless)": (1, 34, "a subquery in an expression reads"),
-    "SELECT b.price FROM bid b JOIN timeless t ON b.price = t.price": (
+    "SELECT b.price\nFROM bid b JOIN timeless t ON b.price > t.price": (
+        2,
+        12,
+        "needs an equality of the two in its ON",
+    ),
+    "SELECT b.price FROM bid b, timeless t": (1, 16, "needs an equality of the two in its ON"),
+    "SELECT b.price FROM bid b LEFT JOIN timeless t ON b.price = t.price": (1, 27, "LEFT OUTER JOIN of two streams"),
+    "SELECT b.price FROM bid b LEFT SEMI JOIN timeless t ON b.price = t.price": (
         1,
         27,
-        "INNER JOIN of two streams cannot run yet",
+        "LEFT SEMI JOIN of two streams",
+    ),
+    "SELECT b.price FROM bid b JOIN bid c ON b.price = c.price AND b.at > c.at AND b.at < c.at": (
+        1,
+        27,
+        "none can lie between the bounds",
+    ),
+    "SELECT b.price FROM bid b JOIN (SELECT auction, count(*) AS n FROM bid GROUP BY auction) c\n"
+    "  ON b.auction = c.auction": (1, 27, "of which the right one is upserts by auction"),
+    "SELECT b.price FROM bid b JOIN timeless t ON b.price = t.price AND b.bidder = (SELECT max(id) FROM range(3))": (
+        1,
+        27,
+        "write it into a WHERE",
     ),
     "SELECT count(*) AS n FROM timeless GROUP BY window(at, '1 hour')": (1, 36, "the stream has none"),
     "SELECT max(n) AS m FROM (SELECT auction, count(*) AS n FROM bid GROUP BY auction)": (1, 1, "upserts by auction"),

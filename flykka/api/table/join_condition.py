@@ -1,0 +1,221 @@
+"""The condition of a join of two streams, taken apart: keys, bounds of the two event times, and the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from flykka.actors.machines.joins.interval_segments import UNBOUNDED_MS, Interval
+from flykka.api.table.relation import IsEventTime, IsWindow, Rows
+from flykka.spark_bridge.operators.join import Side
+from flykka.spark_bridge.sql.plan_node import Expression
+
+_MICROS_PER_MS = 1000
+_COMPARISONS = {
+    "EqualTo": "=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+}
+_MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """An expression of the left side that is equal to one of the right side."""
+
+    left: Expression
+    right: Expression
+
+    def of(self, side: Side) -> Expression:
+        """The expression of a side."""
+        return self.left if side is Side.LEFT else self.right
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinCondition:
+    """The parts of a condition, all of which hold where two rows meet.
+
+    The `interval` is that of the event times of the rows, None where nothing bounds them. `rest` is what is to be
+    computed of two rows beside keys and interval. With `is_of_windows` both rows are results of one window.
+    """
+
+    keys: tuple[Key, ...]
+    interval: Interval | None
+    rest: tuple[Expression, ...]
+    is_of_windows: bool
+
+
+def taken_apart(condition: Sequence[Expression], sides: Mapping[Side, Rows]) -> JoinCondition:
+    """Take the condition of a join of these rows apart."""
+    parts = _Parts(sides)
+    for each in condition:
+        parts.add(each)
+    return parts.condition
+
+
+class _Parts:
+    def __init__(self, sides: Mapping[Side, Rows]) -> None:
+        self._sides = sides
+        self._keys: list[Key] = []
+        self._rest: list[Expression] = []
+        self._lower, self._upper = (-UNBOUNDED_MS, True), (UNBOUNDED_MS, True)
+        self._is_of_windows = False
+
+    @property
+    def condition(self) -> JoinCondition:
+        (lower, lower_inclusive), (upper, upper_inclusive) = self._lower, self._upper
+        interval = Interval(
+            lower_ms=lower, upper_ms=upper, is_lower_inclusive=lower_inclusive, is_upper_inclusive=upper_inclusive
+        )
+        return JoinCondition(
+            keys=tuple(self._keys),
+            interval=interval if interval.has_lower_bound or interval.has_upper_bound else None,
+            rest=tuple(self._rest),
+            is_of_windows=self._is_of_windows,
+        )
+
+    def add(self, condition: Expression) -> None:
+        """Note what one condition says."""
+        key = self._key(condition) if condition.kind == "EqualTo" else None
+        if key is not None:
+            self._keys.append(key)
+            self._is_of_windows |= self._have_one_window(key)
+        bounds = [self._is_bound(*each) for each in _comparisons(condition)]
+        if key is None and not (bounds and all(bounds)):
+            self._rest.append(condition)
+
+    def _key(self, condition: Expression) -> Key | None:
+        first, second = condition.children
+        of = self._side(first), self._side(second)
+        if of == (Side.LEFT, Side.RIGHT):
+            return Key(left=first, right=second)
+        return Key(left=second, right=first) if of == (Side.RIGHT, Side.LEFT) else None
+
+    def _side(self, expression: Expression) -> Side | None:
+        """The side whose columns an expression reads; None where it reads those of both, or none at all."""
+        read = expression.columns
+        return next((side for side, rows in self._sides.items() if read and read <= rows.names.keys()), None)
+
+    def _have_one_window(self, key: Key) -> bool:
+        """Note that the windows of the rows are equal: so are their ends, which are the event times."""
+        ends = [self._window_end(key.left), self._window_end(key.right)]
+        if None in ends:
+            return False
+        micros = self._offset(Side.RIGHT) - self._offset(Side.LEFT)
+        self._bound("=", micros)
+        return True
+
+    def _window_end(self, expression: Expression) -> Side | None:
+        """The side, of which an expression is the window, or the end of it that is the event time."""
+        for side, rows in self._sides.items():
+            role = rows.roles.get(expression.column_id or -1)
+            is_end = isinstance(role, IsEventTime) and bool(self._offset(side))
+            if rows.stream._type.event_time is not None and (isinstance(role, IsWindow) or is_end):
+                return side
+            if self._is_end_of_window(expression, rows):
+                return side
+        return None
+
+    def _is_bound(self, first: Expression, comparison: str, second: Expression) -> bool:
+        """True if a comparison says no more than bounds of the event times, which are noted."""
+        one, other = self._term(first), self._term(second)
+        if one is None or other is None:
+            return False
+        term = one.plus(other, -1)
+        if (term.left, term.right) == (1, -1):
+            term, comparison = term.times(-1), _MIRRORED[comparison]
+        if (term.left, term.right) != (-1, 1):
+            return False
+        self._bound(comparison, self._offset(Side.RIGHT) - self._offset(Side.LEFT) - term.micros)
+        return term.micros % _MICROS_PER_MS == 0
+
+    def _bound(self, comparison: str, micros: int) -> None:
+        """The right event time is later than the left one by what compares so with some microseconds.
+
+        Intervals are of whole milliseconds: what is between two is bounded by the next one.
+        """
+        is_inclusive = comparison not in "<>" or micros % _MICROS_PER_MS != 0
+        if comparison[0] in "=>":
+            lower = micros // _MICROS_PER_MS, is_inclusive
+            self._lower = max(self._lower, lower, key=lambda bound: (bound[0], not bound[1]))
+        if comparison[0] in "=<":
+            upper = -(-micros // _MICROS_PER_MS), is_inclusive
+            self._upper = min(self._upper, upper, key=lambda bound: (bound[0], bound[1]))
+
+    def _offset(self, side: Side) -> int:
+        """The microseconds from the column of a side's event time to the event time itself."""
+        event_time = self._sides[side].stream._type.event_time
+        return 0 if event_time is None else event_time.offset_ms * _MICROS_PER_MS
+
+    def _term(self, expression: Expression) -> _Term | None:
+        """An expression as a sum of event times and a constant."""
+        side = self._event_time(expression)
+        if side is not None:
+            return _Term(left=int(side is Side.LEFT), right=int(side is Side.RIGHT))
+        if expression.is_constant:
+            micros = _micros(expression)
+            return None if micros is None else _Term(micros=micros)
+        terms = [self._term(each) for each in expression.children]
+        match (expression.kind, *terms):
+            case "Cast", _Term() as term if expression.is_time_cast:
+                return term
+            case "DatetimeSub", _Term() as term:
+                return term
+            case "TimestampAddInterval", _Term() as term, _Term() as added:
+                return term.plus(added)
+            case "SubtractTimestamps", _Term() as term, _Term() as taken:
+                return term.plus(taken, -1)
+        return None
+
+    def _event_time(self, expression: Expression) -> Side | None:
+        for side, rows in self._sides.items():
+            if rows.stream._type.event_time is None:
+                continue
+            if isinstance(rows.roles.get(expression.column_id or -1), IsEventTime):
+                return side
+            if self._is_end_of_window(expression, rows):
+                return side
+        return None
+
+    def _is_end_of_window(self, expression: Expression, rows: Rows) -> bool:
+        if expression.kind != "GetStructField" or expression.field != "end" or rows.stream._type.event_time is None:
+            return False
+        return isinstance(rows.roles.get(expression.children[0].column_id or -1), IsWindow)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Term:
+    """So many times the left and the right event time, and some microseconds."""
+
+    left: int = 0
+    right: int = 0
+    micros: int = 0
+
+    def times(self, factor: int) -> _Term:
+        return _Term(left=self.left * factor, right=self.right * factor, micros=self.micros * factor)
+
+    def plus(self, other: _Term, factor: int = 1) -> _Term:
+        added = other.times(factor)
+        return _Term(left=self.left + added.left, right=self.right + added.right, micros=self.micros + added.micros)
+
+
+def _comparisons(condition: Expression) -> Iterator[tuple[Expression, str, Expression]]:
+    if condition.kind == "Between":
+        value, lower, upper = condition.between
+        yield value, ">=", lower
+        yield value, "<=", upper
+    elif condition.kind in _COMPARISONS:
+        first, second = condition.children
+        yield first, _COMPARISONS[condition.kind], second
+
+
+def _micros(constant: Expression) -> int | None:
+    """The length of a constant interval; None where it is no length of time."""
+    if not constant.type_name.startswith("interval") or "month" in constant.type_name or "year" in constant.type_name:
+        return None
+    if constant.type_name != "interval":
+        return None if constant.value is None else int(constant.value)
+    months, days, micros = constant.interval
+    return None if months else days * 86_400_000_000 + micros

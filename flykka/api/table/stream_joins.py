@@ -1,0 +1,207 @@
+"""Joins of two streams in SQL: what their condition says of time makes an interval join of them, or a regular one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+from flykka.api.streams.joined_inputs import add_join
+from flykka.api.streams.program import check_one_program
+from flykka.api.streams.stream_type import StreamType
+from flykka.api.table.join_condition import taken_apart
+from flykka.api.table.refusals import RefusedError
+from flykka.api.table.relation import IsEventTime, IsWindow, Relation, Role, Rows, distinct, label
+from flykka.api.table.upsert_joins import changing_join
+from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END, EventTime
+from flykka.spark_bridge.operators.join import Side
+from flykka.spark_bridge.operators.join_code import IntervalJoinCode, PairsCode, RegularJoinCode, pairs
+from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSide
+from flykka.spark_bridge.sql.plan_columns import PlanColumns, first_of, named_of
+
+if TYPE_CHECKING:
+    from flykka.api.streams.data_stream import DataStream, KeyedStream
+    from flykka.spark_bridge.program.prototype import Column
+    from flykka.spark_bridge.sql.plan_node import Attribute, PlanNode
+
+_OUTER: Mapping[str, frozenset[Side]] = {
+    "INNER": frozenset(),
+    "CROSS": frozenset(),
+    "LEFT OUTER": frozenset([Side.LEFT]),
+    "RIGHT OUTER": frozenset([Side.RIGHT]),
+    "FULL OUTER": frozenset(Side),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinSettings:
+    """What is known of a join beside its node: the ids of columns that the query reads, and how long rows are kept."""
+
+    read: frozenset[int]
+    time_to_live_ms: int | None
+
+
+def streams_joined(node: PlanNode, kind: str, left: Relation, right: Relation, settings: JoinSettings) -> Relation:
+    """The rows of a join of two streams.
+
+    Raises:
+        RefusedError: no equality of the two sides says which rows meet, or results would change later.
+    """
+    return _Join(node, kind, {Side.LEFT: left.settled(), Side.RIGHT: right.settled()}, settings).relation()
+
+
+class _Join:
+    """A join of two streams."""
+
+    def __init__(self, node: PlanNode, kind: str, sides: dict[Side, Rows], settings: JoinSettings) -> None:
+        self._node = node
+        self._kind = kind
+        self._sides = sides
+        self._settings = settings
+        self._condition = taken_apart(() if node.condition is None else tuple(node.condition.conjuncts()), sides)
+
+    def relation(self) -> Relation:
+        """The rows, of those columns of the node that are read."""
+        condition, interval = self._condition, self._condition.interval
+        is_changing = any(rows.stream.changelog.keys is not None for rows in self._sides.values())
+        if is_changing or self._kind not in _OUTER or (interval is None and _OUTER[self._kind]):
+            return changing_join(self._node, self._kind, self._sides)
+        self._check()
+        output = tuple(each for each in self._node.output if each.id in self._settings.read)
+        names = distinct((each.name for each in output), taken=(WINDOW_END,) if condition.is_of_windows else ())
+        event_time, roles = self._times(output, names)
+        stream = self._stream(output, names, event_time)
+        return Relation(
+            stream=stream,
+            attributes=tuple(each for each in self._node.part("output") if each.attribute.id in self._settings.read),
+            output=output,
+            roles=roles,
+            left_out=frozenset(each.id for each in self._node.output) - {each.id for each in output},
+        )
+
+    def _check(self) -> None:
+        if not self._condition.keys:
+            raise RefusedError(
+                f"{self._kind} JOIN of two streams needs an equality of the two in its ON, as in a.id = b.auction: it"
+                " says to which subtask the rows go that meet. A table that stays needs none",
+                self._node.position,
+            )
+        interval = self._condition.interval
+        if interval is not None and interval.is_empty:
+            raise RefusedError(
+                f"no rows meet in this {self._kind} JOIN: its ON bounds the difference of the two event times so that"
+                " none can lie between the bounds",
+                self._node.position,
+            )
+        left, right = (self._sides[side].stream for side in Side)
+        check_one_program(f"{self._kind} JOIN", left._program, right._program)
+
+    def _times(self, output: Sequence[Attribute], names: Sequence[str]) -> tuple[EventTime | None, dict[int, Role]]:
+        """The event time of results, and what their columns mean: nothing where they may be behind the watermark.
+
+        Of rows that meet, the later one is not behind it; of windows all are there before the watermark has passed.
+        """
+        if self._condition.is_of_windows:
+            return self._of_windows(output, names)
+        interval = self._condition.interval
+        if interval is None or _OUTER[self._kind]:
+            return None, {}
+        later = Side.RIGHT if interval.lower_ms >= 0 else Side.LEFT if interval.upper_ms <= 0 else None
+        if later is None:
+            return None, {}
+        roles = self._sides[later].roles
+        for each, name in zip(output, names, strict=True):
+            if isinstance(roles.get(each.id), IsEventTime):
+                offset_ms = self._event_time(later).offset_ms
+                return EventTime(column=name, offset_ms=offset_ms), {each.id: IsEventTime()}
+        return None, {}
+
+    def _of_windows(self, output: Sequence[Attribute], names: Sequence[str]) -> tuple[EventTime, dict[int, Role]]:
+        """Results of windows stay such, by the columns of sides that have no nulls."""
+        roles: dict[int, Role] = {}
+        for side, rows in self._sides.items():
+            if _OUTER[self._kind] <= {side}:
+                roles.update({c: r for c, r in rows.roles.items() if isinstance(r, IsWindow | IsEventTime)})
+        kept = {each.id: roles[each.id] for each in output if each.id in roles}
+        ends = (name for each, name in zip(output, names, strict=True) if isinstance(kept.get(each.id), IsEventTime))
+        end = next(ends, None)
+        return (OF_WINDOWS if end is None else EventTime(column=end, offset_ms=OF_WINDOWS.offset_ms)), kept
+
+    def _stream(self, output: Sequence[Attribute], names: Sequence[str], event_time: EventTime | None) -> DataStream:
+        left = self._sides[Side.LEFT].stream
+        ids = {column: (side.value, name) for side, rows in self._sides.items() for column, name in rows.names.items()}
+        made = [named_of(*ids[each.id]).alias(name) for each, name in zip(output, names, strict=True)]
+        if event_time == OF_WINDOWS:
+            made.append(self._end().alias(WINDOW_END))
+        columns = PlanColumns(left._type.prototype.sparkSession, ids)
+        rest = [columns.column(each) for each in self._condition.rest]
+        condition = reduce(and_, rest) if rest else None
+
+        def draft(one: JoinSide, other: JoinSide) -> PairsCode:
+            return self._code(one, other, tuple(made), condition, len(left._inputs))
+
+        prototype, code = pairs(self._joined(Side.LEFT), self._joined(Side.RIGHT), draft)
+        inputs = (self._keyed(side)._inputs for side in Side)
+        name = label(code.called, (f"{key.left.shown} = {key.right.shown}" for key in self._condition.keys))
+        joined = add_join(left._program, name, code, *inputs)
+        return left._emitted(joined, StreamType(prototype=prototype, event_time=event_time))
+
+    def _code(
+        self, left: JoinSide, right: JoinSide, columns: tuple[Column, ...], condition: Column | None, gates: int
+    ) -> PairsCode:
+        interval, outer = self._condition.interval, _OUTER[self._kind]
+        if interval is None:
+            return RegularJoinCode.of(
+                left,
+                right,
+                columns=columns,
+                condition=condition,
+                left_gates=gates,
+                time_to_live_ms=self._settings.time_to_live_ms,
+            )
+        return IntervalJoinCode(
+            left=left,
+            right=right,
+            interval=interval,
+            columns=columns,
+            condition=condition,
+            outer=outer,
+            left_gates=gates,
+        )
+
+    def _joined(self, side: Side) -> JoinedRows:
+        rows = self._sides[side]
+        prototype, keys = rows.stream._type.prototype, self._keys(side)
+        if self._condition.interval is None:
+            return JoinedRows(
+                prototype=prototype,
+                keys=keys,
+                event_time=None,
+                has_arrivals=self._settings.time_to_live_ms is not None,
+            )
+        return JoinedRows(prototype=prototype, keys=keys, event_time=self._event_time(side))
+
+    def _event_time(self, side: Side) -> EventTime:
+        """The event time by which rows are kept.
+
+        Of results of windows it is a millisecond earlier: those that meet none come out with the last watermark at
+        which they are not late.
+        """
+        event_time = self._sides[side].stream._type.event_time
+        assert event_time is not None, "the bounds of the condition are of event times"
+        if not self._condition.is_of_windows:
+            return event_time
+        return EventTime(column=event_time.column, offset_ms=event_time.offset_ms - 1)
+
+    def _keyed(self, side: Side) -> KeyedStream:
+        return self._sides[side].stream.key_by(*self._keys(side))
+
+    def _keys(self, side: Side) -> tuple[Column, ...]:
+        columns = self._sides[side].columns
+        return tuple(columns.column(key.of(side)) for key in self._condition.keys)
+
+    def _end(self) -> Column:
+        """The end of the window, of whichever side is there."""
+        return first_of(*(named_of(side, self._event_time(side).column) for side in Side))

@@ -1,0 +1,167 @@
+"""What becomes of joins of two streams: by their conditions interval joins, joins of windows, or regular ones."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from flykka.actors.machines.joins.interval_segments import UNBOUNDED_MS, Interval
+from flykka.spark_bridge.operators.join import Side
+from flykka.spark_bridge.operators.join_code import IntervalJoinCode, PairsCode, RegularJoinCode
+from tests.flykka.api.table.queries import Queries
+
+pytestmark = pytest.mark.spark
+
+MINUTE = 60_000
+COUNTS = "SELECT window, window.end AS e, auction, count(*) AS n FROM bid GROUP BY window(at, '10 seconds'), auction"
+
+
+@pytest.fixture
+def queries(spark: SparkSession) -> Queries:
+    return Queries(spark)
+
+
+def joins(queries: Queries, query: str) -> list[PairsCode]:
+    """The joins that a query becomes."""
+    queries.sql(query)
+    return [made.code for made in queries.program.transformations if isinstance(made.code, PairsCode)]
+
+
+def between(lower_ms: int, upper_ms: int, brackets: str = "[]") -> Interval:
+    return Interval(
+        lower_ms=lower_ms,
+        upper_ms=upper_ms,
+        is_lower_inclusive=brackets[0] == "[",
+        is_upper_inclusive=brackets[1] == "]",
+    )
+
+
+@pytest.mark.parametrize(
+    ("condition", "interval"),
+    [
+        ("b.at BETWEEN a.at AND a.at + INTERVAL 10 MINUTES", between(0, 10 * MINUTE)),
+        ("a.at BETWEEN b.at - INTERVAL '5' SECOND AND b.at", between(0, 5_000)),
+        ("b.at > a.at AND b.at < a.at + INTERVAL '1' MINUTE", between(0, MINUTE, "()")),
+        ("b.at >= a.at - INTERVAL 1 MINUTE AND a.at > b.at", between(-MINUTE, 0, "[)")),
+        ("b.at - a.at <= INTERVAL 3 MINUTES AND a.at - b.at <= INTERVAL 2 MINUTES", between(-2 * MINUTE, 3 * MINUTE)),
+        ("b.at <= a.at + make_interval(0, 0, 0, 0, 1) AND b.at >= a.at", between(0, 60 * MINUTE)),
+        ("b.at > a.at AND b.at >= a.at AND b.at <= a.at + INTERVAL 1 MINUTE", between(0, MINUTE, "(]")),
+        ("b.at = a.at", between(0, 0)),
+        ("b.at >= a.at", between(0, UNBOUNDED_MS)),
+        ("b.at < a.at - INTERVAL 1 MINUTE", between(-UNBOUNDED_MS, -MINUTE, "[)")),
+        ("b.at BETWEEN a.at AND a.at + INTERVAL '0.0005' SECOND", between(0, 1)),
+    ],
+)
+def test_bounds_of_both_event_times_are_the_interval(queries: Queries, condition: str, interval: Interval) -> None:
+    (code,) = joins(
+        queries, f"SELECT a.price, b.price AS other FROM bid a JOIN bid b ON a.auction = b.auction AND {condition}"
+    )
+
+    assert isinstance(code, IntervalJoinCode)
+    assert code.interval == interval
+    assert (code.condition is None) == ("0.0005" not in condition)
+
+
+@pytest.mark.parametrize(
+    ("kind", "outer"), [("", set()), ("LEFT", {Side.LEFT}), ("RIGHT", {Side.RIGHT}), ("FULL", set(Side))]
+)
+def test_a_join_within_an_interval_may_be_an_outer_one(queries: Queries, kind: str, outer: set[Side]) -> None:
+    (code,) = joins(
+        queries,
+        f"SELECT a.price, b.price AS other FROM bid a {kind} JOIN bid b ON a.auction = b.auction AND a.price > b.price"
+        " AND b.at BETWEEN a.at AND a.at + INTERVAL 10 MINUTES",
+    )
+
+    assert code.outer == outer
+    assert code.condition is not None
+
+
+def test_results_of_windows_are_joined_within_bounds_of_their_last_millisecond(queries: Queries) -> None:
+    (code,) = joins(
+        queries,
+        f"SELECT b.price FROM bid b JOIN ({COUNTS}) c ON b.auction = c.auction"
+        " AND b.at >= c.window.end - INTERVAL '10' SECOND AND b.at < c.e",
+    )
+
+    assert code.interval == between(-1, 9_999, "(]")
+
+
+@pytest.mark.parametrize("equal", ["c.window = d.window", "c.e = d.e", "c.window.end = d.e"])
+@pytest.mark.parametrize("kind", ["", "LEFT"])
+def test_results_of_one_window_stay_such(queries: Queries, kind: str, equal: str) -> None:
+    joined = f"SELECT c.window, c.n AS one, d.n AS other FROM ({COUNTS}) c {kind} JOIN ({COUNTS}) d ON {equal}"
+
+    (code,) = joins(queries, f"SELECT window, max(one) AS m FROM ({joined} AND c.auction = d.auction) GROUP BY window")
+
+    assert isinstance(code, IntervalJoinCode)
+    assert code.interval == between(0, 0)
+
+
+def test_a_join_without_bounds_is_a_regular_one_that_keeps_what_is_read(queries: Queries) -> None:
+    where = "b.price > 3 AND a.bidder = 1"
+
+    (code,) = joins(
+        queries, f"SELECT a.price, b.channel FROM bid a JOIN timeless b ON a.auction = b.auction WHERE {where}"
+    )
+
+    assert isinstance(code, RegularJoinCode)
+    assert code.condition is None
+    assert [code.sides[side].rows.needed for side in Side] == [("auction", "price"), ("auction", "channel")]
+
+
+def test_what_a_where_says_of_one_side_is_said_before_the_join(queries: Queries) -> None:
+    left = (
+        "SELECT a.price, b.channel FROM bid a LEFT JOIN bid b ON a.auction = b.auction AND b.at BETWEEN a.at AND a.at"
+        " + INTERVAL 1 MINUTE AND b.price > 3 AND a.price > 4 WHERE a.bidder = 1 AND b.channel IS NULL"
+    )
+
+    assert queries.operators(left) == [
+        "where, select(auction, bidder, price, channel, at)",
+        "where, select(auction, bidder, price, channel, at)",
+        "interval_join(auction = auction)",
+        "where, select(price, channel)",
+    ]
+
+
+def test_tables_of_a_comma_join_meet_by_what_the_where_says(queries: Queries) -> None:
+    where = "a.auction = b.bidder AND b.price = c.price AND a.price > 7"
+
+    first, second = joins(queries, f"SELECT a.channel FROM bid a, bid b, timeless c WHERE {where}")
+
+    assert (type(first), type(second)) == (RegularJoinCode, RegularJoinCode)
+    assert [first.sides[side].rows.needed for side in Side] == [("auction", "channel"), ("bidder", "price")]
+    assert [second.sides[side].rows.needed for side in Side] == [("channel", "price"), ("price",)]
+
+
+@pytest.mark.parametrize(
+    ("condition", "event_time"),
+    [
+        ("b.at BETWEEN a.at AND a.at + INTERVAL 1 MINUTE", "later"),
+        ("b.at BETWEEN a.at - INTERVAL 1 MINUTE AND a.at", "earlier"),
+        ("b.at BETWEEN a.at - INTERVAL 1 MINUTE AND a.at + INTERVAL 1 MINUTE", "none"),
+        ("a.price < b.price", "none"),
+    ],
+)
+def test_the_event_time_of_results_is_that_of_the_later_row(queries: Queries, condition: str, event_time: str) -> None:
+    query = f"SELECT a.at AS earlier, b.at AS later FROM bid a JOIN bid b ON a.auction = b.auction AND {condition}"
+
+    assert f"event time {event_time}" in queries.explain_sql(query).splitlines()
+
+
+def test_explain_tells_what_each_side_keeps(queries: Queries) -> None:
+    def kept(condition: str) -> list[str]:
+        query = f"SELECT a.price FROM bid a JOIN bid b ON a.auction = b.auction AND {condition}"
+        lines = queries.explain_sql(query).splitlines()
+        return [line.strip() for line in lines if "keeps" in line or "WARNING" in line]
+
+    assert kept("b.at BETWEEN a.at AND a.at + INTERVAL 10 MINUTES") == [
+        "keeps the rows of the left side until the watermark has passed their time by 10 min 0 s",
+        "keeps the rows of the right side until the watermark has passed their time",
+    ]
+    half = kept("b.at >= a.at")
+    assert half[:2] == [
+        "keeps the rows of the left side for ever",
+        "keeps the rows of the right side until the watermark has passed their time",
+    ]
+    assert half[2].startswith("WARNING: the state of 2. interval_join(auction = auction) never ends")
+    assert kept("a.price < b.price")[0] == "keeps the rows of both sides for ever"
