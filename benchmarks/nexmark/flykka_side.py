@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.nexmark.sides import NotRunnableError
-from examples.nexmark.programs import PROGRAMS, Views
+from examples.nexmark.queries import create_stream_views, text
 from examples.nexmark.source import EVENT_TIME, SCHEMA, WATERMARK_DELAY
 from flykka import DataStream, FileSink, FileSource, StreamExecutionEnvironment, WatermarkStrategy
+from flykka.errors import SqlError
 
 
 class FlykkaSide:
@@ -23,17 +24,16 @@ class FlykkaSide:
         self._env.set_checkpoint_dir(str(place / "checkpoints"))
         files = FileSource.parquet(str(source), schema=SCHEMA).rows_per_batch(self._rows_per_batch)
         watermarks = WatermarkStrategy.for_bounded_out_of_orderness(WATERMARK_DELAY).with_timestamp_column(EVENT_TIME)
-        views = Views.of(self._env.from_source(files, watermarks, "events"), self._env.spark)
-        _found(query, views).sink_to(FileSink.parquet(str(place / "output")))
+        create_stream_views(self._env, self._env.from_source(files, watermarks, "events"))
+        self._found(query).sink_to(FileSink.parquet(str(place / "output")))
         self._env.execute(query)
 
     def close(self) -> None:
         """End the cluster and its session."""
         self._env.close()
 
-
-def _found(query: str, views: Views) -> DataStream:
-    """The rows of a query: of its DataStream program, as there is no SQL of streams yet."""
-    if query not in PROGRAMS:
-        raise NotRunnableError("not yet runnable: there is no SQL of streams, and no DataStream program of it")
-    return PROGRAMS[query](views)
+    def _found(self, query: str) -> DataStream:
+        try:
+            return self._env.sql(text(query))
+        except SqlError as refused:
+            raise NotRunnableError(str(refused).splitlines()[0]) from None

@@ -10,8 +10,7 @@ from pyspark.sql import functions as F
 
 from benchmarks.query import plain_session
 from examples.nexmark.generator import EVENTS_PER_SECOND, FIRST_EVENT_MICROS
-from examples.nexmark.programs import newest
-from examples.nexmark.queries import create_views, digest, text
+from examples.nexmark.queries import create_views, digest, newest, text
 from examples.nexmark.source import SCHEMA
 
 LEFT_OPEN_SECONDS = 20

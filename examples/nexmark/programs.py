@@ -205,15 +205,3 @@ PROGRAMS: dict[str, Callable[[Views], DataStream]] = {
     program.__name__: program for program in (q0, q1, q2, q5, q7, q8, q10, q11, q12, q13, q14, q15, q17, q18, q21, q22)
 }
 """The programs, by the names of their queries."""
-
-_NEWEST = {"q17": (("auction", "day"), "total_bids"), "q18": (("auction", "bidder"), "dateTime")}
-"""Of the programs that emit rows again, the columns of a row's key, and the column that is greatest in the newest."""
-
-
-def newest(query: str, rows: DataFrame) -> DataFrame:
-    """The rows that hold of all that a program has written: of those that are emitted again, the newest of each key."""
-    if query not in _NEWEST:
-        return rows
-    keys, column = _NEWEST[query]
-    last = rows.groupBy(*keys).agg(F.max_by(F.struct(*rows.columns), column).alias("last"))
-    return last.select("last.*")

@@ -12,9 +12,21 @@ from examples.nexmark.source import VIEWS, view
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from flykka import DataStream, StreamExecutionEnvironment
+
 QUERIES = tuple(f"q{number}" for number in range(23))
 
 _SIDE_INPUT_KEYS = 10_000
+
+_NEWEST = {
+    "q9": ("id", "struct(price, -unix_micros(bid_dateTime))"),
+    "q15": ("day", "total_bids"),
+    "q16": ("channel, day", "total_bids"),
+    "q17": ("auction, day", "total_bids"),
+    "q18": ("auction, bidder", "dateTime"),
+    "q19": ("auction, rank_number", "struct(price, -unix_micros(dateTime))"),
+}
+"""Of the queries of which rows change, the key of a row, and what is greatest in the newest one."""
 
 
 def text(query: str) -> str:
@@ -32,6 +44,25 @@ def create_views(events: DataFrame) -> None:
     for name in VIEWS:
         view(name, events).createOrReplaceTempView(name)
     side_input(events.sparkSession).createOrReplaceTempView("side_input")
+
+
+def create_stream_views(env: StreamExecutionEnvironment, events: DataStream) -> None:
+    """Register the views of a stream of events in its environment, and `side_input` in the session."""
+    for name in VIEWS:
+        env.create_temporary_view(name, view(name, events))
+    side_input(env.spark).createOrReplaceTempView("side_input")
+
+
+def newest(query: str, rows: DataFrame) -> DataFrame:
+    """The rows that hold of all that a stream has written: of those that take the place of others, the newest.
+
+    It is the same where each row was written once.
+    """
+    if query not in _NEWEST:
+        return rows
+    keys, greatest = _NEWEST[query]
+    last = rows.groupBy(*keys.split(", ")).agg(F.max_by(F.struct(*rows.columns), F.expr(greatest)).alias("last"))
+    return last.select("last.*")
 
 
 def digest(rows: DataFrame) -> tuple[int, int]:

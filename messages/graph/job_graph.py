@@ -21,6 +21,7 @@ class OperatorKind(StrEnum):
     GROUP_AGGREGATE = "GROUP_AGGREGATE"
     LOCAL_JOIN = "LOCAL_JOIN"
     JOIN = "JOIN"
+    REGULAR_JOIN = "REGULAR_JOIN"
     PROCESS = "PROCESS"
     KEYED_PROCESS = "KEYED_PROCESS"
     TIMESTAMPS_AND_WATERMARKS = "TIMESTAMPS_AND_WATERMARKS"
@@ -54,7 +55,7 @@ class OperatorKind(StrEnum):
     @property
     def uses_processing_time(self) -> bool:
         """True if it is told the processing time of its stages, and may have timers that go by it."""
-        return self in (OperatorKind.PROCESS, OperatorKind.KEYED_PROCESS)
+        return self in (OperatorKind.REGULAR_JOIN, OperatorKind.PROCESS, OperatorKind.KEYED_PROCESS)
 
     @property
     def coalesces(self) -> bool:
@@ -63,7 +64,8 @@ class OperatorKind(StrEnum):
         Windows and joins keep what was made ready before the exchange as it is, without a job. What makes watermarks
         says behind each batch how far event time is.
         """
-        return not self.makes_watermarks and self not in (OperatorKind.WINDOW_AGGREGATE, OperatorKind.JOIN)
+        kept = (OperatorKind.WINDOW_AGGREGATE, OperatorKind.JOIN, OperatorKind.REGULAR_JOIN)
+        return not self.makes_watermarks and self not in kept
 
 
 class ShipStrategy(StrEnum):

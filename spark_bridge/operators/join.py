@@ -189,7 +189,7 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
 class RegularJoinOperator(JoinOperator[Rows, Frame]):
     """A join of one attempt whose rows meet whenever they come: the time by which they are let go is processing time.
 
-    Without a time-to-live there is no such time.
+    Without a time-to-live there is no such time. Watermarks tell it nothing, and it is not told of them.
     """
 
     def _time_ms(self, watermark_ms: int, processing_time_ms: int) -> int:
@@ -197,7 +197,7 @@ class RegularJoinOperator(JoinOperator[Rows, Frame]):
         return processing_time_ms if has_time else WATERMARK_MIN
 
     def process(self, element: Element[Rows]) -> Output[Rows]:
-        """Join a batch, and let go of what is over: there may be no watermarks that tell of time."""
+        """Join a batch, and let go of what is over."""
         output = super().process(element)
         time_ms = self._time_ms(element.watermark_ms, element.processing_time_ms)
         if time_ms == WATERMARK_MIN:

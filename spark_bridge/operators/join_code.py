@@ -198,6 +198,7 @@ class RegularJoinCode(PairsCode):
     With a time-to-live they are kept so long by processing time: the interval is one of the times at which they came.
     """
 
+    kind = OperatorKind.REGULAR_JOIN
     called = "regular_join"
 
     @classmethod

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from examples.nexmark.__main__ import main
-from examples.nexmark.programs import PROGRAMS, Views, newest
-from examples.nexmark.queries import QUERIES, create_views, digest, text
+from examples.nexmark.programs import PROGRAMS, Views
+from examples.nexmark.queries import QUERIES, create_views, digest, newest, text
 from examples.nexmark.source import EVENT_TIME, WATERMARK_DELAY, Events, nexmark_source
 from flykka import FileSink, StreamExecutionEnvironment, WatermarkStrategy
 

@@ -73,6 +73,7 @@ def test_all_kinds_of_edges_and_operators_are_drawn() -> None:
     not_simulated = {
         OperatorKind.GROUP_AGGREGATE,
         OperatorKind.JOIN,
+        OperatorKind.REGULAR_JOIN,
         OperatorKind.PROCESS,
         OperatorKind.TIMESTAMPS_AND_WATERMARKS,
     }

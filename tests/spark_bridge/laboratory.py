@@ -92,7 +92,7 @@ def at_ms(seconds: float) -> int:
     return round(at(seconds).timestamp() * 1000)
 
 
-def write_rows(path: Path, rows: Sequence[tuple[int, int | None, float]]) -> None:
+def write_rows(path: Path, rows: Sequence[tuple[int | None, int | None, float]]) -> None:
     """A parquet file of rows (key, amount, seconds)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     columns = [[row[0] for row in rows], [row[1] for row in rows], [at(row[2]) for row in rows]]

@@ -26,6 +26,7 @@ from flykka.api.streams.preview import preview
 from flykka.api.streams.process_verbs import KeyedProcessVerb, ProcessVerb
 from flykka.api.streams.program import Program, at_least_one, check_one_program, tried
 from flykka.api.streams.python_verbs import PythonVerbs
+from flykka.api.streams.regular_join import RegularJoinVerb
 from flykka.api.streams.running_aggregates import RunningAggregates
 from flykka.api.streams.side_outputs import FunctionOutputs, SideOutputs
 from flykka.api.streams.stateless_verbs import StatelessVerbs, listed
@@ -343,6 +344,7 @@ class KeyedStream(
     KeptRowVerbs,
     WindowVerbs[WindowedStream],
     IntervalJoinVerb,
+    RegularJoinVerb,
 ):
     """The rows of a stream, brought together by key.
 

@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.operators.code import OperatorCode
 
 _FOR_EVER = "for ever"
+_OF_JOINS = (
+    "; a join keeps rows as long as its ON bounds the event times of both sides, as in b.at BETWEEN a.at AND a.at +"
+    " INTERVAL 10 MINUTES, or for set_sql_state_ttl(...)"
+)
 
 
 def explanation(stream: DataStream, operators: Iterable[Transformation]) -> str:
     """The text for the operators of a query, inputs before what they feed."""
     numbers: dict[Transformation, int] = {}
-    lines, endless = ["operators"], []
+    lines, endless, has_endless_join = ["operators"], [], False
     for number, made in enumerate(operators, start=1):
         numbers[made] = number
         inputs = ", ".join(str(numbers[each.source]) for each in made.inputs if each.source in numbers)
@@ -33,12 +37,13 @@ def explanation(stream: DataStream, operators: Iterable[Transformation]) -> str:
         lines += (f"       keeps {each}" for each in kept)
         if any(each.endswith(_FOR_EVER) for each in kept):
             endless.append(f"{number}. {made.name}")
+            has_endless_join |= isinstance(made.code, PairsCode)
     lines.append(f"changelog  {stream.changelog}")
     lines.append(f"event time {stream._type.event_time or 'none'}")
     if endless:
         lines.append(
             f"WARNING: the state of {', '.join(endless)} never ends: it grows with every new key. GROUP BY window(...)"
-            " keeps what is open only"
+            f" keeps what is open only{_OF_JOINS if has_endless_join else ''}"
         )
     return "\n".join(lines)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from flykka.api.streams.data_stream import DataStream
 from flykka.api.streams.summary import leading_to
@@ -13,12 +13,14 @@ from flykka.api.table.explanation import explanation
 from flykka.api.table.planner import Planner
 from flykka.api.table.refusals import RefusedError
 from flykka.errors import ProgramError, SqlError
+from flykka.runtime.durations import Duration, duration_ms
 from flykka.spark_bridge.sql.analysis import SqlTextError, Statement
 from flykka.spark_bridge.sql.plan_node import Position
 
 if TYPE_CHECKING:
     from flykka.api.streams.program import Program
     from flykka.spark_bridge.program.prototype import SparkSession
+    from flykka.spark_bridge.sql.plan_node import PlanNode
 
 
 class SqlVerbs(ABC):
@@ -27,6 +29,7 @@ class SqlVerbs(ABC):
     def __init__(self) -> None:
         super().__init__()
         self._views: dict[str, DataStream] = {}
+        self._sql_state_ttl_ms: int | None = None
 
     @property
     @abstractmethod
@@ -53,6 +56,18 @@ class SqlVerbs(ABC):
                 f"create_temporary_view({name!r}, ...) takes a DataStream, not a {type(stream).__name__}"
             )
         self._views[name.lower()] = stream
+
+    def set_sql_state_ttl(self, ttl: Duration) -> Self:
+        """Let joins of streams in queries that are written behind this keep rows no longer than `ttl`.
+
+        That is as Flink's `table.exec.state.ttl`: it is of processing time, and holds for joins whose condition does
+        not bound the event times, which keep rows for ever without it. `explain_sql` tells it.
+
+        Raises:
+            DurationError: it cannot be read.
+        """
+        self._sql_state_ttl_ms = duration_ms(ttl, "time-to-live")
+        return self
 
     def sql(self, query: str) -> DataStream:
         """The stream of the rows of a query, in the SQL of Spark, with all its functions and those of the session.
@@ -92,7 +107,7 @@ class SqlVerbs(ABC):
                     Position(line=1, column=1),
                 )
             name, query = defined
-            self.create_temporary_view(name, Planner(self._views).result(parsed.analyzed(query)))
+            self.create_temporary_view(name, self._result(parsed.analyzed(query)))
 
     def _planned(self, query: str) -> DataStream:
         with self._taken_back(query):
@@ -103,7 +118,10 @@ class SqlVerbs(ABC):
                     " explain_sql(...) takes a query to explain",
                     Position(line=1, column=1),
                 )
-            return Planner(self._views).result(parsed.analyzed())
+            return self._result(parsed.analyzed())
+
+    def _result(self, plan: PlanNode) -> DataStream:
+        return Planner(self._views, self._sql_state_ttl_ms).result(plan)
 
     def _parsed(self, text: str) -> Statement:
         prototypes = {name: stream._type.prototype for name, stream in self._views.items()}

@@ -30,6 +30,7 @@ _CLASSES = {
     OperatorKind.LOCAL_GROUP_AGGREGATE: "window",
     OperatorKind.LOCAL_JOIN: "window",
     OperatorKind.JOIN: "window",
+    OperatorKind.REGULAR_JOIN: "window",
     OperatorKind.PROCESS: "stateless",
     OperatorKind.KEYED_PROCESS: "window",
     OperatorKind.TIMESTAMPS_AND_WATERMARKS: "stateless",

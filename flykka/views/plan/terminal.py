@@ -24,6 +24,7 @@ _COLOURS = {
     OperatorKind.GROUP_AGGREGATE: "cyan",
     OperatorKind.LOCAL_JOIN: "cyan",
     OperatorKind.JOIN: "cyan",
+    OperatorKind.REGULAR_JOIN: "cyan",
     OperatorKind.PROCESS: "default",
     OperatorKind.KEYED_PROCESS: "cyan",
     OperatorKind.TIMESTAMPS_AND_WATERMARKS: "default",

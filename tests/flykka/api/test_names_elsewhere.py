@@ -23,6 +23,7 @@ from flykka import (
 from flykka.api.foreign_names import NamesElsewhere, hint_for, hints
 from flykka.api.streams.interval_join import IntervalJoin, IntervalJoined
 from flykka.api.streams.operator_settings import DataStreamSink
+from flykka.api.streams.regular_join import RegularJoined
 from flykka.api.streams.window_join import CoGrouped, EqualTo, JoinedStreams, Where, WindowJoined
 from tests.flykka.programs import HOURS, bids
 
@@ -38,6 +39,7 @@ OWNERS: list[type[NamesElsewhere]] = [
 JOINS: list[type[NamesElsewhere]] = [
     IntervalJoin,
     IntervalJoined,
+    RegularJoined,
     JoinedStreams,
     Where,
     EqualTo,

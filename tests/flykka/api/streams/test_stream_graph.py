@@ -156,8 +156,8 @@ def test_the_sides_of_a_join_have_keys_of_their_own(spark: SparkSession) -> None
 
     graph = stream_graph(program.transformations, registry, Defaults())
 
-    resolved = [registry.keys(edge.key_by).columns for edge in graph.inputs("met") if edge.key_by is not None]
-    assert resolved == [("auction",), ("bidder",)]
+    keys = [registry.keys(edge.key_by).columns for edge in graph.inputs("met") if edge.key_by is not None]
+    assert [str(column) for (column,) in keys] == ["Column<'auction'>", "Column<'bidder'>"]
 
 
 def test_both_parts_of_a_stream_run_where_it_comes_from(spark: SparkSession) -> None:

@@ -165,3 +165,7 @@ def test_explain_tells_what_each_side_keeps(queries: Queries) -> None:
     ]
     assert half[2].startswith("WARNING: the state of 2. interval_join(auction = auction) never ends")
     assert kept("a.price < b.price")[0] == "keeps the rows of both sides for ever"
+    assert "as long as its ON bounds the event times of both sides" in kept("a.price < b.price")[1]
+
+    queries.set_sql_state_ttl("90s")
+    assert kept("a.price < b.price") == ["keeps the rows of both sides for 1 min 30 s of processing time"]

@@ -1,0 +1,86 @@
+"""What a program may say of regular joins, and what is refused on its own line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from flykka.api.streams.data_stream import DataStream
+from flykka.api.streams.program import Program
+from flykka.errors import FlykkaError, ProgramError, StreamTypeError
+from flykka.runtime.errors import DurationError
+from flykka.spark_bridge.operators.join import Side
+from flykka.spark_bridge.operators.join_code import RegularJoinCode
+from tests.flykka.programs import bids
+
+pytestmark = pytest.mark.spark
+
+
+def two(spark: SparkSession) -> tuple[DataStream, DataStream]:
+    program = Program()
+    return bids(spark, program), bids(spark, program, event_time=None)
+
+
+def code_of(stream: DataStream) -> RegularJoinCode:
+    code = stream._transformation.code
+    assert isinstance(code, RegularJoinCode)
+    return code
+
+
+def test_only_what_is_read_is_kept_for_ever(spark: SparkSession) -> None:
+    left, right = two(spark)
+
+    met = left.key_by("auction").regular_join(right.key_by("bidder")).on("left.price > 3").select("right.channel")
+
+    code = code_of(met)
+    assert [code.sides[side].rows.needed for side in Side] == [("auction", "price"), ("bidder", "channel")]
+    assert not code.interval.has_upper_bound
+    assert code.fingerprint.startswith("regular_join(inner, for ever, left ")
+    assert met._type.event_time is None
+
+
+def test_the_time_to_live_is_in_the_fingerprint(spark: SparkSession) -> None:
+    left, right = two(spark)
+
+    met = left.key_by("auction").regular_join(right.key_by("bidder")).time_to_live("1min").select("right.channel")
+
+    assert code_of(met).fingerprint.startswith("regular_join(inner, 60000, left ")
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "complaint"),
+    [
+        (lambda left, right: left.key_by("auction").regular_join(right), StreamTypeError, "takes another keyed stream"),
+        (
+            lambda left, right: left.key_by("auction").count().key_by("auction").regular_join(right.key_by("auction")),
+            StreamTypeError,
+            "are upserts by auction, and results of a row that changes would stay",
+        ),
+        (
+            lambda left, right: left.key_by("auction").regular_join(right.key_by("channel")).select("left.at"),
+            StreamTypeError,
+            "the key auction of the left side is bigint, and channel of the right side is string",
+        ),
+        (
+            lambda left, right: left.key_by("auction").regular_join(right.key_by("auction")).select(),
+            ProgramError,
+            "needs at least one column",
+        ),
+        (
+            lambda left, right: left.key_by("auction").regular_join(right.key_by("auction")).time_to_live("soon"),
+            DurationError,
+            "soon",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(
+    spark: SparkSession,
+    build: Callable[[DataStream, DataStream], Any],
+    error: type[FlykkaError],
+    complaint: str,
+) -> None:
+    with pytest.raises(error, match=complaint):
+        build(*two(spark))

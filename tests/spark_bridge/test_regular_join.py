@@ -1,0 +1,129 @@
+"""Regular joins in one attempt: rows meet whenever they come, as long as their time-to-live says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from pyspark.sql import functions as F
+
+from flykka.messages.state.handles import SharedStateHandle, TaskStateSnapshot
+from flykka.messages.tasks.stage import RunStage, StageFinished, StateSnapshotted
+from flykka.spark_bridge.operators.join_code import RegularJoinCode, pairs
+from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSide, JoinSideCode
+from tests.spark_bridge.laboratory import END, Laboratory, Told, at_ms, write_rows
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+LEFT, RIGHT = 0, 1
+
+
+def code(laboratory: Laboratory, time_to_live_ms: int | None = None) -> RegularJoinCode:
+    """Rows of equal keys, by their amounts."""
+    prototype = laboratory.plane.session.createDataFrame([], "key long, amount long, at timestamp")
+
+    def draft(left: JoinSide, right: JoinSide) -> RegularJoinCode:
+        columns = F.col("left.amount").alias("one"), F.col("right.amount").alias("other")
+        return RegularJoinCode.of(
+            left, right, columns=columns, condition=None, left_gates=1, time_to_live_ms=time_to_live_ms
+        )
+
+    side = JoinedRows(prototype=prototype, keys=("key",), event_time=None, has_arrivals=time_to_live_ms is not None)
+    return pairs(side, side, draft)[1]
+
+
+class Job:
+    """A source whose batches come into either gate of a join; each has rows (key, amount, seconds)."""
+
+    def __init__(
+        self, laboratory: Laboratory, join: RegularJoinCode, *batches: Sequence[tuple[int | None, int, float]]
+    ) -> None:
+        for number, rows in enumerate(batches):
+            write_rows(laboratory.input / f"{number}.parquet", rows)
+        self.laboratory = laboratory
+        self._join = join
+        self._source_vertex = laboratory.source(JoinSideCode(side=join.left))
+        self._source = laboratory.begin(self._source_vertex).open()
+        self._attempts = 0
+
+    def begin(self, restore: TaskStateSnapshot | None = None) -> Told:
+        """Begin an attempt of the join."""
+        self._attempts += 1
+        vertex = self.laboratory.vertex("join", self._join, self.laboratory.sink())
+        return self.laboratory.begin(vertex, number=self._attempts, reads=self._source).open(restore)
+
+    def process(self, join: Told, number: int, gate: int, *, now_ms: int = 0) -> None:
+        """Let a batch come into a gate."""
+        split = self.laboratory.splits(self._source_vertex)[number]
+        (output,) = self._source.read([split]).outputs
+        join.stage += 1
+        join.tell(
+            RunStage(stage=join.stage, gate=gate, batch=output.batch, watermark_ms=END, processing_time_ms=now_ms)
+        )
+        join.expect(StageFinished)
+
+    def published(self) -> list[tuple[int, ...]]:
+        """What a reader of the output sees."""
+        return sorted(map(tuple, self.laboratory.published().collect()))
+
+
+def complete(join: Told, checkpoint_id: int) -> StateSnapshotted:
+    snapshotted = join.snapshot(checkpoint_id)
+    join.commit(checkpoint_id)
+    return snapshotted
+
+
+def test_rows_meet_whenever_they_come_also_behind_a_restore(laboratory: Laboratory) -> None:
+    job = Job(
+        laboratory, code(laboratory), [(1, 10, 9.0), (None, 11, 9.0)], [(1, 20, 1.0), (None, 21, 1.0)], [(1, 30, 0)]
+    )
+    join = job.begin()
+    job.process(join, 0, LEFT)
+    job.process(join, 1, RIGHT)
+    snapshotted = complete(join, 1)
+    join.close(cancel=True)
+    laboratory.lose_local_state()
+
+    again = job.begin(snapshotted.state)
+    job.process(again, 2, RIGHT)
+    complete(again, 2)
+
+    assert job.published() == [(10, 20), (10, 30)]
+
+
+def test_rows_are_let_go_when_their_time_to_live_is_over(laboratory: Laboratory) -> None:
+    batches = [(1, 10, 0)], [(1, 20, 0)], [(1, 30, 0)], [(1, 40, 0)]
+    job = Job(laboratory, code(laboratory, time_to_live_ms=1_000), *batches)
+    join = job.begin()
+
+    job.process(join, 0, LEFT, now_ms=at_ms(1.0))
+    job.process(join, 1, RIGHT, now_ms=at_ms(2.0))
+    both = complete(join, 1)
+    join.close(cancel=True)
+    laboratory.lose_local_state()
+    again = job.begin(both.state)
+    job.process(again, 2, LEFT, now_ms=at_ms(2.5))
+    job.process(again, 3, RIGHT, now_ms=at_ms(3.1))
+    left = complete(again, 2)
+
+    assert job.published() == [(10, 20), (30, 20), (30, 40)]
+    assert [(each.state_name, each.rows) for each in _shared(both)] == [("left", 1), ("right", 1)]
+    assert sorted((each.state_name, each.rows) for each in _shared(left)) == [("left", 1), ("right", 1)]
+
+
+def test_many_rows_are_joined_where_they_lie(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flykka.spark_bridge.operators.spark_joins._ROWS_OF_ONE_CORE", 2)
+    job = Job(laboratory, code(laboratory), [(1, 10, 0), (2, 11, 0), (2, 12, 0)], [(2, 20, 0)], [(2, 13, 0)])
+    join = job.begin()
+
+    job.process(join, 0, LEFT)
+    job.process(join, 1, RIGHT)
+    job.process(join, 2, LEFT)
+    complete(join, 1)
+
+    assert job.published() == [(11, 20), (12, 20), (13, 20)]
+
+
+def _shared(snapshotted: StateSnapshotted) -> list[SharedStateHandle]:
+    assert snapshotted.state is not None
+    return [handle for state in snapshotted.state.operators for handle in state.shared]
