@@ -5,13 +5,17 @@ clock of a file system ticks some times a second only: of two changes within a t
 folder that had just been changed when its time was noted counts as changed once more, a tick later.
 
 So early a look would find files of which only a part has been written. A file that is written where it lies, not
-renamed to there, is left alone until nothing has been written to it for a moment.
+renamed to there, is left alone until nothing has been written to it for a moment. What came behind such a file is left
+alone with it, and so is what came while the folder was listed, which may not show what came before: rows of a file that
+is found before an earlier one would make those of the other late. A file that was written and renamed within a tick
+looks like one that is being written.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 
 _TICK_NS = 20_000_000
 _PAUSE_NS = 50_000_000
@@ -23,10 +27,12 @@ class FolderTimes:
     def __init__(self) -> None:
         self._noted: dict[str, int | None] = {}
         self._doubtful_until_ns: int | None = None
+        self._begun_ns = 0
 
     def clear(self) -> None:
         """Forget all folders."""
         self._noted, self._doubtful_until_ns = {}, None
+        self._begun_ns = time.time_ns()
 
     def note(self, folder: str) -> None:
         """Note the time of a folder, which may be none yet."""
@@ -35,24 +41,32 @@ class FolderTimes:
         if changed_ns is not None and abs(now_ns - changed_ns) < _TICK_NS:
             self._doubtful_until_ns = now_ns + _TICK_NS
 
-    def may_grow(self, file: str) -> bool:
-        """True if a file was written to just now, where it lies: the folder changes once more, a moment later.
+    def settled(self, files: Iterable[str]) -> set[str]:
+        """The files that may be read now; where others may not be, the folder changes once more, a moment later.
+
+        They were found in the folders since these were noted.
 
         Raises:
             OSError: there is no such file.
         """
-        now_ns, status = time.time_ns(), os.stat(file)
+        before_ns, statuses, now_ns = time.time_ns(), {file: os.stat(file) for file in files}, time.time_ns()
         # A name that was given, or a time that was set, comes after the last writing.
-        is_written_here = status.st_mtime_ns == status.st_ctime_ns
-        if not is_written_here or abs(now_ns - status.st_mtime_ns) >= _PAUSE_NS:
-            return False
-        self._doubtful_until_ns = now_ns + _PAUSE_NS
-        return True
+        written_ns = (status.st_mtime_ns for status in statuses.values() if status.st_mtime_ns == status.st_ctime_ns)
+        doubtful_ns = [each for each in written_ns if before_ns - _PAUSE_NS < each < now_ns + _PAUSE_NS]
+        if doubtful_ns:
+            self._doubtful_until_ns = now_ns + _PAUSE_NS
+        if self._is_changed():
+            doubtful_ns.append(self._begun_ns - _TICK_NS)
+        earliest_ns = min(doubtful_ns, default=None)
+        return {file for file, status in statuses.items() if earliest_ns is None or status.st_ctime_ns < earliest_ns}
 
     def changed(self) -> bool:
         """True if a folder may have been changed since its time was noted."""
         if self._doubtful_until_ns is not None and time.time_ns() > self._doubtful_until_ns:
             return True
+        return self._is_changed()
+
+    def _is_changed(self) -> bool:
         return any(_changed_ns(folder) != noted for folder, noted in list(self._noted.items()))
 
 

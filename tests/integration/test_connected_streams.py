@@ -162,9 +162,10 @@ def test_a_savepoint_of_two_subtasks_goes_on_with_others_and_timers_wait_for_the
     ((told,),) = spark.read.parquet(str(output)).agg(F.max("hour")).collect()
     assert told + timedelta(hours=1) <= latest - timedelta(hours=3), "sales alone would have let timers fire"
 
+    client = start(environment().set_parallelism(parallelism).from_savepoint(savepoint), *folders, output)
     for folder in folders:
         arrivals.arrive(sales_files, folder)
-    start(environment().set_parallelism(parallelism).from_savepoint(savepoint), *folders, output).wait(timeout=120)
+    client.wait(timeout=120)
 
     assert_exact(spark, sales_files, output)
 

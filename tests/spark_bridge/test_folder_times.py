@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,16 @@ def noted(*folders: Path) -> FolderTimes:
     for folder in folders:
         times.note(str(folder))
     return times
+
+
+def put(file: str, *, written_before_it_came: bool) -> None:
+    """Make a file whose time is later than those of all that were made before."""
+    Path(file).touch()
+    begun_ns = time.time_ns()
+    while os.stat(file).st_ctime_ns <= begun_ns:
+        Path(file).touch()
+    if written_before_it_came:
+        os.utime(file, ns=(LONG_AGO, LONG_AGO))
 
 
 @pytest.fixture
@@ -84,12 +95,12 @@ def test_a_file_may_grow_until_nothing_was_written_to_it_for_a_moment(
     file.touch()
     now_ns = file.stat().st_mtime_ns
     monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
-    grows, at_once = times.may_grow(str(file)), times.changed()
+    settled, at_once = times.settled([str(file)]), times.changed()
 
     now_ns += 51_000_000
 
-    assert (grows, at_once) == (True, False)
-    assert (times.may_grow(str(file)), times.changed()) == (False, True)
+    assert (settled, at_once) == (set(), False)
+    assert (times.settled([str(file)]), times.changed()) == ({str(file)}, True)
 
 
 def test_a_file_that_got_its_name_or_time_after_it_was_written_does_not_grow(
@@ -101,4 +112,36 @@ def test_a_file_that_got_its_name_or_time_after_it_was_written_does_not_grow(
     now_ns = file.stat().st_mtime_ns
     monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
 
-    assert not times.may_grow(str(file))
+    assert times.settled([str(file)]) == {str(file)}
+
+
+def test_what_came_behind_a_file_that_may_grow_waits_with_it_and_what_came_before_does_not(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = noted()
+    before, grows, behind = (str(folder / name) for name in "cba")
+    put(before, written_before_it_came=True)
+    put(grows, written_before_it_came=False)
+    put(behind, written_before_it_came=True)
+    now_ns = os.stat(grows).st_mtime_ns
+    monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
+
+    assert times.settled([behind, grows, before]) == {before}
+
+    now_ns += 51_000_000
+    assert times.settled([behind, grows]) == {behind, grows}
+
+
+def test_what_came_while_the_folder_was_listed_waits_since_the_list_may_lack_what_came_before_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times, before, meanwhile = FolderTimes(), str(folder / "b"), str(folder / "a")
+    put(before, written_before_it_came=True)
+    now_ns = os.stat(before).st_ctime_ns + 21_000_000
+    monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
+    times.clear()
+    times.note(str(folder))
+
+    put(meanwhile, written_before_it_came=True)
+
+    assert (times.settled([meanwhile, before]), times.changed()) == ({before}, True)

@@ -49,3 +49,23 @@ def test_a_file_that_is_being_written_waits_for_a_later_look_unless_there_is_non
     (tmp_path / "in" / "_SUCCESS").touch()
     last = look.discover(found.position)
     assert (names(last), last.finished) == ([["a.json"]], True)
+
+
+def test_a_file_is_not_found_before_one_that_came_earlier(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    # Two files that were renamed to there: only of the second a clock's tick shows that it was complete before.
+    (folder / "a.json").write_text('{"n": 1}')
+    (folder / "b.json").write_text('{"n": 2}')
+    os.utime(folder / "b.json", (1, 1))
+    now_ns = (folder / "a.json").stat().st_mtime_ns
+    monkeypatch.setattr("flykka.spark_bridge.rows.folder_times.time.time_ns", lambda: now_ns)
+    look = discovery(spark, FileSource.json(folder, schema="n int").monitor_continuously("1h").files_per_batch(2))
+
+    found = look.discover(b"")
+    assert found.splits == ()
+
+    now_ns += 51_000_000
+    assert names(look.discover(found.position)) == [["a.json", "b.json"]]

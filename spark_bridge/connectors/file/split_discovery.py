@@ -177,16 +177,19 @@ class FileSplitDiscovery:
         return _Piece(name=name, split=split, event_time_max=event_time_max, size_bytes=file.size_bytes)
 
     def _new_files(self) -> Iterator[_Found]:
-        for path, name in self._files():
-            if name not in self._known and not self._may_grow(path):
+        new = [(path, name) for path, name in self._files() if name not in self._known]
+        readable = self._settled([path for path, _ in new])
+        for path, name in new:
+            if path in readable:
                 yield _Found(path=path, name=name, size_bytes=self._filesystem.size_bytes(path))
 
-    def _may_grow(self, path: str) -> bool:
-        """True if more of a file may come and there is a later look at it: soon, since the folder is watched."""
+    def _settled(self, paths: list[str]) -> set[str]:
+        """The files that may be read now: all where there is no later look, or none that comes soon."""
         if self.changed is None or self._is_last_listing:
-            return False
-        local = self._filesystem.local(path)
-        return local is not None and self._times.may_grow(local)
+            return set(paths)
+        local = {path: self._filesystem.local(path) for path in paths}
+        settled = self._times.settled(each for each in local.values() if each is not None)
+        return {path for path, each in local.items() if each is None or each in settled}
 
     def _files(self) -> Iterator[tuple[str, str]]:
         """The paths of all files, with their names as splits have them."""
