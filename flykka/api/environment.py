@@ -18,7 +18,7 @@ from flykka.api.checkpoint_folder import CheckpointFolder
 from flykka.api.end_of_script import EndOfScript
 from flykka.api.environment_display import EnvironmentDisplay
 from flykka.api.foreign_names import NamesElsewhere
-from flykka.api.job_settings import JobSettings, default_restart_strategy_of, failover_strategy_of
+from flykka.api.job_settings import default_restart_strategy_of, failover_strategy_of
 from flykka.api.job_start import JobStarts
 from flykka.api.launch import current_launch
 from flykka.api.network_options import network_settings
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.program.prototype import DataFrame, SparkSession
 
 
-class StreamExecutionEnvironment(JobSettings, Observation, SqlVerbs, EnvironmentDisplay, NamesElsewhere):
+class StreamExecutionEnvironment(SqlVerbs, Observation, EnvironmentDisplay, NamesElsewhere):
     """Programs are written down in it and run on its local cluster; rows are with its Spark session.
 
     Made by `get_execution_environment`, and used in a `with` statement or closed by `close`. The setters return the

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import is_instance_of
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
-from flykka.spark_bridge.sql.plan_node import PlanNode, Position, position_of
+from flykka.spark_bridge.program.expressions import ExpressionBuilder, elements
+from flykka.spark_bridge.sql.plan_node import Expression, PlanNode, Position, position_of
+from flykka.spark_bridge.sql.sql_text_error import SqlTextError
+from flykka.spark_bridge.sql.tokens import position_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -17,27 +20,16 @@ if TYPE_CHECKING:
 _CLASS = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*")
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 _COMMANDS = ("Command", "ParsedStatement")
-_TEMPORARY = "LocalTempView"
+_RESOLVER = "org.apache.spark.sql.catalyst.analysis.TableOutputResolver"
 _PLACED = AnalysisException | ParseException
 _AFTER = re.compile(r"\s*(?:SQLSTATE: \w+|\n== SQL|\nSearch path:| on search path)")
-
-
-class SqlTextError(ValueError):
-    """Spark cannot read a text, or finds no sense in it. `condition` is Spark's name for what is wrong."""
-
-    def __init__(self, text: str, position: Position | None, condition: str) -> None:
-        super().__init__(text)
-        self.position = position
-        self.condition = condition
 
 
 class Statement:
     """SQL text that Spark has parsed."""
 
-    def __init__(self, session: SparkSession, text: str, streams: Mapping[str, DataFrame]) -> None:
-        """Parse a text about streams, of which prototypes are given.
-
-        All tables, views and functions of the session are there too.
+    def __init__(self, session: SparkSession, text: str) -> None:
+        """Parse a text. All tables, views and functions of the session are there for it.
 
         Raises:
             SqlTextError: it cannot be parsed.
@@ -45,41 +37,91 @@ class Statement:
         jvm = session.sparkContext._jvm
         assert jvm is not None
         # Views of streams are nobody's but this statement's: a clone has all that the session has, and theirs beside.
-        self._gateway = session.sparkContext._gateway
+        self._jvm, self._gateway, self._python = jvm, session.sparkContext._gateway, session
         self._session = session._jsparkSession.cloneSession()
         self._datasets = jvm.org.apache.spark.sql.classic.Dataset
-        self._text = text
-        for name, prototype in streams.items():
-            plan = prototype._jdf.queryExecution().analyzed()
-            self._datasets.ofRows(self._session, plan).createOrReplaceTempView(name)
+        self.text = text
         try:
-            self._parsed = self._session.sessionState().sqlParser().parsePlan(text)
+            self.plan = PlanNode(self._parser.parsePlan(text))
         except PySparkException as refused:
             raise self._error(refused) from None
 
     @property
-    def is_query(self) -> bool:
-        """True if it asks for rows, and commands nothing."""
-        return not any(is_instance_of(self._gateway, self._parsed, f"{_LOGICAL}.{kind}") for kind in _COMMANDS)
+    def _parser(self) -> Any:
+        return self._session.sessionState().sqlParser()
 
-    @property
-    def defined_view(self) -> tuple[str, Any] | None:
-        """The name and the query of CREATE TEMPORARY VIEW; None where it is another statement."""
-        if PlanNode(self._parsed).kind != "CreateViewCommand" or self._parsed.viewType().toString() != _TEMPORARY:
-            return None
-        return str(self._parsed.name().table()), self._parsed.plan()
+    def commands_nothing(self, plan: PlanNode) -> bool:
+        """True if a plan, of the statement or of a part of it, asks for rows alone."""
+        if plan.kind == "UnresolvedWith":
+            plan = plan.children[0]
+        return not any(is_instance_of(self._gateway, plan.java, f"{_LOGICAL}.{kind}") for kind in _COMMANDS)
 
-    def analyzed(self, query: Any = None) -> PlanNode:
-        """Analyze the statement, or a query that is a part of it.
+    def parsed_expression(self, text: str) -> Expression:
+        """An expression, which is not analyzed. Raises `SqlTextError` where it cannot be parsed."""
+        try:
+            return Expression(self._parser.parseExpression(text))
+        except PySparkException as refused:
+            raise self._error(refused) from None
+
+    def reads(self, query: PlanNode) -> dict[str, Position | None]:
+        """The names of the tables and views in the text of a query, in small letters, and where they stand."""
+        named = ((each.java.multipartIdentifier(), each.position) for each in _relations(query))
+        return {str(name.head()).lower(): position for name, position in named if int(name.size()) == 1}
+
+    def analyzed(self, query: PlanNode, streams: Mapping[str, DataFrame]) -> PlanNode:
+        """Analyze a query, the statement itself or a part of it, about streams, of which prototypes are given.
 
         Raises:
             SqlTextError: a table, a column or a function is not there, or types do not fit.
         """
+        for name, prototype in streams.items():
+            plan = prototype._jdf.queryExecution().analyzed()
+            self._datasets.ofRows(self._session, plan).createOrReplaceTempView(name)
+        return self._resolved(lambda: query.java)
+
+    def renamed(self, query: PlanNode, names: Sequence[str]) -> PlanNode:
+        """The rows of an analyzed query with other names for their columns, of which there are as many."""
+        columns = elements(query.java.output())
+        renamed = [self._named(column, name) for column, name in zip(columns, names, strict=True)]
+        project = self._jvm.org.apache.spark.sql.catalyst.plans.logical.Project
+        sequence = ExpressionBuilder(self._python).sequence
+        return self._resolved(lambda: project(sequence(renamed), query.java))
+
+    def stored(self, query: PlanNode, table: str, columns: DataFrame, *, by_name: bool) -> PlanNode:
+        """The rows of an analyzed query as those of a table, by Spark's store assignment: its names, its types.
+
+        By name, a column that the query does not have is null.
+
+        Raises:
+            SqlTextError: the query has other columns, or a type that cannot be stored in that of the table.
+        """
+        resolver = self._jvm.org.apache.spark.sql.catalyst.analysis.TableOutputResolver
+        modes = self._jvm.java.lang.Class.forName(f"{_RESOLVER}$DefaultValueFillMode$").getField
+        mode = modes("MODULE$").get(None)
+        expected = columns._jdf.queryExecution().analyzed().output()
+        return self._resolved(
+            lambda: resolver.resolveOutputColumns(
+                table,
+                expected,
+                query.java,
+                by_name,
+                self._session.sessionState().conf(),
+                mode.FILL() if by_name else mode.NONE(),
+            )
+        )
+
+    def _resolved(self, make: Callable[[], Any]) -> PlanNode:
         try:
-            rows = self._datasets.ofRows(self._session, self._parsed if query is None else query)
-            return PlanNode(rows.queryExecution().analyzed())
+            return PlanNode(self._datasets.ofRows(self._session, make()).queryExecution().analyzed())
         except PySparkException as refused:
             raise self._error(refused) from None
+
+    def _named(self, column: Any, name: str) -> Any:
+        builder = ExpressionBuilder(self._python)
+        nothing = builder.sequence([])
+        expressions = self._jvm.org.apache.spark.sql.catalyst.expressions
+        new = expressions.NamedExpression.newExprId()
+        return expressions.Alias(column, name, new, nothing, self._jvm.scala.Option.empty(), nothing)
 
     def _error(self, refused: PySparkException) -> SqlTextError:
         # Before the parser has an own name for it, it says what it expected instead.
@@ -95,8 +137,15 @@ class Statement:
 
     def _first(self, expression: str) -> Position | None:
         """The first place of an expression in the text: for errors to which Spark gives none."""
-        found = re.search(rf"(?<!\w){re.escape(expression)}(?!\w)", self._text, re.IGNORECASE)
+        found = re.search(rf"(?<!\w){re.escape(expression)}(?!\w)", self.text, re.IGNORECASE)
         if found is None:
             return None
-        before = self._text[: found.start()]
-        return Position(line=before.count("\n") + 1, column=found.start() - (before.rfind("\n") + 1) + 1)
+        return position_at(self.text, found.start())
+
+
+def _relations(plan: PlanNode) -> Iterator[PlanNode]:
+    """The tables and views that a parsed plan names, those of subqueries and common tables too."""
+    if plan.kind == "UnresolvedRelation":
+        yield plan
+    for each in (*plan.children, *plan.inner_children):
+        yield from _relations(each)

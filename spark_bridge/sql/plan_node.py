@@ -28,6 +28,10 @@ class Attribute:
     name: str
 
 
+_STORING = ("AssertNotNull", "KnownNotNull", "CheckOverflowInTableInsert")
+_WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+
+
 class _Node:
     """Node of Catalyst's trees."""
 
@@ -77,6 +81,16 @@ class Expression(_Node):
         while expression.kind == "Alias":
             expression = expression.children[0]
         return expression.attribute.id if expression.kind == "AttributeReference" else None
+
+    @property
+    def stored_column_id(self) -> int | None:
+        """The id of the column whose values it stores in another type, no two of them as one; None for all else."""
+        expression = self
+        while expression.kind in _STORING or (
+            expression.kind == "Cast" and _keeps_apart(expression.children[0].type_name, expression.type_name)
+        ):
+            expression = expression.children[0]
+        return None if expression is self else expression.column_id
 
     @property
     def marks(self) -> str:
@@ -133,6 +147,11 @@ class Expression(_Node):
         return str(self.java.dataType().simpleString())
 
     @property
+    def is_of_months(self) -> bool:
+        """True for an interval of months or years, whose length is not always the same."""
+        return self.type_name.startswith(("interval month", "interval year"))
+
+    @property
     def is_constant(self) -> bool:
         """True if it has one value for all rows."""
         return bool(self.java.foldable())
@@ -163,6 +182,11 @@ class PlanNode(_Node):
     def children(self) -> tuple[PlanNode, ...]:
         """The nodes whose rows it reads."""
         return tuple(PlanNode(child) for child in elements(self.java.children()))
+
+    @property
+    def inner_children(self) -> tuple[PlanNode, ...]:
+        """The plans within it that are no children: subqueries, and common tables before they are analyzed."""
+        return tuple(PlanNode(each) for each in elements(self.java.innerChildren()))
 
     @cached_property
     def output(self) -> tuple[Attribute, ...]:
@@ -227,6 +251,11 @@ class PlanNode(_Node):
 def expressions(sequence: Any) -> tuple[Expression, ...]:
     """The expressions of a Scala sequence."""
     return tuple(Expression(each) for each in elements(sequence))
+
+
+def _keeps_apart(stored: str, as_type: str) -> bool:
+    """True if a cast of a table's store assignment gives different values for different ones, or fails."""
+    return stored in _WHOLE_NUMBERS and (as_type in _WHOLE_NUMBERS or as_type == "string")
 
 
 def position_of(origin: Any) -> Position | None:

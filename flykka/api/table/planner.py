@@ -48,9 +48,9 @@ class Planner:
         self._read = [frozenset(each.id for each in plan.output)]
         relation = self._relation(plan)
         if relation is None:
-            known = ", ".join(sorted(self._streams)) or "none"
             raise RefusedError(
-                f"the query reads no stream (views of streams: {known}): env.spark.sql(...) runs a query on tables",
+                "the query reads no stream: env.spark.sql(...) runs a query on tables, and env.from_dataframe(...)"
+                " makes a stream of a table",
                 plan.position,
             )
         _check_names(relation, plan)

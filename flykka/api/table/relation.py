@@ -208,6 +208,9 @@ def _role_of(expression: Expression, roles: Mapping[int, Role]) -> Role | None:
     if expression.column_id is not None:
         return roles.get(expression.column_id)
     value = expression.children[0]
+    if (stored := value.stored_column_id) is not None:
+        role = roles.get(stored)
+        return role if isinstance(role, IsKey | IsNumber) else None
     if value.kind == "GetStructField" and value.field == "end":
         window = value.children[0].column_id
         return IsEventTime() if window is not None and isinstance(roles.get(window), IsWindow) else None

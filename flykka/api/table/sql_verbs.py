@@ -2,34 +2,54 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
+from flykka.api.job_settings import JobSettings
 from flykka.api.streams.data_stream import DataStream
 from flykka.api.streams.summary import leading_to
-from flykka.api.table.explanation import explanation
-from flykka.api.table.planner import Planner
+from flykka.api.table.described import described, listed_tables, listed_views
+from flykka.api.table.explanation import explanation, explanation_of_inserts
 from flykka.api.table.refusals import RefusedError
-from flykka.errors import ProgramError, SqlError
+from flykka.api.table.sql_settings import JOB_NAME, apply_option, set_option
+from flykka.api.table.statement_set import StatementSet
+from flykka.api.table.statements import ParsedStatement, Statements
+from flykka.errors import ProgramError
 from flykka.runtime.durations import Duration, duration_ms
-from flykka.spark_bridge.sql.analysis import SqlTextError, Statement
-from flykka.spark_bridge.sql.plan_node import Position
+from flykka.spark_bridge.sql.commands import (
+    ChangeFunction,
+    CreateTable,
+    CreateView,
+    Describe,
+    Drop,
+    Explain,
+    Insert,
+    Show,
+    command_of,
+)
+from flykka.spark_bridge.sql.script import ScriptStatement, statements
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from flykka.api.streams.program import Program
+    from flykka.api.streams.watermark_strategy import WatermarkStrategy
+    from flykka.client.job_client import JobClient
+    from flykka.spark_bridge.connectors.source import Source
     from flykka.spark_bridge.program.prototype import SparkSession
-    from flykka.spark_bridge.sql.plan_node import PlanNode
+
+    StatementResult = JobClient | pd.DataFrame | str | None
 
 
-class SqlVerbs(ABC):
-    """Views of streams, and queries on them in Spark's SQL."""
+class SqlVerbs(JobSettings):
+    """Tables, views of streams, and queries on them in Spark's SQL."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._views: dict[str, DataStream] = {}
-        self._sql_state_ttl_ms: int | None = None
+        self._statements = Statements(self)
+        self._job_name: str | None = None
 
     @property
     @abstractmethod
@@ -40,6 +60,20 @@ class SqlVerbs(ABC):
     @abstractmethod
     def program(self) -> Program:
         """The transformations defined since the last job."""
+
+    @abstractmethod
+    def from_source(
+        self,
+        source: Source,
+        watermark_strategy: WatermarkStrategy | None = None,
+        name: str | None = None,
+        uid: str | None = None,
+    ) -> DataStream:
+        """A stream of the rows of a source."""
+
+    @abstractmethod
+    def execute_async(self, job_name: str = "flykka job", *, attached: bool = True) -> JobClient:
+        """Submit the operators written down since the last job."""
 
     def create_temporary_view(self, name: str, stream: DataStream) -> None:
         """Let `sql` find a stream under this name, in place of whatever had it before.
@@ -55,7 +89,7 @@ class SqlVerbs(ABC):
             raise ProgramError(
                 f"create_temporary_view({name!r}, ...) takes a DataStream, not a {type(stream).__name__}"
             )
-        self._views[name.lower()] = stream
+        self._statements.catalog.add_view(name, stream)
 
     def set_sql_state_ttl(self, ttl: Duration) -> Self:
         """Let joins of streams in queries that are written behind this keep rows no longer than `ttl`.
@@ -66,80 +100,142 @@ class SqlVerbs(ABC):
         Raises:
             DurationError: it cannot be read.
         """
-        self._sql_state_ttl_ms = duration_ms(ttl, "time-to-live")
+        self._statements.state_ttl_ms = duration_ms(ttl, "time-to-live")
         return self
 
     def sql(self, query: str) -> DataStream:
         """The stream of the rows of a query, in the SQL of Spark, with all its functions and those of the session.
 
-        It may read views of streams, and tables and views of the Spark session, which are read again for every batch.
-        Running aggregates (GROUP BY without a window) are upserts by their keys; `changelog` of the stream says so.
+        It may read tables and views of streams, and tables and views of the Spark session, which are read again for
+        every batch. Running aggregates (GROUP BY without a window) are upserts by their keys; `changelog` of the stream
+        says so.
 
         Raises:
             SqlError: the text cannot be read, or asks for what cannot run on a stream; it names line and column.
         """
-        return self._planned(query)
+        statement = self._statements.parsed(ScriptStatement.whole(query))
+        with self._statements.taken_back(statement.source):
+            if not statement.is_query:
+                raise RefusedError(
+                    "this is a command, and sql(...) takes a query: execute_sql(...) runs commands, explain_sql(...)"
+                    " takes a query to explain",
+                    statement.position,
+                )
+        return self._statements.query(statement)
 
     def explain_sql(self, query: str) -> str:
         """Tell the operators that a query becomes, and the state that each keeps; nothing is added to the program.
 
         The last lines tell whether the rows of the result stay, and warn of state that never ends. Raises as `sql`.
         """
+        with self._tried():
+            stream = self.sql(query)
+            return explanation(stream, leading_to(stream._inputs))
+
+    def execute_sql(self, statement: str) -> StatementResult:
+        """Run a statement; what it is decides what comes of it.
+
+        `INSERT INTO` and `EXECUTE STATEMENT SET BEGIN ... END` start a job, of these and of what else was written down
+        since the last one and leads to a sink, and give its `JobClient`. `SHOW` and `DESCRIBE` give a pandas DataFrame,
+        `EXPLAIN` a text, and what declares or sets something nothing.
+
+        Raises:
+            SqlError: it cannot be read or not run; or it is a query, whose rows `sql` gives.
+        """
+        found = statements(statement)
+        if len(found) > 1:
+            with self._statements.taken_back(found[1]):
+                raise RefusedError(
+                    "execute_sql(...) runs one statement, and another one begins here", found[1].position
+                )
+        return self._execute(found[0] if found else ScriptStatement.whole(statement))
+
+    def create_statement_set(self) -> StatementSet:
+        """Make an empty set of INSERTs, which are executed as one job."""
+        return StatementSet(self)
+
+    def _execute(self, source: ScriptStatement) -> StatementResult:
+        with self._statements.taken_back(source):
+            if source.members is not None:
+                if not source.members:
+                    raise RefusedError("the statement set is empty: it needs an INSERT INTO", source.position)
+                return self._execute_inserts([self._parsed_insert(each) for each in source.members])
+            option = set_option(source.text)
+            if option is None:
+                return self._run(self._statements.parsed(source))
+            if option.key == JOB_NAME:
+                self._job_name = option.value
+            else:
+                apply_option(self, option)
+        return None
+
+    def _run(self, statement: ParsedStatement) -> StatementResult:
+        if statement.is_query:
+            raise RefusedError(
+                "this is a query: sql(...) gives the stream of its rows, and INSERT INTO writes them to a table",
+                statement.position,
+            )
+        catalog = self._statements.catalog
+        match statement.command:
+            case CreateView() as view:
+                self._statements.create_view(statement, view)
+            case CreateTable() as table:
+                self._statements.create_table(statement, table)
+            case Insert() as insert:
+                return self._execute_inserts([(statement, insert)])
+            case Explain() as explained:
+                return self._explain(statement, explained)
+            case Show(views=views):
+                return listed_views(catalog) if views else listed_tables(catalog)
+            case Describe() as asked:
+                return described(asked, catalog, self.program)
+            case Drop() as dropped:
+                self._statements.drop(dropped)
+            case ChangeFunction():
+                self.spark.sql(statement.source.text)
+            case None:
+                raise self._statements.refused(statement)
+        return None
+
+    def _explain(self, statement: ParsedStatement, explained: Explain) -> str:
+        inner = command_of(explained.statement)
+        if isinstance(inner, Insert):
+            return self._explain_inserts([(statement, inner)])
+        if inner is not None or not statement.parsed.commands_nothing(explained.statement):
+            raise RefusedError("EXPLAIN takes a query or an INSERT INTO", statement.position)
+        with self._tried():
+            stream = self._statements.query(statement, explained.statement)
+            return explanation(stream, leading_to(stream._inputs))
+
+    def _parsed_insert(self, source: ScriptStatement) -> tuple[ParsedStatement, Insert]:
+        statement = self._statements.parsed(source)
+        with self._statements.taken_back(source):
+            if not isinstance(statement.command, Insert):
+                raise RefusedError("a statement set takes INSERT INTO table SELECT ...", statement.position)
+            return statement, statement.command
+
+    def _explain_inserts(self, inserts: Sequence[tuple[ParsedStatement, Insert]]) -> str:
+        with self._tried():
+            return explanation_of_inserts([(each.table, self._statements.insert(of, each)) for of, each in inserts])
+
+    def _execute_inserts(self, inserts: Sequence[tuple[ParsedStatement, Insert]]) -> JobClient:
+        # As Flink calls them.
+        name = self._job_name or f"insert-into_{','.join(dict.fromkeys(each.table for _, each in inserts))}"
         before = self.program.transformations
         try:
-            stream = self._planned(query)
-            return explanation(stream, leading_to(stream._inputs))
-        finally:
+            for statement, insert in inserts:
+                self._statements.insert(statement, insert)
+            return self.execute_async(name)
+        except BaseException:
+            # What was refused is not to come with the next job.
             self.program.take_back(each for each in self.program.transformations if each not in before)
-
-    def execute_sql(self, statement: str) -> None:
-        """Run a statement: `CREATE TEMPORARY VIEW name AS SELECT ...`, after which `sql` finds the rows of the query.
-
-        Raises `SqlError` as `sql` does, and for other statements.
-        """
-        with self._taken_back(statement):
-            parsed = self._parsed(statement)
-            defined = parsed.defined_view
-            if defined is None:
-                raise RefusedError(
-                    "execute_sql runs CREATE TEMPORARY VIEW name AS SELECT ...; sql(...) takes a query, and the stream"
-                    " that it gives is written by sink_to(...)",
-                    Position(line=1, column=1),
-                )
-            name, query = defined
-            self.create_temporary_view(name, self._result(parsed.analyzed(query)))
-
-    def _planned(self, query: str) -> DataStream:
-        with self._taken_back(query):
-            parsed = self._parsed(query)
-            if not parsed.is_query:
-                raise RefusedError(
-                    "this is a command, and sql(...) takes a query: execute_sql(...) runs CREATE TEMPORARY VIEW,"
-                    " explain_sql(...) takes a query to explain",
-                    Position(line=1, column=1),
-                )
-            return self._result(parsed.analyzed())
-
-    def _result(self, plan: PlanNode) -> DataStream:
-        return Planner(self._views, self._sql_state_ttl_ms).result(plan)
-
-    def _parsed(self, text: str) -> Statement:
-        prototypes = {name: stream._type.prototype for name, stream in self._views.items()}
-        return Statement(self.spark, text, prototypes)
+            raise
 
     @contextmanager
-    def _taken_back(self, text: str) -> Iterator[None]:
-        """Leave the program as it was where the text is refused."""
+    def _tried(self) -> Iterator[None]:
+        """Leave the program as it was."""
         before = self.program.transformations
         try:
             yield
-        except (SqlTextError, RefusedError) as wrong:
+        finally:
             self.program.take_back(each for each in self.program.transformations if each not in before)
-            raise self._error(text, wrong) from None
-
-    def _error(self, query: str, wrong: SqlTextError | RefusedError) -> SqlError:
-        place, why = wrong.position, str(wrong)
-        if isinstance(wrong, SqlTextError) and wrong.condition == "TABLE_OR_VIEW_NOT_FOUND":
-            known = ", ".join(sorted(self._views)) or "none"
-            why = f"{why} Views of streams: {known}; create_temporary_view(name, stream) adds one."
-        return SqlError(why, query, None if place is None else place.line, None if place is None else place.column)

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from flykka.api.streams.data_stream import DataStream
 from flykka.api.streams.program import Program
+from flykka.api.streams.sources import source_stream
+from flykka.api.streams.watermark_strategy import WatermarkStrategy
 from flykka.api.table.sql_verbs import SqlVerbs
+from flykka.client.job_client import JobClient
+from flykka.spark_bridge.connectors.source import Source
 from tests.flykka.programs import bids
 
 
@@ -25,6 +30,18 @@ class Queries(SqlVerbs):
     @property
     def program(self) -> Program:
         return self._program
+
+    def from_source(
+        self,
+        source: Source,
+        watermark_strategy: WatermarkStrategy | None = None,
+        name: str | None = None,
+        uid: str | None = None,
+    ) -> DataStream:
+        return source_stream(self._program, self._session, source, watermark_strategy, name, uid)
+
+    def execute_async(self, job_name: str = "flykka job", *, attached: bool = True) -> JobClient:
+        raise AssertionError(f"the job {job_name} is not to run here")
 
     def operators(self, query: str) -> list[str]:
         """The operators that a query becomes, behind the sources, as EXPLAIN tells them."""

@@ -93,7 +93,8 @@ def test_an_error_is_one_readable_text(queries: Queries) -> None:
 
     assert str(refused.value).splitlines() == [
         "line 2, column 6: The table or view `persons` cannot be found. Verify the spelling and correctness of the"
-        " schema and catalog. Views of streams: bid, timeless; create_temporary_view(name, stream) adds one.",
+        " schema and catalog. Tables and views of streams: bid, timeless; CREATE TABLE and create_temporary_view(name,"
+        " stream) add one.",
         "  FROM persons",
         "       ^",
     ]

@@ -1,0 +1,89 @@
+"""The catalog of an environment: tables that were declared, and views of streams and of queries, by their names.
+
+A stream belongs to the program of one job. So a table, and a view of a query, is planned once for each program that
+reads it, and a view of a stream is that stream alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flykka.api.table.declared_table import DeclaredTable
+
+if TYPE_CHECKING:
+    from flykka.api.streams.data_stream import DataStream
+    from flykka.api.streams.program import Program
+
+Plan = Callable[[], "DataStream"]
+"""Writes the operators of a table or a query into the program, and gives their stream."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Entry:
+    """A table, or a view (`table` of None). Without a plan the stream is all there is."""
+
+    name: str
+    stream: DataStream | None = None
+    plan: Plan | None = None
+    table: DeclaredTable | None = None
+
+
+class Catalog:
+    """Names of tables and views, whose case does not matter."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, _Entry] = {}
+
+    def __contains__(self, name: str) -> bool:
+        """True if there is a table or a view of this name."""
+        return name.lower() in self._entries
+
+    def add_view(self, name: str, stream: DataStream, plan: Plan | None = None) -> None:
+        """Take in a view of a stream; with a `plan` it can be planned again for the next job."""
+        self._entries[name.lower()] = _Entry(name=name, stream=stream, plan=plan)
+
+    def add_table(self, table: DeclaredTable, plan: Plan) -> None:
+        """Take in a table, which is planned when it is read."""
+        self._entries[table.name.lower()] = _Entry(name=table.name, plan=plan, table=table)
+
+    def drop(self, name: str) -> None:
+        """Forget a table or a view."""
+        del self._entries[name.lower()]
+
+    def table(self, name: str) -> DeclaredTable | None:
+        """The table of this name; None for a view."""
+        return self._entries[name.lower()].table
+
+    @property
+    def tables(self) -> tuple[DeclaredTable, ...]:
+        """All tables, by name."""
+        return tuple(entry.table for _, entry in sorted(self._entries.items()) if entry.table is not None)
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The names of all views."""
+        return tuple(name for name, entry in sorted(self._entries.items()) if entry.table is None)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all tables and views."""
+        return tuple(sorted(self._entries))
+
+    def stream(self, name: str, program: Program) -> DataStream:
+        """The stream of a table or a view, planned where it is not in the program yet.
+
+        Raises what planning it raises.
+        """
+        entry = self._entries[name.lower()]
+        if entry.plan is not None and not (entry.stream is not None and _is_there(entry.stream, program)):
+            entry.stream = entry.plan()
+        assert entry.stream is not None, "a view without a plan is of a stream"
+        return entry.stream
+
+
+def _is_there(stream: DataStream, program: Program) -> bool:
+    """True if the operators of a stream are in a program: they may be of an earlier job, or have been taken back."""
+    written = program.transformations
+    return stream._program is program and all(each.source in written for each in stream._inputs)

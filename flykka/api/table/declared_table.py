@@ -1,0 +1,203 @@
+"""Tables of CREATE TABLE: a source, a sink, or both, by the options of a connector."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, TypeVar
+
+from flykka.api.streams.watermark_strategy import WatermarkStrategy
+from flykka.api.table.refusals import RefusedError
+from flykka.errors import FlykkaError, ProgramError
+from flykka.runtime.durations import format_ms
+from flykka.runtime.errors import DurationError
+from flykka.spark_bridge.errors import SparkBridgeError
+from flykka.spark_bridge.sql.connectors.registry import TABLE_CONNECTORS
+from flykka.spark_bridge.sql.connectors.table_connector import (
+    PARTITIONED_BY,
+    PRIMARY_KEY,
+    Declared,
+    OptionError,
+    Options,
+    TableSink,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from flykka.api.streams.data_stream import DataStream
+    from flykka.spark_bridge.connectors.source import Source
+    from flykka.spark_bridge.program.prototype import SparkSession, StructType
+    from flykka.spark_bridge.sql.commands import CreateTable
+    from flykka.spark_bridge.sql.connectors.table_connector import TableConnector
+    from flykka.spark_bridge.sql.plan_node import Position
+
+T = TypeVar("T")
+
+IDLE_TIMEOUT, QUIET_PERIOD = "idle_timeout", "quiet_period"
+WATERMARK_FOR = "WATERMARK FOR"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watermark:
+    """The event-time column of a table, and how far the watermark stays behind it."""
+
+    column: str
+    delay_ms: int
+    position: Position
+
+    def __str__(self) -> str:
+        return f"{self.column} - {format_ms(self.delay_ms)}" if self.delay_ms else self.column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredTable:
+    """A table. `columns` of None are those that are there; what it has no source or no sink for is `unreadable`."""
+
+    name: str
+    connector: str
+    columns: StructType | None
+    comment: str
+    primary_key: tuple[str, ...]
+    watermark: Watermark | None
+    strategy: WatermarkStrategy | None
+    source: Source | None
+    sink: TableSink | None
+    unreadable: str
+    unwritable: str
+
+    def stream(self, from_source: Callable[..., DataStream]) -> DataStream:
+        """A stream of its rows, by `from_source` of the environment, with the columns that were declared.
+
+        Raises:
+            ProgramError: it cannot be read, or has other columns than were declared.
+        """
+        if self.source is None:
+            raise ProgramError(f"the table {self.name} cannot be read: {self.unreadable}")
+        stream = from_source(self.source, self.strategy, name=self.name, uid=self.name)
+        if self.columns is None:
+            return stream
+        found = {name.lower(): kind for name, kind in stream._type.prototype.dtypes}
+        for field in self.columns:
+            kind = found.get(field.name.lower())
+            if kind is None:
+                raise ProgramError(
+                    f"the table {self.name} declares the column {field.name}, which {self.source} does not have: it has"
+                    f" {', '.join(stream.columns)}"
+                )
+            if kind != field.dataType.simpleString():
+                raise ProgramError(
+                    f"the table {self.name} declares {field.name} as {field.dataType.simpleString()}, and it is"
+                    f" {kind} in {self.source}: declare it so"
+                )
+        return stream if stream.columns == self.columns.names else stream.select(*self.columns.names)
+
+
+def declared_table(said: CreateTable, watermark: Watermark | None, session: SparkSession) -> DeclaredTable:
+    """The table of a statement.
+
+    Raises:
+        RefusedError: the connector is not known, an option means nothing to it, is wrong or is missing.
+    """
+    connector = _connector(said)
+    own = {key: text for key, text in said.options.items() if key.lower() not in (IDLE_TIMEOUT, QUIET_PERIOD)}
+    declared = Declared(
+        name=said.name,
+        columns=said.columns,
+        primary_key=said.primary_key,
+        partition_by=said.partition_by,
+        options=Options(own),
+        session=session,
+    )
+    try:
+        _check_columns(declared, watermark)
+        connector.check(declared)
+        source, unreadable = _made(connector.source, declared)
+        sink, unwritable = _made(connector.sink, declared)
+        if source is None and sink is None:
+            raise OptionError(unreadable or unwritable)
+        strategy = _strategy(said, watermark)
+    except OptionError as wrong:
+        places = {**said.positions, **({} if watermark is None else {WATERMARK_FOR: watermark.position})}
+        place = places.get(wrong.option or "") or said.connector_position
+        raise RefusedError(str(wrong), place) from None
+    except (FlykkaError, SparkBridgeError, DurationError, ValueError) as wrong:
+        raise RefusedError(str(wrong), said.connector_position) from None
+    return DeclaredTable(
+        name=said.name,
+        connector=connector.name,
+        columns=said.columns,
+        comment=said.comment,
+        primary_key=said.primary_key,
+        watermark=watermark,
+        strategy=strategy,
+        source=source,
+        sink=sink,
+        unreadable=unreadable or _only(connector, "written"),
+        unwritable=unwritable or _only(connector, "read"),
+    )
+
+
+def _connector(said: CreateTable) -> TableConnector:
+    found = TABLE_CONNECTORS.get(said.connector)
+    if found is None:
+        near = get_close_matches(said.connector, TABLE_CONNECTORS, n=1)
+        meant = f" (did you mean {near[0]}?)" if near else ""
+        raise RefusedError(
+            f"there is no connector {said.connector!r}{meant}; there are {', '.join(sorted(TABLE_CONNECTORS))}",
+            said.connector_position,
+        )
+    return found
+
+
+def _check_columns(declared: Declared, watermark: Watermark | None) -> None:
+    if declared.columns is None:
+        return
+    kinds = {field.name.lower(): field.dataType.simpleString() for field in declared.columns}
+    named = [(PRIMARY_KEY, key) for key in declared.primary_key]
+    named += [(PARTITIONED_BY, column) for column in declared.partition_by]
+    named += [] if watermark is None else [(WATERMARK_FOR, watermark.column)]
+    for clause, column in named:
+        if column.lower() not in kinds:
+            raise OptionError(
+                f"{clause} names {column}, which is no column of {declared.name}: {', '.join(declared.columns.names)}",
+                clause,
+            )
+    if watermark is not None and kinds[watermark.column.lower()] != "timestamp":
+        raise OptionError(
+            f"the watermark needs a column of type TIMESTAMP, and {watermark.column} is of type"
+            f" {kinds[watermark.column.lower()].upper()}",
+            WATERMARK_FOR,
+        )
+
+
+def _made(make: Callable[[Declared], T | None] | None, declared: Declared) -> tuple[T | None, str]:
+    """One end of a table; None, and why, where something that it needs is not declared."""
+    if make is None:
+        return None, ""
+    try:
+        return make(declared), ""
+    except OptionError as wrong:
+        if wrong.option is not None:
+            raise
+        return None, str(wrong)
+
+
+def _only(connector: TableConnector, what: str) -> str:
+    if connector.source is not None and connector.sink is not None:
+        return "the option 'slot' is missing, the replication slot that its changes are read from"
+    return f"tables USING {connector.name} are only {what}"
+
+
+def _strategy(said: CreateTable, watermark: Watermark | None) -> WatermarkStrategy | None:
+    options = Options(said.options)
+    idle, quiet = options.text(IDLE_TIMEOUT), options.text(QUIET_PERIOD)
+    if watermark is None:
+        if idle is not None or quiet is not None:
+            given = IDLE_TIMEOUT if idle is not None else QUIET_PERIOD
+            raise OptionError(f"the option {given!r} needs a watermark: WATERMARK FOR at AS at - INTERVAL ...", given)
+        return None
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(watermark.delay_ms)
+    strategy = strategy.with_timestamp_column(watermark.column)
+    strategy = strategy if idle is None else strategy.with_idleness(idle)
+    return strategy if quiet is None else strategy.with_quiet_period(quiet)

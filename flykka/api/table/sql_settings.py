@@ -1,0 +1,103 @@
+"""SET: settings of the jobs of SQL, by the names that they have as methods of the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from flykka.api.table.refusals import RefusedError
+from flykka.errors import FlykkaError
+from flykka.runtime.durations import positive_duration_ms
+from flykka.runtime.errors import DurationError
+from flykka.spark_bridge.sql.plan_node import Position
+from flykka.spark_bridge.sql.tokens import Token, position_at, tokens
+
+if TYPE_CHECKING:
+    from flykka.api.job_settings import JobSettings
+
+JOB_NAME = "job_name"
+_FORM = "SET 'key' = 'value'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetOption:
+    """SET 'key' = 'value', with the place of the key."""
+
+    key: str
+    value: str
+    position: Position
+
+
+def _number(said: str) -> int:
+    try:
+        return int(said)
+    except ValueError:
+        raise ValueError(f"it is a whole number, not {said!r}") from None
+
+
+def _checkpoint_interval(settings: JobSettings, said: str) -> None:
+    interval_ms = positive_duration_ms(said, "checkpoint interval")
+    settings.checkpointing = replace(settings.checkpointing, interval_ms=interval_ms)
+
+
+_APPLY: dict[str, Callable[[JobSettings, str], object]] = {
+    "parallelism": lambda settings, said: settings.set_parallelism(_number(said)),
+    "max_parallelism": lambda settings, said: settings.set_max_parallelism(_number(said)),
+    "checkpoint_interval": _checkpoint_interval,
+    "checkpoint_dir": lambda settings, said: settings.set_checkpoint_dir(said),
+    "savepoint_dir": lambda settings, said: settings.set_default_savepoint_directory(said),
+    "archive_dir": lambda settings, said: settings.set_archive_dir(said),
+    "runtime_mode": lambda settings, said: settings.set_runtime_mode(said.upper()),
+    "from_checkpoint": lambda settings, said: settings.from_checkpoint(said),
+    "from_savepoint": lambda settings, said: settings.from_savepoint(said),
+}
+SETTINGS = (JOB_NAME, *_APPLY)
+_OF_FLINK = {
+    "parallelism.default": "parallelism",
+    "pipeline.name": JOB_NAME,
+    "pipeline.max-parallelism": "max_parallelism",
+    "execution.checkpointing.interval": "checkpoint_interval",
+    "execution.checkpointing.dir": "checkpoint_dir",
+    "state.checkpoints.dir": "checkpoint_dir",
+    "state.savepoints.dir": "savepoint_dir",
+    "execution.runtime-mode": "runtime_mode",
+    "execution.savepoint.path": "from_savepoint",
+}
+
+
+def set_option(text: str) -> SetOption | None:
+    """The SET of a text; None for another statement. Raises `RefusedError` where it is not of the form."""
+    found = tokens(text)
+    if not found or not found[0].says("SET"):
+        return None
+    start = position_at(text, found[0].start)
+    equals = next((number for number, token in enumerate(found) if token.says("=")), None)
+    if equals is None or equals < 2 or equals + 1 == len(found):
+        raise RefusedError(f"a setting is {_FORM}; settings are {', '.join(SETTINGS)}", start)
+    return SetOption(
+        key=_said(text, found[1:equals]).lower(),
+        value=_said(text, found[equals + 1 :]),
+        position=position_at(text, found[1].start),
+    )
+
+
+def apply_option(settings: JobSettings, option: SetOption) -> None:
+    """Set it; the name of the job is not for these settings. Raises `RefusedError`."""
+    apply = _APPLY.get(option.key)
+    if apply is None:
+        meant = _OF_FLINK.get(option.key) or next(iter(get_close_matches(option.key, SETTINGS, n=1)), None)
+        hint = f" (did you mean {meant!r}?)" if meant else ""
+        raise RefusedError(
+            f"there is no setting {option.key!r}{hint}; there are {', '.join(SETTINGS)}", option.position
+        )
+    try:
+        apply(settings, option.value)
+    except (DurationError, FlykkaError, ValueError) as wrong:
+        raise RefusedError(f"{option.key}: {wrong}", option.position) from None
+
+
+def _said(text: str, found: tuple[Token, ...]) -> str:
+    """One token says its value, several what is written."""
+    return found[0].value if len(found) == 1 else text[found[0].start : found[-1].end]

@@ -1,0 +1,54 @@
+"""StatementSet: several INSERTs that are one job, by Flink's name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from flykka.errors import ProgramError
+from flykka.spark_bridge.sql.script import ScriptStatement
+
+if TYPE_CHECKING:
+    from flykka.api.table.sql_verbs import SqlVerbs
+    from flykka.api.table.statements import ParsedStatement
+    from flykka.client.job_client import JobClient
+    from flykka.spark_bridge.sql.commands import Insert
+
+
+class StatementSet:
+    """INSERTs of an environment that are executed as one job, in which each source is read once.
+
+    Made by `create_statement_set`. When it was executed it is empty, and takes others.
+    """
+
+    def __init__(self, environment: SqlVerbs) -> None:
+        self._environment = environment
+        self._inserts: list[tuple[ParsedStatement, Insert]] = []
+
+    def add_insert_sql(self, statement: str) -> Self:
+        """Take in an INSERT; the set itself.
+
+        Raises:
+            SqlError: it cannot be parsed, or is no INSERT.
+        """
+        self._inserts.append(self._environment._parsed_insert(ScriptStatement.whole(statement)))
+        return self
+
+    def explain(self) -> str:
+        """Tell the operators of the job, and the state that each keeps; nothing is added to the program.
+
+        Raises:
+            SqlError: an INSERT cannot run.
+            ProgramError: there are none.
+        """
+        return self._environment._explain_inserts(self._checked())
+
+    def execute(self) -> JobClient:
+        """Start the job, and forget the INSERTs. Raises as `explain` does, and as `execute_async`."""
+        client = self._environment._execute_inserts(self._checked())
+        self._inserts = []
+        return client
+
+    def _checked(self) -> tuple[tuple[ParsedStatement, Insert], ...]:
+        if not self._inserts:
+            raise ProgramError("the statement set is empty: add_insert_sql('INSERT INTO ...') adds to it")
+        return tuple(self._inserts)

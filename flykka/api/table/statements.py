@@ -1,0 +1,335 @@
+"""Statements: SQL texts that are parsed, planned and written into the program of an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from flykka.api.streams.data_stream import DataStream
+from flykka.api.table.catalog import Catalog
+from flykka.api.table.declared_table import DeclaredTable, Watermark, declared_table
+from flykka.api.table.planner import Planner
+from flykka.api.table.refusals import RefusedError
+from flykka.api.table.uids import name_operators
+from flykka.errors import ProgramError, SqlError
+from flykka.spark_bridge.errors import SparkBridgeError
+from flykka.spark_bridge.sql.analysis import Statement
+from flykka.spark_bridge.sql.commands import CreateTable, CreateView, Drop, Insert, command
+from flykka.spark_bridge.sql.plan_node import PlanNode, Position
+from flykka.spark_bridge.sql.script import ScriptStatement
+from flykka.spark_bridge.sql.sql_text_error import SqlTextError
+from flykka.spark_bridge.sql.watermark_clause import WatermarkClause, without_watermark
+from flykka.views.text.formats import counted
+
+if TYPE_CHECKING:
+    from flykka.api.streams.program import Program
+    from flykka.api.streams.watermark_strategy import WatermarkStrategy
+    from flykka.client.job_client import JobClient
+    from flykka.spark_bridge.connectors.source import Source
+    from flykka.spark_bridge.program.prototype import DataFrame, SparkSession
+    from flykka.spark_bridge.sql.commands import Command
+
+_INSTEAD = {
+    "CreateTableAsSelect": "CREATE TABLE ... AS SELECT would be a job and a table at once: declare the table, and"
+    " INSERT INTO it",
+    "UnresolvedWith": "WITH stands behind the table: INSERT INTO table WITH name AS (SELECT ...) SELECT ...",
+    **dict.fromkeys(
+        ("CreateFunction", "CreateUserDefinedFunction", "DropFunction"),
+        "functions are of this session: CREATE TEMPORARY FUNCTION, DROP TEMPORARY FUNCTION",
+    ),
+    "CreateView": "views of streams are of this environment: CREATE TEMPORARY VIEW name AS SELECT ...",
+    "CreateTempViewUsing": "tables of streams are of this environment alone: CREATE TABLE name (columns) USING"
+    " connector OPTIONS (...)",
+}
+QUERY = "query"
+"""The scope of the uids of a query that nobody has given a name."""
+
+_NOT_FOUND = "TABLE_OR_VIEW_NOT_FOUND"
+_RUNS = (
+    "what can run: SELECT, CREATE TABLE ... USING, CREATE TEMPORARY VIEW, CREATE TEMPORARY FUNCTION, INSERT INTO,"
+    " EXECUTE STATEMENT SET BEGIN ... END, EXPLAIN, SHOW TABLES, SHOW VIEWS, DESCRIBE, DROP TABLE, DROP VIEW, SET"
+)
+
+
+class Environment(Protocol):
+    """The environment of statements."""
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session."""
+
+    @property
+    def program(self) -> Program:
+        """The transformations defined since the last job."""
+
+    def from_source(
+        self,
+        source: Source,
+        watermark_strategy: WatermarkStrategy | None = None,
+        name: str | None = None,
+        uid: str | None = None,
+    ) -> DataStream:
+        """A stream of the rows of a source."""
+
+    def execute_async(self, job_name: str = ..., *, attached: bool = True) -> JobClient:
+        """Submit what leads to a sink."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedStatement:
+    """A statement, as it is written, as Spark has parsed it, and the command that it is, None for a query."""
+
+    source: ScriptStatement
+    parsed: Statement
+    command: Command | None
+    watermark: WatermarkClause | None
+
+    @property
+    def is_query(self) -> bool:
+        """True if it asks for rows."""
+        return self.command is None and self.parsed.commands_nothing(self.parsed.plan)
+
+    @property
+    def position(self) -> Position:
+        """Where it begins."""
+        return self.source.position
+
+
+class Statements:
+    """Plans statements of one environment, by the tables and views of its catalog."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self.catalog = Catalog()
+        self.state_ttl_ms: int | None = None
+
+    def parsed(self, source: ScriptStatement) -> ParsedStatement:
+        """Parse a statement. Raises `SqlError`."""
+        with self.taken_back(source):
+            without, watermark = without_watermark(source.text)
+            statement = Statement(self._environment.spark, without)
+            return ParsedStatement(source=source, parsed=statement, command=command(statement), watermark=watermark)
+
+    def query(
+        self,
+        statement: ParsedStatement,
+        query: PlanNode | None = None,
+        *,
+        scope: str = QUERY,
+        columns: tuple[str, ...] = (),
+    ) -> DataStream:
+        """Write the operators of a query, the statement itself or a part of it, into the program; their stream.
+
+        With `columns` these are the names of its columns; `scope` is what it is for.
+
+        Raises:
+            SqlError: it cannot be read, or not run on streams.
+        """
+        with self.taken_back(statement.source):
+            parsed = statement.parsed
+            plan = parsed.plan if query is None else query
+            streams = self._streams(parsed, plan)
+            with self._named(scope, streams):
+                analyzed = parsed.analyzed(plan, _prototypes(streams))
+                if columns:
+                    _check_number(columns, analyzed, parsed.plan.position)
+                    analyzed = parsed.renamed(analyzed, columns)
+                return Planner(streams, self.state_ttl_ms).result(analyzed)
+
+    def create_view(self, statement: ParsedStatement, view: CreateView) -> None:
+        """Let queries find the rows of a query. Raises `SqlError`."""
+
+        def plan() -> DataStream:
+            return self.query(statement, view.query, scope=view.name, columns=view.columns)
+
+        with self.taken_back(statement.source):
+            if view.name in self.catalog and not view.replaces:
+                raise RefusedError(
+                    f"there is a table or view {view.name} already: CREATE OR REPLACE TEMPORARY VIEW puts another in"
+                    f" its place, DROP VIEW {view.name} makes room",
+                    statement.position,
+                )
+            self.catalog.add_view(view.name, plan(), plan)
+
+    def create_table(self, statement: ParsedStatement, table: CreateTable) -> None:
+        """Declare a table. Raises `SqlError`."""
+        with self.taken_back(statement.source):
+            if table.name in self.catalog:
+                if table.if_not_exists:
+                    return
+                raise RefusedError(
+                    f"there is a table or view {table.name} already: DROP it first, or say IF NOT EXISTS",
+                    statement.position,
+                )
+            clause = statement.watermark
+            watermark = (
+                None
+                if clause is None
+                else Watermark(
+                    column=clause.column, delay_ms=clause.delay_ms(statement.parsed), position=clause.position
+                )
+            )
+            made = declared_table(table, watermark, self._environment.spark)
+            self.catalog.add_table(made, lambda: made.stream(self._environment.from_source))
+
+    def drop(self, dropped: Drop) -> None:
+        """Forget a table or a view. Raises `RefusedError` where there is none."""
+        is_there = dropped.name in self.catalog and (self.catalog.table(dropped.name) is None) == dropped.is_view
+        if is_there:
+            self.catalog.drop(dropped.name)
+        elif not dropped.if_exists:
+            what, names = (
+                ("view", self.catalog.views)
+                if dropped.is_view
+                else ("table", tuple(table.name for table in self.catalog.tables))
+            )
+            raise RefusedError(
+                f"there is no {what} {dropped.name} of streams; there are {', '.join(names) or 'none'}",
+                dropped.position,
+            )
+
+    def insert(self, statement: ParsedStatement, insert: Insert) -> DataStream:
+        """Write the rows of a query to the sink of a table; the stream that goes there.
+
+        Raises:
+            SqlError: there is no such table, it cannot be written, or its rows are of other columns; or the query
+                cannot run, or gives upserts to a table that only adds rows.
+        """
+        with self.taken_back(statement.source), _placed(insert.position):
+            table = self._target(insert)
+            streams = self._streams(statement.parsed, insert.query)
+            with self._named(table.name, streams):
+                analyzed = statement.parsed.analyzed(insert.query, _prototypes(streams))
+                stream = Planner(streams, self.state_ttl_ms).result(self._stored(statement.parsed, insert, table, analyzed))
+                _check_changelog(table, stream)
+                assert table.sink is not None, "it was looked at"
+                written = stream.select_expr(*table.sink.encoded) if table.sink.encoded else stream
+                written.sink_to(table.sink.sink).name(f"{table.name}: {table.sink.sink}")
+                return stream
+
+    @contextmanager
+    def taken_back(self, source: ScriptStatement) -> Iterator[None]:
+        """Leave the program as it was where a statement is refused, and raise it as a `SqlError`."""
+        before = self._environment.program.transformations
+        try:
+            yield
+        except (SqlTextError, RefusedError) as wrong:
+            program = self._environment.program
+            program.take_back(each for each in program.transformations if each not in before)
+            raise self._error(source.script, wrong) from None
+
+    def refused(self, statement: ParsedStatement) -> RefusedError:
+        """The refusal of a command that cannot run."""
+        hint = _INSTEAD.get(statement.parsed.plan.kind, f"this command cannot run on streams; {_RUNS}")
+        return RefusedError(hint, statement.position)
+
+    def _streams(self, statement: Statement, query: PlanNode) -> dict[str, DataStream]:
+        """The streams of the tables and views that a query reads."""
+        found: dict[str, DataStream] = {}
+        for name, position in sorted(statement.reads(query).items()):
+            if name in self.catalog:
+                with _placed(position):
+                    found[name] = self.catalog.stream(name, self._environment.program)
+        return found
+
+    @contextmanager
+    def _named(self, scope: str, streams: Mapping[str, DataStream]) -> Iterator[None]:
+        """Give uids to the operators that are written within."""
+        program = self._environment.program
+        before = program.transformations
+        yield
+        name_operators(program, [each for each in program.transformations if each not in before], scope, streams)
+
+    def _target(self, insert: Insert) -> DeclaredTable:
+        if insert.table not in self.catalog:
+            known = ", ".join(table.name for table in self.catalog.tables if table.sink is not None) or "none"
+            raise RefusedError(
+                f"there is no table {insert.table} to write to; tables with a sink: {known}. CREATE TABLE"
+                f" {insert.table} (...) USING connector OPTIONS (...) declares one",
+                insert.position,
+            )
+        table = self.catalog.table(insert.table)
+        if table is None:
+            raise RefusedError(f"{insert.table} is a view, and rows are written to tables", insert.position)
+        if table.sink is None:
+            raise RefusedError(f"the table {table.name} cannot be written: {table.unwritable}", insert.position)
+        return table
+
+    def _stored(self, statement: Statement, insert: Insert, table: DeclaredTable, plan: PlanNode) -> PlanNode:
+        """The rows of a query as those of a table."""
+        if insert.columns:
+            _check_number(insert.columns, plan, insert.position)
+        plan = statement.renamed(plan, insert.columns) if insert.columns else plan
+        if table.columns is None:
+            return plan
+        columns = self._environment.spark.createDataFrame([], table.columns)
+        return statement.stored(plan, table.name, columns, by_name=insert.by_name or bool(insert.columns))
+
+    def _error(self, text: str, wrong: SqlTextError | RefusedError) -> SqlError:
+        place, why = wrong.position, " ".join(str(wrong).split())
+        if isinstance(wrong, SqlTextError) and wrong.condition == _NOT_FOUND:
+            known = ", ".join(self.catalog.names) or "none"
+            why = (
+                f"{why} Tables and views of streams: {known}; CREATE TABLE and create_temporary_view(name, stream) add"
+                " one."
+            )
+        return SqlError(why, text, None if place is None else place.line, None if place is None else place.column)
+
+
+def _prototypes(streams: Mapping[str, DataStream]) -> dict[str, DataFrame]:
+    return {name: stream._type.prototype for name, stream in streams.items()}
+
+
+def _check_number(columns: tuple[str, ...], plan: PlanNode, position: Position | None) -> None:
+    if len(columns) != len(plan.output):
+        raise RefusedError(
+            f"{counted(len(columns), 'name')} of columns, {', '.join(columns)}, and the query has"
+            f" {len(plan.output)}: {', '.join(each.name for each in plan.output)}",
+            position,
+        )
+
+
+@contextmanager
+def _placed(position: Position | None) -> Iterator[None]:
+    """Give a place to errors that have none."""
+    try:
+        yield
+    except (SqlTextError, RefusedError) as wrong:
+        wrong.position = wrong.position or position
+        raise
+    except SqlError:
+        raise  # It is one of another text, that of a view.
+    except (ProgramError, SparkBridgeError) as wrong:
+        raise RefusedError(str(wrong), position) from None
+
+
+def _check_changelog(table: DeclaredTable, stream: DataStream) -> None:
+    """Raise `RefusedError` where rows that take the place of others would go to a table that only adds them."""
+    keys, sink = stream.changelog.keys, table.sink
+    assert sink is not None, "it was looked at"
+    if keys is None or sink.shows:
+        return
+    by = f"by ({', '.join(keys)})" if keys else "of one row, without a key"
+    if not sink.keys:
+        raise RefusedError(
+            f"the rows are upserts {by}: the newest row of each key holds, and {table.name}, USING {table.connector},"
+            " would keep all that were ever emitted. Tables USING delta or postgres with PRIMARY KEY"
+            f" ({', '.join(keys) or 'column'}) NOT ENFORCED take them, and USING print shows them; GROUP BY window(...)"
+            " gives each result once",
+            None,
+        )
+    if {key.lower() for key in keys} != {key.lower() for key in sink.keys}:
+        raise RefusedError(
+            f"the rows are upserts {by}, and the primary key of {table.name} is ({', '.join(sink.keys)}): rows would be"
+            " lost or stay that no longer hold. Declare the same columns, or group by those of the table",
+            None,
+        )
+    if sink.unordered:
+        raise RefusedError(
+            f"the rows are upserts {by}, of which several may come of one key between two checkpoints, and"
+            f" {table.connector} is not told which is the last: OPTIONS (sequence_by 'n') of {table.name} names a column"
+            " that grows with each, such as count(*) AS n",
+            None,
+        )

@@ -1,0 +1,288 @@
+"""Commands that Spark has parsed, as values: what is said in them, before anything is looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import StructField, StructType, _parse_datatype_json_string
+
+from flykka.spark_bridge.program.expressions import elements
+from flykka.spark_bridge.sql.plan_node import Expression, PlanNode, Position
+from flykka.spark_bridge.sql.sql_text_error import SqlTextError
+from flykka.spark_bridge.sql.tokens import position_at, tokens
+
+if TYPE_CHECKING:
+    from flykka.spark_bridge.sql.analysis import Statement
+
+_TEMPORARY = "LocalTempView"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateView:
+    """CREATE TEMPORARY VIEW name (columns) AS query; no columns are named where they are those of the query."""
+
+    name: str
+    columns: tuple[str, ...]
+    query: PlanNode
+    replaces: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTable:
+    """CREATE TABLE. `columns` of None are to be taken from what is there. Options have their texts.
+
+    `positions` are those of the options, by their names, and of clauses, by their words.
+    """
+
+    name: str
+    columns: StructType | None
+    connector: str
+    connector_position: Position | None
+    options: dict[str, str]
+    positions: dict[str, Position]
+    partition_by: tuple[str, ...]
+    primary_key: tuple[str, ...]
+    comment: str
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Insert:
+    """INSERT INTO table query. With `columns` these are named in the statement."""
+
+    table: str
+    position: Position | None
+    columns: tuple[str, ...]
+    by_name: bool
+    query: PlanNode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explain:
+    """EXPLAIN of a query or of an INSERT."""
+
+    statement: PlanNode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Show:
+    """SHOW TABLES or SHOW VIEWS."""
+
+    views: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Describe:
+    """DESCRIBE name."""
+
+    name: str
+    position: Position | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drop:
+    """DROP TABLE name or DROP VIEW name."""
+
+    name: str
+    position: Position | None
+    is_view: bool
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeFunction:
+    """CREATE or DROP TEMPORARY FUNCTION: the session does it."""
+
+
+Command = CreateView | CreateTable | Insert | Explain | Show | Describe | Drop | ChangeFunction
+
+
+def command(statement: Statement) -> Command | None:
+    """The command that a statement gives; None for one that is not known here.
+
+    Raises:
+        SqlTextError: it is known, but not with all that it says.
+    """
+    known = command_of(statement.plan)
+    return _create_table(statement) if known is None and statement.plan.kind == "CreateTable" else known
+
+
+def command_of(plan: PlanNode) -> Command | None:
+    """The command of a plan other than CREATE TABLE."""
+    make = _COMMANDS.get(plan.kind)
+    return None if make is None else make(plan, plan.java)
+
+
+def _create_view(plan: PlanNode, java: Any) -> CreateView | None:
+    if java.viewType().toString() != _TEMPORARY:
+        return None
+    columns = tuple(str(each._1()) for each in elements(java.userSpecifiedColumns()))
+    name, query = str(java.name().table()), PlanNode(java.plan())
+    return CreateView(name=name, columns=columns, query=query, replaces=bool(java.replace()))
+
+
+def _insert(plan: PlanNode, java: Any) -> Insert:
+    if java.overwrite() or not java.partitionSpec().isEmpty() or java.ifPartitionNotExists():
+        raise SqlTextError(
+            "INSERT OVERWRITE and PARTITION (...) cannot run on a stream, whose rows come one after the other:"
+            " INSERT INTO adds them; PARTITIONED BY of the table says which folders they go to",
+            plan.position,
+        )
+    table = PlanNode(java.table())
+    return Insert(
+        table=_name(table),
+        position=table.position,
+        columns=tuple(str(each) for each in elements(java.userSpecifiedCols())),
+        by_name=bool(java.byName()),
+        query=PlanNode(java.query()),
+    )
+
+
+def _explain(plan: PlanNode, java: Any) -> Explain:
+    if java.mode().name() != "simple":
+        raise SqlTextError("EXPLAIN of streams has no modes: EXPLAIN SELECT ..., EXPLAIN INSERT ...", plan.position)
+    return Explain(statement=PlanNode(java.logicalPlan()))
+
+
+def _described(plan: PlanNode, java: Any) -> Describe:
+    relation = PlanNode(java.relation())
+    return Describe(name=_name(relation), position=relation.position)
+
+
+def _dropped(plan: PlanNode, java: Any) -> Drop:
+    return Drop(
+        name=_one_part(java.child().nameParts(), plan.children[0].position),
+        position=plan.children[0].position or plan.position,
+        is_view=plan.kind == "DropView",
+        if_exists=bool(java.ifExists()),
+    )
+
+
+_COMMANDS: dict[str, Callable[[PlanNode, Any], Command | None]] = {
+    "CreateViewCommand": _create_view,
+    "InsertIntoStatement": _insert,
+    "ExplainCommand": _explain,
+    "ShowTables": lambda *_: Show(views=False),
+    "ShowViews": lambda *_: Show(views=True),
+    "DescribeRelation": _described,
+    "DropTable": _dropped,
+    "DropView": _dropped,
+    # Those that are not temporary have other names.
+    "CreateFunctionCommand": lambda *_: ChangeFunction(),
+    "CreateSQLFunctionCommand": lambda *_: ChangeFunction(),
+    "DropFunctionCommand": lambda *_: ChangeFunction(),
+}
+
+
+def _create_table(statement: Statement) -> CreateTable:
+    plan, java, spec = statement.plan, statement.plan.java, statement.plan.java.tableSpec()
+    if not spec.provider().isDefined():
+        raise SqlTextError(
+            "a table of streams says what it is read from or written to: CREATE TABLE name (columns) USING connector"
+            " OPTIONS (...)",
+            plan.position,
+        )
+    if not spec.properties().isEmpty():
+        raise SqlTextError("TBLPROPERTIES mean nothing here: say it in OPTIONS (...)", plan.position)
+    options = {}
+    for pair in elements(spec.optionExpression().options()):
+        key, value = str(pair._1()), Expression(pair._2())
+        if not value.is_constant:
+            raise SqlTextError(f"the option {key!r} is no constant", value.position or plan.position)
+        options[key] = str(value.value)
+    if spec.location().isDefined():
+        # The parser takes the option `path` for LOCATION.
+        options["path"] = str(spec.location().get())
+    return CreateTable(
+        name=_one_part(java.name().nameParts(), plan.position),
+        columns=_columns(plan),
+        connector=str(spec.provider().get()).lower(),
+        connector_position=_behind(statement.text, "USING"),
+        options=options,
+        positions=_positions(statement.text),
+        partition_by=_partition_columns(plan),
+        primary_key=_primary_key(plan),
+        comment=str(spec.comment().get()) if spec.comment().isDefined() else "",
+        if_not_exists=bool(java.ignoreIfExists()),
+    )
+
+
+def _columns(plan: PlanNode) -> StructType | None:
+    fields = []
+    for column in elements(plan.java.columns()):
+        name = str(column.name())
+        for what, said in (
+            ("GENERATED", column.generationExpression()),
+            ("DEFAULT", column.defaultValue()),
+            ("IDENTITY", column.identityColumnSpec()),
+        ):
+            if said.isDefined():
+                raise SqlTextError(
+                    f"the column {name} is {what}: a table of streams has what its connector reads and writes;"
+                    " CREATE TEMPORARY VIEW name AS SELECT ... computes columns",
+                    plan.position,
+                )
+        fields.append(StructField(name, _parse_datatype_json_string(column.dataType().json()), bool(column.nullable())))
+    return StructType(fields) if fields else None
+
+
+def _partition_columns(plan: PlanNode) -> tuple[str, ...]:
+    names = []
+    for transform in elements(plan.java.partitioning()):
+        if str(transform.name()) != "identity":
+            raise SqlTextError(f"PARTITIONED BY takes columns, not {transform.describe()}", plan.position)
+        names.append(str(transform.describe()).strip("`"))
+    return tuple(names)
+
+
+def _primary_key(plan: PlanNode) -> tuple[str, ...]:
+    for constraint in elements(plan.java.tableSpec().constraints()):
+        if str(constraint.getClass().getSimpleName()) != "PrimaryKeyConstraint":
+            raise SqlTextError(
+                "nobody would check this constraint: a table of streams has PRIMARY KEY (...) NOT ENFORCED alone, by"
+                " which rows take the place of others",
+                plan.position,
+            )
+        return tuple(str(each) for each in elements(constraint.columns()))
+    return ()
+
+
+def _name(relation: PlanNode) -> str:
+    return _one_part(relation.java.multipartIdentifier(), relation.position)
+
+
+def _one_part(parts: Any, position: Position | None) -> str:
+    name = [str(each) for each in elements(parts)]
+    if len(name) > 1:
+        raise SqlTextError(f"tables of streams have names of one part, not {'.'.join(name)}", position)
+    return name[0]
+
+
+def _behind(text: str, word: str) -> Position | None:
+    """The place behind a word."""
+    found = tokens(text)
+    places = (behind.start for token, behind in pairwise(found) if token.says(word))
+    return next((position_at(text, place) for place in places), None)
+
+
+def _positions(text: str) -> dict[str, Position]:
+    """The places of clauses and of the keys in OPTIONS (...): a key begins behind the parenthesis and each comma."""
+    found = list(tokens(text))
+    start = next((number for number, token in enumerate(found) if token.says("OPTIONS")), len(found))
+    positions = {
+        f"{token.written} {behind.written}".upper(): position_at(text, token.start)
+        for token, behind in pairwise(found)
+        if token.says("PRIMARY", "PARTITIONED") and behind.says("KEY", "BY")
+    }
+    begins = False
+    for number, token in enumerate(found[start:], start):
+        if begins and token.kind != "symbol":
+            key, behind = token.value, number + 1
+            while behind + 1 < len(found) and found[behind].says(".") and token.kind != "text":
+                key, behind = f"{key}.{found[behind + 1].value}", behind + 2
+            positions[key] = position_at(text, token.start)
+        begins = token.says("(", ",")
+    return positions

@@ -1,0 +1,1 @@
+"""Connectors of tables: what CREATE TABLE ... USING says, as the sources and sinks of the connectors."""

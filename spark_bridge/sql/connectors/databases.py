@@ -1,0 +1,132 @@
+"""Tables of Delta Lake, Iceberg and PostgreSQL. With a PRIMARY KEY the rows that are inserted are upserts by it."""
+
+from __future__ import annotations
+
+from flykka.spark_bridge.connectors.delta.sink import DeltaSink
+from flykka.spark_bridge.connectors.delta.source import DeltaSource
+from flykka.spark_bridge.connectors.iceberg.sink import IcebergSink
+from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource, StartupMode
+from flykka.spark_bridge.connectors.postgres.sink import PostgresSink
+from flykka.spark_bridge.sql.connectors.table_connector import Declared, OptionError, TableConnector, TableSink
+
+_STARTS: tuple[StartupMode, ...] = ("initial", "latest-offset", "committed-offset")
+
+
+def _delta_source(declared: Declared) -> DeltaSource:
+    options = declared.options
+    made = DeltaSource.of_path(options.needed("path", "/data/orders")).storage_options(**options.behind("storage."))
+    if (version := options.number("version_as_of")) is not None:
+        made = made.version_as_of(version)
+    if (moment := options.number("timestamp_as_of")) is not None:
+        made = made.timestamp_as_of(moment)
+    if (version := options.number("starting_version")) is not None:
+        made = made.starting_version(version)
+    if (moment := options.number("starting_timestamp")) is not None:
+        made = made.starting_timestamp(moment)
+    if (interval := options.text("monitor_continuously")) is not None:
+        made = made.monitor_continuously(interval)
+    made = made.ignore_deletes() if options.flag("ignore_deletes") else made
+    return made.skip_change_commits() if options.flag("skip_change_commits") else made
+
+
+def _delta_sink(declared: Declared) -> TableSink:
+    options, path = declared.options, declared.options.needed("path", "/data/orders")
+    sequence = options.names("sequence_by")
+    if sequence and not declared.primary_key:
+        raise OptionError("the option 'sequence_by' orders the rows of a key: declare a PRIMARY KEY", "sequence_by")
+    made = (
+        DeltaSink.upsert(path, keys=declared.primary_key, sequence_by=sequence)
+        if declared.primary_key
+        else DeltaSink.append(path)
+    ).storage_options(**options.behind("storage."))
+    made = made.partition_by(*declared.partition_by) if declared.partition_by else made
+    return TableSink(sink=made.merge_schema() if options.flag("merge_schema") else made, keys=declared.primary_key)
+
+
+def _iceberg_sink(declared: Declared) -> TableSink:
+    options = declared.options
+    identifier, catalog = options.needed("identifier", "shop.orders"), options.text("catalog") or "default"
+    made = IcebergSink.append(identifier, catalog=catalog, **options.behind("catalog."))
+    return TableSink(sink=made.merge_schema() if options.flag("merge_schema") else made)
+
+
+def _postgres_source(declared: Declared) -> PostgresCdcSource | None:
+    options = declared.options
+    if (slot := options.text("slot")) is None:
+        return None
+    conninfo, table = _postgres_table(declared)
+    made = PostgresCdcSource.of_table(conninfo, table, slot=slot).with_metadata(*options.names("metadata"))
+    if (mode := options.text("start_from")) is not None:
+        known = next((each for each in _STARTS if each == mode), None)
+        if known is None:
+            raise OptionError(f"the option 'start_from' is one of {', '.join(_STARTS)}, not {mode!r}", "start_from")
+        made = made.start_from(known)
+    if (lsn := options.text("bounded")) is not None:
+        made = made.bounded(None if lsn.lower() == "true" else lsn)
+    if (interval := options.text("poll_every")) is not None:
+        made = made.poll_every(interval)
+    return made
+
+
+def _postgres_sink(declared: Declared) -> TableSink:
+    conninfo, table = _postgres_table(declared)
+    sequence = declared.options.names("sequence_by")
+    if sequence and not declared.primary_key:
+        raise OptionError("the option 'sequence_by' orders the rows of a key: declare a PRIMARY KEY", "sequence_by")
+    made = (
+        PostgresSink.upsert(conninfo, table, keys=declared.primary_key, sequence_by=sequence)
+        if declared.primary_key
+        else PostgresSink.append(conninfo, table)
+    )
+    return TableSink(
+        sink=made.create_table() if declared.options.flag("create_table") else made,
+        keys=declared.primary_key,
+        unordered=not sequence,
+    )
+
+
+def _postgres_table(declared: Declared) -> tuple[str, str]:
+    conninfo = declared.options.needed("conninfo", "host=localhost dbname=shop")
+    return conninfo, declared.options.needed("table", "orders")
+
+
+DELTA = TableConnector(
+    name="delta",
+    options=(
+        "path",
+        "storage.",
+        "version_as_of",
+        "timestamp_as_of",
+        "starting_version",
+        "starting_timestamp",
+        "monitor_continuously",
+        "ignore_deletes",
+        "skip_change_commits",
+        "merge_schema",
+        "sequence_by",
+    ),
+    source=_delta_source,
+    sink=_delta_sink,
+    has_partitions=True,
+    has_keys=True,
+)
+ICEBERG = TableConnector(
+    name="iceberg", options=("identifier", "catalog", "catalog.", "merge_schema"), sink=_iceberg_sink
+)
+POSTGRES = TableConnector(
+    name="postgres",
+    options=(
+        "conninfo",
+        "table",
+        "slot",
+        "start_from",
+        "metadata",
+        "bounded",
+        "poll_every",
+        "create_table",
+        "sequence_by",
+    ),
+    source=_postgres_source,
+    sink=_postgres_sink,
+    has_keys=True,
+)

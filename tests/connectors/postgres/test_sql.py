@@ -1,0 +1,42 @@
+"""Tables of PostgreSQL: rows and upserts of SQL go into them, and their changes come out of them."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from flykka import JobClient, StreamExecutionEnvironment
+from flykka.errors import SqlError
+from tests.connectors.postgres.server import Database
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+
+def test_changes_of_one_table_become_counts_in_another(spark: SparkSession, database: Database) -> None:
+    database.run(
+        "CREATE TABLE orders (id bigint PRIMARY KEY, item text)",
+        "INSERT INTO orders SELECT number, 'item ' || number % 3 FROM generate_series(1, 100) AS number",
+        "CREATE TABLE counts (item text PRIMARY KEY, n bigint)",
+    )
+    options = f"conninfo '{database.conninfo}'"
+
+    with StreamExecutionEnvironment.get_execution_environment() as env:
+        env.execute_sql(
+            f"CREATE TABLE orders (row_kind STRING, item STRING) USING postgres OPTIONS ({options}, table 'orders',"
+            f" slot 'slot_{database.name}', bounded true)"
+        )
+        columns = "(item STRING, n BIGINT, PRIMARY KEY (item) NOT ENFORCED)"
+        env.execute_sql(f"CREATE TABLE unordered {columns} USING postgres OPTIONS ({options}, table 'counts')")
+        env.execute_sql(
+            f"CREATE TABLE counts {columns} USING postgres OPTIONS ({options}, table 'counts', sequence_by 'n')"
+        )
+        query = "SELECT item, count(*) AS n FROM orders WHERE row_kind = '+I' GROUP BY item"
+        with pytest.raises(SqlError, match="postgres is not told which is the last"):
+            env.execute_sql(f"INSERT INTO unordered {query}")
+        with pytest.raises(SqlError, match="the option 'slot' is missing"):
+            env.execute_sql("INSERT INTO counts SELECT * FROM unordered")
+        client = env.execute_sql(f"INSERT INTO counts {query}")
+        assert isinstance(client, JobClient)
+        client.wait(timeout=60)
+
+    assert database.rows("SELECT item, n FROM counts ORDER BY item") == [("item 0", 33), ("item 1", 34), ("item 2", 33)]

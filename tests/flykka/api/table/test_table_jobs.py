@@ -1,0 +1,115 @@
+"""Jobs from tables into tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.testing import assertDataFrameEqual
+
+from flykka import JobClient, StreamExecutionEnvironment
+from flykka.errors import SqlError
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
+    rows = [(n % 7, n / 4, ("app", "web")[n % 2], 1_767_225_600 + n) for n in range(300)]
+    made = spark.createDataFrame(rows, "auction bigint, price double, channel string, at bigint")
+    made.withColumn("at", F.timestamp_seconds("at")).write.option("header", True).csv(str(tmp_path / "bids"))
+    with StreamExecutionEnvironment.get_execution_environment() as env:
+        env.set_checkpoint_dir(str(tmp_path / "checkpoints"))
+        env.execute_sql(
+            "CREATE TABLE bid (auction BIGINT, price DOUBLE, channel STRING, at TIMESTAMP,"
+            " WATERMARK FOR at AS at - INTERVAL 5 MINUTES)"
+            f" USING csv OPTIONS (path '{tmp_path}/bids', header true)"
+        )
+        yield env
+
+
+@pytest.fixture
+def bids(spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path) -> DataFrame:
+    schema = "auction bigint, price double, channel string, at timestamp"
+    return spark.read.schema(schema).option("header", True).csv(str(tmp_path / "bids"))
+
+
+def run(env: StreamExecutionEnvironment, statement: str) -> None:
+    client = env.execute_sql(statement)
+    assert isinstance(client, JobClient)
+    client.wait(timeout=PATIENCE_S)
+
+
+def test_inserts_are_jobs_one_after_the_other_over_the_same_tables_and_views(
+    spark: SparkSession, env: StreamExecutionEnvironment, bids: DataFrame, tmp_path: Path
+) -> None:
+    env.execute_sql(
+        f"CREATE TABLE minutes (start TIMESTAMP, auction INT, n BIGINT) USING parquet PARTITIONED BY (auction)"
+        f" OPTIONS (path '{tmp_path}/minutes')"
+    )
+    env.execute_sql(f"CREATE TABLE dear USING json OPTIONS (path '{tmp_path}/dear')")
+    env.execute_sql("CREATE TEMPORARY VIEW web AS SELECT * FROM bid WHERE channel = 'web'")
+
+    run(
+        env,
+        "INSERT INTO minutes SELECT window.start, auction, count(*) FROM web GROUP BY auction, window(at, '1 minute')",
+    )
+    run(env, "INSERT INTO dear SELECT auction, price FROM web WHERE price > 50")
+
+    web = bids.where("channel = 'web'")
+    counted = web.groupBy(F.window("at", "1 minute").start.alias("start"), "auction").agg(F.count("*").alias("n"))
+    found = spark.read.parquet(str(tmp_path / "minutes")).select("start", "auction", "n")
+    assertDataFrameEqual(found, counted.withColumn("auction", F.col("auction").cast("int")))
+    dear = spark.read.schema("auction bigint, price double").json(str(tmp_path / "dear"))
+    assertDataFrameEqual(dear, web.where("price > 50").select("auction", "price"))
+
+
+def test_a_statement_set_writes_upserts_and_rows_in_one_job(
+    spark: SparkSession,
+    env: StreamExecutionEnvironment,
+    bids: DataFrame,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    env.execute_sql(
+        "CREATE TABLE totals (auction BIGINT, n BIGINT, price DOUBLE, PRIMARY KEY (auction) NOT ENFORCED)"
+        f" USING delta OPTIONS (path '{tmp_path}/totals')"
+    )
+    env.execute_sql("CREATE TABLE shown (channel STRING, n BIGINT) USING print OPTIONS (limit 1)")
+    env.execute_sql("SET 'job_name' = 'totals of bids'")
+
+    client = env.execute_sql("""
+        EXECUTE STATEMENT SET BEGIN
+          INSERT INTO totals (price, auction, n) SELECT sum(price), auction, count(*) FROM bid GROUP BY auction;
+          INSERT INTO shown SELECT channel, count(*) FROM bid GROUP BY channel;
+        END
+    """)
+
+    assert isinstance(client, JobClient)
+    assert client.job_name == "totals of bids"
+    client.wait(timeout=PATIENCE_S)
+    totals = spark.createDataFrame(DeltaTable(str(tmp_path / "totals")).to_pyarrow_dataset().to_table().to_pandas())
+    wanted = bids.groupBy("auction").agg(F.count("*").alias("n"), F.sum("price").alias("price"))
+    assertDataFrameEqual(totals.select("auction", "n", "price"), wanted)
+    assert "shown: console, batch 1: 2 rows" in capsys.readouterr().out
+
+
+def test_what_was_refused_does_not_come_with_the_next_job(
+    spark: SparkSession, env: StreamExecutionEnvironment, bids: DataFrame, tmp_path: Path
+) -> None:
+    env.execute_sql(f"CREATE TABLE good USING parquet OPTIONS (path '{tmp_path}/good')")
+    with pytest.raises(SqlError, match="`nope` cannot be found"):
+        env.execute_sql(
+            "EXECUTE STATEMENT SET BEGIN INSERT INTO good SELECT 0 AS price FROM bid; INSERT INTO good SELECT * FROM"
+            " nope; END"
+        )
+
+    run(env, "INSERT INTO good SELECT price FROM bid")
+
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "good")), bids.select("price"))
