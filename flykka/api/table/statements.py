@@ -329,7 +329,7 @@ def _check_changelog(table: DeclaredTable, stream: DataStream) -> None:
     if sink.unordered:
         raise RefusedError(
             f"the rows are upserts {by}, of which several may come of one key between two checkpoints, and"
-            f" {table.connector} is not told which is the last: OPTIONS (sequence_by 'n') of {table.name} names a column"
-            " that grows with each, such as count(*) AS n",
+            f" {table.connector} is not told which is the last: OPTIONS (sequence_by 'n') of {table.name} names a"
+            " column that grows with each, such as count(*) AS n",
             None,
         )

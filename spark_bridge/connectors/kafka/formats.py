@@ -86,7 +86,7 @@ class _Parsed(ValueFormat):
             columns[CORRUPT_RECORD] = corrupt
         if self.on_corrupt == "skip":
             columns[IS_CORRUPT] = corrupt.isNotNull()
-        others = [name for name in records.columns if name != "value"]
+        others = [name for name in records.columns if name != "value" and name not in columns]
         made = [column.alias(name) for name, column in columns.items()]
         return self._rows(parsed).select(*made, *others)
 
