@@ -24,6 +24,7 @@ _EPILOG = f"""\
 examples:
   flykka run delays.py                         run an app
   flykka run --help                            the options of a run
+  flykka sql delays.sql                        run a script of SQL; without one, type it
   flykka plan delays.py                        draw its graphs, without running it
   flykka list --address HOST:PORT              the jobs of `flykka run ... --rest PORT`
   flykka history /data/checkpoints             the jobs that have ended, on a page
@@ -42,6 +43,7 @@ examples:
 
 _COMMANDS = {
     "run": ("flykka.cli.run.command", "run an app, and show what its jobs do"),
+    "sql": ("flykka.cli.sql.command", "run a script of SQL, or type statements and see their rows"),
     "plan": ("flykka.cli.plan", "draw the graphs of an app's job, without running it"),
     "list": ("flykka.cli.remote.list", "the jobs of a flykka that runs elsewhere"),
     "cancel": ("flykka.cli.remote.cancel", "end a job there"),

@@ -13,11 +13,13 @@ from flykka.api.streams.summary import leading_to
 from flykka.api.table.described import described, listed_tables, listed_views
 from flykka.api.table.explanation import explanation, explanation_of_inserts
 from flykka.api.table.refusals import RefusedError
+from flykka.api.table.result_table import ROWS_KEPT, ResultTable
 from flykka.api.table.sql_settings import JOB_NAME, apply_option, set_option
 from flykka.api.table.statement_set import StatementSet
-from flykka.api.table.statements import ParsedStatement, Statements
+from flykka.api.table.statements import QUERY, ParsedStatement, Statements
 from flykka.errors import ProgramError
 from flykka.runtime.durations import Duration, duration_ms
+from flykka.spark_bridge.connectors.collect import CollectSink
 from flykka.spark_bridge.sql.commands import (
     ChangeFunction,
     CreateTable,
@@ -169,6 +171,26 @@ class SqlVerbs(JobSettings):
                 apply_option(self, option)
         return None
 
+    def _query(self, source: ScriptStatement) -> DataStream | None:
+        """The stream of a query; None for another statement."""
+        with self._statements.taken_back(source):
+            if source.members is not None or set_option(source.text) is not None:
+                return None
+        statement = self._statements.parsed(source)
+        return self._statements.query(statement) if statement.is_query else None
+
+    def _start_query(self, source: ScriptStatement) -> tuple[JobClient, ResultTable] | None:
+        """Start the job of a query, whose rows come to a table in the driver; None for another statement."""
+        with self._taken_back():
+            if (stream := self._query(source)) is None:
+                return None
+            table = ResultTable(stream.columns, stream.changelog)
+            stream.sink_to(CollectSink(table.add, ROWS_KEPT)).name("result").uid(f"{QUERY}.sink")
+            return self.execute_async(self._sql_job_name(QUERY)), table
+
+    def _sql_job_name(self, otherwise: str) -> str:
+        return self._job_name or otherwise
+
     def _run(self, statement: ParsedStatement) -> StatementResult:
         if statement.is_query:
             raise RefusedError(
@@ -220,14 +242,19 @@ class SqlVerbs(JobSettings):
 
     def _execute_inserts(self, inserts: Sequence[tuple[ParsedStatement, Insert]]) -> JobClient:
         # As Flink calls them.
-        name = self._job_name or f"insert-into_{','.join(dict.fromkeys(each.table for _, each in inserts))}"
-        before = self.program.transformations
-        try:
+        name = f"insert-into_{','.join(dict.fromkeys(each.table for _, each in inserts))}"
+        with self._taken_back():
             for statement, insert in inserts:
                 self._statements.insert(statement, insert)
-            return self.execute_async(name)
+            return self.execute_async(self._sql_job_name(name))
+
+    @contextmanager
+    def _taken_back(self) -> Iterator[None]:
+        """Leave the program as it was where something is refused: it is not to come with the next job."""
+        before = self.program.transformations
+        try:
+            yield
         except BaseException:
-            # What was refused is not to come with the next job.
             self.program.take_back(each for each in self.program.transformations if each not in before)
             raise
 

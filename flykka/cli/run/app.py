@@ -24,6 +24,9 @@ F.udf(function, LongType())."""
 class App:
     """A script with its arguments."""
 
+    needs_jobs = True
+    """True if it has done nothing where it has run no job."""
+
     def __init__(self, path: str, arguments: Sequence[str] = ()) -> None:
         self.path = path
         self.arguments = tuple(arguments)

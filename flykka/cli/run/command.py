@@ -74,6 +74,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     describe(parser, _DESCRIPTION, _EPILOG, usage=_USAGE, allow_abbrev=False)
     parser.set_defaults(run=_run, arguments=[], parser=parser)
     parser.add_argument("app", metavar="APP.py", help="the script")
+    add_run_options(parser)
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a launch: its cluster, its jobs, and how they are watched."""
     _add_cluster(parser.add_argument_group("the cluster"))
     _add_jobs(parser.add_argument_group("the jobs"))
     _add_seeing(parser.add_argument_group("looking inside"))
@@ -189,7 +194,20 @@ def _add_duration(group: argparse._ArgumentGroup, option: str, metavar: str, wha
 
 
 def _run(options: argparse.Namespace) -> int:
-    app = app_of(options)
+    app, launch = app_of(options), launch_options(options)
+    # What follows takes a second to load, and a wrong command line should not have to wait for it.
+    from flykka.cli.run.execution import run
+
+    return run(
+        app,
+        launch,
+        continue_with=lambda *start: shlex.join(continuing(options.command_line, *start)),
+        verbose=options.verbose,
+    )
+
+
+def launch_options(options: argparse.Namespace) -> LaunchOptions:
+    """The options of a launch. Ends the command with a usage error where they do not fit."""
     if (problem := _conflict(options)) is not None:
         options.parser.error(problem)
     try:
@@ -199,15 +217,7 @@ def _run(options: argparse.Namespace) -> int:
     said: dict[str, Any] = {field.name: getattr(options, field.name, None) for field in fields(LaunchOptions)}
     said |= {"retention": _RETENTIONS.get(options.retention), "overwrite": tuple(options.overwrite)}
     said |= {"rest": rest, "offers_rest": not options.no_rest and find_spec("uvicorn") is not None}
-    # What follows takes a second to load, and a wrong command line should not have to wait for it.
-    from flykka.cli.run.execution import run
-
-    return run(
-        app,
-        LaunchOptions(**said),
-        continue_with=lambda *start: shlex.join(continuing(options.command_line, *start)),
-        verbose=options.verbose,
-    )
+    return LaunchOptions(**said)
 
 
 def _conflict(options: argparse.Namespace) -> str | None:

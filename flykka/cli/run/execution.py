@@ -91,7 +91,7 @@ def _ended(app: App, app_run: AppRun, left_with: SystemExit | None, *, verbose: 
         return _Outcome(code, words)
     if failures := app_run.failures():
         return _Outcome(FAILED, "\n".join(_explained(app, failure, verbose=verbose) for failure in failures))
-    if app_run.has_jobs():
+    if app_run.has_jobs() or not app.needs_jobs:
         return _Outcome(OK)
     if forgotten := app_run.forgotten_operators():
         return _Outcome(FAILED, f"flykka: {app.path} defined {forgotten} operators but never called execute()")

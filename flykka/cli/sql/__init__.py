@@ -1,0 +1,1 @@
+"""`flykka sql`: a script of statements, or statements that are typed one by one."""
