@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import readline
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -45,15 +45,13 @@ def shell(options: LaunchOptions) -> int:
                 continue
             _run(env, statement, output)
         # Leaving is no failure: what runs is ended with the environment, and nothing waits for it.
-        for client in list(env._running):
-            if not client.done():
-                output.print(f"ending {client.job_name}", style="dim")
-                client.cancel()
+        _cancel(list(env._running), output)
     return OK
 
 
 def _run(env: StreamExecutionEnvironment, statement: ScriptStatement, output: RichConsole) -> None:
     """Run a statement. Whatever it raises is told, and the prompt comes back."""
+    before = list(env._running)
     try:
         query = env._start_query(statement)
         if query is not None:
@@ -66,8 +64,16 @@ def _run(env: StreamExecutionEnvironment, statement: ScriptStatement, output: Ri
             output.print(Text("ok" if result is None else printed(result)))
     except KeyboardInterrupt:
         output.print("interrupted", style="dim")
+        _cancel([client for client in env._running if client not in before], output)
     except Exception as refused:  # noqa: BLE001 - the prompt outlives whatever was typed
         output.print(Text(f"{type(refused).__name__}: {refused}", style="red"))
+
+
+def _cancel(clients: Iterable[JobClient], output: RichConsole) -> None:
+    for client in clients:
+        if not client.done():
+            output.print(f"ending {client.job_name}", style="dim")
+            client.cancel()
 
 
 def _typed() -> Iterator[ScriptStatement]:

@@ -75,6 +75,9 @@ class Terminal:
     def press_ctrl_c(self) -> None:
         os.write(self._ours, b"\x03")
 
+    def type(self, text: str) -> None:
+        os.write(self._ours, text.encode())
+
     def hang_up(self) -> None:
         """Close the other end, as a dropped connection does."""
         os.close(self._ours)
