@@ -1,4 +1,4 @@
-"""The registry of displays in IPython for objects of traces and replays.
+"""The registry of displays in IPython for objects of traces and replays, and the magic of SQL.
 
 The rooms below know no HTML. IPython is told the names of their classes, and looks for a display when it has an object
 to show: nothing is loaded before.
@@ -46,6 +46,12 @@ def register_displays() -> None:
         bundles.for_type_by_name(*_parted(shown), _shows(display))
     for shown, line in LINES.items():
         texts.for_type_by_name(*_parted(shown), _prints(line))
+    shell.register_magic_function(_run_sql, "cell", "flykka_sql")
+
+
+def _run_sql(line: str, cell: str) -> None:
+    """Run the statements of a cell in Spark's SQL; `%%flykka_sql env` names one of several environments."""
+    load("flykka.notebook.sql_magic:run_cell")(line, cell)
 
 
 def load(address: str) -> Any:

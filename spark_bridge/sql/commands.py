@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.sql.analysis import Statement
 
 _TEMPORARY = "LocalTempView"
+_TABLES = ("CreateTable", "ReplaceTable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,7 @@ class CreateTable:
     primary_key: tuple[str, ...]
     comment: str
     if_not_exists: bool
+    replaces: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,7 @@ def command(statement: Statement) -> Command | None:
         SqlTextError: it is known, but not with all that it says.
     """
     known = command_of(statement.plan)
-    return _create_table(statement) if known is None and statement.plan.kind == "CreateTable" else known
+    return _create_table(statement) if known is None and statement.plan.kind in _TABLES else known
 
 
 def command_of(plan: PlanNode) -> Command | None:
@@ -178,6 +180,7 @@ _COMMANDS: dict[str, Callable[[PlanNode, Any], Command | None]] = {
 
 
 def _create_table(statement: Statement) -> CreateTable:
+    replaces = statement.plan.kind == "ReplaceTable"
     plan, java, spec = statement.plan, statement.plan.java, statement.plan.java.tableSpec()
     if not spec.provider().isDefined():
         raise SqlTextError(
@@ -206,7 +209,8 @@ def _create_table(statement: Statement) -> CreateTable:
         partition_by=_partition_columns(plan),
         primary_key=_primary_key(plan),
         comment=str(spec.comment().get()) if spec.comment().isDefined() else "",
-        if_not_exists=bool(java.ignoreIfExists()),
+        if_not_exists=not replaces and bool(java.ignoreIfExists()),
+        replaces=replaces,
     )
 
 

@@ -17,6 +17,7 @@ from flykka.api.table.result_table import ROWS_KEPT, ResultTable
 from flykka.api.table.sql_settings import JOB_NAME, apply_option, set_option
 from flykka.api.table.statement_set import StatementSet
 from flykka.api.table.statements import QUERY, ParsedStatement, Statements
+from flykka.client.start_settings import AUTO
 from flykka.errors import ProgramError
 from flykka.runtime.durations import Duration, duration_ms
 from flykka.spark_bridge.connectors.collect import CollectSink
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from flykka.api.streams.program import Program
     from flykka.api.streams.watermark_strategy import WatermarkStrategy
     from flykka.client.job_client import JobClient
+    from flykka.spark_bridge.connectors.sink import Sink
     from flykka.spark_bridge.connectors.source import Source
     from flykka.spark_bridge.program.prototype import SparkSession
 
@@ -185,11 +187,17 @@ class SqlVerbs(JobSettings):
             if (stream := self._query(source)) is None:
                 return None
             table = ResultTable(stream.columns, stream.changelog)
-            stream.sink_to(CollectSink(table.add, ROWS_KEPT)).name("result").uid(f"{QUERY}.sink")
-            return self.execute_async(self._sql_job_name(QUERY)), table
+            return self._execute_query(stream, CollectSink(table.add, ROWS_KEPT)), table
 
-    def _sql_job_name(self, otherwise: str) -> str:
-        return self._job_name or otherwise
+    def _execute_query(self, stream: DataStream, sink: Sink) -> JobClient:
+        """Start the job of a query for one who watches: it begins with the input, whatever ran before."""
+        with self._taken_back():
+            stream.sink_to(sink).name("result").uid(f"{QUERY}.sink")
+            self.from_checkpoint(None)
+            try:
+                return self.execute_async(self._job_name or QUERY)
+            finally:
+                self.from_checkpoint(AUTO)
 
     def _run(self, statement: ParsedStatement) -> StatementResult:
         if statement.is_query:
@@ -246,7 +254,7 @@ class SqlVerbs(JobSettings):
         with self._taken_back():
             for statement, insert in inserts:
                 self._statements.insert(statement, insert)
-            return self.execute_async(self._sql_job_name(name))
+            return self.execute_async(self._job_name or name)
 
     @contextmanager
     def _taken_back(self) -> Iterator[None]:

@@ -156,11 +156,12 @@ class Statements:
     def create_table(self, statement: ParsedStatement, table: CreateTable) -> None:
         """Declare a table. Raises `SqlError`."""
         with self.taken_back(statement.source):
-            if table.name in self.catalog:
+            if table.name in self.catalog and not table.replaces:
                 if table.if_not_exists:
                     return
                 raise RefusedError(
-                    f"there is a table or view {table.name} already: DROP it first, or say IF NOT EXISTS",
+                    f"there is a table or view {table.name} already: CREATE OR REPLACE TABLE puts another in its place,"
+                    " IF NOT EXISTS leaves it",
                     statement.position,
                 )
             clause = statement.watermark

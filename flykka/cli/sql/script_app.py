@@ -37,8 +37,7 @@ class ScriptApp(App):
     def _run(self, env: StreamExecutionEnvironment, statement: ScriptStatement) -> None:
         query = env._query(statement)
         if query is not None:
-            query.sink_to(ConsoleSink(limit=_ROWS, truncate=False)).name("SELECT").uid("query.sink")
-            env.execute_async(env._sql_job_name("query")).wait()
+            env._execute_query(query, ConsoleSink(limit=_ROWS, truncate=False)).wait()
             return
         result = env._execute(statement)
         if isinstance(result, JobClient):

@@ -44,7 +44,7 @@ def test_a_script_runs_its_jobs_and_prints_the_rows_of_its_select(
     shown = capsys.readouterr().out
     assert code == 0
     assert spark.read.parquet(f"{tmp_path}/out").select("auction").distinct().count() == 2
-    said = ["out    parquet", "job 'copied' FINISHED", "SELECT, batch 1: 1 row", "|100|", "job 'counted' FINISHED"]
+    said = ["out    parquet", "job 'copied' FINISHED", "result, batch 1: 1 row", "|100|", "job 'counted' FINISHED"]
     places = [shown.find(each) for each in said]
     assert -1 not in places
     assert places == sorted(places)

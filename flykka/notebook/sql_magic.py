@@ -1,0 +1,110 @@
+"""The cell magic `%%flykka_sql`: statements in a cell, with a table that follows the rows of a SELECT."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from flykka.errors import ProgramError
+from flykka.ipython import Bundle, interactive_shell, publish
+from flykka.notebook.turns import bundle, records
+from flykka.views.html.markup import note
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from flykka.api.environment import StreamExecutionEnvironment
+    from flykka.api.table.result_table import ResultTable, Shown
+    from flykka.client.job_client import JobClient
+
+_ROWS = 100
+_PAUSE_S = 0.25
+
+
+def run_cell(line: str, cell: str) -> None:
+    """Run the statements of a cell, one after the other, in the environment that the line names.
+
+    Where it names none it is the one of the notebook. A SELECT shows its last rows and is waited for; an interrupt ends
+    it. An INSERT starts its job, which is shown and goes on.
+
+    Raises:
+        SqlError: a statement cannot be read or not run.
+        ProgramError: there is no such environment, or none, or several.
+    """
+    from flykka.client.job_client import JobClient
+    from flykka.spark_bridge.sql.script import statements
+
+    env = _environment(line.strip())
+    for statement in statements(cell):
+        query = env._start_query(statement)
+        if query is not None:
+            _follow(*query)
+            continue
+        result = env._execute(statement)
+        if isinstance(result, JobClient):
+            result._ipython_display_()
+        elif isinstance(result, str):
+            print(result)
+        elif result is not None:
+            publish(_frame_bundle(result), f"flykka-{uuid4().hex}", update=False)
+
+
+def _environment(name: str) -> StreamExecutionEnvironment:
+    from flykka.api.environment import StreamExecutionEnvironment
+
+    shell = interactive_shell()
+    assert shell is not None, "the magic is IPython's"
+    names = [name] if name else [each for each in shell.user_ns if not each.startswith("_")]
+    found = {each: shell.user_ns.get(each) for each in names}
+    environments = {each: env for each, env in found.items() if isinstance(env, StreamExecutionEnvironment)}
+    if len({id(env) for env in environments.values()}) == 1:
+        return next(iter(environments.values()))
+    if environments:
+        raise ProgramError(
+            f"there are several environments: %%flykka_sql {next(iter(environments))} names the one that is meant"
+        )
+    what = f"{name} is no environment" if name else "there is no environment yet"
+    raise ProgramError(f"{what}: env = StreamExecutionEnvironment.get_execution_environment() makes one")
+
+
+def _follow(client: JobClient, result: ResultTable) -> None:
+    """Show the result until its job has ended, or is ended by an interrupt. Raises what the job has failed of."""
+    display_id = f"flykka-{uuid4().hex}"
+    publish(_bundle(result.shown(_ROWS), "running"), display_id, update=False)
+    drawn = 0
+    was_running = False
+    try:
+        while not client.done():
+            time.sleep(_PAUSE_S)
+            shown = result.shown(_ROWS)
+            if shown.changes != drawn:
+                drawn = shown.changes
+                publish(_bundle(shown, "running"), display_id, update=True)
+    except KeyboardInterrupt:
+        was_running = not client.done()
+        client.cancel()
+    state = "ended by an interrupt" if was_running else str(client.status).lower()
+    publish(_bundle(result.shown(_ROWS), state), display_id, update=True)
+    if not was_running:
+        client.wait()
+
+
+def _bundle(shown: Shown, state: str) -> Bundle:
+    rows = [tuple("NULL" if value is None else value for value in row) for row in shown.rows]
+    last = "" if len(rows) == shown.total else f"the last {len(rows):,} of "
+    changes = f", {shown.changes:,} changes" if shown.changes != shown.total else ""
+    told = f"{last}{shown.total:,} rows{changes}; {state}"
+    return bundle(
+        [records([(name, "") for name in shown.columns], rows), note(told)],
+        ["\t".join(shown.columns), *("\t".join(row) for row in rows), told],
+    )
+
+
+def _frame_bundle(frame: pd.DataFrame) -> Bundle:
+    rows = [tuple(map(str, row)) for row in frame.itertuples(index=False)]
+    columns = [str(name) for name in frame.columns]
+    return bundle(
+        [records([(name, "") for name in columns], rows)],
+        ["\t".join(columns), *("\t".join(row) for row in rows)],
+    )
