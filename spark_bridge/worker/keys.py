@@ -29,11 +29,12 @@ def same_keys(left: pa.Table, right: pa.Table) -> Mask:
     """True for each row of `left` that has the keys of the same row of `right`."""
     same = np.ones(left.num_rows, dtype=np.bool_)
     for name in key_columns(left):
-        same &= _same(left.column(name), right.column(name))
+        same &= same_values(left.column(name), right.column(name))
     return same
 
 
-def _same(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
+def same_values(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
+    """True for each value of `left` that is the same as that of `right` in its place; null and NaN are values."""
     if pa.types.is_nested(left.type):
         pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
         return np.fromiter((one == other for one, other in pairs), np.bool_, len(left))

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 class Changelog:
     """Append-only where `keys` is None: every row stays. Else upserts: of rows that agree in the keys the newest holds.
 
-    Without keys (an empty tuple) the newest row of all holds.
+    Without keys (an empty tuple) the newest row of all holds. Where rows can be deleted too, `row_kind` is the column
+    that says so, as Flink's RowKind: of kind `-D` a row says that there is none of its key any more.
     """
 
     keys: tuple[str, ...] | None = None
+    row_kind: str | None = None
 
     def renamed(self, names: Mapping[str, str], columns: Collection[str]) -> Changelog:
         """The changelog of rows of which some columns have new names; append-only where a key is not among them.
@@ -23,12 +25,15 @@ class Changelog:
         if self.keys is None:
             return self
         keys = tuple(names.get(key, key) for key in self.keys)
-        return Changelog(keys=keys) if all(key in columns for key in keys) else APPEND_ONLY
+        kind = None if self.row_kind is None else names.get(self.row_kind, self.row_kind)
+        needed = keys if kind is None else (*keys, kind)
+        return Changelog(keys=keys, row_kind=kind) if all(key in columns for key in needed) else APPEND_ONLY
 
     def __str__(self) -> str:
         if self.keys is None:
             return "append-only"
-        return f"upserts by {', '.join(self.keys)}" if self.keys else "upserts of one row"
+        kinds = "upserts" if self.row_kind is None else "upserts and deletes"
+        return f"{kinds} by {', '.join(self.keys)}" if self.keys else f"{kinds} of one row"
 
 
 APPEND_ONLY = Changelog()

@@ -203,7 +203,9 @@ class Statements:
             streams = self._streams(statement.parsed, insert.query)
             with self._named(table.name, streams):
                 analyzed = statement.parsed.analyzed(insert.query, _prototypes(streams))
-                stream = Planner(streams, self.state_ttl_ms).result(self._stored(statement.parsed, insert, table, analyzed))
+                stream = Planner(streams, self.state_ttl_ms).result(
+                    self._stored(statement.parsed, insert, table, analyzed)
+                )
                 _check_changelog(table, stream)
                 assert table.sink is not None, "it was looked at"
                 written = stream.select_expr(*table.sink.encoded) if table.sink.encoded else stream
