@@ -16,14 +16,22 @@ def key_numbers(known: pa.Table, keys: pa.Table) -> Rows:
     """
     if keys.num_rows <= known.num_rows and keys.equals(known.slice(0, keys.num_rows)):
         return np.arange(keys.num_rows)
-    codes = np.zeros(known.num_rows + keys.num_rows, dtype=np.int64)
-    for ours, theirs in zip(known.columns, keys.columns, strict=True):
-        values = _codes(pa.chunked_array([*ours.chunks, *theirs.chunks], ours.type))
-        # Made dense with each column, so that the next one cannot overflow them.
-        _, codes = np.unique(codes * (values.max(initial=0) + 1) + values, return_inverse=True)
+    pairs = zip(known.columns, keys.columns, strict=True)
+    both = [pa.chunked_array([*ours.chunks, *theirs.chunks], ours.type) for ours, theirs in pairs]
+    codes = numbers_of_rows(pa.Table.from_arrays(both, names=known.column_names))
     rows = np.full(codes.max(initial=-1) + 1, -1)
     rows[codes[: known.num_rows]] = np.arange(known.num_rows)
     return rows[codes[known.num_rows :]]
+
+
+def numbers_of_rows(table: pa.Table) -> Rows:
+    """A number for each row, from 0 on, the same for rows that are alike."""
+    numbers = np.zeros(table.num_rows, dtype=np.int64)
+    for column in table.columns:
+        values = _codes(column)
+        # Made dense with each column, so that the next one cannot overflow them.
+        _, numbers = np.unique(numbers * (values.max(initial=0) + 1) + values, return_inverse=True)
+    return numbers
 
 
 def _codes(values: pa.ChunkedArray) -> Rows:

@@ -44,7 +44,8 @@ def explanation_of_inserts(inserts: Sequence[tuple[str, DataStream]]) -> str:
 def _told(operators: Iterable[Transformation]) -> tuple[list[str], dict[str, Transformation]]:
     """Lines for operators, and those whose state never ends, by their number and name."""
     numbers: dict[Transformation, int] = {}
-    lines, endless = ["operators"], dict[str, Transformation]()
+    endless: dict[str, Transformation] = {}
+    lines = ["operators"]
     for number, made in enumerate(operators, start=1):
         numbers[made] = number
         inputs = ", ".join(str(numbers[each.source]) for each in made.inputs if each.source in numbers)

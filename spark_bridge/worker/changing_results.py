@@ -1,0 +1,203 @@
+"""Results that are computed again of all rows of a key when one of them changes; what is other than before is emitted.
+
+As functions of tables: each batch has changes of rows, and results are upserts and deletes by keys of their own.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flykka.spark_bridge.worker.key_numbers import key_numbers
+from flykka.spark_bridge.worker.keys import Mask, Rows
+from flykka.spark_bridge.worker.row_changes import KeyedLists, changes_between
+from flykka.spark_bridge.worker.row_order import RowOrder, counted_in_keys, in_order
+
+ROWS, LEFT_ROWS, RIGHT_ROWS = "rows", "left_rows", "right_rows"
+"""The columns of state with the rows of a key, and with those of the two sides of a join."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ChangingResults(ABC):
+    """Results of the changing rows of each of the `keys`.
+
+    `row_keys` tell the rows of a key apart, and `row_kind` is the column of their kinds, if there is one. Results have
+    one row for each of their `result_keys`, and their kind in `emitted_kind`.
+    """
+
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+    row_keys: tuple[str, ...]
+    row_kind: str | None
+    result_keys: tuple[str, ...]
+    emitted_kind: str
+
+    def __call__(self, rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """Apply the changes of a batch."""
+        keys = state.select(list(self.keys))
+        lists = state.column(ROWS).combine_chunks()
+        before = KeyedLists.of(lists, self.columns)
+        key_of = key_numbers(keys, rows.select(list(self.keys)))
+        after = before.changed(rows, key_of, self.row_keys, self.row_kind)
+        emitted = changes_between(self._results(before), self._results(after), self.result_keys, self.emitted_kind)
+        return emitted, keys.append_column(ROWS, after.lists(lists))
+
+    @abstractmethod
+    def _results(self, rows: KeyedLists) -> pa.Table:
+        """The results of some rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstOfChangingRows(_ChangingResults):
+    """The first `limit` rows of each key by an order: the columns `emitted`, and behind them their number from 1."""
+
+    orders: tuple[RowOrder, ...]
+    limit: int
+    emitted: tuple[str, ...]
+    number: str
+
+    def _results(self, rows: KeyedLists) -> pa.Table:
+        order = in_order(rows.rows, rows.key_of, self.orders)
+        numbers = counted_in_keys(rows.key_of[order])
+        is_first = numbers <= self.limit
+        first = rows.rows.take(order[is_first]).select(list(self.emitted))
+        return first.append_column(self.number, pa.array(numbers[is_first], pa.int32()))
+
+
+class FrameFunction(StrEnum):
+    """A function of the rows of a frame."""
+
+    COUNT = "count"
+    SUM = "sum"
+    AVERAGE = "avg"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameCall:
+    """A function of a column of numbers over the `preceding` rows and the row itself, called `name`."""
+
+    function: FrameFunction
+    argument: str
+    preceding: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverChangingRows(_ChangingResults):
+    """Functions of frames of rows, `OVER (... ROWS BETWEEN n PRECEDING AND CURRENT ROW)`, beside the rows `emitted`."""
+
+    orders: tuple[RowOrder, ...]
+    calls: tuple[FrameCall, ...]
+    emitted: tuple[str, ...]
+
+    def _results(self, rows: KeyedLists) -> pa.Table:
+        order = in_order(rows.rows, rows.key_of, self.orders)
+        ordered, numbers = rows.rows.take(order), counted_in_keys(rows.key_of[order])
+        results = ordered.select(list(self.emitted))
+        for call in self.calls:
+            results = results.append_column(call.name, _of_frames(call, ordered.column(call.argument), numbers))
+        return results
+
+
+def _of_frames(call: FrameCall, argument: pa.ChunkedArray, numbers: Rows) -> Any:
+    """The value of a call for each row. Frames are added up from their first row on, as Spark does."""
+    is_there = argument.is_valid().to_numpy()
+    is_whole = pa.types.is_integer(argument.type)
+    kind = pa.int64() if is_whole else pa.float64()
+    values = pc.fill_null(argument.cast(kind), pa.scalar(0, kind)).to_numpy()
+    counts, sums = np.zeros(len(numbers), np.int64), np.zeros(len(numbers), values.dtype)
+    for back in range(min(call.preceding, int(numbers.max(initial=1)) - 1), -1, -1):
+        has = np.flatnonzero(numbers > back)
+        counts[has] += is_there[has - back]
+        sums[has] += values[has - back]
+    if call.function is FrameFunction.COUNT:
+        return pa.array(counts)
+    if call.function is FrameFunction.SUM:
+        return pa.array(sums, mask=counts == 0)
+    with np.errstate(invalid="ignore"):
+        return pa.array(sums / counts, pa.float64(), mask=counts == 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinSideRows:
+    """The changing rows of a side of a join: its columns, and those by which rows are told apart."""
+
+    columns: tuple[str, ...]
+    row_keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinChanges:
+    """Joins the changing rows of two sides that agree in their `keys`; nulls agree with nothing.
+
+    Rows have the columns of both sides, and say in the column `side` (0 or 1) of which one they are. Of `outer` sides
+    the rows that meet none have results too, with nulls for the other. A `semi` join has the left rows that meet some,
+    and an `anti` join those that meet none.
+    """
+
+    keys: tuple[str, ...]
+    side: str
+    left: JoinSideRows
+    right: JoinSideRows
+    kind: str
+    row_kind: str
+    result_keys: tuple[str, ...]
+    emitted_kind: str
+
+    def __call__(self, rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """Apply the changes of a batch."""
+        keys = state.select(list(self.keys))
+        key_of = key_numbers(keys, rows.select(list(self.keys)))
+        is_right = np.asarray(rows.column(self.side).to_numpy(), np.bool_)
+        kept = keys
+        before, after = [], []
+        sides = ((LEFT_ROWS, self.left, ~is_right), (RIGHT_ROWS, self.right, is_right))
+        for name, side, mine in sides:
+            lists = state.column(name).combine_chunks()
+            was = KeyedLists.of(lists, side.columns)
+            now = was.changed(rows.filter(pa.array(mine)), key_of[mine], side.row_keys, self.row_kind)
+            kept = kept.append_column(name, now.lists(lists))
+            before.append(was)
+            after.append(now)
+        meets = np.ones(keys.num_rows, np.bool_)
+        for column in keys.columns:
+            meets &= column.is_valid().to_numpy()
+        results = (self._results(left, right, meets) for left, right in (before, after))
+        return changes_between(*results, self.result_keys, self.emitted_kind), kept
+
+    def _results(self, left: KeyedLists, right: KeyedLists, meets: Mask) -> pa.Table:
+        ones, others = _pairs(left.key_of, right.key_of, meets)
+        if self.kind in ("semi", "anti"):
+            has_met = np.isin(np.arange(left.rows.num_rows), ones)
+            return left.rows.filter(pa.array(has_met if self.kind == "semi" else ~has_met))
+        if self.kind in ("left", "full"):
+            alone = np.setdiff1d(np.arange(left.rows.num_rows), ones)
+            ones, others = np.append(ones, alone), np.append(others, np.full(len(alone), -1))
+        if self.kind in ("right", "full"):
+            alone = np.setdiff1d(np.arange(right.rows.num_rows), others)
+            ones, others = np.append(ones, np.full(len(alone), -1)), np.append(others, alone)
+        columns = [*_taken(left.rows, ones), *_taken(right.rows, others)]
+        return pa.Table.from_arrays(columns, names=[*self.left.columns, *self.right.columns])
+
+
+def _taken(rows: pa.Table, places: Rows) -> Sequence[Any]:
+    """The columns of the rows in these places; where a place is -1 they are null."""
+    indices = pa.array(places, mask=places < 0)
+    return rows.take(indices).columns
+
+
+def _pairs(left: Rows, right: Rows, meets: Mask) -> tuple[Rows, Rows]:
+    """The places of two rows with one key, for all pairs; both are sorted by key, and some keys meet nothing."""
+    first = np.searchsorted(right, left, side="left")
+    counts = np.where(meets[left], np.searchsorted(right, left, side="right") - first, 0)
+    ones = np.repeat(np.arange(len(left)), counts)
+    starts = np.repeat(first, counts)
+    within = np.arange(len(ones)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return ones, starts + within

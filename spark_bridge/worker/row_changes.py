@@ -1,0 +1,148 @@
+"""Changes of rows by their keys, as functions of tables: what holds of each key, and what was taken back.
+
+Rows of kind `-D` and `-U` (Flink's RowKind) take the row of their key away, all others put theirs in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flykka.spark_bridge.connectors.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from flykka.spark_bridge.worker.key_numbers import key_numbers, numbers_of_rows
+from flykka.spark_bridge.worker.keys import Mask, Rows, same_values
+
+ROW = "row"
+"""The column of state with the row of a key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NormalizeChanges:
+    """Keeps the row of each key, and emits with each change also the row that no longer holds (ChangelogNormalize).
+
+    Rows have the `columns`, and behind them their kind where `row_kind` names one. Results have the columns and behind
+    them the kind in `emitted_kind`: `-U` comes before `+U`. What changes nothing is not emitted.
+    """
+
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+    row_kind: str | None
+    emitted_kind: str
+
+    def __call__(self, rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """Apply the changes of a batch."""
+        rows = _without_kind(rows, self.row_kind, UPDATE_BEFORE)
+        keys = state.select(list(self.keys))
+        last = np.full(state.num_rows, -1)
+        # Of several rows of a key numpy keeps the last.
+        last[key_numbers(keys, rows.select(list(self.keys)))] = np.arange(rows.num_rows)
+        touched = np.flatnonzero(last >= 0)
+        keys, changes = keys.take(touched), rows.take(last[touched])
+        before = state.column(ROW).combine_chunks().take(pa.array(touched))
+        olds = pa.Table.from_arrays(before.flatten(), names=list(self.columns))
+        news = changes.select(list(self.columns)).cast(olds.schema)
+        had = before.is_valid().to_numpy(zero_copy_only=False)
+        is_gone = _is_kind(changes, self.row_kind, DELETE)
+        is_new = ~is_gone & ~(had & same_rows(olds, news))
+        is_old = had & (is_gone | is_new)
+        emitted = _interleaved(
+            _with_kind(olds, is_old, np.where(is_gone, DELETE, UPDATE_BEFORE), self.emitted_kind),
+            _with_kind(news, is_new, np.where(had, UPDATE_AFTER, INSERT), self.emitted_kind),
+            np.concatenate([np.flatnonzero(is_old), np.flatnonzero(is_new)]),
+        )
+        fields = [column.combine_chunks() for column in news.columns]
+        after = pa.StructArray.from_arrays(fields, fields=list(news.schema), mask=pa.array(is_gone))
+        return emitted, keys.append_column(ROW, after.cast(before.type))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedLists:
+    """The rows of each of some keys: those of key number n are where `key_of` is n, in the order of their changes."""
+
+    rows: pa.Table
+    key_of: Rows
+
+    @classmethod
+    def of(cls, lists: pa.ListArray, columns: Sequence[str]) -> KeyedLists:
+        """The rows in lists of structs, a list for each key; null is none."""
+        counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+        rows = pa.Table.from_arrays(lists.flatten().flatten(), names=list(columns))
+        return cls(rows=rows, key_of=np.repeat(np.arange(len(counts)), counts))
+
+    def changed(self, changes: pa.Table, key_of: Rows, row_keys: Sequence[str], kind: str | None) -> KeyedLists:
+        """The rows behind changes, which are of the keys `key_of`; `row_keys` tell the rows of a key apart."""
+        columns = self.rows.column_names
+        both = pa.concat_tables([self.rows, changes.select(columns).cast(self.rows.schema)])
+        of_both = np.concatenate([self.key_of, key_of])
+        is_gone = np.concatenate(
+            [
+                np.zeros(self.rows.num_rows, np.bool_),
+                _is_kind(changes, kind, DELETE) | _is_kind(changes, kind, UPDATE_BEFORE),
+            ]
+        )
+        identity = numbers_of_rows(both.select(list(row_keys)).append_column("key number", pa.array(of_both)))
+        last = np.full(identity.max(initial=-1) + 1, -1)
+        last[identity] = np.arange(len(identity))
+        kept = np.sort(last[~is_gone[last]])
+        order = kept[np.argsort(of_both[kept], kind="stable")]
+        return KeyedLists(rows=both.take(order), key_of=of_both[order])
+
+    def lists(self, like: pa.ListArray) -> pa.ListArray:
+        """The rows as lists, of the type of others; a key without rows has null."""
+        counts = np.bincount(self.key_of, minlength=len(like))
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        fields = [column.combine_chunks() for column in self.rows.columns]
+        structs = pa.StructArray.from_arrays(fields, fields=list(self.rows.schema))
+        mask = pa.array(counts == 0)
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs, mask=mask).cast(like.type)
+
+
+def changes_between(before: pa.Table, after: pa.Table, keys: Sequence[str], kind: str) -> pa.Table:
+    """The upserts and deletes that make the results `after` of those `before`; both have each key once."""
+    was = key_numbers(before.select(list(keys)), after.select(list(keys)))
+    is_new = was < 0
+    is_same = np.zeros(after.num_rows, np.bool_)
+    known = np.flatnonzero(~is_new)
+    is_same[known] = same_rows(before.take(was[known]), after.take(known))
+    gone = np.ones(before.num_rows, np.bool_)
+    gone[was[known]] = False
+    return pa.concat_tables(
+        [
+            _with_kind(before, gone, np.full(before.num_rows, DELETE), kind),
+            _with_kind(after, ~is_same, np.where(is_new, INSERT, UPDATE_AFTER), kind),
+        ]
+    )
+
+
+def same_rows(left: pa.Table, right: pa.Table) -> Mask:
+    """True for each row of `left` that is alike to that of `right` in its place."""
+    same = np.ones(left.num_rows, dtype=np.bool_)
+    for one, other in zip(left.columns, right.columns, strict=True):
+        same &= same_values(one, other)
+    return same
+
+
+def _without_kind(rows: pa.Table, row_kind: str | None, kind: str) -> pa.Table:
+    return rows if row_kind is None else rows.filter(pa.array(~_is_kind(rows, row_kind, kind)))
+
+
+def _is_kind(rows: pa.Table, row_kind: str | None, kind: str) -> Mask:
+    if row_kind is None:
+        return np.zeros(rows.num_rows, np.bool_)
+    is_kind = pc.fill_null(pc.equal(rows.column(row_kind), kind), False)
+    return np.asarray(is_kind.to_numpy(), dtype=np.bool_)
+
+
+def _with_kind(rows: pa.Table, chosen: Mask, kinds: Any, name: str) -> pa.Table:
+    """Those rows that are chosen, with their kinds."""
+    return rows.append_column(name, pa.array(kinds, pa.string())).filter(pa.array(chosen))
+
+
+def _interleaved(olds: pa.Table, news: pa.Table, key_of: Rows) -> pa.Table:
+    """What is taken back of a key before what holds of it now."""
+    return pa.concat_tables([olds, news]).take(np.argsort(key_of, kind="stable"))
