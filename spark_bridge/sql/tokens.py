@@ -42,7 +42,7 @@ class Token:
 
     @property
     def value(self) -> str:
-        """What it says: without the quotes, and what stands for them in it."""
+        """The text that it stands for, without its quotes."""
         match self.kind:
             case "name":
                 return self.written[1:-1].replace("``", "`")

@@ -31,7 +31,7 @@ class WatermarkClause:
     position: Position
 
     def delay_ms(self, statement: Statement) -> int:
-        """How far the watermark stays behind the column.
+        """The time that the watermark stays behind the column, in ms.
 
         Raises:
             SqlTextError: the expression is not the column, or the column and a constant interval of days or less.
@@ -95,7 +95,7 @@ def _clause(text: str, element: Sequence[Token]) -> WatermarkClause:
 
 
 def _elements(found: Sequence[Token], start: int) -> list[list[Token]]:
-    """What commas separate between one parenthesis and its end."""
+    """The parts that commas separate between one parenthesis and its end."""
     elements: list[list[Token]] = [[]]
     depth = 0
     for token in found[start:]:

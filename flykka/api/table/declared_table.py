@@ -172,7 +172,7 @@ def _check_columns(declared: Declared, watermark: Watermark | None) -> None:
 
 
 def _made(make: Callable[[Declared], T | None] | None, declared: Declared) -> tuple[T | None, str]:
-    """One end of a table; None, and why, where something that it needs is not declared."""
+    """Make an end of a table; None, and why, where something that it needs is not declared."""
     if make is None:
         return None, ""
     try:

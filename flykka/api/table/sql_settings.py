@@ -99,5 +99,5 @@ def apply_option(settings: JobSettings, option: SetOption) -> None:
 
 
 def _said(text: str, found: tuple[Token, ...]) -> str:
-    """One token says its value, several what is written."""
+    """The value of a single token; of several what is written."""
     return found[0].value if len(found) == 1 else text[found[0].start : found[-1].end]

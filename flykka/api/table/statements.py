@@ -93,7 +93,7 @@ class ParsedStatement:
 
     @property
     def position(self) -> Position:
-        """Where it begins."""
+        """The place where it begins."""
         return self.source.position
 
 

@@ -34,11 +34,11 @@ class Options:
     given: Mapping[str, str]
 
     def text(self, name: str) -> str | None:
-        """What is said; None where nothing is."""
+        """The text of an option; None where there is none."""
         return next((text for key, text in self.given.items() if key.lower() == name.lower()), None)
 
     def needed(self, name: str, example: str) -> str:
-        """What is said. Raises `OptionError` where nothing is."""
+        """The text of an option. Raises `OptionError` where there is none."""
         said = self.text(name)
         if not said:
             raise OptionError(f"the option {name!r} is missing, as in {name} {example!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
@@ -38,6 +39,13 @@ def queries(spark: SparkSession, tmp_path: Path) -> Queries:
     return queries
 
 
+def rows(queries: Queries, statement: str) -> list[list[str]]:
+    """The rows that a statement gives."""
+    result = queries.execute_sql(statement)
+    assert isinstance(result, pd.DataFrame)
+    return [list(row) for row in result.itertuples(index=False)]
+
+
 def test_a_table_is_read_with_its_event_time_and_as_one_source(queries: Queries) -> None:
     stream = queries.sql("SELECT a.auction, a.at FROM made a WHERE price > 0.5")
     queries.sql("SELECT channel FROM made")
@@ -51,7 +59,7 @@ def test_a_table_is_read_with_its_event_time_and_as_one_source(queries: Queries)
 def test_describe_tells_columns_watermark_connector_and_changelog(queries: Queries, tmp_path: Path) -> None:
     queries.execute_sql("CREATE TEMPORARY VIEW top (a, n) AS SELECT auction, count(*) FROM made GROUP BY auction")
 
-    assert queries.execute_sql("DESCRIBE made").to_numpy().tolist() == [
+    assert rows(queries, "DESCRIBE made") == [
         ["auction", "bigint"],
         ["price", "double"],
         ["channel", "string"],
@@ -62,15 +70,15 @@ def test_describe_tells_columns_watermark_connector_and_changelog(queries: Queri
         ["# changelog", "none"],
         ["# comment", "bids"],
     ]
-    assert ["# changelog", "upserts by auction"] in queries.execute_sql("DESC counts").to_numpy().tolist()
-    assert queries.execute_sql("DESCRIBE top").to_numpy().tolist() == [
+    assert ["# changelog", "upserts by auction"] in rows(queries, "DESC counts")
+    assert rows(queries, "DESCRIBE top") == [
         ["a", "bigint"],
         ["n", "bigint"],
         ["# changelog", "upserts by a"],
         ["# event time", "none"],
     ]
-    assert list(queries.execute_sql("SHOW TABLES").table) == ["counts", "made", "out"]
-    assert list(queries.execute_sql("SHOW VIEWS").view) == ["bid", "timeless", "top"]
+    assert [row[0] for row in rows(queries, "SHOW TABLES")] == ["counts", "made", "out"]
+    assert [row[0] for row in rows(queries, "SHOW VIEWS")] == ["bid", "timeless", "top"]
 
 
 def test_what_is_dropped_is_not_found_any_more(queries: Queries) -> None:
@@ -78,7 +86,7 @@ def test_what_is_dropped_is_not_found_any_more(queries: Queries) -> None:
     queries.execute_sql("DROP TABLE IF EXISTS made")
     queries.execute_sql("DROP VIEW timeless")
 
-    assert list(queries.execute_sql("SHOW TABLES").table) == ["counts", "out"]
+    assert [row[0] for row in rows(queries, "SHOW TABLES")] == ["counts", "out"]
     with pytest.raises(SqlError, match="`made` cannot be found"):
         queries.sql("SELECT * FROM made")
 
