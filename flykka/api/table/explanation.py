@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from flykka.api.streams.summary import leading_to
@@ -28,24 +28,25 @@ _OF_JOINS = (
 
 def explanation(stream: DataStream, operators: Iterable[Transformation]) -> str:
     """The text for the operators of a query, inputs before what they feed."""
-    lines, endless = _told(operators)
+    lines, warnings = _told(operators)
     lines += [f"changelog  {stream.changelog}", f"event time {stream._type.event_time or 'none'}"]
-    return "\n".join([*lines, *_warnings(endless)])
+    return "\n".join([*lines, *warnings])
 
 
 def explanation_of_inserts(inserts: Sequence[tuple[str, DataStream]]) -> str:
     """The text for the operators of INSERTs that are one job: each a table, and the stream that it gets."""
     inputs = tuple(each for _, stream in inserts for each in stream._inputs)
-    lines, endless = _told(leading_to(inputs))
+    lines, warnings = _told(leading_to(inputs))
     lines += [f"into {table}  {stream.changelog}" for table, stream in inserts]
-    return "\n".join([*lines, *_warnings(endless)])
+    return "\n".join([*lines, *warnings])
 
 
-def _told(operators: Iterable[Transformation]) -> tuple[list[str], dict[str, Transformation]]:
-    """Lines for operators, and those whose state never ends, by their number and name."""
+def _told(operators: Iterable[Transformation]) -> tuple[list[str], list[str]]:
+    """Lines for operators, and a warning of those whose state never ends."""
     numbers: dict[Transformation, int] = {}
-    endless: dict[str, Transformation] = {}
     lines = ["operators"]
+    endless: list[str] = []
+    has_endless_join = False
     for number, made in enumerate(operators, start=1):
         numbers[made] = number
         inputs = ", ".join(str(numbers[each.source]) for each in made.inputs if each.source in numbers)
@@ -53,18 +54,15 @@ def _told(operators: Iterable[Transformation]) -> tuple[list[str], dict[str, Tra
         lines.append(f"  {number}. {made.name}{f'  <- {inputs}' if inputs else ''}")
         lines += (f"       keeps {each}" for each in kept)
         if any(each.endswith(_FOR_EVER) for each in kept):
-            endless[f"{number}. {made.name}"] = made
-    return lines, endless
-
-
-def _warnings(endless: Mapping[str, Transformation]) -> list[str]:
+            endless.append(f"{number}. {made.name}")
+            has_endless_join |= isinstance(made.code, PairsCode)
     if not endless:
-        return []
-    of_joins = _OF_JOINS if any(isinstance(made.code, PairsCode) for made in endless.values()) else ""
-    return [
+        return lines, []
+    warning = (
         f"WARNING: the state of {', '.join(endless)} never ends: it grows with every new key. GROUP BY window(...)"
-        f" keeps what is open only{of_joins}"
-    ]
+        f" keeps what is open only{_OF_JOINS if has_endless_join else ''}"
+    )
+    return lines, [warning]
 
 
 def _kept(code: OperatorCode) -> tuple[str, ...]:

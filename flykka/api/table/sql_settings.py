@@ -15,7 +15,7 @@ from flykka.spark_bridge.sql.plan_node import Position
 from flykka.spark_bridge.sql.tokens import Token, position_at, tokens
 
 if TYPE_CHECKING:
-    from flykka.api.job_settings import JobSettings
+    from flykka.api.table.sql_verbs import SqlVerbs
 
 JOB_NAME = "job_name"
 _FORM = "SET 'key' = 'value'"
@@ -37,12 +37,12 @@ def _number(said: str) -> int:
         raise ValueError(f"it is a whole number, not {said!r}") from None
 
 
-def _checkpoint_interval(settings: JobSettings, said: str) -> None:
+def _checkpoint_interval(settings: SqlVerbs, said: str) -> None:
     interval_ms = positive_duration_ms(said, "checkpoint interval")
     settings.checkpointing = replace(settings.checkpointing, interval_ms=interval_ms)
 
 
-_APPLY: dict[str, Callable[[JobSettings, str], object]] = {
+_APPLY: dict[str, Callable[[SqlVerbs, str], object]] = {
     "parallelism": lambda settings, said: settings.set_parallelism(_number(said)),
     "max_parallelism": lambda settings, said: settings.set_max_parallelism(_number(said)),
     "checkpoint_interval": _checkpoint_interval,
@@ -50,6 +50,7 @@ _APPLY: dict[str, Callable[[JobSettings, str], object]] = {
     "savepoint_dir": lambda settings, said: settings.set_default_savepoint_directory(said),
     "archive_dir": lambda settings, said: settings.set_archive_dir(said),
     "runtime_mode": lambda settings, said: settings.set_runtime_mode(said.upper()),
+    "sql_state_ttl": lambda settings, said: settings.set_sql_state_ttl(said),
     "from_checkpoint": lambda settings, said: settings.from_checkpoint(said),
     "from_savepoint": lambda settings, said: settings.from_savepoint(said),
 }
@@ -63,6 +64,7 @@ _OF_FLINK = {
     "state.checkpoints.dir": "checkpoint_dir",
     "state.savepoints.dir": "savepoint_dir",
     "execution.runtime-mode": "runtime_mode",
+    "table.exec.state.ttl": "sql_state_ttl",
     "execution.savepoint.path": "from_savepoint",
 }
 
@@ -83,7 +85,7 @@ def set_option(text: str) -> SetOption | None:
     )
 
 
-def apply_option(settings: JobSettings, option: SetOption) -> None:
+def apply_option(settings: SqlVerbs, option: SetOption) -> None:
     """Set it; the name of the job is not for these settings. Raises `RefusedError`."""
     apply = _APPLY.get(option.key)
     if apply is None:

@@ -98,7 +98,10 @@ class ParsedStatement:
 
 
 class Statements:
-    """Plans statements of one environment, by the tables and views of its catalog."""
+    """Plans statements of one environment, by the tables and views of its catalog.
+
+    Joins of streams in those that are planned from now on keep rows for `state_ttl_ms`; None: for ever.
+    """
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
