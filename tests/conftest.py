@@ -28,8 +28,11 @@ settings.register_profile("search", deadline=None, print_blob=True)
 settings.register_profile("ci", parent=settings.get_profile("search"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "search")
 
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""The JVM's quick compiler alone, and a garbage collector without threads: Spark starts with half of the computing."""
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+"""The JVM's quick compiler alone, and a garbage collector without threads: Spark starts with half of the computing.
+
+Alone the compiler would have room for the code of a minute of tests, and interpret the rest.
+"""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

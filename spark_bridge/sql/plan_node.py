@@ -36,7 +36,7 @@ class _Node:
     """Node of Catalyst's trees."""
 
     def __init__(self, java: Any, position: Position | None = None) -> None:
-        """What stands for a node of the text is at its `position`."""
+        """Wrap a node; one that stands for another of the text is at its `position`."""
         self.java = java
         self._position = position
 

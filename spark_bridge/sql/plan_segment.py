@@ -24,7 +24,8 @@ class PlanSegment:
     The first columns of the rows take the places of the `attributes` that the lowest node reads, which are told by name
     and id. So the nodes are used as Spark has analyzed them once: nothing is looked up again, be it a table, a function
     or a type. Common tables that they read beside the rows are the `tables`. The columns of the result are called
-    `names`, where these are others than in the plan; those of `fields` are added, each a field of a struct.
+    `names`, where these are others than in the plan; those of `fields` are added, each a field of a struct. Columns of
+    the rows that no node knows are `carried` through projections and filters, and stand behind the others.
     """
 
     attributes: tuple[tuple[str, Any], ...]
@@ -32,27 +33,37 @@ class PlanSegment:
     names: tuple[str, ...] | None
     tables: tuple[PlanNode, ...] = ()
     fields: tuple[tuple[str, str, str], ...] = ()
+    carried: tuple[str, ...] = ()
 
     def __call__(self, rows: DataFrame) -> DataFrame:
         """Make the rows of the segment of those of a batch."""
         session = rows.sparkSession
         jvm = session.sparkContext._jvm
         assert jvm is not None
-        plan = self._renamed(rows, jvm)
+        carried = self._carried(rows)
+        plan = self._renamed(rows, jvm, carried)
         sequence = ExpressionBuilder(session).sequence
         for node, place in self.nodes:
             children = [child.java for child in node.children]
             children[place] = plan
             plan = node.java.withNewChildren(sequence(children))
+            if carried and node.kind == "Project":
+                columns = [*elements(node.java.projectList()), *carried]
+                plan = jvm.org.apache.spark.sql.catalyst.plans.logical.Project(sequence(columns), children[place])
         if self.tables:
             tables = sequence([each.java for each in self.tables])
             plan = jvm.org.apache.spark.sql.catalyst.plans.logical.WithCTE(plan, tables)
         made = DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan), session)
-        made = made if self.names is None else made.toDF(*self.names)
+        made = made if self.names is None else made.toDF(*self.names, *self.carried)
         added = {name: F.col(quoted(struct)).getField(field) for name, struct, field in self.fields}
         return made.withColumns(added) if added else made
 
-    def _renamed(self, rows: DataFrame, jvm: Any) -> Any:
+    def _carried(self, rows: DataFrame) -> list[Any]:
+        """The carried columns of the plan of the rows."""
+        columns = elements(rows._jdf.queryExecution().analyzed().output())
+        return [column for column in columns if str(column.name()) in self.carried]
+
+    def _renamed(self, rows: DataFrame, jvm: Any, carried: list[Any]) -> Any:
         """The plan of the rows, whose columns have the ids that the lowest node reads."""
         plan = rows._jdf.queryExecution().analyzed()
         sequence = ExpressionBuilder(rows.sparkSession).sequence
@@ -62,4 +73,4 @@ class PlanSegment:
             make(column, name, expression_id, nothing, none, nothing)
             for column, (name, expression_id) in zip(elements(plan.output()), self.attributes, strict=False)
         ]
-        return jvm.org.apache.spark.sql.catalyst.plans.logical.Project(sequence(columns), plan)
+        return jvm.org.apache.spark.sql.catalyst.plans.logical.Project(sequence([*columns, *carried]), plan)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import ArrayType, BooleanType, IntegerType, StructField, StructType
+from pyspark.sql.types import ArrayType, BooleanType, DataType, IntegerType, StringType, StructField, StructType
 
 from flykka.spark_bridge.worker.first_rows import FIRST_ROWS
+from flykka.spark_bridge.worker.row_changes import ROW
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -15,11 +16,37 @@ if TYPE_CHECKING:
 
 def first_rows_types(prototype: DataFrame, emitted: Sequence[str], number: str) -> tuple[StructType, StructType]:
     """The state and the output of `FirstRows` for rows like the prototype."""
-    schema = prototype.schema
-    output = [*(schema[name] for name in emitted), StructField(number, IntegerType())]
-    return StructType([StructField(FIRST_ROWS, ArrayType(schema))]), StructType(output)
+    return StructType([StructField(FIRST_ROWS, ArrayType(prototype.schema))]), numbered_type(prototype, emitted, number)
+
+
+def numbered_type(prototype: DataFrame, emitted: Sequence[str], number: str) -> StructType:
+    """The output of numbered rows."""
+    return StructType([*(prototype.schema[name] for name in emitted), StructField(number, IntegerType())])
+
+
+def frames_type(prototype: DataFrame, emitted: Sequence[str], types: Mapping[str, str]) -> StructType:
+    """The output of `OverChangingRows`: columns of the rows, and those of the functions."""
+    made = StructType([prototype.schema[name] for name in emitted])
+    for name, type_name in types.items():
+        made = made.add(name, DataType.fromDDL(type_name))
+    return made
 
 
 def marks_type(conditions: Sequence[str]) -> StructType:
     """The state of `FirstOfValues`."""
     return StructType([StructField(name, BooleanType()) for name in conditions])
+
+
+def kept_row_type(prototype: DataFrame) -> StructType:
+    """The state of `NormalizeChanges`."""
+    return StructType([StructField(ROW, prototype.schema)])
+
+
+def lists_type(**schemas: StructType) -> StructType:
+    """The state of results that change: lists of rows, by the names of the columns of state."""
+    return StructType([StructField(name, ArrayType(schema)) for name, schema in schemas.items()])
+
+
+def with_kind(schema: StructType, kind: str) -> StructType:
+    """The columns of rows, and behind them that of their kinds."""
+    return StructType([*schema.fields, StructField(kind, StringType())])

@@ -161,16 +161,14 @@ class JoinChanges:
         sides = ((LEFT_ROWS, self.left, ~is_right), (RIGHT_ROWS, self.right, is_right))
         for name, side, mine in sides:
             lists = state.column(name).combine_chunks()
-            was = KeyedLists.of(lists, side.columns)
-            now = was.changed(rows.filter(pa.array(mine)), key_of[mine], side.row_keys, self.row_kind)
-            kept = kept.append_column(name, now.lists(lists))
-            before.append(was)
-            after.append(now)
+            before.append(KeyedLists.of(lists, side.columns))
+            after.append(before[-1].changed(rows.filter(pa.array(mine)), key_of[mine], side.row_keys, self.row_kind))
+            kept = kept.append_column(name, after[-1].lists(lists))
         meets = np.ones(keys.num_rows, np.bool_)
         for column in keys.columns:
             meets &= column.is_valid().to_numpy()
-        results = (self._results(left, right, meets) for left, right in (before, after))
-        return changes_between(*results, self.result_keys, self.emitted_kind), kept
+        was, now = (self._results(left, right, meets) for left, right in (before, after))
+        return changes_between(was, now, self.result_keys, self.emitted_kind), kept
 
     def _results(self, left: KeyedLists, right: KeyedLists, meets: Mask) -> pa.Table:
         ones, others = _pairs(left.key_of, right.key_of, meets)
@@ -189,8 +187,8 @@ class JoinChanges:
 
 def _taken(rows: pa.Table, places: Rows) -> Sequence[Any]:
     """The columns of the rows in these places; where a place is -1 they are null."""
-    indices = pa.array(places, mask=places < 0)
-    return rows.take(indices).columns
+    taken: Sequence[Any] = rows.take(pa.array(places, mask=places < 0)).columns
+    return taken
 
 
 def _pairs(left: Rows, right: Rows, meets: Mask) -> tuple[Rows, Rows]:

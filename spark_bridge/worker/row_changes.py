@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flykka.spark_bridge.connectors.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from flykka.spark_bridge.worker.key_numbers import key_numbers, numbers_of_rows
 from flykka.spark_bridge.worker.keys import Mask, Rows, same_values
 
@@ -139,10 +139,10 @@ def _is_kind(rows: pa.Table, row_kind: str | None, kind: str) -> Mask:
 
 
 def _with_kind(rows: pa.Table, chosen: Mask, kinds: Any, name: str) -> pa.Table:
-    """Those rows that are chosen, with their kinds."""
+    """The chosen rows with their kinds."""
     return rows.append_column(name, pa.array(kinds, pa.string())).filter(pa.array(chosen))
 
 
 def _interleaved(olds: pa.Table, news: pa.Table, key_of: Rows) -> pa.Table:
-    """What is taken back of a key before what holds of it now."""
+    """The rows of each key that are taken back before those that hold."""
     return pa.concat_tables([olds, news]).take(np.argsort(key_of, kind="stable"))

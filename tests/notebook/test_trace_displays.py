@@ -89,6 +89,10 @@ class Shell:
 
     def __init__(self) -> None:
         self.display_formatter = DisplayFormatter()
+        self.magics: dict[str, object] = {}
+
+    def register_magic_function(self, function: object, magic_kind: str, magic_name: str) -> None:
+        self.magics[magic_name] = function
 
 
 def test_ipython_finds_the_display_of_a_trace_by_the_name_of_its_class(

@@ -10,6 +10,7 @@ from flykka.api.streams.changelog import Changelog
 from flykka.api.table.distinct_calls import DistinctCalls
 from flykka.api.table.refusals import RefusedError, check_append_only
 from flykka.api.table.relation import IsEventTime, IsKey, IsWindow, Relation, Role, Rows, distinct, label, leaf
+from flykka.api.table.retractions import RetractingAggregates
 from flykka.api.table.windows import CutRows, cut_rows
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
@@ -31,12 +32,14 @@ def aggregated(node: PlanNode, below: Callable[[PlanNode], Relation]) -> Relatio
     """The rows of an aggregate; `below` plans what it reads.
 
     Raises:
-        RefusedError: its windows are not over the event time, or its rows are upserts, whose changes it would count.
+        RefusedError: its windows are not over the event time, or a function of changing rows is none that can take a
+            value back.
     """
     cut = cut_rows(node)
     relation = below(node.children[0] if cut is None else cut.source)
-    check_append_only(relation, "GROUP BY" if node.part("groupingExpressions") else "an aggregate", node)
-    return _Aggregate(node, relation.settled(), cut).relation()
+    if cut is not None:
+        check_append_only(relation, "GROUP BY of a window", node)
+    return _Aggregate(node, relation.settled(carries_keys=True), cut).relation()
 
 
 class _Aggregate:
@@ -54,9 +57,14 @@ class _Aggregate:
     def relation(self) -> Relation:
         """The rows, with the columns of the node."""
         windows = self._windows()
-        if windows is None and not self._calls:
-            keys = self._rows.stream.select(*self._key_columns).name(label("select", self._key_names))
-            stream = keys.drop_duplicates()
+        if self._rows.stream.changelog.keys is not None:
+            self._check_grouping()
+            keys = tuple(zip(self._key_columns, self._key_names, strict=True))
+            stream = RetractingAggregates(self._rows, keys, self._calls).stream
+            stream.name(label("aggregate", (f"{call.sql} AS {name}" for call, name in self._calls)))
+        elif windows is None and not self._calls:
+            chosen = self._rows.stream.select(*self._key_columns).name(label("select", self._key_names))
+            stream = chosen.drop_duplicates()
         else:
             stream = self._running() if windows is None else self._windowed(windows)
             stream.name(label("aggregate", (f"{call.sql} AS {name}" for call, name in self._calls)))
@@ -135,13 +143,16 @@ class _Aggregate:
                 )
         return None
 
-    def _running(self) -> DataStream:
+    def _check_grouping(self) -> None:
         if any(key.kind == "AttributeReference" and key.attribute.name == _GROUPING_SETS for key in self._keys):
             raise RefusedError(
                 "ROLLUP, CUBE and GROUPING SETS without windows are upserts by a key that the result does not have:"
                 " GROUP BY a window too, or write a query for each of the groupings",
                 self._node.position,
             )
+
+    def _running(self) -> DataStream:
+        self._check_grouping()
         self._check_parts("without windows")
         calls = DistinctCalls([call for call, _ in self._calls], self._rows.columns)
         stream = calls.marked(self._rows.stream, self._key_columns)
@@ -171,14 +182,16 @@ class _Aggregate:
 
     def _selected(self, stream: DataStream, *, is_windowed: bool) -> Relation:
         """The outputs, of window, keys and aggregates; behind them goes the end of the window, their event time."""
-        names = distinct((each.attribute.name for each in self._outputs), taken=(WINDOW_END,) if is_windowed else ())
+        kind = stream.changelog.row_kind
+        behind = (WINDOW_END,) if is_windowed else () if kind is None else (kind,)
+        names = distinct((each.attribute.name for each in self._outputs), taken=behind)
         roles = {each.attribute.id: role for each in self._outputs if (role := self._role(each)) is not None}
         self._check_keys(stream, roles)
-        if tuple(stream.columns) != names:
+        if tuple(stream.columns) != (*names, *behind):
             columns, known = self._rows.columns, self._known()
             named_outputs = zip(self._outputs, names, strict=True)
             outputs = [columns.column(each, known).alias(name) for each, name in named_outputs]
-            stream = stream.select(*outputs, *((named(WINDOW_END),) if is_windowed else ()))
+            stream = stream.select(*outputs, *map(named, behind))
             stream.name(label("select", names))
         return leaf(Rows(stream=stream, output=self._node.output, called=names, roles=roles), self._node)
 

@@ -12,12 +12,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from flykka.api.table.aggregation import aggregated
+from flykka.api.table.changing_rows import columns_of_rows, where_true
+from flykka.api.table.changing_windows import changing_window
 from flykka.api.table.joins import joined_with_table
 from flykka.api.table.refusals import RefusedError, check_append_only, check_expressions, refused_node
 from flykka.api.table.relation import IsEventTime, IsKey, IsNumber, Relation, Role, Rows, distinct, leaf
+from flykka.api.table.retractions import RetractingAggregates
 from flykka.api.table.stream_joins import JoinSettings, streams_joined
 from flykka.api.table.top_n import Bounds, first_rows, is_kept
 from flykka.errors import ProgramError
+from flykka.spark_bridge.sql.plan_columns import named
 from flykka.spark_bridge.sql.pushed_filters import PushedFilters
 
 if TYPE_CHECKING:
@@ -107,7 +111,8 @@ class Planner:
             case "Aggregate":
                 return aggregated(node, self._below)
             case "Window":
-                return first_rows(node, self._append_only(node, "ROW_NUMBER()"), self._bounds)
+                below = self._below(node.children[0])
+                return (changing_window if below.is_upserts else first_rows)(node, below, self._bounds)
             case "Union":
                 return self._united(node)
             case "Join":
@@ -151,11 +156,14 @@ class Planner:
             return below  # The operator of first rows gives no others.
         read = {each.attribute.id for each in condition.walk() if each.kind == "AttributeReference"}
         if below.is_upserts and not all(isinstance(below.roles.get(column), IsKey | IsNumber) for column in read):
-            raise RefusedError(
-                f"the condition is on rows that are {below.stream.changelog}: one that it let pass may change until it"
-                " no longer does, and nothing would take it back; filter before the aggregation, or by its keys",
-                condition.position or node.position,
-            )
+            if node.subqueries:
+                raise RefusedError(
+                    f"the condition asks a table about rows that are {below.stream.changelog}: ask it before the"
+                    " aggregation, or about its keys",
+                    condition.position or node.position,
+                )
+            rows = below.settled()
+            return leaf(where_true(rows, rows.columns.column(condition)), node)
         return below.then(node, tables=self._tables(node))
 
     def _joins_streams(self, node: PlanNode) -> bool:
@@ -182,8 +190,12 @@ class Planner:
         return relation if pushed.above is None else relation.then(pushed.above)
 
     def _distinct(self, node: PlanNode) -> Relation:
-        rows = self._append_only(node, "DISTINCT").settled()
-        return leaf(replace(rows, stream=rows.stream.drop_duplicates(rows.called)), node)
+        rows = self._below(node.children[0]).settled(carries_keys=True)
+        if rows.stream.changelog.keys is None:
+            return leaf(replace(rows, stream=rows.stream.drop_duplicates(rows.called)), node)
+        stream = RetractingAggregates(rows, [(named(name), name) for name in rows.called], ()).stream
+        keys: dict[int, Role] = {column: IsKey(name=name) for column, name in rows.names.items()}
+        return leaf(replace(rows, stream=stream, roles=keys), node)
 
     def _united(self, node: PlanNode) -> Relation:
         found = [self._relation(child) for child in node.children]
@@ -215,7 +227,7 @@ def _view(node: PlanNode, stream: DataStream) -> Relation:
             roles[attribute.id] = IsEventTime()
         elif attribute.name in keys:
             roles[attribute.id] = IsKey(name=attribute.name)
-    return leaf(Rows(stream=stream, output=node.output, called=tuple(stream.columns), roles=roles), node)
+    return leaf(Rows(stream=stream, output=node.output, called=columns_of_rows(stream), roles=roles), node)
 
 
 def _check_names(relation: Relation, plan: PlanNode) -> None:

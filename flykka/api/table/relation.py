@@ -112,19 +112,24 @@ class Relation:
             tables=tables or self.tables,
         )
 
-    def settled(self, names: Iterable[str] | None = None, *, is_result: bool = False) -> Rows:
+    def settled(
+        self, names: Iterable[str] | None = None, *, is_result: bool = False, carries_keys: bool = False
+    ) -> Rows:
         """Apply the nodes as one operator, and call the columns by their names in the plan, or others.
 
-        The end of a window goes with it, as the event time of its result, but not into the result of the query.
+        The end of a window goes with it, as the event time of its result, but not into the result of the query. The
+        kinds of rows stand behind the columns, and where they are carried before them the keys that are no columns.
 
         Raises:
             ProgramError: the rows are upserts, and have lost a key.
         """
-        called = tuple(names) if names is not None else distinct(each.name for each in self.output)
+        kind = self.stream.changelog.row_kind
+        carried = (*(self._lost_keys if carries_keys else ()), *(() if kind is None else (kind,)))
+        called = tuple(names) if names is not None else distinct((each.name for each in self.output), taken=carried)
         rows = Rows(stream=self.stream, output=self.output, called=called, roles=self.roles)
         ids = rows.names
         found = tuple(self.stream.columns)
-        if not self.above and found[: len(called)] == called and (found == called or not is_result):
+        if not self.above and found[: len(called)] == called and (found == (*called, *carried) or not is_result):
             return rows
         window = None if is_result or WINDOW_END in called else self._window_of_time(ids)
         segment = PlanSegment(
@@ -133,8 +138,9 @@ class Relation:
             tables=self.tables,
             names=None if called == tuple(each.name for each in self.output) else called,
             fields=() if window is None else ((WINDOW_END, window, "end"),),
+            carried=carried,
         )
-        renamed = {**self._times(ids, has_end=window is not None), **self._keys(ids)}
+        renamed = {**self._times(ids, has_end=window is not None), **self._keys(ids, carried)}
         stream = self.stream._then(self._label(called), lambda _: segment, renamed=renamed)
         return replace(rows, stream=stream)
 
@@ -155,12 +161,20 @@ class Relation:
         times = (names[column] for column, role in self.roles.items() if isinstance(role, IsEventTime))
         return {event_time.column: next(times, gone)}
 
-    def _keys(self, names: Mapping[int, str]) -> dict[str, str]:
+    @property
+    def _lost_keys(self) -> tuple[str, ...]:
+        """The keys of upserts that are no columns of the relation."""
+        found = {role.name for role in self.roles.values() if isinstance(role, IsKey | IsNumber)}
+        return tuple(key for key in self.stream.changelog.keys or () if key not in found)
+
+    def _keys(self, names: Mapping[int, str], carried: tuple[str, ...]) -> dict[str, str]:
         """The new names of the keys of upserts."""
         changelog = self.stream.changelog
         found = {role.name: names[column] for column, role in self.roles.items() if isinstance(role, IsKey | IsNumber)}
-        for key in changelog.keys or ():
-            if key not in found:
+        for key in self._lost_keys:
+            if key in carried:
+                found[key] = key
+            else:
                 raise ProgramError(
                     f"the rows are {changelog}, and the result leaves out {key}: nothing would tell which of them"
                     f" still holds; add {key} to the SELECT"

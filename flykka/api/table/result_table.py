@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from flykka.spark_bridge.connectors.row_kind import DELETE, ROW_KIND, UPDATE_BEFORE
+from flykka.spark_bridge.rows.row_kind import DELETE, ROW_KIND, UPDATE_BEFORE
 
 if TYPE_CHECKING:
     from flykka.api.streams.changelog import Changelog

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 from flykka.api.job_settings import JobSettings
 from flykka.api.streams.data_stream import DataStream
 from flykka.api.streams.summary import leading_to
+from flykka.api.table.changing_rows import upserts_of
 from flykka.api.table.described import described, listed_tables, listed_views
 from flykka.api.table.explanation import explanation, explanation_of_inserts
 from flykka.api.table.refusals import RefusedError
@@ -79,13 +80,19 @@ class SqlVerbs(JobSettings):
     def execute_async(self, job_name: str = "flykka job", *, attached: bool = True) -> JobClient:
         """Submit the operators written down since the last job."""
 
-    def create_temporary_view(self, name: str, stream: DataStream) -> None:
+    def create_temporary_view(
+        self, name: str, stream: DataStream, *, primary_key: str | Sequence[str] | None = None
+    ) -> None:
         """Let `sql` find a stream under this name, in place of whatever had it before.
+
+        With a primary key a row takes the place of the one before it of this key: the rows are upserts, without event
+        time. Where they have a column `row_kind`, it is their kind (Flink's RowKind), and no column of the view: `-D`
+        takes the row of the key away.
 
         Spark's own tables and views stay as they are: where one has the same name, `sql` finds the stream.
 
         Raises:
-            ProgramError: `name` is no name, or this is no DataStream.
+            ProgramError: `name` is no name, or this is no DataStream, or it has not the columns of the primary key.
         """
         if not isinstance(name, str) or not name.isidentifier():
             raise ProgramError(f"a view is called by a name of letters, digits and underscores, not {name!r}")
@@ -93,6 +100,16 @@ class SqlVerbs(JobSettings):
             raise ProgramError(
                 f"create_temporary_view({name!r}, ...) takes a DataStream, not a {type(stream).__name__}"
             )
+        if primary_key is not None:
+            keys = (primary_key,) if isinstance(primary_key, str) else tuple(primary_key)
+            if not keys or (missing := [key for key in keys if key not in stream.columns]):
+                raise ProgramError(
+                    f"create_temporary_view({name!r}, ...): a primary key is columns of the stream, which has"
+                    f" {', '.join(stream.columns)}; {missing[0]!r} is none of them"
+                    if keys
+                    else f"create_temporary_view({name!r}, ...): the primary key has no column"
+                )
+            stream = upserts_of(stream, keys)
         self._statements.catalog.add_view(name, stream)
 
     def set_sql_state_ttl(self, ttl: Duration) -> Self:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from flykka.api.streams.data_stream import DataStream
 from flykka.api.table.catalog import Catalog
+from flykka.api.table.changing_rows import columns_of_rows
 from flykka.api.table.declared_table import DeclaredTable, Watermark, declared_table
 from flykka.api.table.planner import Planner
 from flykka.api.table.refusals import RefusedError
@@ -17,6 +18,7 @@ from flykka.errors import ProgramError, SqlError
 from flykka.spark_bridge.errors import SparkBridgeError
 from flykka.spark_bridge.sql.analysis import Statement
 from flykka.spark_bridge.sql.commands import CreateTable, CreateView, Drop, Insert, command
+from flykka.spark_bridge.sql.plan_columns import named
 from flykka.spark_bridge.sql.plan_node import PlanNode, Position
 from flykka.spark_bridge.sql.script import ScriptStatement
 from flykka.spark_bridge.sql.sql_text_error import SqlTextError
@@ -285,7 +287,9 @@ class Statements:
 
 
 def _prototypes(streams: Mapping[str, DataStream]) -> dict[str, DataFrame]:
-    return {name: stream._type.prototype for name, stream in streams.items()}
+    return {
+        name: stream._type.prototype.select(*map(named, columns_of_rows(stream))) for name, stream in streams.items()
+    }
 
 
 def _check_number(columns: tuple[str, ...], plan: PlanNode, position: Position | None) -> None:

@@ -37,7 +37,7 @@ _OUTER: Mapping[str, frozenset[Side]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinSettings:
-    """What is known of a join beside its node: the ids of columns that the query reads, and how long rows are kept."""
+    """Settings of a join beside its node: the ids of columns that the query reads, and how long rows are kept."""
 
     read: frozenset[int]
     time_to_live_ms: int | None
@@ -67,7 +67,7 @@ class _Join:
         condition, interval = self._condition, self._condition.interval
         is_changing = any(rows.stream.changelog.keys is not None for rows in self._sides.values())
         if is_changing or self._kind not in _OUTER or (interval is None and _OUTER[self._kind]):
-            return changing_join(self._node, self._kind, self._sides)
+            return changing_join(self._node, self._kind, self._sides, self._condition)
         self._check()
         output = tuple(each for each in self._node.output if each.id in self._settings.read)
         names = distinct((each.name for each in output), taken=(WINDOW_END,) if condition.is_of_windows else ())

@@ -23,7 +23,8 @@ from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.program.functions import KEY_OF_ALL, only_key
 from flykka.spark_bridge.sql.plan_columns import FirstOfWindows, named
 from flykka.spark_bridge.sql.table_types import first_rows_types
-from flykka.spark_bridge.worker.first_rows import FirstRows, RowOrder
+from flykka.spark_bridge.worker.first_rows import FirstRows
+from flykka.spark_bridge.worker.row_order import RowOrder
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 _AT_MOST = {"LessThanOrEqual": 0, "LessThan": -1, "EqualTo": 0}
 _MIRRORED = {"GreaterThanOrEqual": "LessThanOrEqual", "GreaterThan": "LessThan", "EqualTo": "EqualTo"}
-_WRITE = "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) AS n FROM ...) WHERE n <= 3"
+WRITE = "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) AS n FROM ...) WHERE n <= 3"
 
 
 class Bounds:
@@ -83,7 +84,7 @@ def first_rows(node: PlanNode, relation: Relation, bounds: Bounds) -> Relation:
     if function != "RowNumber" or limit is None:
         raise RefusedError(
             "window functions, OVER (...), cannot run on a stream, of whose rows more may always come. What can is"
-            f" ROW_NUMBER() with a bound: {_WRITE}; and GROUP BY window(...)",
+            f" ROW_NUMBER() with a bound: {WRITE}; and GROUP BY window(...)",
             node.position,
         )
     rows = relation.settled()
@@ -127,10 +128,10 @@ def _of_windows(node: PlanNode, rows: Rows, window: IsWindow, limit: int) -> Rel
 def _of_all(node: PlanNode, rows: Rows, limit: int) -> Relation:
     """The first rows of each key so far: where another row than before has a number, it takes its place."""
     number, _ = _numbered(node)
-    keys = tuple(_name(each, rows) for each in node.part("partitionSpec"))
+    keys = tuple(partition_name(each, rows) for each in node.part("partitionSpec"))
     names = rows.called
     (called,) = distinct([number.name], taken=rows.stream.columns)
-    stream, orders = _ordered(node, rows)
+    stream, orders = ordered_rows(node, rows)
     state, output = first_rows_types(stream._type.prototype, names, called)
     keyed = stream.key_by(*keys) if keys else stream.key_by(only_key())
     function = FirstRows(
@@ -147,13 +148,13 @@ def _of_all(node: PlanNode, rows: Rows, limit: int) -> Relation:
     # A number that is always 1 tells nothing.
     by = (*keys, called) if limit > 1 else keys
     roles: dict[int, Role] = {
-        each.column_id or -1: IsKey(name=_name(each, rows)) for each in node.part("partitionSpec")
+        each.column_id or -1: IsKey(name=partition_name(each, rows)) for each in node.part("partitionSpec")
     }
     roles[number.id] = IsNumber(limit=limit, name=called)
     return _leaf(node, rows, first._typed(changelog=Changelog(keys=by)), (*names, called), roles)
 
 
-def _ordered(node: PlanNode, rows: Rows) -> tuple[DataStream, tuple[RowOrder, ...]]:
+def ordered_rows(node: PlanNode, rows: Rows) -> tuple[DataStream, tuple[RowOrder, ...]]:
     """The rows with the values that they are ordered by, each in a column."""
     orders: list[RowOrder] = []
     computed: dict[str, Column] = {}
@@ -171,7 +172,8 @@ def _ordered(node: PlanNode, rows: Rows) -> tuple[DataStream, tuple[RowOrder, ..
     return stream, tuple(orders)
 
 
-def _name(partition: Expression, rows: Rows) -> str:
+def partition_name(partition: Expression, rows: Rows) -> str:
+    """The column of a PARTITION BY. Raises `RefusedError` where it is computed."""
     name = rows.names.get(partition.column_id or -1)
     if name is None:
         raise RefusedError(

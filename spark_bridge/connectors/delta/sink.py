@@ -31,7 +31,6 @@ from flykka.spark_bridge.connectors.delta.table import (
 )
 from flykka.spark_bridge.connectors.delta.upserting import Upsert
 from flykka.spark_bridge.connectors.extras import require
-from flykka.spark_bridge.connectors.row_kind import ROW_KIND
 from flykka.spark_bridge.connectors.staging import check_staging
 from flykka.spark_bridge.connectors.transactional import Transaction, TransactionalSink
 from flykka.spark_bridge.connectors.written_columns import check_written
@@ -39,6 +38,7 @@ from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.files import PARQUET, FileLayout
 from flykka.spark_bridge.rows.filesystem import FileSystem, shown
+from flykka.spark_bridge.rows.row_kind import ROW_KIND
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -21,10 +21,10 @@ from flykka.spark_bridge.connectors.delta.columns import delta_schema
 from flykka.spark_bridge.connectors.delta.commits import commit_once, is_noted, noting
 from flykka.spark_bridge.connectors.delta.evolution import fitted
 from flykka.spark_bridge.connectors.delta.staged_files import opened
-from flykka.spark_bridge.connectors.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from flykka.spark_bridge.connectors.staging import read_staged
 from flykka.spark_bridge.rows.files import write_files
 from flykka.spark_bridge.rows.materialise import together
+from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

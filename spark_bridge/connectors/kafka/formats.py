@@ -16,9 +16,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from flykka.spark_bridge.connectors.corrupt_text import refused_if_corrupt
-from flykka.spark_bridge.connectors.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER
 from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.marks import IS_CORRUPT
+from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

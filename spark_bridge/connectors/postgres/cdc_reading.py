@@ -25,8 +25,8 @@ from flykka.spark_bridge.connectors.postgres.pgoutput import (
 from flykka.spark_bridge.connectors.postgres.read_types import ReadColumn, array_as_json
 from flykka.spark_bridge.connectors.postgres.replication_slot import ReplicationSlot, when_free
 from flykka.spark_bridge.connectors.postgres.table_reading import copied
-from flykka.spark_bridge.connectors.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER
 from flykka.spark_bridge.errors import SourceError
+from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER
 
 if TYPE_CHECKING:
     import psycopg

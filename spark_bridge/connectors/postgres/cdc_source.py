@@ -26,10 +26,10 @@ from flykka.spark_bridge.connectors.postgres.read_types import ReadColumn, as_te
 from flykka.spark_bridge.connectors.postgres.replication_slot import ReplicationSlot, when_free
 from flykka.spark_bridge.connectors.postgres.table_reading import selection
 from flykka.spark_bridge.connectors.postgres.tables import Table
-from flykka.spark_bridge.connectors.row_kind import ROW_KIND
 from flykka.spark_bridge.connectors.source import Boundedness, Source, split_of
 from flykka.spark_bridge.errors import SourceError
 from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.rows.row_kind import ROW_KIND
 
 if TYPE_CHECKING:
     import psycopg

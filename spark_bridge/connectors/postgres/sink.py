@@ -17,10 +17,10 @@ from flykka.spark_bridge.connectors.postgres.publishing import PublishTransactio
 from flykka.spark_bridge.connectors.postgres.statements import create_checkpoints, create_table, statements
 from flykka.spark_bridge.connectors.postgres.tables import CHECKPOINTS, Table, names_of
 from flykka.spark_bridge.connectors.postgres.written_types import made_type, named, written_columns
-from flykka.spark_bridge.connectors.row_kind import ROW_KIND, UPDATE_BEFORE
 from flykka.spark_bridge.connectors.transactional import Transaction, TransactionalSink
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.program.prototype import PrototypeError
+from flykka.spark_bridge.rows.row_kind import ROW_KIND, UPDATE_BEFORE
 
 if TYPE_CHECKING:
     import psycopg

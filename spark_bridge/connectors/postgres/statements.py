@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flykka.spark_bridge.connectors.postgres.written_types import WrittenColumn, made_type
-from flykka.spark_bridge.connectors.row_kind import DELETE, INSERT, UPDATE_AFTER
+from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_AFTER
 
 if TYPE_CHECKING:
     import psycopg

@@ -50,19 +50,22 @@ BAD = {
         "none can lie between the bounds",
     ),
     "SELECT b.price FROM bid b JOIN (SELECT auction, count(*) AS n FROM bid GROUP BY auction) c\n"
-    "  ON b.auction = c.auction": (1, 27, "of which the right one is upserts by auction"),
+    "  ON b.auction = c.auction": (1, 27, "the rows of the left one have no key"),
     "SELECT b.price FROM bid b JOIN timeless t ON b.price = t.price AND b.bidder = (SELECT max(id) FROM range(3))": (
         1,
         27,
         "write it into a WHERE",
     ),
     "SELECT count(*) AS n FROM timeless GROUP BY window(at, '1 hour')": (1, 36, "the stream has none"),
-    "SELECT max(n) AS m FROM (SELECT auction, count(*) AS n FROM bid GROUP BY auction)": (1, 1, "upserts by auction"),
-    "SELECT auction, count(*) AS n FROM bid GROUP BY auction HAVING count(*) > 2": (
+    "SELECT max(n) AS m FROM (SELECT auction, count(*) AS n FROM bid GROUP BY auction)": (
         1,
-        64,
-        "nothing would take it back",
+        8,
+        "of rows that change cannot run",
     ),
+    "SELECT auction, bidder, sum(n) OVER (PARTITION BY auction ORDER BY n) AS s FROM"
+    " (SELECT auction, bidder, count(*) AS n FROM bid GROUP BY auction, bidder)": (1, 1, "ROWS BETWEEN n PRECEDING"),
+    "SELECT auction, n FROM (SELECT auction, count(*) AS n FROM bid GROUP BY auction)\n"
+    "  WHERE n IN (SELECT id FROM range(3))": (2, 11, "ask it before the aggregation, or about its keys"),
     "SELECT count(*) AS n FROM bid GROUP BY auction": (1, 31, "the SELECT leaves out"),
     "SELECT auction, collect_list(price) AS p FROM bid GROUP BY auction": (1, 17, "cannot be put together from parts"),
     "SELECT auction, count(*) AS n FROM bid GROUP BY ROLLUP (auction)": (1, 40, "ROLLUP, CUBE and GROUPING SETS"),

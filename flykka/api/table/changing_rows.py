@@ -1,0 +1,75 @@
+"""Rows that take the place of earlier ones, or take them away: how clauses of SQL go on with them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from flykka.api.streams.changelog import Changelog
+from flykka.api.table.relation import Rows, distinct, label
+from flykka.spark_bridge.program.functions import KEY_OF_ALL, only_key
+from flykka.spark_bridge.rows.row_kind import ROW_KIND
+from flykka.spark_bridge.sql.plan_columns import named
+from flykka.spark_bridge.sql.row_kinds import kind_where
+from flykka.spark_bridge.sql.table_types import kept_row_type, with_kind
+from flykka.spark_bridge.worker.row_changes import NormalizeChanges
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from flykka.api.streams.data_stream import DataStream
+    from flykka.spark_bridge.program.prototype import Column
+
+
+def upserts_of(stream: DataStream, keys: tuple[str, ...]) -> DataStream:
+    """The rows as upserts by keys, and where they have a column of kinds as upserts and deletes."""
+    kind = ROW_KIND if ROW_KIND in stream.columns else None
+    if kind is not None and stream.columns[-1] != kind:
+        stream = stream.select(*(named(name) for name in stream.columns if name != kind), named(kind))
+    return stream._typed(changelog=Changelog(keys=keys, row_kind=kind))
+
+
+def columns_of_rows(stream: DataStream) -> tuple[str, ...]:
+    """The columns without that of kinds, which is no column of a table."""
+    return tuple(name for name in stream.columns if name != stream.changelog.row_kind)
+
+
+def where_true(rows: Rows, condition: Column) -> Rows:
+    """The rows for which a condition is true; those for which it is not take away what was there of their key.
+
+    Nothing is kept, so keys are deleted of which no row was ever emitted.
+    """
+    changelog = rows.stream.changelog
+    kind = kind_column(rows.stream)
+    told = kind_where(condition, changelog.row_kind).alias(kind)
+    stream = rows.stream.select(*map(named, rows.called), told).name(label("where", rows.called))
+    return replace(rows, stream=stream._typed(changelog=replace(changelog, row_kind=kind)))
+
+
+def kind_column(stream: DataStream) -> str:
+    """The column of the kinds of rows: the one that is there, or a name for one."""
+    known = stream.changelog.row_kind
+    return distinct([ROW_KIND], taken=stream.columns)[0] if known is None else known
+
+
+def with_keys_in(rows: Rows, keys: Sequence[str]) -> bool:
+    """True if the key of a row never changes in some columns: they are among the keys of its upserts."""
+    return set(keys) <= set(rows.stream.changelog.keys or ())
+
+
+def normalized(stream: DataStream) -> DataStream:
+    """The rows with those that no longer hold: `-U` before `+U`, for what has to take a row back where it was.
+
+    It is Flink's ChangelogNormalize. The kinds stand in the column `kind_column` of the stream, behind the others.
+    """
+    changelog, kind = stream.changelog, kind_column(stream)
+    assert changelog.keys is not None, "rows that stay are never taken back"
+    columns = columns_of_rows(stream)
+    normalize = NormalizeChanges(
+        keys=changelog.keys or (KEY_OF_ALL,), columns=columns, row_kind=changelog.row_kind, emitted_kind=kind
+    )
+    prototype = stream._type.prototype.select(*map(named, columns))
+    keyed = stream.key_by(*changelog.keys) if changelog.keys else stream.key_by(only_key())
+    changes = keyed.process_table(normalize, state=kept_row_type(prototype), output=with_kind(prototype.schema, kind))
+    by = ", ".join(changelog.keys) or "all"
+    return changes.name(f"changes by {by}")._typed(changelog=Changelog(keys=changelog.keys, row_kind=kind))

@@ -1,0 +1,176 @@
+"""Window functions of rows that change: those of a key are kept, and what a change makes of them is emitted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from flykka.api.streams.changelog import Changelog
+from flykka.api.table.changing_rows import columns_of_rows, kind_column, normalized, with_keys_in
+from flykka.api.table.refusals import RefusedError
+from flykka.api.table.relation import IsKey, IsNumber, Relation, Role, Rows, distinct, label, leaf
+from flykka.api.table.top_n import WRITE, Bounds, ordered_rows, partition_name
+from flykka.spark_bridge.program.functions import KEY_OF_ALL, only_key
+from flykka.spark_bridge.sql.table_types import frames_type, lists_type, numbered_type, with_kind
+from flykka.spark_bridge.worker.changing_results import (
+    ROWS,
+    FirstOfChangingRows,
+    FrameCall,
+    FrameFunction,
+    OverChangingRows,
+)
+
+if TYPE_CHECKING:
+    from flykka.api.streams.data_stream import DataStream, KeyedStream
+    from flykka.spark_bridge.sql.plan_node import Expression, PlanNode
+
+_FUNCTIONS = {"Count": FrameFunction.COUNT, "Sum": FrameFunction.SUM, "Average": FrameFunction.AVERAGE}
+_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double"})
+_LONGEST_FRAME = 10_000
+
+
+def changing_window(node: PlanNode, relation: Relation, bounds: Bounds) -> Relation:
+    """The rows of changing ones with a window function.
+
+    Raises:
+        RefusedError: it is another one than ROW_NUMBER() with a bound, or count, sum and avg of numbers over a row and
+            some before it.
+    """
+    return _ChangingWindow(node, relation.settled(), bounds).relation()
+
+
+class _ChangingWindow:
+    def __init__(self, node: PlanNode, rows: Rows, bounds: Bounds) -> None:
+        self._node = node
+        self._bounds = bounds
+        self._partitions = tuple(partition_name(each, rows) for each in node.part("partitionSpec"))
+        if not with_keys_in(rows, self._partitions):
+            rows = replace(rows, stream=normalized(rows.stream))
+        self._rows = rows
+        self._made = node.part("windowExpressions")
+
+    def relation(self) -> Relation:
+        limit = self._bounds.limit(self._made[0].attribute.id)
+        functions = {made.children[0].children[0].kind for made in self._made}
+        if functions == {"RowNumber"} and len(self._made) == 1 and limit is not None:
+            return self._first(limit)
+        return self._over([self._call(made) for made in self._made])
+
+    def _first(self, limit: int) -> Relation:
+        """Rows by their number; where there are fewer than before, the last numbers are deleted."""
+        names = self._rows.called
+        number = self._made[0].attribute
+        (called,) = distinct([number.name], taken=self._rows.stream.columns)
+        stream, orders = ordered_rows(self._node, self._rows)
+        columns = columns_of_rows(stream)
+        keys = self._changelog.keys or ()
+        by = (*self._partitions, called) if limit > 1 else self._partitions
+        prototype = stream._type.prototype
+        function = FirstOfChangingRows(
+            keys=self._partitions or (KEY_OF_ALL,),
+            columns=columns,
+            row_keys=keys,
+            row_kind=self._changelog.row_kind,
+            result_keys=by,
+            emitted_kind=self._kind,
+            orders=orders,
+            limit=limit,
+            emitted=names,
+            number=called,
+        )
+        output = numbered_type(prototype, names, called)
+        first = self._keyed(stream).process_table(
+            function,
+            state=lists_type(**{ROWS: prototype.select(*columns).schema}),
+            output=with_kind(output, self._kind),
+        )
+        first.name(f"first {limit} of {', '.join(self._partitions) or 'all'}")
+        roles = self._roles(self._partitions)
+        roles[number.id] = IsNumber(limit=limit, name=called)
+        return self._leaf(first._typed(changelog=Changelog(keys=by, row_kind=self._kind)), (*names, called), roles)
+
+    def _over(self, calls: list[tuple[FrameFunction, Expression, int]]) -> Relation:
+        """Rows with functions of those before them."""
+        rows, names = self._rows, self._rows.called
+        made = distinct((each.attribute.name for each in self._made), taken=rows.stream.columns)
+        stream, orders = ordered_rows(self._node, rows)
+        arguments = distinct(["argument"] * len(calls), taken=(*stream.columns, *made))
+        computed = {name: rows.columns.column(value) for name, (_, value, _) in zip(arguments, calls, strict=True)}
+        stream = stream.with_columns(computed).name("arguments")
+        columns, keys = columns_of_rows(stream), self._changelog.keys or ()
+        by = tuple(dict.fromkeys((*keys, *self._partitions)))
+        prototype = stream._type.prototype
+        function = OverChangingRows(
+            keys=self._partitions or (KEY_OF_ALL,),
+            columns=columns,
+            row_keys=keys,
+            row_kind=self._changelog.row_kind,
+            result_keys=by,
+            emitted_kind=self._kind,
+            orders=orders,
+            calls=tuple(
+                FrameCall(function=kind, argument=argument, preceding=preceding, name=name)
+                for (kind, _, preceding), argument, name in zip(calls, arguments, made, strict=True)
+            ),
+            emitted=names,
+        )
+        types = {name: each.children[0].type_name for each, name in zip(self._made, made, strict=True)}
+        over = self._keyed(stream).process_table(
+            function,
+            state=lists_type(**{ROWS: prototype.select(*columns).schema}),
+            output=with_kind(frames_type(prototype, names, types), self._kind),
+        )
+        over.name(label("over", (each.children[0].children[0].sql for each in self._made)))
+        return self._leaf(
+            over._typed(changelog=Changelog(keys=by, row_kind=self._kind)), (*names, *made), self._roles(by)
+        )
+
+    def _call(self, made: Expression) -> tuple[FrameFunction, Expression, int]:
+        """The function, its argument, and how many rows before each it is of."""
+        called, specification = made.children[0].children
+        function = called.called if called.kind == "AggregateExpression" else called
+        kind = _FUNCTIONS.get(function.kind)
+        preceding = _preceding(specification.children[-1])
+        is_plain = called.kind == "AggregateExpression" and not called.java.isDistinct()
+        if kind is None or preceding is None or not is_plain or len(function.children) != 1:
+            raise RefusedError(
+                f"{called.sql} OVER (...) of rows that change cannot run. What can is ROW_NUMBER() with a bound,"
+                f" {WRITE}, and count, sum and avg OVER (... ROWS BETWEEN n PRECEDING AND CURRENT ROW), n up to"
+                f" {_LONGEST_FRAME}",
+                made.position or self._node.position,
+            )
+        (value,) = function.children
+        if value.type_name not in _NUMBERS:
+            raise RefusedError(
+                f"{called.sql} OVER (...) is of {value.type_name}, and takes numbers: cast it to bigint or double",
+                made.position or self._node.position,
+            )
+        return kind, value, preceding
+
+    @property
+    def _changelog(self) -> Changelog:
+        return self._rows.stream.changelog
+
+    @property
+    def _kind(self) -> str:
+        return kind_column(self._rows.stream)
+
+    def _keyed(self, stream: DataStream) -> KeyedStream:
+        return stream.key_by(*self._partitions) if self._partitions else stream.key_by(only_key())
+
+    def _roles(self, keys: tuple[str, ...]) -> dict[int, Role]:
+        return {column: IsKey(name=name) for column, name in self._rows.names.items() if name in keys}
+
+    def _leaf(self, stream: DataStream, names: tuple[str, ...], roles: dict[int, Role]) -> Relation:
+        return leaf(Rows(stream=stream, output=self._node.output, called=names, roles=roles), self._node)
+
+
+def _preceding(frame: Expression) -> int | None:
+    """The number of rows before the current one, with which the frame ends; None for frames of another kind."""
+    if frame.kind != "SpecifiedWindowFrame" or "Row" not in str(frame.java.frameType().toString()):
+        return None
+    lower, upper = frame.children
+    if upper.kind != "CurrentRow" or not lower.is_constant:
+        return None
+    preceding = -int(lower.value)
+    return preceding if 0 <= preceding <= _LONGEST_FRAME else None
