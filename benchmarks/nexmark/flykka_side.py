@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.nexmark.sides import NotRunnableError
-from examples.nexmark.queries import create_stream_views, text
+from examples.nexmark.queries import create_stream_views, sink, text
 from examples.nexmark.source import EVENT_TIME, SCHEMA, WATERMARK_DELAY
-from flykka import DataStream, FileSink, FileSource, StreamExecutionEnvironment, WatermarkStrategy
+from flykka import DataStream, FileSource, StreamExecutionEnvironment, WatermarkStrategy
 from flykka.errors import SqlError
 
 
@@ -25,7 +25,7 @@ class FlykkaSide:
         files = FileSource.parquet(str(source), schema=SCHEMA).rows_per_batch(self._rows_per_batch)
         watermarks = WatermarkStrategy.for_bounded_out_of_orderness(WATERMARK_DELAY).with_timestamp_column(EVENT_TIME)
         create_stream_views(self._env, self._env.from_source(files, watermarks, "events"))
-        self._found(query).sink_to(FileSink.parquet(str(place / "output")))
+        self._found(query).sink_to(sink(query, str(place / "output")))
         self._env.execute(query)
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from benchmarks.query import plain_session
 from examples.nexmark.generator import EVENTS_PER_SECOND, FIRST_EVENT_MICROS
-from examples.nexmark.queries import create_views, digest, newest, text
+from examples.nexmark.queries import create_views, digest, newest, text, written
 from examples.nexmark.source import SCHEMA
 
 LEFT_OPEN_SECONDS = 20
@@ -53,7 +53,7 @@ def differences(
     is_sure = F.lit(True)
     if closed and query in _WINDOW_ENDS:
         is_sure = F.expr(_WINDOW_ENDS[query]) <= F.lit(_last_event(events) - timedelta(seconds=LEFT_OPEN_SECONDS))
-    found_rows = spark.read.schema(expected_rows.schema).option("recursiveFileLookup", True).parquet(str(found))
+    found_rows = written(query, str(found), spark, expected_rows.schema)
     ours, theirs = (digest(rows.where(is_sure)) for rows in (newest(query, found_rows), expected_rows))
     if ours == theirs:
         return None

@@ -1,11 +1,12 @@
 -- Averages the winning bids of each seller's last auctions: this one and the ten that were won before it. Of equal bids
--- the first one wins.
+-- the first one wins. The auction is selected too: by it a row is known when another bid wins.
 SELECT
+  id,
   seller,
   avg(price) OVER (PARTITION BY seller ORDER BY dateTime ROWS BETWEEN 10 PRECEDING AND CURRENT ROW) AS average
 FROM (
   SELECT
-    a.seller, b.price, b.dateTime,
+    a.id, a.seller, b.price, b.dateTime,
     row_number() OVER (PARTITION BY a.id, a.seller ORDER BY b.price DESC, b.dateTime) AS place
   FROM auction AS a
   JOIN bid AS b ON a.id = b.auction AND b.dateTime BETWEEN a.dateTime AND a.expires

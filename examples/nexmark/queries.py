@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from examples.nexmark.source import VIEWS, view
+from flykka import DeltaSink, FileSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from flykka import DataStream, StreamExecutionEnvironment
+    from flykka.connectors import Sink
 
 QUERIES = tuple(f"q{number}" for number in range(23))
 
@@ -26,7 +29,10 @@ _NEWEST = {
     "q18": ("auction, bidder", "dateTime"),
     "q19": ("auction, rank_number", "struct(price, -unix_micros(dateTime))"),
 }
-"""Of the queries of which rows change, the key of a row, and what is greatest in the newest one."""
+"""Of the queries of which rows take the place of others, the key of a row, and what is greatest in the newest one."""
+
+_DELETING = {"q4": ("category",), "q6": ("id", "seller")}
+"""Of the queries of which rows are deleted too, the key of a row."""
 
 
 def text(query: str) -> str:
@@ -51,6 +57,23 @@ def create_stream_views(env: StreamExecutionEnvironment, events: DataStream) -> 
     for name in VIEWS:
         env.create_temporary_view(name, view(name, events))
     side_input(env.spark).createOrReplaceTempView("side_input")
+
+
+def sink(query: str, path: str) -> Sink:
+    """A sink for the rows of a query: files, and where rows are deleted a Delta table of those that hold."""
+    if query in _DELETING:
+        return DeltaSink.upsert(path, keys=_DELETING[query])
+    return FileSink.parquet(path)
+
+
+def written(query: str, path: str, session: SparkSession, schema: StructType) -> DataFrame:
+    """The rows that such a sink has written, or any other with files below `path`."""
+    files = [path]
+    if query in _DELETING:
+        from deltalake import DeltaTable
+
+        files = DeltaTable(path).file_uris()
+    return session.read.schema(schema).option("recursiveFileLookup", True).parquet(*files)
 
 
 def newest(query: str, rows: DataFrame) -> DataFrame:

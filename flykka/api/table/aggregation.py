@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -61,7 +61,6 @@ class _Aggregate:
             self._check_grouping()
             keys = tuple(zip(self._key_columns, self._key_names, strict=True))
             stream = RetractingAggregates(self._rows, keys, self._calls).stream
-            stream.name(label("aggregate", (f"{call.sql} AS {name}" for call, name in self._calls)))
         elif windows is None and not self._calls:
             chosen = self._rows.stream.select(*self._key_columns).name(label("select", self._key_names))
             stream = chosen.drop_duplicates()
@@ -181,12 +180,16 @@ class _Aggregate:
         return self._rows.stream.key_by(*self._key_columns).window(windows).aggregate(*calls)
 
     def _selected(self, stream: DataStream, *, is_windowed: bool) -> Relation:
-        """The outputs, of window, keys and aggregates; behind them goes the end of the window, their event time."""
-        kind = stream.changelog.row_kind
-        behind = (WINDOW_END,) if is_windowed else () if kind is None else (kind,)
-        names = distinct((each.attribute.name for each in self._outputs), taken=behind)
+        """The outputs, of window, keys and aggregates.
+
+        Behind them go the end of the window, their event time; of upserts the keys that are not among them.
+        """
         roles = {each.attribute.id: role for each in self._outputs if (role := self._role(each)) is not None}
-        self._check_keys(stream, roles)
+        there = {role.name for role in roles.values() if isinstance(role, IsKey)}
+        lost = [key for key in stream.changelog.keys or () if key not in there]
+        kind = stream.changelog.row_kind
+        behind = (WINDOW_END,) if is_windowed else tuple(lost) if kind is None else (*lost, kind)
+        names = distinct((each.attribute.name for each in self._outputs), taken=behind)
         if tuple(stream.columns) != (*names, *behind):
             columns, known = self._rows.columns, self._known()
             named_outputs = zip(self._outputs, names, strict=True)
@@ -216,17 +219,6 @@ class _Aggregate:
                 role = self._rows.roles.get(key.column_id or -1)
                 return role if isinstance(role, IsWindow) else IsKey(name=name)
         return None
-
-    def _check_keys(self, stream: DataStream, roles: Mapping[int, Role]) -> None:
-        """Running aggregates without their keys would be rows of which nobody knows which still hold."""
-        there = {role.name for role in roles.values() if isinstance(role, IsKey)}
-        for key in stream.changelog.keys or ():
-            if key not in there:
-                raise RefusedError(
-                    f"the results are {stream.changelog}, and the SELECT leaves out {key}: nothing would tell which of"
-                    f" them still holds; add it to the SELECT",
-                    self._node.position,
-                )
 
 
 def _is(output: Expression, grouping: Expression) -> bool:

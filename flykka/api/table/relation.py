@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from flykka.errors import ProgramError
+from flykka.api.table.refusals import RefusedError
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END
 from flykka.spark_bridge.sql.plan_columns import PlanColumns
 from flykka.spark_bridge.sql.plan_segment import PlanSegment
@@ -19,7 +19,7 @@ from flykka.spark_bridge.sql.plan_segment import PlanSegment
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
     from flykka.spark_bridge.functions.windowing.time_windows import TumblingEventTimeWindows
-    from flykka.spark_bridge.sql.plan_node import Attribute, Expression, PlanNode
+    from flykka.spark_bridge.sql.plan_node import Attribute, Expression, PlanNode, Position
 
 
 _LONGEST = 60
@@ -86,7 +86,8 @@ class Relation:
     """The rows of a node: those of a stream, to which the nodes `above` it are applied.
 
     The first columns of the stream are the `attributes` of the plan. `tables` are the common tables without a stream
-    that the nodes read. What no node reads of the columns of a join is `left_out`.
+    that the nodes read. What no node reads of the columns of a join is `left_out`. The clause that makes the rows is at
+    `position`.
     """
 
     stream: DataStream
@@ -95,6 +96,7 @@ class Relation:
     roles: Mapping[int, Role]
     left_out: frozenset[int] = frozenset()
     above: tuple[tuple[PlanNode, int], ...] = ()
+    position: Position | None = None
     tables: tuple[PlanNode, ...] = ()
 
     @property
@@ -121,7 +123,7 @@ class Relation:
         kinds of rows stand behind the columns, and where they are carried before them the keys that are no columns.
 
         Raises:
-            ProgramError: the rows are upserts, and have lost a key.
+            RefusedError: the rows are upserts, and have lost a key.
         """
         kind = self.stream.changelog.row_kind
         carried = (*(self._lost_keys if carries_keys else ()), *(() if kind is None else (kind,)))
@@ -175,9 +177,10 @@ class Relation:
             if key in carried:
                 found[key] = key
             else:
-                raise ProgramError(
-                    f"the rows are {changelog}, and the result leaves out {key}: nothing would tell which of them"
-                    f" still holds; add {key} to the SELECT"
+                raise RefusedError(
+                    f"the rows are {changelog}, and the SELECT leaves out {key}: nothing would tell which of them"
+                    f" still holds; add {key} to the SELECT",
+                    self.position,
                 )
         return found
 
@@ -239,4 +242,5 @@ def leaf(rows: Rows, node: PlanNode) -> Relation:
         attributes=node.part("output"),
         output=node.output,
         roles={new.id: rows.roles[old.id] for old, new in pairs if old.id in rows.roles},
+        position=node.position,
     )
