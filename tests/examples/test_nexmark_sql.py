@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,15 +11,20 @@ import pytest
 
 from examples.nexmark.queries import QUERIES, create_stream_views, create_views, digest, newest, sink, text, written
 from examples.nexmark.source import EVENT_TIME, WATERMARK_DELAY, Events, nexmark_source
-from flykka import StreamExecutionEnvironment, WatermarkStrategy
+from flykka import RestartStrategies, StreamExecutionEnvironment, WatermarkStrategy
+from flykka.messages.control.job import CheckpointCompleted
+from flykka.messages.tasks.stage import StateSnapshotted
+from tests.integration.test_kill import Moment, kill_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import DataFrame, SparkSession
 
-EVENTS = 120_000
-"""Of twelve seconds, in batches that end within windows."""
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+EVENTS = 100_000
+"""Of ten seconds, in batches that end within windows."""
+
+HALF_WAY = Moment(name="in the second checkpoint", matches=lambda said: isinstance(said, StateSnapshotted), count=150)
 
 
 @pytest.fixture(scope="module")
@@ -27,30 +34,67 @@ def batch(spark: SparkSession) -> Callable[[str], DataFrame]:
     return lambda query: spark.sql(text(query))
 
 
-@pytest.fixture(scope="module")
-def output(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the queries have written, in folders of their names."""
-    folder: Path = tmp_path_factory.mktemp("nexmark")
+def write_queries(env: StreamExecutionEnvironment, folder: Path) -> None:
+    """Write the job with all queries into the program of the environment."""
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness(WATERMARK_DELAY).with_timestamp_column(EVENT_TIME)
-    with StreamExecutionEnvironment.get_execution_environment() as env:
-        env.set_parallelism(2)
-        env.enable_checkpointing("1s").set_checkpoint_dir(str(folder / "checkpoints"))
-        create_stream_views(env, env.from_source(nexmark_source(EVENTS, rows_per_batch=35_000), watermarks))
-        for query in QUERIES:
-            env.sql(text(query)).sink_to(sink(query, str(folder / query)))
-        env.execute()
-    return folder
+    env.enable_checkpointing("1s").set_checkpoint_dir(str(folder / "checkpoints"))
+    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(3, "0s"))
+    events = env.from_source(nexmark_source(EVENTS, rows_per_batch=35_000), watermarks, "events", uid="events")
+    create_stream_views(env, events)
+    for query in QUERIES:
+        env.sql(text(query)).sink_to(sink(query, str(folder / query))).uid(query)
 
 
-@pytest.mark.spark
-@pytest.mark.integration
-@pytest.mark.slow
-@pytest.mark.parametrize("query", QUERIES)
-def test_a_stream_gives_what_the_batch_gives(
-    spark: SparkSession, batch: Callable[[str], DataFrame], output: Path, query: str
+def differing(spark: SparkSession, batch: Callable[[str], DataFrame], folder: Path) -> dict[str, object]:
+    """The queries whose rows are not those of the batch, with some that are too many."""
+    found = {}
+    for query in QUERIES:
+        expected = batch(query)
+        rows = newest(query, written(query, str(folder / query), spark, expected.schema))
+        if digest(rows) != digest(expected):
+            found[query] = rows.exceptAll(expected).take(3)
+    return found
+
+
+def test_streams_at_parallelism_2_give_what_the_batch_gives(
+    spark: SparkSession, batch: Callable[[str], DataFrame], tmp_path: Path
 ) -> None:
-    expected = batch(query)
+    with StreamExecutionEnvironment.get_execution_environment() as env:
+        write_queries(env.set_parallelism(2), tmp_path)
+        env.execute()
 
-    found = newest(query, written(query, str(output / query), spark, expected.schema))
+    assert differing(spark, batch, tmp_path) == {}
 
-    assert digest(found) == digest(expected), found.exceptAll(expected).take(3)
+
+@pytest.mark.long
+def test_streams_at_parallelism_4_give_it_where_a_task_manager_is_killed(
+    spark: SparkSession, batch: Callable[[str], DataFrame], tmp_path: Path
+) -> None:
+    with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=4) as env:
+        write_queries(env.set_parallelism(4), tmp_path)
+        client = env.execute_async()
+        kill = kill_at(env, HALF_WAY)
+        client.wait()
+
+    assert kill.done
+    assert differing(spark, batch, tmp_path) == {}
+
+
+@pytest.mark.long
+def test_streams_resumed_from_a_savepoint_at_another_parallelism_give_it(
+    spark: SparkSession, batch: Callable[[str], DataFrame], tmp_path: Path
+) -> None:
+    with StreamExecutionEnvironment.get_execution_environment() as env:
+        write_queries(env.set_parallelism(2), tmp_path)
+        client = env.execute_async()
+        completed = threading.Event()
+        client.add_listener(lambda said: completed.set() if isinstance(said, CheckpointCompleted) else None)
+        assert completed.wait(timeout=120)
+        savepoint = client.stop_with_savepoint(str(tmp_path / "savepoints"))
+    assert spark.read.parquet(str(tmp_path / "q0")).count() < batch("q0").count()
+    with StreamExecutionEnvironment.get_execution_environment() as env:
+        env.from_savepoint(savepoint)
+        write_queries(env.set_parallelism(3), tmp_path)
+        env.execute()
+
+    assert differing(spark, batch, tmp_path) == {}
