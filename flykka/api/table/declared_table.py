@@ -7,11 +7,13 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeVar
 
 from flykka.api.streams.watermark_strategy import WatermarkStrategy
+from flykka.api.table.changing_rows import upserts_of
 from flykka.api.table.refusals import RefusedError
 from flykka.errors import FlykkaError, ProgramError
 from flykka.runtime.durations import format_ms
 from flykka.runtime.errors import DurationError
 from flykka.spark_bridge.errors import SparkBridgeError
+from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.sql.connectors.registry import TABLE_CONNECTORS
 from flykka.spark_bridge.sql.connectors.table_connector import (
     PARTITIONED_BY,
@@ -23,7 +25,7 @@ from flykka.spark_bridge.sql.connectors.table_connector import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from flykka.api.streams.data_stream import DataStream
     from flykka.spark_bridge.connectors.source import Source
@@ -69,8 +71,11 @@ class DeclaredTable:
     def stream(self, from_source: Callable[..., DataStream]) -> DataStream:
         """A stream of its rows, by `from_source` of the environment, with the columns that were declared.
 
+        Where its rows are changes, and their kind is no column that was declared, they are upserts by its primary key.
+
         Raises:
-            ProgramError: it cannot be read, or has other columns than were declared.
+            ProgramError: it cannot be read, or has other columns than were declared, or its rows are changes and it has
+                no primary key.
         """
         if self.source is None:
             raise ProgramError(f"the table {self.name} cannot be read: {self.unreadable}")
@@ -90,7 +95,18 @@ class DeclaredTable:
                     f"the table {self.name} declares {field.name} as {field.dataType.simpleString()}, and it is"
                     f" {kind} in {self.source}: declare it so"
                 )
-        return stream if stream.columns == self.columns.names else stream.select(*self.columns.names)
+        names = self.columns.names
+        if ROW_KIND in stream.columns and ROW_KIND not in names:
+            return self._changes(stream, names)
+        return stream if stream.columns == names else stream.select(*names)
+
+    def _changes(self, stream: DataStream, names: Sequence[str]) -> DataStream:
+        if not self.primary_key:
+            raise ProgramError(
+                f"the rows of the table {self.name} are changes: PRIMARY KEY (column) NOT ENFORCED lets each take the"
+                f" place of the one before it; a column {ROW_KIND} STRING gives all changes as rows"
+            )
+        return upserts_of(stream.select(*names, ROW_KIND), self.primary_key)
 
 
 def declared_table(said: CreateTable, watermark: Watermark | None, session: SparkSession) -> DeclaredTable:

@@ -21,14 +21,22 @@ from flykka.spark_bridge.connectors.kafka.offsets import OffsetsInitializer
 from flykka.spark_bridge.connectors.kafka.reading import METADATA
 from flykka.spark_bridge.connectors.kafka.sink import KafkaSink
 from flykka.spark_bridge.connectors.kafka.source import KafkaSource
-from flykka.spark_bridge.sql.connectors.table_connector import Declared, OptionError, TableConnector, TableSink
+from flykka.spark_bridge.sql.connectors.table_connector import (
+    PRIMARY_KEY,
+    Declared,
+    OptionError,
+    TableConnector,
+    TableSink,
+)
 
 _SERVERS = "bootstrap.servers"
-_FORMATS = ("json", "csv", "raw", "avro", "debezium-json")
+_CHANGES = "debezium-json"
+_FORMATS = ("json", "csv", "raw", "avro", _CHANGES)
 _CHANGE = ("row_kind", "ts_ms")
 
 
 def _source(declared: Declared) -> KafkaSource | None:
+    _check_keys(declared)
     options = declared.options
     servers, properties = _cluster(declared)
     topics, pattern = options.names("topic"), options.text("topic_pattern")
@@ -57,6 +65,16 @@ def _sink(declared: Declared) -> TableSink:
     if (guarantee := declared.options.text("delivery_guarantee")) is not None:
         made = made.delivery_guarantee(guarantee)
     return TableSink(sink=made, encoded=_encoded(declared))
+
+
+def _check_keys(declared: Declared) -> None:
+    """Only changes take the place of others. Raises `OptionError`."""
+    if declared.primary_key and _format_name(declared) != _CHANGES:
+        raise OptionError(
+            f"PRIMARY KEY means nothing to records, which are only added: leave it out. Changes of rows are read as"
+            f" format '{_CHANGES}'",
+            PRIMARY_KEY,
+        )
 
 
 def _cluster(declared: Declared) -> tuple[str, dict[str, str]]:
@@ -97,7 +115,7 @@ def _format(declared: Declared) -> ValueFormat:
         case "avro":
             schema = options.needed("avro_schema", '{"type": "record", ...}')
             return AvroFormat(schema, registry_header=options.flag("registry_header"), on_corrupt=corrupt)
-        case "debezium-json":
+        case found if found == _CHANGES:
             table = StructType([field for field in own if field.name not in _CHANGE])
             return DebeziumJsonFormat(table, on_corrupt=corrupt)
     return RawFormat(text="value" in own.names and own["value"].dataType.simpleString() == "string")
@@ -149,4 +167,5 @@ KAFKA = TableConnector(
     ),
     source=_source,
     sink=_sink,
+    has_keys=True,
 )

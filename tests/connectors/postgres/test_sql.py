@@ -22,17 +22,22 @@ def test_changes_of_one_table_become_counts_in_another(spark: SparkSession, data
 
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.execute_sql(
-            f"CREATE TABLE orders (row_kind STRING, item STRING) USING postgres OPTIONS ({options}, table 'orders',"
-            f" slot 'slot_{database.name}', bounded true)"
+            "CREATE TABLE orders (id BIGINT, item STRING, PRIMARY KEY (id) NOT ENFORCED) USING postgres"
+            f" OPTIONS ({options}, table 'orders', slot 'slot_{database.name}', bounded true)"
         )
         columns = "(item STRING, n BIGINT, PRIMARY KEY (item) NOT ENFORCED)"
         env.execute_sql(f"CREATE TABLE unordered {columns} USING postgres OPTIONS ({options}, table 'counts')")
         env.execute_sql(
             f"CREATE TABLE counts {columns} USING postgres OPTIONS ({options}, table 'counts', sequence_by 'n')"
         )
-        query = "SELECT item, count(*) AS n FROM orders WHERE row_kind = '+I' GROUP BY item"
+        query = "SELECT item, count(*) AS n FROM orders GROUP BY item"
         with pytest.raises(SqlError, match="postgres is not told which is the last"):
             env.execute_sql(f"INSERT INTO unordered {query}")
+        env.execute_sql(
+            f"CREATE TABLE changes (item STRING) USING postgres OPTIONS ({options}, table 'orders', slot 's')"
+        )
+        with pytest.raises(SqlError, match="a column row_kind STRING gives all changes as rows"):
+            env.execute_sql("INSERT INTO counts SELECT item, 1 FROM changes")
         with pytest.raises(SqlError, match="the option 'slot' is missing"):
             env.execute_sql("INSERT INTO counts SELECT * FROM unordered")
         client = env.execute_sql(f"INSERT INTO counts {query}")

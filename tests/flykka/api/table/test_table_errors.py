@@ -31,6 +31,7 @@ BAD = {
     "CREATE TABLE x (a INT) USING datagen": (1, 30, "a source without an end needs rows_per_second"),
     "CREATE TABLE x (a INT, PRIMARY KEY (b)) USING delta OPTIONS (path '/x')": (1, 24, "PRIMARY KEY names b, which is"),
     f"CREATE TABLE x (a INT, PRIMARY KEY (a)) {_CSV}": (1, 24, "PRIMARY KEY means nothing to csv"),
+    f"CREATE TABLE x (a INT, PRIMARY KEY (a)) {_KAFKA})": (1, 24, "read as format 'debezium-json'"),
     f"CREATE TABLE x (a INT, UNIQUE (a)) {_CSV}": (1, 1, "nobody would check this constraint"),
     "CREATE TABLE x (a INT) USING print PARTITIONED BY (a)": (1, 36, "PARTITIONED BY means nothing to print"),
     f"CREATE TABLE x (a INT, WATERMARK FOR a AS a - INTERVAL 1 SECOND) {_CSV}": (1, 43, "a column of type TIMESTAMP"),
