@@ -74,9 +74,14 @@ class KeyedRowsCode(OperatorCode):
     @property
     def fingerprint(self) -> str:
         """The columns of keys and state."""
+        return f"{self.does}({self.kept})"
+
+    @property
+    def kept(self) -> str:
+        """The columns of keys and state as a text."""
         keys = ", ".join(field.dataType.simpleString() for field in self.key_fields)
         columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in self.state_fields)
-        return f"{self.does}(keys: {keys}; state: {columns})"
+        return f"keys: {keys}; state: {columns}"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
         """The operator of one attempt."""

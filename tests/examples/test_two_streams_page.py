@@ -60,4 +60,9 @@ def test_the_programs_are_accepted(spark: SparkSession) -> None:
     euros = defined("in_euros")["in_euros"](orders, rates)
     over = defined("over_limit")["over_limit"](payments, limits)
 
+    timed = rows.select_expr("auction AS order_id", "channel AS currency", "price AS amount", "at")
+    versions = rows.select_expr("channel AS currency", "price * 1.0D AS rate", "at")
+    at_the_rate = defined("at_the_rate")["at_the_rate"](timed, versions)
+
+    assert at_the_rate.columns == ["order_id", "at", "euros"]
     assert (euros.columns, over.columns) == (["order_id", "euros"], ["payment_id", "limit"])

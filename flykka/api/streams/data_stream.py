@@ -32,6 +32,7 @@ from flykka.api.streams.side_outputs import FunctionOutputs, SideOutputs
 from flykka.api.streams.stateless_verbs import StatelessVerbs, listed
 from flykka.api.streams.stream_type import StreamType
 from flykka.api.streams.summary import Displayed, Summary, stream_summary
+from flykka.api.streams.temporal_join import TemporalJoinVerb
 from flykka.api.streams.transformation import Input, Transformation, default_uid, origins, partitioned
 from flykka.api.streams.watermark_assignment import WatermarkAssignment
 from flykka.api.streams.window_aggregation import add_aggregates
@@ -345,6 +346,7 @@ class KeyedStream(
     WindowVerbs[WindowedStream],
     IntervalJoinVerb,
     RegularJoinVerb,
+    TemporalJoinVerb,
 ):
     """The rows of a stream, brought together by key.
 

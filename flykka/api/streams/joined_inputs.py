@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Self
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
 from flykka.api.foreign_names import NamesElsewhere
 from flykka.api.streams.program import check_one_program
-from flykka.api.streams.transformation import Transformation
+from flykka.api.streams.transformation import Transformation, partitioned
 from flykka.errors import StreamTypeError
+from flykka.messages.graph.job_graph import ShipStrategy
+from flykka.spark_bridge.operators.code import KeyByCode
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSideCode
 
@@ -19,8 +21,10 @@ if TYPE_CHECKING:
     from flykka.api.streams.program import Program
     from flykka.api.streams.transformation import Input
     from flykka.api.streams.windowed_rows import KeyedRows
+    from flykka.spark_bridge.operators.code import LocalCode
     from flykka.spark_bridge.operators.join_code import JoinCode
     from flykka.spark_bridge.operators.join_side import JoinSide
+    from flykka.spark_bridge.operators.temporal_join import TemporalJoinCode
     from flykka.spark_bridge.program.prototype import Column
 
 
@@ -92,6 +96,32 @@ def add_join(
         name=name,
         code=code,
         inputs=(*_cut_down(left, code.left), *_cut_down(right, code.right)),
+        # It is told of time, which the head of a chain is alone.
+        chaining=ChainingStrategy.HEAD,
+    )
+    program.add(made)
+    return made
+
+
+def add_temporal_join(
+    program: Program,
+    name: str,
+    code: TemporalJoinCode,
+    inputs: tuple[tuple[Input, ...], tuple[Input, ...]],
+    parts: tuple[LocalCode, LocalCode],
+) -> Transformation:
+    """Add a temporal join of the inputs of two sides, each with its part before the exchange."""
+    key_by = KeyByCode(columns=code.keys)
+    made = Transformation(
+        kind=code.kind,
+        position=program.next_position,
+        name=name,
+        code=code,
+        inputs=tuple(
+            replace(each, local_code=part)
+            for side, part in zip(inputs, parts, strict=True)
+            for each in partitioned(side, ShipStrategy.HASH, key_by)
+        ),
         # It is told of time, which the head of a chain is alone.
         chaining=ChainingStrategy.HEAD,
     )

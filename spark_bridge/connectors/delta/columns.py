@@ -18,9 +18,10 @@ from pyspark.sql.types import (
     MapType,
     ShortType,
     StringType,
-    StructField,
     StructType,
 )
+
+from flykka.spark_bridge.rows.nullable import nullable
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable, Schema
@@ -71,11 +72,6 @@ def delta_schema(rows: StructType) -> Schema:
     from deltalake import Schema
 
     return Schema.from_json(nullable(rows).json())
-
-
-def nullable(rows: StructType) -> StructType:
-    """The columns, each of which may hold nulls, and all columns in it."""
-    return StructType([StructField(field.name, _nullable(field.dataType)) for field in rows])
 
 
 def new_columns(table: StructType, rows: StructType) -> StructType:
@@ -146,15 +142,3 @@ def _is_known(data_type: DataType) -> bool:
             return True
         case _:
             return data_type.simpleString() in _PRIMITIVE
-
-
-def _nullable(data_type: DataType) -> DataType:
-    match data_type:
-        case StructType():
-            return nullable(data_type)
-        case ArrayType():
-            return ArrayType(_nullable(data_type.elementType))
-        case MapType():
-            return MapType(_nullable(data_type.keyType), _nullable(data_type.valueType))
-        case _:
-            return data_type

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from flykka.spark_bridge.connectors.delta.columns import nullable
 from flykka.spark_bridge.errors import SinkError
+from flykka.spark_bridge.rows.nullable import nullable
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

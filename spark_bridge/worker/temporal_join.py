@@ -1,0 +1,230 @@
+"""Joins rows with the version of their key that held at their event time (Flink's TemporalRowTimeJoinOperator).
+
+A key's state has the left rows that wait for the watermark, and the versions that they, or rows to come, may meet. The
+rows of a batch are those of two inputs. All times are event times; a row is through when the watermark has come to the
+millisecond that it is in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flykka.spark_bridge.functions.event_time import EventTime
+from flykka.spark_bridge.rows.row_kind import DELETE, UPDATE_BEFORE
+from flykka.spark_bridge.worker.inputs import INPUT, tagged
+from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
+from flykka.spark_bridge.worker.keys import Mask, Rows, key_columns
+from flykka.spark_bridge.worker.process_batch import Processed
+from flykka.spark_bridge.worker.row_changes import KeyedLists
+from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
+
+LEFT, RIGHT = "left", "right"
+"""The columns of state with the rows of the two sides, and those of results, which are structs."""
+
+_BOUNDS = np.iinfo(np.int64)
+_MICROS = pa.timestamp("us", "UTC")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemporalSide:
+    """The columns of a side that are kept, one of which is its event time."""
+
+    columns: tuple[str, ...]
+    event_time: EventTime
+
+    def of(self, number: int, rows: pa.Table) -> pa.Table:
+        """The rows of the input `number`, of rows that are all of this side, with their own columns."""
+        return rows.select([tagged(number, name) for name in self.columns]).rename_columns(list(self.columns))
+
+    def times(self, rows: pa.Table) -> Rows:
+        """The event times of rows, in microseconds. All of them have one."""
+        micros = rows.column(self.event_time.column).cast(_MICROS).cast(pa.int64())
+        times: Rows = micros.to_numpy() + 1000 * self.event_time.offset_ms
+        return times
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemporalSides:
+    """The two sides. Of `row_kind`, a column of the right one, `-D` says that the key has no version from then on."""
+
+    left: TemporalSide
+    right: TemporalSide
+    row_kind: str | None
+    is_outer: bool
+
+    def kept(self, state: pa.Table) -> tuple[KeyedLists, KeyedLists]:
+        """The rows that wait, and the versions."""
+        left, right = (state.column(name).combine_chunks() for name in (LEFT, RIGHT))
+        return KeyedLists.of(left, self.left.columns), KeyedLists.of(right, self.right.columns)
+
+    def waiting_with(self, waiting: KeyedLists, rows: pa.Table, key_of: Rows) -> KeyedLists:
+        """More rows that wait, in the order in which they came."""
+        both = pa.concat_tables([waiting.rows, rows.cast(waiting.rows.schema)])
+        of_both = np.concatenate([waiting.key_of, key_of])
+        order = np.argsort(of_both, kind="stable")
+        return KeyedLists(rows=both.take(order), key_of=of_both[order])
+
+    def versions_with(self, versions: KeyedLists, rows: pa.Table, key_of: Rows) -> KeyedLists:
+        """More versions, in the order of their times. Of several of one time the last one to come holds."""
+        if self.row_kind is not None:
+            # What takes a row back in favour of another one of the same time says nothing.
+            is_version = ~_is_kind(rows, self.row_kind, UPDATE_BEFORE)
+            rows, key_of = rows.filter(pa.array(is_version)), key_of[is_version]
+        both = pa.concat_tables([versions.rows, rows.cast(versions.rows.schema)])
+        of_both, times = np.concatenate([versions.key_of, key_of]), self.right.times(both)
+        order = np.lexsort((times, of_both))
+        of_both, times = of_both[order], times[order]
+        is_last = np.ones(len(order), np.bool_)
+        is_last[:-1] = (of_both[1:] != of_both[:-1]) | (times[1:] != times[:-1])
+        return KeyedLists(rows=both.take(order[is_last]), key_of=of_both[is_last])
+
+    def needed(self, versions: KeyedLists, waiting: KeyedLists, watermark_ms: int, keys: int) -> KeyedLists:
+        """The versions that rows which wait or are to come may meet, of so many keys.
+
+        Of those that are behind the watermark, and not later than any row that waits, the newest is one. Where it says
+        that there is none, it is as if there had been none.
+        """
+        times = self.right.times(versions.rows)
+        is_past = (times // 1000 <= watermark_ms) & (times <= self._first_times(waiting, keys)[versions.key_of])
+        is_over = np.zeros(len(times), np.bool_)
+        is_over[:-1] = is_past[1:] & (versions.key_of[1:] == versions.key_of[:-1])
+        left = np.flatnonzero(~is_over & ~(is_past & self._is_deletion(versions.rows)))
+        return KeyedLists(rows=versions.rows.take(left), key_of=versions.key_of[left])
+
+    def met(self, rows: KeyedLists, versions: KeyedLists, types: pa.Schema) -> pa.Table:
+        """The rows, in the order of their keys and times, and the version that each meets, or null."""
+        key_of = np.concatenate([versions.key_of, rows.key_of])
+        times = np.concatenate([self.right.times(versions.rows), self.left.times(rows.rows)])
+        count = len(versions.key_of)
+        # A version comes before the rows of its time; versions are in this order already.
+        order = np.lexsort((np.arange(len(times)) >= count, times, key_of))
+        last = np.maximum.accumulate(np.where(order < count, order, -1))
+        is_row = order >= count
+        places, found = order[is_row] - count, last[is_row]
+        meets = found >= 0
+        meets[meets] = versions.key_of[found[meets]] == rows.key_of[places[meets]]
+        meets[meets] = ~self._is_deletion(versions.rows)[found[meets]]
+        if not self.is_outer:
+            places, found, meets = places[meets], found[meets], meets[meets]
+        right = versions.rows.take(pa.array(found, mask=~meets))
+        return pa.Table.from_arrays(
+            [structs(rows.rows.take(places), types.field(LEFT)), structs(right, types.field(RIGHT), ~meets)],
+            names=[LEFT, RIGHT],
+        )
+
+    def without_nulls(self, rows: KeyedLists, keys: pa.Table) -> KeyedLists:
+        """The versions of keys of which no part is null: null is equal to nothing."""
+        is_equal = np.ones(keys.num_rows, np.bool_)
+        for name in key_columns(keys):
+            is_equal &= keys.column(name).is_valid().to_numpy()
+        left = np.flatnonzero(is_equal[rows.key_of])
+        return KeyedLists(rows=rows.rows.take(left), key_of=rows.key_of[left])
+
+    def state(self, waiting: KeyedLists, versions: KeyedLists, like: pa.Table) -> tuple[pa.Table, Mask]:
+        """The state of keys, with the times at which they are to be looked at, and which of them have none."""
+        keys = like.num_rows
+        due = self._first_times(waiting, keys)
+        # A deletion that is still to come to pass is forgotten then.
+        is_deletion = np.flatnonzero(self._is_deletion(versions.rows))
+        np.minimum.at(due, versions.key_of[is_deletion], self.right.times(versions.rows)[is_deletion])
+        timers = pa.array(due // 1000, mask=due == _BOUNDS.max)
+        columns = {
+            LEFT: waiting.lists(like.column(LEFT).combine_chunks()),
+            RIGHT: versions.lists(like.column(RIGHT).combine_chunks()),
+            NEXT_EVENT_TIMER: timers,
+        }
+        counts = np.bincount(waiting.key_of, minlength=keys) + np.bincount(versions.key_of, minlength=keys)
+        return pa.table(columns).select(like.schema.names), counts == 0
+
+    def _first_times(self, waiting: KeyedLists, keys: int) -> Rows:
+        """The first time of the rows of each key that wait; the end of time where none does."""
+        first = np.full(keys, _BOUNDS.max)
+        np.minimum.at(first, waiting.key_of, self.left.times(waiting.rows))
+        return first
+
+    def _is_deletion(self, versions: pa.Table) -> Mask:
+        if self.row_kind is None:
+            return np.zeros(versions.num_rows, np.bool_)
+        return _is_kind(versions, self.row_kind, DELETE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepForTemporalJoin:
+    """Keeps the rows of a batch that comes behind a watermark. Left rows behind it are late.
+
+    They are given to the side output `late_data`, or dropped and counted where it is None. A version behind the
+    watermark is none for rows that are through, and one for those to come.
+    """
+
+    sides: TemporalSides
+    watermark_ms: int
+    late_data: str | None
+
+    def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
+        """Process a batch."""
+        sides, key_of = self.sides, batch.key_of_row()
+        is_right = batch.rows.column(INPUT).to_numpy() == 1
+        left_rows, right_rows = np.flatnonzero(~is_right), np.flatnonzero(is_right)
+        left = sides.left.of(0, batch.rows.take(left_rows))
+        right = sides.right.of(1, batch.rows.take(right_rows))
+        is_late = sides.left.times(left) // 1000 <= self.watermark_ms
+        waiting, versions = sides.kept(state)
+        waiting = sides.waiting_with(waiting, left.filter(pa.array(~is_late)), key_of[left_rows][~is_late])
+        versions = sides.versions_with(versions, right, key_of[right_rows])
+        versions = sides.needed(versions, waiting, self.watermark_ms, state.num_rows)
+        kept, deleted = sides.state(waiting, versions, state)
+        late, types = left.filter(pa.array(is_late)), emitted_types(state.schema)
+        return Processed(
+            rows=types.empty_table(),
+            state=kept,
+            deleted=deleted,
+            side={} if self.late_data is None else {self.late_data: structs(late, types.field(LEFT))},
+            late_rows=late.num_rows if self.late_data is None else 0,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FireTemporalJoin:
+    """Joins the rows that are through with the watermark `due_ms`."""
+
+    sides: TemporalSides
+    due_ms: int
+    late_data: str | None
+
+    def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
+        """Process the keys of which some may be through."""
+        sides = self.sides
+        waiting, versions = sides.kept(state)
+        is_through = sides.left.times(waiting.rows) // 1000 <= self.due_ms
+        through, left = np.flatnonzero(is_through), np.flatnonzero(~is_through)
+        rows = KeyedLists(rows=waiting.rows.take(through), key_of=waiting.key_of[through])
+        waiting = KeyedLists(rows=waiting.rows.take(left), key_of=waiting.key_of[left])
+        types = emitted_types(state.schema)
+        met = sides.met(rows, sides.without_nulls(versions, batch.keys), types)
+        versions = sides.needed(versions, waiting, self.due_ms, state.num_rows)
+        kept, deleted = sides.state(waiting, versions, state)
+        none = {} if self.late_data is None else {self.late_data: structs(waiting.rows.slice(0, 0), types.field(LEFT))}
+        return Processed(rows=met, state=kept, deleted=deleted, side=none)
+
+
+def emitted_types(state: pa.Schema) -> pa.Schema:
+    """The columns of results: a row of either side, of the types in state."""
+    return pa.schema([pa.field(name, state.field(name).type.value_type) for name in (LEFT, RIGHT)])
+
+
+def structs(rows: pa.Table, field: pa.Field, is_null: Mask | None = None) -> pa.StructArray:
+    """Rows as structs of a type."""
+    columns = [column.combine_chunks() for column in rows.columns]
+    mask = None if is_null is None else pa.array(is_null)
+    made: Any = pa.StructArray.from_arrays(columns, fields=list(rows.schema), mask=mask)
+    return made.cast(field.type)
+
+
+def _is_kind(rows: pa.Table, column: str, kind: str) -> Mask:
+    is_kind = pc.fill_null(pc.equal(rows.column(column), kind), False)
+    return np.asarray(is_kind.to_numpy(), dtype=np.bool_)

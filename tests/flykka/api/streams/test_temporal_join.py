@@ -1,0 +1,179 @@
+"""What a program may say of temporal joins, and what is refused on its own line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from flykka.api.streams.changelog import Changelog
+from flykka.api.streams.data_stream import DataStream, KeyedStream
+from flykka.api.streams.output_tag import OutputTag
+from flykka.api.streams.program import Program
+from flykka.api.streams.temporal_join import TemporalJoined
+from flykka.errors import FlykkaError, ProgramError, StreamTypeError
+from flykka.messages.graph.job_graph import OperatorKind, ShipStrategy
+from flykka.spark_bridge.functions.event_time import EventTime
+from flykka.spark_bridge.operators.temporal_join import TemporalJoinCode
+from tests.flykka.programs import bids
+
+pytestmark = pytest.mark.spark
+
+LATE = OutputTag("late")
+
+
+def two(spark: SparkSession, *, event_time: str | None = "at") -> tuple[DataStream, DataStream]:
+    program = Program()
+    return bids(spark, program), bids(spark, program, event_time=event_time)
+
+
+def joined(spark: SparkSession) -> TemporalJoined:
+    left, right = two(spark)
+    return left.key_by("auction").temporal_join(right.key_by("auction"))
+
+
+def upserts(stream: DataStream, *keys: str) -> DataStream:
+    """The rows as upserts by keys, of which the column `channel` has the kinds."""
+    changelog = Changelog(keys=keys, row_kind="channel")
+    return DataStream(stream._program, stream._inputs, replace(stream._type, changelog=changelog))
+
+
+def code_of(stream: DataStream) -> TemporalJoinCode:
+    code = stream._transformation.code
+    assert isinstance(code, TemporalJoinCode)
+    return code
+
+
+def test_columns_of_both_sides_are_addressed_by_the_names_of_the_sides(spark: SparkSession) -> None:
+    made = joined(spark).select("left.auction", F.col("right.price").alias("paid"), F.expr("left.price + 1 AS more"))
+
+    assert [(each.name, each.dataType.simpleString()) for each in made.schema] == [
+        ("auction", "bigint"),
+        ("paid", "bigint"),
+        ("more", "bigint"),
+    ]
+
+
+def test_a_name_alone_is_a_column_that_only_one_side_has(spark: SparkSession) -> None:
+    left, right = two(spark)
+    renamed = right.select("auction", F.col("price").alias("rate"), "at")
+
+    made = left.key_by("auction").temporal_join(renamed.key_by("auction")).on("rate > 1").select("bidder", "rate")
+
+    assert made.columns == ["bidder", "rate"]
+
+
+def test_the_event_time_is_that_of_the_left_row_where_its_column_is_there(spark: SparkSession) -> None:
+    with_time = joined(spark).select("left.*", F.col("right.price").alias("paid"))
+    without = joined(spark).select("left.price")
+
+    assert with_time.columns == ["auction", "bidder", "price", "channel", "at", "paid"]
+    assert with_time._type.event_time == EventTime(column="at")
+    assert without._type.event_time is None
+
+
+def test_only_what_is_read_is_kept_of_the_sides(spark: SparkSession) -> None:
+    made = joined(spark).on("left.bidder != right.bidder").select("left.channel", F.col("right.price").alias("paid"))
+
+    sides = code_of(made).sides
+    assert sides.left.columns == ("bidder", "channel", "at")
+    assert sides.right.columns == ("bidder", "price", "at")
+
+
+def test_of_versions_that_can_be_deleted_their_kind_is_kept_too(spark: SparkSession) -> None:
+    left, right = two(spark)
+    made = left.key_by("auction").temporal_join(upserts(right, "auction").key_by("auction")).select("right.price")
+
+    assert code_of(made).sides.row_kind == "channel"
+    assert code_of(made).sides.right.columns == ("price", "channel", "at")
+
+
+def test_all_is_kept_of_left_rows_where_late_ones_are_read(spark: SparkSession) -> None:
+    made = joined(spark).side_output_late_data(LATE).select("left.price")
+
+    late = made.get_side_output(LATE)
+    assert late.columns == list(code_of(made).sides.left.columns) == ["auction", "bidder", "price", "channel", "at"]
+    assert late._type.event_time == EventTime(column="at")
+
+
+def test_each_side_is_exchanged_by_its_keys(spark: SparkSession) -> None:
+    left, right = two(spark)
+    made = left.union(left).key_by("auction").temporal_join(right.key_by("bidder")).select("left.price")
+
+    inputs = made._transformation.inputs
+    assert made._transformation.kind is OperatorKind.KEYED_PROCESS
+    assert [each.ship_strategy for each in inputs] == [ShipStrategy.HASH] * 3
+    assert [each.local_code and each.local_code.fingerprint for each in inputs] == ["input(1)", "input(1)", "input(2)"]
+
+
+def test_the_kind_of_the_join_and_what_it_keeps_are_to_stay_for_its_state(spark: SparkSession) -> None:
+    inner, outer = joined(spark).select("left.price"), joined(spark).left_outer().select("left.price")
+
+    assert code_of(inner).fingerprint == (
+        "temporal_join(inner, keys: bigint; state: left array<struct<price:bigint,at:timestamp>>,"
+        " right array<struct<at:timestamp>>, __next_event_timer bigint)"
+    )
+    assert code_of(outer).fingerprint.startswith("temporal_join(left, ")
+
+
+@pytest.mark.parametrize(
+    ("refused", "error", "why"),
+    [
+        (lambda one, two: one.temporal_join(two), StreamTypeError, r"takes another keyed stream.* not a DataStream"),
+        (
+            lambda one, two: one.temporal_join(two.key_by(F.col("auction").cast("int"))).select("left.*"),
+            StreamTypeError,
+            r"the key auction of the left side is bigint, and .* of the right side is int: cast one of them",
+        ),
+        (
+            lambda one, two: one.temporal_join(upserts(two, "bidder").key_by("auction")),
+            StreamTypeError,
+            r"bids are upserts and deletes by bidder, so that is what a version is of: key both streams by it, not by"
+            " auction",
+        ),
+        (
+            lambda one, two: upserts(two, "auction").key_by("auction").temporal_join(one),
+            StreamTypeError,
+            "are upserts and deletes by auction, and results of a row that changes would stay",
+        ),
+    ],
+)
+def test_streams_that_do_not_fit_are_refused(
+    spark: SparkSession, refused: Callable[[KeyedStream, DataStream], Any], error: type[Exception], why: str
+) -> None:
+    left, right = two(spark)
+
+    with pytest.raises(error, match=why):
+        refused(left.key_by("auction"), right)
+
+
+@pytest.mark.parametrize(
+    ("refused", "error", "why"),
+    [
+        (lambda join: join.select(), ProgramError, "needs at least one column"),
+        (lambda join: join.select("price"), StreamTypeError, r"(?i)ambiguous"),
+        (lambda join: join.select("left.nothing"), StreamTypeError, "nothing"),
+        (lambda join: join.select("left.price", "right.price"), StreamTypeError, "two columns are called 'price'"),
+        (lambda join: join.select(F.sum("left.price")), StreamTypeError, "computed of one row of each side"),
+        (lambda join: join.on("left.price").select("left.*"), StreamTypeError, "(?i)boolean"),
+        (lambda join: join.side_output_late_data("late"), ProgramError, "takes an OutputTag"),
+        (lambda join: join.select("left.*").get_side_output(LATE), ProgramError, "has no side outputs"),
+        (lambda join: join.right_outer(), AttributeError, "left_outer.. keeps the rows that meet none"),
+    ],
+)
+def test_joins_that_cannot_be_are_refused(
+    spark: SparkSession, refused: Callable[[TemporalJoined], Any], error: type[FlykkaError], why: str
+) -> None:
+    with pytest.raises(error, match=why):
+        refused(joined(spark))
+
+
+def test_a_stream_without_event_time_is_refused(spark: SparkSession) -> None:
+    left, right = two(spark, event_time=None)
+
+    with pytest.raises(StreamTypeError, match="temporal_join of bids with bids: bids gives no event time to join by"):
+        left.key_by("auction").temporal_join(right.key_by("auction"))
