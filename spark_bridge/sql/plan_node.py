@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -192,6 +192,19 @@ class PlanNode(_Node):
     def output(self) -> tuple[Attribute, ...]:
         """Its columns."""
         return tuple(each.attribute for each in expressions(self.java.output()))
+
+    def columns_named(self, parts: Sequence[str]) -> tuple[Attribute, ...]:
+        """Its columns that these parts of a name may mean, which are qualified by its last but one, if there are any.
+
+        Case does not matter.
+        """
+        *qualifier, name = (part.lower() for part in parts)
+        found = []
+        for each in elements(self.java.output()):
+            known = [str(part).lower() for part in elements(each.qualifier())]
+            if str(each.name()).lower() == name and (not qualifier or known[-len(qualifier) :] == qualifier):
+                found.append(Expression(each).attribute)
+        return tuple(found)
 
     @cached_property
     def expressions(self) -> tuple[Expression, ...]:

@@ -18,7 +18,10 @@ _KEPT_WHOLE = {"INNER": (False, False), "LEFT OUTER": (True, False), "RIGHT OUTE
 class PushedFilters:
     """A join, and the condition of a filter above it, with what is of one side put below."""
 
-    def __init__(self, session: SparkSession, join: PlanNode, above: Expression | None) -> None:
+    def __init__(
+        self, session: SparkSession, join: PlanNode, above: Expression | None, *, keeps_right: bool = False
+    ) -> None:
+        """With `keeps_right` nothing is put below the right side: a version that does not pass is still the newest."""
         jvm = session.sparkContext._jvm
         assert jvm is not None
         self._logical = jvm.org.apache.spark.sql.catalyst.plans.logical
@@ -32,6 +35,8 @@ class PushedFilters:
         below: tuple[list[Expression], list[Expression]] = ([], [])
         for place, is_whole in enumerate(_KEPT_WHOLE.get(kind, ())):
             columns = frozenset(each.id for each in join.children[place].output)
+            if place and keeps_right:
+                continue
             source = of_filter if is_whole else on
             below[place].extend(each for each in source if each.columns and each.columns <= columns)
             source[:] = [each for each in source if each not in below[place]]

@@ -90,6 +90,25 @@ def inner_join(orders: DataStream, rates: DataStream) -> DataStream:
     return joined.select("left.id", "left.at", F.col("right.id").alias("rate")).uid("join")
 
 
+KIND = "IF(id % 4 = 0, '-D', '+U') AS row_kind"
+LEFT_JOIN = """
+SELECT o.id, o.at, r.id AS rate
+FROM orders AS o
+LEFT JOIN rates FOR SYSTEM_TIME AS OF o.at AS r ON o.currency = r.currency AND o.id % 10 <> r.id % 10
+"""
+
+
+def left_join_in_sql(env: StreamExecutionEnvironment) -> Callable[[DataStream, DataStream], DataStream]:
+    """The same, with every fourth rate one that is taken away."""
+
+    def join(orders: DataStream, rates: DataStream) -> DataStream:
+        env.create_temporary_view("orders", orders)
+        env.create_temporary_view("rates", rates.select_expr("*", KIND), primary_key="currency")
+        return env.sql(LEFT_JOIN)
+
+    return join
+
+
 def batch(spark: SparkSession, files: Path, *, is_outer: bool) -> DataFrame:
     """The same by a plain Spark batch."""
     orders, rates = (spark.read.parquet(str(files / side)) for side in ("orders", "rates"))
@@ -107,6 +126,18 @@ def test_inner_joins_are_those_of_a_batch(
     start(environment().set_parallelism(2), files, tmp_path / "output", inner_join).wait(timeout=120)
 
     truth = batch(spark, files, is_outer=False)
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), truth)
+
+
+def test_in_sql_a_version_that_is_deleted_is_none(
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], files: Path, tmp_path: Path
+) -> None:
+    env = environment().set_parallelism(2)
+
+    start(env, files, tmp_path / "output", left_join_in_sql(env)).wait(timeout=120)
+
+    newest = batch(spark, files, is_outer=True)
+    truth = newest.withColumn("rate", F.expr("IF(rate % 4 = 0, NULL, rate)"))
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), truth)
 
 

@@ -223,9 +223,9 @@ class DataStream(
             )
         return self._inputs[0].source
 
-    def _typed(self, *, changelog: Changelog) -> DataStream:
-        """The rows, of which is known what no operator says: how they take the place of each other."""
-        return DataStream(self._program, self._inputs, replace(self._type, event_time=None, changelog=changelog))
+    def _typed(self, *, changelog: Changelog, event_time: EventTime | None = None) -> DataStream:
+        """The rows, of which is known what no operator says: how they take the place of each other, and their time."""
+        return DataStream(self._program, self._inputs, replace(self._type, event_time=event_time, changelog=changelog))
 
     def _partitioned(self, strategy: ShipStrategy) -> DataStream:
         return DataStream(self._program, partitioned(self._inputs, strategy), self._type)

@@ -22,11 +22,14 @@ if TYPE_CHECKING:
 
 
 def upserts_of(stream: DataStream, keys: tuple[str, ...]) -> DataStream:
-    """The rows as upserts by keys, and where they have a column of kinds as upserts and deletes."""
+    """The rows as upserts by keys, and where they have a column of kinds as upserts and deletes.
+
+    Their event time, of which temporal joins ask from when on a row holds, stays.
+    """
     kind = ROW_KIND if ROW_KIND in stream.columns else None
     if kind is not None and stream.columns[-1] != kind:
         stream = stream.select(*(named(name) for name in stream.columns if name != kind), named(kind))
-    return stream._typed(changelog=Changelog(keys=keys, row_kind=kind))
+    return stream._typed(changelog=Changelog(keys=keys, row_kind=kind), event_time=stream._type.event_time)
 
 
 def columns_of_rows(stream: DataStream) -> tuple[str, ...]:
@@ -43,7 +46,8 @@ def where_true(rows: Rows, condition: Column) -> Rows:
     kind = kind_column(rows.stream)
     told = kind_where(condition, changelog.row_kind).alias(kind)
     stream = rows.stream.select(*map(named, rows.called), told).name(label("where", rows.called))
-    return replace(rows, stream=stream._typed(changelog=replace(changelog, row_kind=kind)))
+    typed = stream._typed(changelog=replace(changelog, row_kind=kind), event_time=stream._type.event_time)
+    return replace(rows, stream=typed)
 
 
 def kind_column(stream: DataStream) -> str:

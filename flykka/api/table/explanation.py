@@ -12,6 +12,7 @@ from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_code import PairsCode, RegularJoinCode
 from flykka.spark_bridge.operators.keyed_rows_code import DropDuplicatesCode, KeptRowsCode, ProcessTableCode
 from flykka.spark_bridge.operators.session_windows import SessionWindowCode
+from flykka.spark_bridge.operators.temporal_join import TemporalJoinCode
 
 if TYPE_CHECKING:
     from flykka.actors.machines.joins.interval_segments import Interval
@@ -74,6 +75,12 @@ def _kept(code: OperatorCode) -> tuple[str, ...]:
         case PairsCode(interval=interval):
             bounds = {Side.LEFT: interval, Side.RIGHT: interval.reversed}
             return tuple(f"the rows of the {side} side {_until(each)}" for side, each in bounds.items())
+        case TemporalJoinCode():
+            return (
+                "the rows of the left side until the watermark has come to their time",
+                "the versions of the right side until the watermark has come to the next one of their key, the last"
+                f" {_FOR_EVER}",
+            )
     kept = _of_keys(code)
     return () if kept is None else (kept,)
 

@@ -112,7 +112,7 @@ class _Parts:
         for side, rows in self._sides.items():
             role = rows.roles.get(expression.column_id or -1)
             is_end = isinstance(role, IsEventTime) and bool(self._offset(side))
-            if rows.stream._type.event_time is not None and (isinstance(role, IsWindow) or is_end):
+            if _has_times(rows) and (isinstance(role, IsWindow) or is_end):
                 return side
             if self._is_end_of_window(expression, rows):
                 return side
@@ -171,7 +171,7 @@ class _Parts:
 
     def _event_time(self, expression: Expression) -> Side | None:
         for side, rows in self._sides.items():
-            if rows.stream._type.event_time is None:
+            if not _has_times(rows):
                 continue
             if isinstance(rows.roles.get(expression.column_id or -1), IsEventTime):
                 return side
@@ -180,7 +180,7 @@ class _Parts:
         return None
 
     def _is_end_of_window(self, expression: Expression, rows: Rows) -> bool:
-        if expression.kind != "GetStructField" or expression.field != "end" or rows.stream._type.event_time is None:
+        if expression.kind != "GetStructField" or expression.field != "end" or not _has_times(rows):
             return False
         return isinstance(rows.roles.get(expression.children[0].column_id or -1), IsWindow)
 
@@ -199,6 +199,11 @@ class _Term:
     def plus(self, other: _Term, factor: int = 1) -> _Term:
         added = other.times(factor)
         return _Term(left=self.left + added.left, right=self.right + added.right, micros=self.micros + added.micros)
+
+
+def _has_times(rows: Rows) -> bool:
+    """True if the event times of rows bound what they meet: not those of rows that change, which hold on."""
+    return rows.stream._type.event_time is not None and rows.stream.changelog.keys is None
 
 
 def _comparisons(condition: Expression) -> Iterator[tuple[Expression, str, Expression]]:

@@ -7,7 +7,7 @@ operators with state. What reads no stream stays as it is: a table that each bat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,6 +19,7 @@ from flykka.api.table.refusals import RefusedError, check_append_only, check_exp
 from flykka.api.table.relation import IsEventTime, IsKey, IsNumber, Relation, Role, Rows, distinct, leaf
 from flykka.api.table.retractions import RetractingAggregates
 from flykka.api.table.stream_joins import JoinSettings, streams_joined
+from flykka.api.table.temporal_joins import AsOfClauses, TimeOfVersion, column_of, refused_clause, temporally_joined
 from flykka.api.table.top_n import Bounds, first_rows, is_kept
 from flykka.errors import ProgramError
 from flykka.spark_bridge.sql.plan_columns import named
@@ -26,6 +27,7 @@ from flykka.spark_bridge.sql.pushed_filters import PushedFilters
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
+    from flykka.spark_bridge.sql.as_of_clause import AsOfClause
     from flykka.spark_bridge.sql.plan_node import Expression, PlanNode
 
 T = TypeVar("T")
@@ -34,14 +36,23 @@ T = TypeVar("T")
 class Planner:
     """Plans one query over streams, by the names of their views."""
 
-    def __init__(self, streams: Mapping[str, DataStream], time_to_live_ms: int | None = None) -> None:
-        """With a time-to-live regular joins keep their rows so long, else for ever."""
+    def __init__(
+        self,
+        streams: Mapping[str, DataStream],
+        time_to_live_ms: int | None = None,
+        as_of: Sequence[AsOfClause] = (),
+    ) -> None:
+        """With a time-to-live regular joins keep their rows so long, else for ever.
+
+        `as_of` are the clauses of the text by which joins are temporal ones.
+        """
         self._streams = streams
         self._time_to_live_ms = time_to_live_ms
         self._read: list[frozenset[int]] = []
         self._common: dict[int, PlanNode] = {}
         self._common_rows: dict[int, Rows] = {}
         self._bounds = Bounds()
+        self._as_of = AsOfClauses(as_of)
 
     def result(self, plan: PlanNode) -> DataStream:
         """The stream of the rows of a query.
@@ -57,6 +68,7 @@ class Planner:
                 " makes a stream of a table",
                 plan.position,
             )
+        self._as_of.check()
         _check_names(relation, plan)
         return _placed(plan, lambda: relation.settled(is_result=True)).stream
 
@@ -171,7 +183,10 @@ class Planner:
 
     def _joined(self, node: PlanNode, above: Expression | None = None) -> Relation:
         """The rows of a join for which a condition of a WHERE above it holds."""
+        clause = self._as_of.of(node)
         if not self._joins_streams(node):
+            if clause is not None:
+                raise refused_clause(clause)
             left, right = (self._relation(child) for child in node.children)
             return joined_with_table(node, left, right, self._tables(node))
         if node.subqueries:
@@ -180,13 +195,17 @@ class Planner:
                 node.position,
             )
         (stream, *_) = self._streams.values()
-        pushed = PushedFilters(stream._type.prototype.sparkSession, node, above)
+        time = None if clause is None else TimeOfVersion(column=column_of(clause, node), clause=clause)
+        pushed = PushedFilters(stream._type.prototype.sparkSession, node, above, keeps_right=time is not None)
         # What is put below is read there, and no longer here.
         self._read[-1] = frozenset() if pushed.above is None else pushed.above.columns_read
         settings = JoinSettings(read=frozenset().union(*self._read), time_to_live_ms=self._time_to_live_ms)
-        self._read[-1] |= pushed.join.columns_read
+        self._read[-1] |= pushed.join.columns_read | (frozenset() if time is None else {time.column})
         left, right = (self._below(child) for child in pushed.join.children)
-        relation = streams_joined(pushed.join, node.join_type, left, right, settings)
+        if time is None:
+            relation = streams_joined(pushed.join, node.join_type, left, right, settings)
+        else:
+            relation = temporally_joined(pushed.join, left, right, time, settings.read)
         return relation if pushed.above is None else relation.then(pushed.above)
 
     def _distinct(self, node: PlanNode) -> Relation:
@@ -223,10 +242,10 @@ def _view(node: PlanNode, stream: DataStream) -> Relation:
     event_time, keys = stream._type.event_time, stream.changelog.keys or ()
     roles: dict[int, Role] = {}
     for attribute in node.output:
-        if event_time is not None and attribute.name == event_time.column:
-            roles[attribute.id] = IsEventTime()
-        elif attribute.name in keys:
+        if attribute.name in keys:
             roles[attribute.id] = IsKey(name=attribute.name)
+        elif event_time is not None and attribute.name == event_time.column:
+            roles[attribute.id] = IsEventTime()
     return leaf(Rows(stream=stream, output=node.output, called=columns_of_rows(stream), roles=roles), node)
 
 

@@ -85,9 +85,10 @@ class SqlVerbs(JobSettings):
     ) -> None:
         """Let `sql` find a stream under this name, in place of whatever had it before.
 
-        With a primary key a row takes the place of the one before it of this key: the rows are upserts, without event
-        time. Where they have a column `row_kind`, it is their kind (Flink's RowKind), and no column of the view: `-D`
-        takes the row of the key away.
+        With a primary key a row takes the place of the one before it of this key: the rows are upserts. Their event
+        time is for temporal joins alone (FOR SYSTEM_TIME AS OF), which ask from when on a row holds. Where they have a
+        column `row_kind`, it is their kind (Flink's RowKind), and no column of the view: `-D` takes the row of the key
+        away.
 
         Spark's own tables and views stay as they are: where one has the same name, `sql` finds the stream.
 

@@ -17,6 +17,7 @@ from flykka.api.table.uids import name_operators
 from flykka.errors import ProgramError, SqlError
 from flykka.spark_bridge.errors import SparkBridgeError
 from flykka.spark_bridge.sql.analysis import Statement
+from flykka.spark_bridge.sql.as_of_clause import AsOfClause, without_as_of
 from flykka.spark_bridge.sql.commands import CreateTable, CreateView, Drop, Insert, command
 from flykka.spark_bridge.sql.plan_columns import named
 from flykka.spark_bridge.sql.plan_node import PlanNode, Position
@@ -87,6 +88,7 @@ class ParsedStatement:
     parsed: Statement
     command: Command | None
     watermark: WatermarkClause | None
+    as_of: tuple[AsOfClause, ...] = ()
 
     @property
     def is_query(self) -> bool:
@@ -114,8 +116,11 @@ class Statements:
         """Parse a statement. Raises `SqlError`."""
         with self.taken_back(source):
             without, watermark = without_watermark(source.text)
+            without, as_of = without_as_of(without)
             statement = Statement(self._environment.spark, without)
-            return ParsedStatement(source=source, parsed=statement, command=command(statement), watermark=watermark)
+            return ParsedStatement(
+                source=source, parsed=statement, command=command(statement), watermark=watermark, as_of=as_of
+            )
 
     def query(
         self,
@@ -141,7 +146,7 @@ class Statements:
                 if columns:
                     _check_number(columns, analyzed, parsed.plan.position)
                     analyzed = parsed.renamed(analyzed, columns)
-                return Planner(streams, self.state_ttl_ms).result(analyzed)
+                return Planner(streams, self.state_ttl_ms, statement.as_of).result(analyzed)
 
     def create_view(self, statement: ParsedStatement, view: CreateView) -> None:
         """Let queries find the rows of a query. Raises `SqlError`."""
@@ -208,7 +213,7 @@ class Statements:
             streams = self._streams(statement.parsed, insert.query)
             with self._named(table.name, streams):
                 analyzed = statement.parsed.analyzed(insert.query, _prototypes(streams))
-                stream = Planner(streams, self.state_ttl_ms).result(
+                stream = Planner(streams, self.state_ttl_ms, statement.as_of).result(
                     self._stored(statement.parsed, insert, table, analyzed)
                 )
                 _check_changelog(table, stream)

@@ -1,0 +1,227 @@
+"""Temporal joins in SQL: FOR SYSTEM_TIME AS OF the event time of the left stream, behind the name of the right one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+from flykka.api.streams.joined_inputs import add_temporal_join
+from flykka.api.streams.program import check_one_program
+from flykka.api.streams.stream_type import StreamType
+from flykka.api.table.join_condition import Key, taken_apart
+from flykka.api.table.refusals import RefusedError, check_append_only
+from flykka.api.table.relation import IsEventTime, Relation, Role, Rows, distinct, label
+from flykka.spark_bridge.functions.event_time import EventTime
+from flykka.spark_bridge.operators.join import Side
+from flykka.spark_bridge.operators.join_side import JoinedRows
+from flykka.spark_bridge.operators.temporal_join import TemporalJoin
+from flykka.spark_bridge.sql.as_of_clause import FORM
+from flykka.spark_bridge.sql.plan_columns import PlanColumns, named_of
+
+if TYPE_CHECKING:
+    from flykka.api.streams.data_stream import DataStream
+    from flykka.spark_bridge.program.prototype import Column
+    from flykka.spark_bridge.sql.as_of_clause import AsOfClause
+    from flykka.spark_bridge.sql.plan_node import Expression, PlanNode, Position
+
+_KINDS = {"INNER": False, "CROSS": False, "LEFT OUTER": True}
+
+
+class AsOfClauses:
+    """The clauses of a text: which of its joins are temporal ones, and which clauses are of none."""
+
+    def __init__(self, clauses: Sequence[AsOfClause]) -> None:
+        self._left = {clause.table: clause for clause in clauses}
+
+    def of(self, join: PlanNode) -> AsOfClause | None:
+        """The clause behind the table that is the right side of a join; None where there is none."""
+        node = join.children[1]
+        while node.position not in self._left:
+            if node.kind not in ("SubqueryAlias", "View") or node.view_name is not None:
+                return None
+            (node,) = node.children
+        return self._left.pop(node.position)
+
+    def check(self) -> None:
+        """Raise `RefusedError` where a clause was of no join."""
+        for clause in self._left.values():
+            raise refused_clause(clause)
+
+
+def refused_clause(clause: AsOfClause) -> RefusedError:
+    """The refusal of a clause that stands elsewhere than at the right side of a join of streams."""
+    return RefusedError(
+        f"FOR SYSTEM_TIME AS OF {clause.shown} stands at the right side of a JOIN of two streams, behind a stream of"
+        f" versions: {FORM}",
+        clause.position,
+    )
+
+
+def column_of(clause: AsOfClause, join: PlanNode) -> int:
+    """The id of the column that a clause names, which is one of the left side.
+
+    Raises:
+        RefusedError: the left side has no such column.
+    """
+    left, right = join.children
+    found = left.columns_named(clause.column)
+    if len(found) == 1:
+        return found[0].id
+    if len(found) > 1:
+        why = f"several columns of the left side are called {clause.shown}"
+    elif right.columns_named(clause.column):
+        why = f"{clause.shown} is a column of the right side, and the time is the event time of the left one"
+    else:
+        why = f"the left side has no column {clause.shown}, only {', '.join(each.name for each in left.output)}"
+    raise RefusedError(f"FOR SYSTEM_TIME AS OF {clause.shown}: {why}, as in {FORM}", clause.position)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeOfVersion:
+    """The column at whose time versions hold, and where the clause names it."""
+
+    column: int
+    clause: AsOfClause
+
+    @property
+    def position(self) -> Position:
+        """The place of the column."""
+        return self.clause.position
+
+
+def temporally_joined(
+    node: PlanNode, left: Relation, right: Relation, time: TimeOfVersion, read: frozenset[int]
+) -> Relation:
+    """The rows of a temporal join, with those of its columns that are `read`.
+
+    Raises:
+        RefusedError: the kind of the join is none that can run, the time is not the event time of the left stream, a
+            side has none or the left one changes, or the ON has no equality with the key of the right one.
+    """
+    check_append_only(left, "The left side of a temporal JOIN", node)
+    return _TemporalJoin(node, {Side.LEFT: left.settled(), Side.RIGHT: right.settled()}, time, read).relation()
+
+
+class _TemporalJoin:
+    def __init__(self, node: PlanNode, sides: Mapping[Side, Rows], time: TimeOfVersion, read: frozenset[int]) -> None:
+        self._node = node
+        self._sides = sides
+        self._time = time
+        self._read = read
+        self._keys: list[Key] = []
+        self._rest: list[Expression] = []
+
+    def relation(self) -> Relation:
+        """The rows, of those columns of the node that are read."""
+        self._check_kind()
+        self._check_times()
+        self._take_apart()
+        output = tuple(each for each in self._node.output if each.id in self._read)
+        names = distinct(each.name for each in output)
+        left, time = self._sides[Side.LEFT], self._event_time(Side.LEFT)
+        called = (name for each, name in zip(output, names, strict=True) if each.id == self._time.column)
+        event_time = next((EventTime(column=name, offset_ms=time.offset_ms) for name in called), None)
+        roles: dict[int, Role] = {
+            each.id: IsEventTime() for each in output if isinstance(left.roles.get(each.id), IsEventTime)
+        }
+        made = [self._column(each.id).alias(name) for each, name in zip(output, names, strict=True)]
+        return Relation(
+            stream=self._stream(made, event_time),
+            attributes=tuple(each for each in self._node.part("output") if each.attribute.id in self._read),
+            output=output,
+            roles={} if event_time is None else roles,
+            left_out=frozenset(each.id for each in self._node.output) - {each.id for each in output},
+        )
+
+    def _check_kind(self) -> None:
+        if self._node.join_type not in _KINDS:
+            raise RefusedError(
+                f"{self._node.join_type} JOIN FOR SYSTEM_TIME AS OF cannot run: a version that no row has met may be"
+                " met by the next one. JOIN and LEFT JOIN can",
+                self._node.position,
+            )
+
+    def _check_times(self) -> None:
+        clause = self._time.clause
+        left, right = (self._sides[side] for side in Side)
+        what = f"FOR SYSTEM_TIME AS OF {clause.shown}"
+        event_time = left.stream._type.event_time
+        if event_time is None:
+            raise RefusedError(
+                f"{what}: the left stream has no event time: give its source a WATERMARK FOR, or a WatermarkStrategy"
+                " with_timestamp_column(...), and keep that column in subqueries",
+                self._time.position,
+            )
+        if not isinstance(left.roles.get(self._time.column), IsEventTime):
+            raise RefusedError(
+                f"{what}: the version is the one that holds at the event time of the left stream, which is"
+                f" {event_time.column}: FOR SYSTEM_TIME AS OF {event_time.column}",
+                self._time.position,
+            )
+        if right.stream._type.event_time is None:
+            raise RefusedError(
+                f"{what}: the right stream has no event time to say from when on a version holds: give its source a"
+                " WATERMARK FOR, or a WatermarkStrategy with_timestamp_column(...), and keep that column in subqueries",
+                self._time.position,
+            )
+        check_one_program(f"{self._node.join_type} JOIN", left.stream._program, right.stream._program)
+
+    def _take_apart(self) -> None:
+        """Part the condition into keys and the rest; of versions with a key only that is one."""
+        right = self._sides[Side.RIGHT]
+        wanted = right.stream.changelog.keys
+        condition = self._node.condition
+        for each in () if condition is None else condition.conjuncts():
+            keys = taken_apart((each,), self._sides).keys
+            if keys and (wanted is None or right.names.get(keys[0].right.column_id or -1) in wanted):
+                self._keys += keys
+            else:
+                self._rest.append(each)
+        of_right = {right.names.get(key.right.column_id or -1) for key in self._keys}
+        missing = [key for key in wanted or () if key not in of_right]
+        if missing:
+            raise RefusedError(
+                f"the rows of the right stream are {right.stream.changelog}, so that is what a version is of, and the"
+                f" ON has no equality of {', '.join(missing)} with an expression of the left stream",
+                self._node.position,
+            )
+        if not self._keys:
+            raise RefusedError(
+                f"{self._node.join_type} JOIN FOR SYSTEM_TIME AS OF needs an equality of the two streams in its ON, as"
+                " in o.currency = r.currency: it says of what a row of the right one is a version",
+                self._node.position,
+            )
+
+    def _stream(self, made: Sequence[Column], event_time: EventTime | None) -> DataStream:
+        left, right = (self._sides[side].stream for side in Side)
+        ids = {column: (side.value, name) for side, rows in self._sides.items() for column, name in rows.names.items()}
+        columns = PlanColumns(left._type.prototype.sparkSession, ids)
+        rest = [columns.column(each) for each in self._rest]
+        prototype, code, parts = TemporalJoin(
+            left=self._joined(Side.LEFT),
+            right=self._joined(Side.RIGHT),
+            columns=tuple(made),
+            condition=reduce(and_, rest) if rest else None,
+            is_outer=_KINDS[self._node.join_type],
+            row_kind=right.changelog.row_kind,
+        ).code()
+        name = label("temporal_join", (f"{key.left.shown} = {key.right.shown}" for key in self._keys))
+        joined = add_temporal_join(left._program, name, code, (left._inputs, right._inputs), parts)
+        return left._emitted(joined, StreamType(prototype=prototype, event_time=event_time))
+
+    def _joined(self, side: Side) -> JoinedRows:
+        rows = self._sides[side]
+        keys = tuple(rows.columns.column(key.of(side)) for key in self._keys)
+        return JoinedRows(prototype=rows.stream._type.prototype, keys=keys, event_time=self._event_time(side))
+
+    def _event_time(self, side: Side) -> EventTime:
+        event_time = self._sides[side].stream._type.event_time
+        assert event_time is not None, "it was looked at"
+        return event_time
+
+    def _column(self, column: int) -> Column:
+        side = next(side for side, rows in self._sides.items() if column in rows.names)
+        return named_of(side.value, self._sides[side].names[column])

@@ -1,0 +1,167 @@
+"""What becomes of FOR SYSTEM_TIME AS OF, and how it is refused."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from flykka.errors import SqlError
+from flykka.spark_bridge.functions.event_time import EventTime
+from flykka.spark_bridge.operators.temporal_join import TemporalJoinCode
+from tests.flykka.api.table.queries import Queries
+from tests.flykka.programs import bids
+
+pytestmark = pytest.mark.spark
+
+AS_OF = "FOR SYSTEM_TIME AS OF"
+
+
+@pytest.fixture
+def queries(spark: SparkSession) -> Queries:
+    """Bids, and versions of bidders: those of `versions` of any key, of `changing` by their primary key."""
+    made = Queries(spark)
+    made.create_temporary_view("versions", bids(spark, made.program))
+    kinds = bids(spark, made.program).select_expr("bidder", "price", "at", "channel AS row_kind")
+    made.create_temporary_view("changing", kinds, primary_key="bidder")
+    made.create_temporary_view("untimed", bids(spark, made.program, event_time=None), primary_key="bidder")
+    return made
+
+
+def joins(queries: Queries, query: str) -> list[TemporalJoinCode]:
+    """The temporal joins that a query becomes."""
+    queries.sql(query)
+    return [made.code for made in queries.program.transformations if isinstance(made.code, TemporalJoinCode)]
+
+
+@pytest.mark.parametrize("kind", ["", "LEFT"])
+def test_a_join_as_of_the_event_time_of_the_left_stream_is_a_temporal_one(queries: Queries, kind: str) -> None:
+    (code,) = joins(
+        queries, f"SELECT b.price, v.channel FROM bid b {kind} JOIN versions {AS_OF} b.at AS v ON b.bidder = v.bidder"
+    )
+
+    assert code.sides.is_outer == (kind == "LEFT")
+    assert code.sides.left.columns == ("price", "at")
+    assert code.sides.right.columns == ("channel", "at")
+    assert code.sides.row_kind is None
+
+
+def test_of_rows_that_change_the_kind_says_whether_there_is_a_version(queries: Queries) -> None:
+    (code,) = joins(
+        queries, f"SELECT b.price, v.price AS was FROM bid b JOIN changing {AS_OF} b.at v ON b.bidder = v.bidder"
+    )
+
+    assert code.sides.row_kind == "row_kind"
+    assert code.condition is None
+
+
+def test_results_have_the_event_time_of_the_left_stream(queries: Queries) -> None:
+    query = f"SELECT b.at AS ordered_at, v.at FROM bid b JOIN versions {AS_OF} b.at v ON b.bidder = v.bidder"
+
+    assert queries.sql(query)._type.event_time == EventTime(column="ordered_at")
+    assert queries.sql(f"SELECT window, count(*) AS n FROM ({query}) GROUP BY window(ordered_at, '1 minute')").columns
+
+
+def test_what_is_asked_of_a_version_does_not_choose_another_one(queries: Queries) -> None:
+    join = f"SELECT b.price, v.price AS was FROM bid b JOIN versions {AS_OF} b.at AS v"
+    asked = f"{join} ON b.bidder = v.bidder AND v.price > 3 AND v.at >= b.at - INTERVAL 1 DAY WHERE b.price > 7"
+
+    assert queries.operators(asked) == [
+        "where, select(auction, bidder, price, channel, at)",
+        "temporal_join(bidder = bidder)",
+        "select(price, was)",
+    ]
+    (code, *_) = joins(queries, asked)
+    assert str(code.condition).count("price") == 1
+    assert "INTERVAL" in str(code.condition).upper()
+
+
+def test_of_versions_with_a_key_other_equalities_are_conditions(queries: Queries) -> None:
+    (code,) = joins(
+        queries,
+        f"SELECT b.price FROM bid b JOIN changing {AS_OF} b.at v ON b.bidder = v.bidder AND b.price = v.price",
+    )
+
+    assert len(code.keys) == 1
+    assert "price" in str(code.condition)
+
+
+def test_a_version_that_a_where_leaves_out_is_none(queries: Queries) -> None:
+    view = "CREATE TEMPORARY VIEW dear AS SELECT bidder, price, at FROM changing WHERE price > 5"
+    queries.execute_sql(view)
+
+    (code,) = joins(queries, f"SELECT b.price FROM bid b LEFT JOIN dear {AS_OF} b.at v ON b.bidder = v.bidder")
+
+    assert code.sides.row_kind == "row_kind"
+
+
+def test_several_joins_may_be_of_the_same_time(queries: Queries) -> None:
+    codes = joins(
+        queries,
+        f"SELECT b.price FROM bid b JOIN versions {AS_OF} b.at v ON b.bidder = v.bidder"
+        f" LEFT JOIN changing {AS_OF} b.at c ON v.auction = c.bidder",
+    )
+
+    assert [code.sides.is_outer for code in codes] == [False, True]
+
+
+def test_explain_tells_what_is_kept(queries: Queries) -> None:
+    told = queries.explain_sql(f"SELECT b.price FROM bid b JOIN versions {AS_OF} b.at AS v ON b.bidder = v.bidder")
+
+    assert "keeps the rows of the left side until the watermark has come to their time" in told
+    assert "the versions of the right side until the watermark has come to the next one of their key, the last" in told
+
+
+ON = "ON b.bidder = v.bidder"
+
+
+@pytest.mark.parametrize(
+    ("query", "why", "column"),
+    [
+        (
+            f"SELECT 1 AS x FROM bid b JOIN versions {AS_OF} b.price AS v {ON}",
+            "FOR SYSTEM_TIME AS OF b.price: the version is the one that holds at the event time of the left stream,"
+            " which is at",
+            62,
+        ),
+        (f"SELECT 1 AS x FROM bid b JOIN versions {AS_OF} v.at AS v {ON}", "v.at is a column of the right side", 62),
+        (f"SELECT 1 AS x FROM bid b JOIN versions {AS_OF} b.time AS v {ON}", "has no column b.time, only auction", 62),
+        (
+            f"SELECT 1 AS x FROM timeless b JOIN versions {AS_OF} b.at AS v {ON}",
+            "the left stream has no event time: give its source a WATERMARK FOR",
+            67,
+        ),
+        (
+            f"SELECT 1 AS x FROM bid b JOIN untimed {AS_OF} b.at AS v {ON}",
+            "the right stream has no event time to say from when on a version holds",
+            61,
+        ),
+        (
+            f"SELECT 1 AS x FROM bid b JOIN changing {AS_OF} b.at AS v ON b.price = v.price",
+            "upserts and deletes by bidder, so that is what a version is of, and the ON has no equality of bidder",
+            26,
+        ),
+        (
+            f"SELECT 1 AS x FROM bid b JOIN versions {AS_OF} b.at AS v ON b.price > v.price",
+            "needs an equality of the two streams in its ON, as in o.currency = r.currency",
+            26,
+        ),
+        (
+            f"SELECT 1 AS x FROM bid b RIGHT JOIN versions {AS_OF} b.at AS v {ON}",
+            "RIGHT OUTER JOIN FOR SYSTEM_TIME AS OF cannot run",
+            26,
+        ),
+        (
+            f"SELECT 1 AS x FROM changing b JOIN versions {AS_OF} b.at AS v {ON}",
+            "The left side of a temporal JOIN of rows that are upserts and deletes by bidder cannot run",
+            31,
+        ),
+        (f"SELECT 1 AS x FROM bid {AS_OF} at", "stands at the right side of a JOIN of two streams", 46),
+        (f"SELECT 1 AS x FROM bid b JOIN range(3) r {AS_OF} b.at", "behind a stream of versions: FROM", 64),
+    ],
+)
+def test_what_cannot_run_is_refused_at_its_place(queries: Queries, query: str, why: str, column: int) -> None:
+    with pytest.raises(SqlError) as refused:
+        queries.sql(query)
+
+    assert why in str(refused.value)
+    assert (refused.value.line, refused.value.column) == (1, column)
