@@ -1,0 +1,63 @@
+"""The example of orders and rates: with a kill its output is that of a plain batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.testing import assertDataFrameEqual
+
+from examples import currency_rates
+from flykka import RestartStrategies, StreamExecutionEnvironment
+from flykka.messages.tasks.stage import StateSnapshotted
+from tests.integration.test_kill import Moment, kill_at
+
+pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
+
+FILES, ROWS = 3, 100
+TRUE = """
+SELECT o.order_id, o.at, o.amount * max_by(r.rate, r.at) AS euros
+FROM orders o LEFT JOIN rates r ON o.currency = r.currency AND r.at <= o.at GROUP BY o.order_id, o.at, o.amount
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rates and orders of some hours, out of order by less than a minute."""
+    folder, chance = tmp_path_factory.mktemp("currencies"), np.random.default_rng(4)
+    for name, value in (("rates", "rate"), ("orders", "amount")):
+        (folder / name).mkdir()
+        for number in range(FILES):
+            places = number * ROWS + np.arange(ROWS)
+            micros = (places * 20_000 + chance.integers(0, 50_000, ROWS)) * 1000 + places
+            rows = {
+                "order_id": places,
+                "currency": chance.choice(["usd", "gbp", "jpy", "chf"], ROWS),
+                value: chance.integers(1, 100, ROWS) / 4,
+                "at": pa.array(micros).cast(pa.timestamp("us", tz="UTC")),
+            }
+            made = pa.table(rows if name == "orders" else {k: v for k, v in rows.items() if k != "order_id"})
+            pq.write_table(made, folder / name / f"{number}.parquet")
+    return folder
+
+
+def test_the_output_is_that_of_a_batch(
+    spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], folder: Path, tmp_path: Path
+) -> None:
+    env = environment().set_parallelism(2).enable_checkpointing("100ms", tolerable_failures=100)
+    env.set_checkpoint_dir(str(tmp_path / "checkpoints"))
+    env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
+    kill = kill_at(env, Moment(name="", matches=lambda said: isinstance(said, StateSnapshotted), count=3))
+    currency_rates.define_job(env, str(folder / "rates"), str(folder / "orders"), str(tmp_path / "output"))
+
+    env.execute("currency rates")
+
+    assert kill.done
+    for name in ("rates", "orders"):
+        spark.read.parquet(str(folder / name)).createOrReplaceTempView(name)
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), spark.sql(TRUE))
