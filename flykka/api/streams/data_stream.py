@@ -52,6 +52,7 @@ from flykka.spark_bridge.program.trials import check_union, checked_deterministi
 if TYPE_CHECKING:
     import pandas as pd
 
+    from flykka.runtime.durations import Duration
     from flykka.spark_bridge.functions.event_time import EventTime
     from flykka.spark_bridge.operators.code import OperatorCode
     from flykka.spark_bridge.operators.process_code import ProcessCode
@@ -310,8 +311,8 @@ class DataStream(
         tried(keyed, lambda: transformed(self._type.prototype, lambda rows: rows.select(*columns)))
         return KeyedStream(self._program, self._inputs, self._type, columns)
 
-    def _join_static(self, static: DataFrame, on: JoinOn | None, how: str) -> DataStream:
-        return _Stream.join(self, static, on, how)
+    def _join_static(self, static: DataFrame, on: JoinOn | None, how: str, refresh: Duration | None) -> DataStream:
+        return _Stream.join(self, static, on, how, refresh)
 
     def _all_rows(self) -> NonParallelStream:
         return NonParallelStream(self._program, partitioned(self._inputs, ShipStrategy.GLOBAL), self._type)

@@ -11,7 +11,9 @@ from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING
 
+from flykka.runtime.durations import Duration, positive_duration_ms
 from flykka.spark_bridge.program import functions
+from flykka.spark_bridge.program.refreshed_join import JoinRefreshed, KeptTable
 from flykka.spark_bridge.program.trials import (
     check_some,
     check_there,
@@ -152,20 +154,36 @@ class StatelessVerbs(ABC):
 
     mapInArrow = map_in_arrow
 
-    def join(self, static: DataFrame, on: JoinOn | None = None, how: str = "inner") -> DataStream:
-        """Join every batch with a DataFrame that does not change.
+    def join(
+        self,
+        static: DataFrame,
+        on: JoinOn | None = None,
+        how: str = "inner",
+        refresh: Duration | None = None,
+    ) -> DataStream:
+        """Join every batch with a DataFrame: one that does not change, or with `refresh` one that may.
 
         `how` is inner, left, left_semi, left_anti or cross: what keeps static rows that match nothing has no meaning
-        batch by batch. The DataFrame is computed again for every batch, from where it is read, unless it is cached. It
+        batch by batch. The DataFrame is computed again for every batch, from where it is read, unless it is cached, and
         must give the same rows each time: a restarted job works on with what it reads then.
 
+        With `refresh`, such as `"10min"`, its rows are kept for so long, by the clock of this machine, and read again
+        for the first batch behind that; so are the names of its files. Each batch is joined with one version of them,
+        and every row comes out once; which version it was joined with may differ from run to run.
+
         Raises:
+            DurationError: `refresh` is no length of time above zero.
             StreamTypeError: the columns do not fit, both sides have one of the same name beside those of `on`, or the
                 kind of join is none of these.
         """
 
-        def make(_: DataFrame) -> Callable[[DataFrame], DataFrame]:
-            return partial(functions.join, static=checked_static(static), on=on, how=checked_how(how, on))
+        refresh_ms = None if refresh is None else positive_duration_ms(refresh, "refresh")
+
+        def make(prototype: DataFrame) -> Callable[[DataFrame], DataFrame]:
+            table, kind = checked_static(static), checked_how(how, on)
+            if refresh_ms is None:
+                return partial(functions.join, static=table, on=on, how=kind)
+            return JoinRefreshed(KeptTable(table, refresh_ms), on, kind, prototype)
 
         conditions: list[str] | list[Column] | list[Column | str] = (
             on if isinstance(on, list) else [on] if on is not None else []

@@ -25,6 +25,7 @@ from flykka.spark_bridge.program.trials import checked_sendable
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
+    from flykka.runtime.durations import Duration
     from flykka.spark_bridge.operators.join_code import CoGroupFunction
     from flykka.spark_bridge.program.functions import JoinOn
     from flykka.spark_bridge.program.prototype import Column, DataFrame, StructType
@@ -43,36 +44,47 @@ class WindowJoinVerbs(ABC):
         """Bring the rows that agree in these columns together."""
 
     @abstractmethod
-    def _join_static(self, static: DataFrame, on: JoinOn | None, how: str) -> DataStream:
+    def _join_static(self, static: DataFrame, on: JoinOn | None, how: str, refresh: Duration | None) -> DataStream:
         """Join every batch with a DataFrame."""
 
     @overload
     def join(self, static: WindowJoinVerbs) -> JoinedStreams[WindowJoined]: ...
 
     @overload
-    def join(self, static: DataFrame, on: JoinOn | None = None, how: str = "inner") -> DataStream: ...
+    def join(
+        self, static: DataFrame, on: JoinOn | None = None, how: str = "inner", refresh: Duration | None = None
+    ) -> DataStream: ...
 
     def join(
-        self, static: WindowJoinVerbs | DataFrame, on: JoinOn | None = None, how: str = "inner"
+        self,
+        static: WindowJoinVerbs | DataFrame,
+        on: JoinOn | None = None,
+        how: str = "inner",
+        refresh: Duration | None = None,
     ) -> JoinedStreams[WindowJoined] | DataStream:
-        """Join with another stream by window, or every batch with a DataFrame that does not change.
+        """Join with another stream by window, or every batch with a DataFrame, which may change with `refresh`.
 
         Of streams, `.where(*keys).equal_to(*keys).window(windows).select(*columns)` goes on. Of a DataFrame, `how` is
         inner, left, left_semi, left_anti or cross: what keeps static rows that match nothing has no meaning batch by
         batch. The DataFrame is computed again for every batch, from where it is read, unless it is cached. It must give
         the same rows each time: a restarted job works on with what it reads then.
 
+        With `refresh`, such as `"10min"`, its rows are kept for so long, by the clock of this machine, and read again
+        for the first batch behind that; so are the names of its files. Each batch is joined with one version of them,
+        and every row comes out once; which version it was joined with may differ from run to run.
+
         Raises:
-            ProgramError: streams are joined, and `on` or `how` is given, which are said behind that.
+            DurationError: `refresh` is no length of time above zero.
+            ProgramError: streams are joined, and `on`, `how` or `refresh` is given.
             StreamTypeError: the columns do not fit, both sides have one of the same name beside those of `on`, or the
                 kind of join is none of these.
         """
         if not isinstance(static, WindowJoinVerbs):
-            return self._join_static(static, on, how)
-        if on is not None or how != "inner":
+            return self._join_static(static, on, how, refresh)
+        if on is not None or how != "inner" or refresh is not None:
             raise ProgramError(
                 "a join of two streams goes on with .where(*keys).equal_to(*keys).window(windows), then"
-                " .left_outer(), .right_outer() or .full_outer(), and .select(*columns): leave out on and how"
+                " .left_outer(), .right_outer() or .full_outer(), and .select(*columns): leave out on, how and refresh"
             )
         return JoinedStreams(self, static, WindowJoined)
 

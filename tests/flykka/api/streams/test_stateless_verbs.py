@@ -16,6 +16,7 @@ from flykka.api.streams.data_stream import DataStream
 from flykka.api.streams.program import Program
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import ShipStrategy
+from flykka.runtime.errors import DurationError
 from flykka.spark_bridge.functions.event_time import EventTime
 from tests.flykka.programs import HOURS, bids
 
@@ -220,6 +221,15 @@ def test_a_stream_is_joined_with_a_static_data_frame(
     joined = bids(spark).join(auctions, "auction", how)
 
     assert joined.columns == left.split()
+
+
+def test_a_join_with_a_table_that_is_read_again_has_the_same_columns(spark: SparkSession, auctions: DataFrame) -> None:
+    kept = bids(spark).join(auctions, "auction", "left", refresh="10min")
+
+    assert kept.columns == bids(spark).join(auctions, "auction", "left").columns
+    assert kept._type.event_time is not None
+    with pytest.raises(DurationError, match="refresh"):
+        bids(spark).join(auctions, "auction", refresh="soon")
 
 
 def test_a_join_may_have_a_condition(spark: SparkSession, auctions: DataFrame) -> None:

@@ -66,7 +66,7 @@ def test_groups_have_the_columns_of_the_output(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("refused", "error", "why"),
     [
-        (lambda one, two: one.join(two, "auction"), ProgramError, r"leave out on and how"),
+        (lambda one, two: one.join(two, "auction"), ProgramError, r"leave out on, how and refresh"),
         (lambda one, two: one.join(two).where(), ProgramError, "needs at least one column"),
         (lambda one, two: one.join(two).where("nothing"), StreamTypeError, "nothing"),
         (lambda one, two: one.co_group(two.key_by("auction")), StreamTypeError, "not a KeyedStream"),
