@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from flykka.monitors.attempts import AttemptMonitor
+from flykka.monitors.barriers import BarrierMonitor
 from flykka.monitors.batches import BatchMonitor
 from flykka.monitors.checkpoints import CheckpointMonitor
 from flykka.monitors.commits import CommitMonitor
@@ -14,6 +15,7 @@ from flykka.monitors.liveness import LivenessMonitor
 from flykka.monitors.monitor import Conversation, ConversationMonitor, Monitor, Violation
 from flykka.monitors.sessions import SessionMonitor
 from flykka.monitors.states import StateMonitor
+from flykka.monitors.watermarks import WatermarkMonitor
 from flykka.runtime.trace.file.order import nearly_in_order
 from flykka.runtime.trace.records import Record
 
@@ -32,6 +34,8 @@ def all_monitors(*, is_whole: bool = True, progress_within_ms: int | None = None
         CommitMonitor(),
         StateMonitor(is_whole=is_whole),
         ExchangeMonitor(),
+        WatermarkMonitor(),
+        BarrierMonitor(),
         BatchMonitor(),
         FailureMonitor(),
         SessionMonitor(),

@@ -28,8 +28,9 @@ from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import BatchId, OperatorId
 from flykka.simulation.flow import Flow
 from flykka.simulation.held_rows import SimulatedKeyedFunction
+from flykka.simulation.joined_rows import join_operator
 from flykka.simulation.lanes import Lanes, OnLane
-from flykka.simulation.operators import Behaviour, Filter, Map, Process, Sink, Source, Tag, Window
+from flykka.simulation.operators import Behaviour, Filter, Join, Map, Process, Sink, Source, Tag, Window
 from flykka.simulation.rows import Rows, event_times, size_of, within
 from flykka.simulation.sinks import SimulatedSinkWriter
 from flykka.simulation.state import SimulatedPanes, SimulatedWindowState
@@ -71,6 +72,8 @@ def _operator(behaviour: Behaviour, operator_id: OperatorId, engine: SimulatedEn
         case Process():
             function = SimulatedKeyedFunction(behaviour, descriptor, world)
             return KeyedProcessOperator(operator_id, function, function.backend)
+        case Join():
+            return join_operator(operator_id, behaviour, descriptor, world)
         case Sink():
             writer = SimulatedSinkWriter(behaviour, descriptor, world)
             return SinkOperator(operator_id, writer, writer.stage, world, descriptor.attempt)

@@ -20,6 +20,7 @@ from flykka.simulation.settings import FaultKind
 from flykka.simulation.storage import Operation
 from flykka.simulation.system import SimulatedSystem
 from flykka.simulation.topology import Topology
+from flykka.simulation.two_inputs import joins_by_time
 from flykka.simulation.world import World
 
 _PAUSES_MS = (1, 20, 300, 3_000, 12_000)
@@ -47,6 +48,7 @@ class Injections:
         self._system = system
         self._world = world
         self._vertices = [vertex.vertex_id for vertex in topology.vertices]
+        self._joins_by_time = joins_by_time(topology)
         self._failing: dict[Operation, tuple[int, Random]] = {}
         """Until when each operation of the storage may fail, and what decides whether it does."""
         world.storage.fails = self._storage_fails
@@ -185,7 +187,8 @@ class Injections:
             case "suspend":
                 return StopJob(job_id=job_id, client=client)
             case wish:
-                drain = wish == "drain"
+                # Rows that meet by time would miss those that are read behind the end of event time.
+                drain = wish == "drain" and not self._joins_by_time
                 return StopJob(job_id=job_id, client=client, savepoint_directory=savepoints, drain=drain)
 
     @property

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from flykka.actors.machines.joins.interval_segments import UNBOUNDED_MS, Interval
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.simulation.rows import Row, Rows, mixed
+from flykka.spark_bridge.operators.join import Side
 
 _VALUES = 1_000_003
 
@@ -108,6 +110,84 @@ class Process:
         return tuple(Row(row.key, row.time_ms + self.delay_ms, (part,)) for row in rows for part in row.parts)
 
 
+_WHENEVER = Interval(lower_ms=-UNBOUNDED_MS, upper_ms=UNBOUNDED_MS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """Joins rows of equal keys: those of the first `left_inputs` inputs with those of the others.
+
+    They meet where their times are within `bounds`, or whenever they come (None, a regular join). The time of a pair is
+    the later one of the two. Rows of `outer` sides that meet none come out as well, with the first time at which that
+    is known.
+    """
+
+    left_inputs: int
+    bounds: Interval | None = None
+    outer: tuple[Side, ...] = ()
+
+    @property
+    def interval(self) -> Interval:
+        """The interval in which rows of the right side meet one of the left."""
+        return _WHENEVER if self.bounds is None else self.bounds
+
+    def results(self, left: Rows, right: Rows) -> Rows:
+        """The results of all rows of both sides."""
+        sides = {Side.LEFT: left, Side.RIGHT: right}
+        alone = (self.unmatched(side, sides[side], sides[side.other]) for side in self.outer)
+        return (*self.pairs(left, right), *(row for rows in alone for row in rows))
+
+    def pairs(self, left: Rows, right: Rows) -> Rows:
+        """A row of each two that meet, with each part of the one beside each part of the other."""
+        return tuple(
+            Row(
+                row.key,
+                max(row.time_ms, other.time_ms),
+                tuple(_pair(part, other_part) for part in row.parts for other_part in other.parts),
+            )
+            for row, others in self._met(Side.LEFT, left, right)
+            for other in others
+        )
+
+    def unmatched(self, side: Side, rows: Rows, others: Rows) -> Rows:
+        """A row of each of a side that meets none of the other side."""
+        through_ms = self.interval_of(side).through_after_ms
+        return tuple(
+            Row(row.key, row.time_ms + through_ms + 1, tuple(_alone(side, part) for part in row.parts))
+            for row, met in self._met(side, rows, others)
+            if not met
+        )
+
+    def interval_of(self, side: Side) -> Interval:
+        """The interval in which rows of the other side meet one of this."""
+        return self.interval if side is Side.LEFT else self.interval.reversed
+
+    def _met(self, side: Side, rows: Rows, others: Rows) -> Iterable[tuple[Row, list[Row]]]:
+        by_key: dict[int, list[Row]] = {}
+        for other in others:
+            by_key.setdefault(other.key, []).append(other)
+        interval = self.interval_of(side)
+        for row in rows:
+            met = [each for each in by_key.get(row.key, ()) if _is_in(interval, each.time_ms - row.time_ms)]
+            yield row, met
+
+
+def _is_in(interval: Interval, later_ms: int) -> bool:
+    is_above = later_ms >= interval.lower_ms if interval.is_lower_inclusive else later_ms > interval.lower_ms
+    is_below = later_ms <= interval.upper_ms if interval.is_upper_inclusive else later_ms < interval.upper_ms
+    return is_above and is_below
+
+
+def _pair(left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
+    """A part of a pair: the digits of its number are those of the two, each with one more; 0 is for none."""
+    return int(f"{left[0] + 1}{right[0] + 1:08}"), mixed(left[1], right[1]) % _VALUES
+
+
+def _alone(side: Side, part: tuple[int, int]) -> tuple[int, int]:
+    nobody = (-1, 0)
+    return _pair(part, nobody) if side is Side.LEFT else _pair(nobody, part)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tag:
     """Notes with every row the input of the operator behind the exchange that it is for."""
@@ -126,7 +206,7 @@ class Sink:
     name: str
 
 
-Behaviour = Source | Map | Filter | Window | Process | Tag | Sink
+Behaviour = Source | Map | Filter | Window | Process | Join | Tag | Sink
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,12 +13,14 @@ from enum import Enum
 from types import UnionType
 from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 
+from flykka.actors.machines.joins.interval_segments import Interval
 from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.messages.graph import job_graph
 from flykka.messages.wire.message import Message, class_of
 from flykka.simulation import operators, scenario, topology
 from flykka.simulation.scenario import Scenario
 from flykka.simulation.settings import FaultKind
+from flykka.spark_bridge.operators.join import Side
 
 _CLASSES: dict[str, type[Any]] = {
     each.__name__: each
@@ -33,9 +35,12 @@ _CLASSES: dict[str, type[Any]] = {
         operators.Filter,
         operators.Window,
         operators.Process,
+        operators.Join,
         operators.Tag,
         operators.Sink,
         EventTimeWindows,
+        Interval,
+        Side,
         FaultKind,
         job_graph.CheckpointingMode,
         job_graph.CheckpointingSettings,

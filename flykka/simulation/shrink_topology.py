@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from flykka.messages.graph.job_graph import FiringMode, JobEdge, JobVertex, Operator, ShipStrategy
 from flykka.messages.wire.ids import JobVertexId, OperatorId
-from flykka.simulation.operators import Behaviour, Filter, Map, Program, Sink, Source
+from flykka.simulation.operators import Behaviour, Filter, Join, Map, Program, Sink, Source
 from flykka.simulation.topology import Topology
 
 
@@ -29,9 +29,23 @@ def _without_a_vertex(topology: Topology) -> Iterator[Topology]:
         readers = [edge for vertex in topology.vertices for edge in vertex.inputs if edge.source == gone.vertex_id]
         is_sink = any(isinstance(topology.program[operator.ref.uid], Sink) for operator in gone.operators)
         if gone.inputs and len(readers) == 1 and not is_sink:
+            instead = {edge: len(gone.inputs) for edge in readers}
             yield _with_program(
-                topology, tuple(_past(gone, vertex) for vertex in topology.vertices if vertex is not gone)
+                _joining(topology, lambda edge, instead=instead: instead.get(edge, 1)),  # type: ignore[misc]
+                tuple(_past(gone, vertex) for vertex in topology.vertices if vertex is not gone),
             )
+
+
+def _joining(topology: Topology, count: Callable[[JobEdge], int]) -> Topology:
+    """The job whose joins know their left inputs, where there are `count` edges in the place of each."""
+    behaviours = dict(topology.program.behaviours)
+    for vertex in topology.vertices:
+        uid = vertex.operators[0].ref.uid
+        head = behaviours[uid]
+        if isinstance(head, Join):
+            left_inputs = sum(map(count, vertex.inputs[: head.left_inputs]))
+            behaviours[uid] = replace(head, left_inputs=left_inputs)
+    return replace(topology, program=Program(behaviours=behaviours))
 
 
 def _past(gone: JobVertex, vertex: JobVertex) -> JobVertex:
@@ -62,7 +76,8 @@ def _trimmed(topology: Topology, gone: set[JobVertexId]) -> Topology | None:
             break
     if not vertices:
         return None
-    return _with_program(topology, _renumbered(vertices, read))
+    left = {vertex.vertex_id for vertex in vertices}
+    return _with_program(_joining(topology, lambda edge: edge.source in left), _renumbered(vertices, read))
 
 
 def _is_of_use(vertex: JobVertex, program: Program, read: set[tuple[JobVertexId, int]]) -> bool:
@@ -138,6 +153,8 @@ def _plainer(topology: Topology) -> Iterator[Topology]:
             for field, value in plain.items():
                 if getattr(behaviour, field) != value:
                     yield _behaving(topology, uid, replace(behaviour, **{field: value}))
+        if isinstance(behaviour, Join) and behaviour.outer:
+            yield _behaving(topology, uid, replace(behaviour, outer=()))
     for vertex in topology.vertices:
         if vertex.firing_mode is not FiringMode.ON_WATERMARK:
             yield replace(

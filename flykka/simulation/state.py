@@ -28,6 +28,8 @@ class SimulatedStateBackend(ABC, Generic[Stored]):
     """Implements `StateBackend`: a segment is rows, and what is written a file."""
 
     merge_at = 4
+    name = ""
+    """The name of the state in the ids of its segments, where an operator has several."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, world: World) -> None:
         vertex = descriptor.vertex
@@ -43,7 +45,7 @@ class SimulatedStateBackend(ABC, Generic[Stored]):
 
     def new_id(self) -> BatchId:
         """The id of a segment."""
-        return BatchId(f"{self.attempt}/segment-{next(self._numbers)}")
+        return BatchId(f"{self.attempt}/{self.name}segment-{next(self._numbers)}")
 
     @abstractmethod
     def read(self, readings: Sequence[Reading[tuple[Stored, ...]]]) -> tuple[Stored, ...]:

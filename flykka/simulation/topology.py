@@ -8,7 +8,7 @@ only, as every job graph does.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -24,8 +24,8 @@ from flykka.messages.graph.job_graph import (
     ShipStrategy,
 )
 from flykka.messages.wire.ids import JobVertexId, OperatorId
-from flykka.simulation.operators import Behaviour, Filter, Map, Process, Program, Sink, Source, Tag, Window
-from flykka.simulation.rows import Row, Rows
+from flykka.simulation.operators import Behaviour, Filter, Join, Map, Process, Program, Sink, Source, Tag, Window
+from flykka.simulation.rows import Rows
 
 _UNKEYED = (
     ShipStrategy.REBALANCE,
@@ -35,19 +35,18 @@ _UNKEYED = (
     ShipStrategy.SHUFFLE,
     ShipStrategy.GLOBAL,
 )
-_KINDS = {
+KINDS = {
     Source: OperatorKind.SOURCE,
     Map: OperatorKind.STATELESS,
     Filter: OperatorKind.STATELESS,
     Window: OperatorKind.WINDOW_AGGREGATE,
     Process: OperatorKind.KEYED_PROCESS,
+    Join: OperatorKind.JOIN,
     Tag: OperatorKind.LOCAL_INPUT,
     Sink: OperatorKind.SINK,
 }
 MAX_SINKS = 3
 _FUNCTION_SHARE = 0.4
-_TWO_INPUTS_SHARE = 0.7
-"""Of functions that read several outputs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,21 +77,20 @@ class Topology:
 
     def truth(self) -> Mapping[str, Counter[tuple[int, int]]]:
         """The rows that each sink is to publish: source rows with their values, each as often as ways lead there."""
-        arriving: dict[tuple[JobVertexId, int], list[Row]] = {}
+        arriving: dict[tuple[JobVertexId, int], Rows] = {}
         truth: dict[str, Counter[tuple[int, int]]] = {name: Counter() for name in self.program.sinks}
         for vertex in self.vertices:
-            read = [row for edge in vertex.inputs for row in arriving[edge.source, edge.source_output]]
+            read = [arriving[edge.source, edge.source_output] for edge in vertex.inputs]
             made: dict[OperatorId, Rows] = {}
-            rows: Rows = tuple(read)
             for operator in vertex.operators:
                 reads = operator.input_operator
-                rows = tuple(read) if reads is None else made[vertex.operators[reads].operator_id]
+                inputs = read if reads is None else [made[vertex.operators[reads].operator_id]]
                 behaviour = self.program[operator.ref.uid]
-                made[operator.operator_id] = _result(behaviour, rows)
+                made[operator.operator_id] = _result(behaviour, inputs)
                 if isinstance(behaviour, Sink):
-                    truth[behaviour.name].update(part for row in rows for part in row.parts)
+                    truth[behaviour.name].update(part for row in _together(inputs) for part in row.parts)
             for number, operator_id in enumerate(vertex.outputs):
-                arriving[vertex.vertex_id, number] = list(made[operator_id])
+                arriving[vertex.vertex_id, number] = made[operator_id]
         return truth
 
     def __str__(self) -> str:
@@ -126,7 +124,13 @@ def _parted(vertex: JobVertex) -> tuple[JobVertex, ...]:
     return (replace(vertex, operators=kept, outputs=tuple(outputs)), *parted)
 
 
-def _result(behaviour: Behaviour, rows: Rows) -> Rows:
+def _together(inputs: Iterable[Rows]) -> Rows:
+    return tuple(row for rows in inputs for row in rows)
+
+
+def _result(behaviour: Behaviour, inputs: Sequence[Rows]) -> Rows:
+    """The rows that an operator makes of all rows of its inputs."""
+    rows = _together(inputs)
     match behaviour:
         case Source(rows=count):
             return behaviour.read(0, count)
@@ -136,6 +140,8 @@ def _result(behaviour: Behaviour, rows: Rows) -> Rows:
             return behaviour.fired(rows)
         case Process():
             return behaviour.released(rows)
+        case Join(left_inputs=left):
+            return behaviour.results(_together(inputs[:left]), _together(inputs[left:]))
         case Sink():
             return ()
 
@@ -162,35 +168,6 @@ def with_functions(topology: Topology, chance: Random) -> Topology:
     if not any(vertex.operators[0].kind is OperatorKind.WINDOW_AGGREGATE for vertex in vertices):
         vertices = [replace(vertex, firing_mode=FiringMode.ON_WATERMARK) for vertex in vertices]
     return Topology(vertices=tuple(vertices), program=Program(behaviours=behaviours))
-
-
-def with_two_inputs(topology: Topology, chance: Random) -> Topology:
-    """The same job, where some functions that read several outputs tell the first from the others."""
-    behaviours = dict(topology.program.behaviours)
-    vertices = {vertex.vertex_id: vertex for vertex in topology.vertices}
-    for vertex in topology.vertices:
-        uid = vertex.operators[0].ref.uid
-        head = behaviours[uid]
-        if isinstance(head, Process) and len(vertex.inputs) > 1 and chance.random() < _TWO_INPUTS_SHARE:
-            behaviours[uid] = replace(head, has_two_inputs=True)
-            for place, edge in enumerate(vertex.inputs):
-                vertices[edge.source] = _tagged(vertices[edge.source], edge.source_output, min(place, 1), behaviours)
-    return Topology(vertices=tuple(vertices.values()), program=Program(behaviours=behaviours))
-
-
-def _tagged(vertex: JobVertex, output: int, number: int, behaviours: dict[str, Behaviour]) -> JobVertex:
-    """The vertex with a tag on the rows of an output, which one edge reads."""
-    uid = f"{vertex.vertex_id}-tag-{output}"
-    behaviours[uid] = Tag(number=number)
-    tag = Operator(
-        operator_id=OperatorId(uid),
-        ref=OperatorRef(uid=uid, fingerprint=""),
-        name=uid,
-        kind=_KINDS[Tag],
-        input_operator=[each.operator_id for each in vertex.operators].index(vertex.outputs[output]),
-    )
-    outputs = (*vertex.outputs[:output], tag.operator_id, *vertex.outputs[output + 1 :])
-    return replace(vertex, operators=(*vertex.operators, tag), outputs=outputs)
 
 
 class _Drawing:
@@ -314,7 +291,7 @@ class _Drawing:
                 operator_id=OperatorId(uid),
                 ref=OperatorRef(uid=uid, fingerprint=""),
                 name=uid,
-                kind=_KINDS[type(behaviour)],
+                kind=KINDS[type(behaviour)],
                 input_operator=place - 1 if place else None,
             )
             operators.append(operator)

@@ -21,8 +21,6 @@ from flykka.actors.machines.checkpoint.pending import PendingCheckpoint, TaskAck
 from flykka.actors.machines.checkpoint.plan import PlannedTask
 from flykka.actors.machines.checkpoint.shared_state_registry import SharedStateRegistry
 from flykka.actors.machines.exchange.credits import ChannelCredits
-from flykka.actors.machines.exchange.input_gate import InputGate
-from flykka.actors.machines.exchange.watermarks import WatermarkValve
 from flykka.actors.machines.task.effects import TaskEffect, TellBridge
 from flykka.actors.machines.task.split_reader import SplitReader
 from flykka.actors.machines.task.stream_task import StreamTask
@@ -44,6 +42,15 @@ from flykka.simulation.scenario import Scenario
 from flykka.simulation.scenario_drawing import draw_scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
 from flykka.spark_bridge.operators.due_timers import DueTimers
+from tests.simulation.input_bugs import (
+    a_barrier_does_not_hold_its_channel_back,
+    a_join_lets_go_of_rows_when_event_time_has_passed_them,
+    a_restored_join_begins_with_its_left_side_alone,
+    a_snapshot_does_not_wait_for_the_last_channel,
+    a_watermark_is_that_of_the_faster_input,
+    rows_that_have_met_none_are_told_with_each_watermark,
+    what_is_in_flight_on_the_other_inputs_is_no_state,
+)
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -131,14 +138,6 @@ def the_end_of_a_partition_is_lost(patch: pytest.MonkeyPatch) -> None:
         return effects[:-1] if isinstance(event, EndOfPartition) else effects
 
     patch.setattr(TaskOutputs, "broadcast", all_but_one)
-
-
-def a_barrier_does_not_hold_its_channel_back(patch: pytest.MonkeyPatch) -> None:
-    """What comes behind an aligned barrier is read before the other barriers are there."""
-
-    def read_on(_self: InputGate, _channel: int) -> None: ...
-
-    patch.setattr(InputGate, "block", read_on)
 
 
 def a_restored_reader_begins_one_split_too_far(patch: pytest.MonkeyPatch) -> None:
@@ -280,14 +279,31 @@ def timers_of_what_comes_while_others_fire_are_forgotten(patch: pytest.MonkeyPat
     patch.setattr(DueTimers, "on_fired", one_too_far)
 
 
-def a_watermark_is_that_of_the_faster_input(patch: pytest.MonkeyPatch) -> None:
-    """The watermark of a task is the greatest of its inputs, not the least."""
-    patch.setattr(WatermarkValve, "_minimum", lambda valve: valve._max_ms)
-    patch.setattr(WatermarkValve, "check", lambda _: None)
-
-
 PLANTED_BUGS = (
-    PlantedBug(plant=a_watermark_is_that_of_the_faster_input, monitor="output", says="rows came late"),
+    PlantedBug(plant=a_watermark_is_that_of_the_faster_input, monitor="watermarks", says=" has said "),
+    PlantedBug(
+        plant=a_snapshot_does_not_wait_for_the_last_channel,
+        monitor="barriers",
+        says="and no barrier has come in",
+        begin=4,
+    ),
+    PlantedBug(
+        plant=what_is_in_flight_on_the_other_inputs_is_no_state,
+        monitor="barriers",
+        says="was in flight, and is neither in the state nor in that of its channel",
+    ),
+    PlantedBug(
+        plant=a_join_lets_go_of_rows_when_event_time_has_passed_them, monitor="output", says=" lacks ", begin=19
+    ),
+    PlantedBug(
+        plant=a_restored_join_begins_with_its_left_side_alone,
+        monitor="output",
+        says=" lacks ",
+        settings=STAGES_FAIL,
+    ),
+    PlantedBug(
+        plant=rows_that_have_met_none_are_told_with_each_watermark, monitor="output", says="rows too many", begin=53
+    ),
     PlantedBug(plant=timers_of_what_comes_while_others_fire_are_forgotten, monitor="output", says=" lacks ", begin=12),
     PlantedBug(plant=rows_are_published_with_every_commit_again, monitor="output", says="rows were told as published"),
     PlantedBug(
@@ -323,10 +339,8 @@ PLANTED_BUGS = (
     ),
     PlantedBug(
         plant=a_barrier_does_not_hold_its_channel_back,
-        monitor="output",
-        says="rows too many",
-        settings=STAGES_FAIL,
-        begin=208,
+        monitor="barriers",
+        says="was read before the snapshot",
     ),
     PlantedBug(
         plant=shared_state_goes_with_the_first_checkpoint_that_refers_to_it,

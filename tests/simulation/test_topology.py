@@ -15,14 +15,16 @@ from flykka.simulation.job import draw_restart_strategy, job_graph
 from flykka.simulation.operators import Filter, Process, Program, Sink, Source, Tag
 from flykka.simulation.scenario_drawing import draw_scenario
 from flykka.simulation.settings import ALL_FAULTS, FaultKind, SimulationSettings
-from flykka.simulation.topology import MAX_SINKS, Topology, draw_topology, with_functions, with_two_inputs
+from flykka.simulation.topology import MAX_SINKS, Topology, draw_topology, with_functions
+from flykka.simulation.two_inputs import with_joins, with_two_inputs
 from tests.actors.machines.graph.graphs import vertex
 
 SEEDS = range(200)
 
 
 def drawn(seed: int) -> Topology:
-    return with_two_inputs(with_functions(draw_topology(Random(seed)), Random(seed)), Random(seed))
+    topology = with_functions(draw_topology(Random(seed)), Random(seed))
+    return with_two_inputs(with_joins(topology, Random(f"joins {seed}")), Random(seed))
 
 
 def source_of(rows: int, *, step_ms: int = 1, disorder_ms: int = 0) -> Source:
@@ -72,8 +74,6 @@ def test_all_kinds_of_edges_and_operators_are_drawn() -> None:
     assert strategies == set(ShipStrategy) - {ShipStrategy.BROADCAST}
     not_simulated = {
         OperatorKind.GROUP_AGGREGATE,
-        OperatorKind.JOIN,
-        OperatorKind.REGULAR_JOIN,
         OperatorKind.PROCESS,
         OperatorKind.TIMESTAMPS_AND_WATERMARKS,
     }

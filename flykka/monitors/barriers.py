@@ -1,0 +1,233 @@
+"""A snapshot of a task is a cut through all channels of all its inputs: at their barriers, with what was in flight.
+
+What is before the barrier of a channel is in the state, for it was read before the snapshot, or in flight, and then it
+is channel state of the checkpoint. What is behind it is neither.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+
+from flykka.actors.machines.states import EXECUTION_TERMINAL
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, AlignmentType, DeclineCheckpoint
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import (
+    BufferResponse,
+    CheckpointBarrier,
+    EndOfData,
+    EndOfPartition,
+    PartitionRequest,
+)
+from flykka.messages.tasks.stage import AbortCheckpoint, BridgeOpened, RunStage, SnapshotState, WriteChannelState
+from flykka.messages.tasks.task import UpdateTaskExecutionState
+from flykka.messages.wire.ids import BatchId, ResultPartitionId
+from flykka.messages.wire.ref import Ref
+from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation
+from flykka.runtime.trace.effects import Undecoded
+from flykka.runtime.trace.records import Turn
+
+Channel = tuple[ResultPartitionId, int]
+
+
+@dataclass(slots=True)
+class _Channel:
+    """The batches of a channel that have arrived and were not read; how many were before each barrier in all.
+
+    Behind the end of its data there is a barrier only as long as its producer runs; windows may fire with that.
+    """
+
+    read: int = 0
+    unread: deque[BatchId] = field(default_factory=deque)
+    barriers: dict[int, int] = field(default_factory=dict)
+    has_ended_data: bool = False
+    has_ended: bool = False
+
+    def before(self, checkpoint_id: int) -> Iterable[BatchId]:
+        """The unread batches before a barrier, or all so far."""
+        count = self.barriers.get(checkpoint_id)
+        return self.unread if count is None else islice(self.unread, max(0, count - self.read))
+
+
+@dataclass(slots=True)
+class _Snapshot:
+    """The batches in flight that belong to a snapshot, those that were written, and channels without a barrier yet."""
+
+    in_flight: set[BatchId]
+    awaited: set[Channel]
+    written: frozenset[BatchId] = frozenset()
+
+
+@dataclass(slots=True)
+class _Task:
+    recovered: dict[BatchId, None]
+    channels: dict[Channel, _Channel] = field(default_factory=dict)
+    channel_of: dict[BatchId, Channel] = field(default_factory=dict)
+    snapshots: dict[int, _Snapshot] = field(default_factory=dict)
+
+
+class BarrierMonitor(ConversationMonitor):
+    """Watches the channels of tasks, and when these take their snapshots."""
+
+    name = "barriers"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tasks: dict[Ref, _Task] = {}
+
+    def received(self) -> Mapping[type, OnReceived]:
+        """A task begins, and elements come to it."""
+        return {BridgeOpened: self._on_opened, BufferResponse: self._on_arrived, Undecoded: self._on_unreadable}
+
+    def sent(self) -> Mapping[type, OnSent]:
+        """A task asks for its channels, reads batches, takes snapshots and acknowledges them, or does not."""
+        return {
+            PartitionRequest: self._on_asked,
+            RunStage: self._on_read,
+            SnapshotState: self._on_snapshot,
+            WriteChannelState: self._on_written,
+            AcknowledgeCheckpoint: self._on_acknowledged,
+            AbortCheckpoint: self._on_given_up,
+            DeclineCheckpoint: self._on_given_up,
+            UpdateTaskExecutionState: self._on_state,
+        }
+
+    def ended(self, ref: Ref) -> None:
+        """It takes no snapshot any more."""
+        self._tasks.pop(ref, None)
+
+    # What comes to a task
+
+    def _on_opened(self, turn: Turn, message: BridgeOpened) -> Iterable[Violation]:
+        self._tasks[turn.recipient] = _Task({each.batch.batch_id: None for each in message.recovered_inputs})
+        return ()
+
+    def _on_asked(self, turn: Turn, _to: Ref, message: PartitionRequest) -> Iterable[Violation]:
+        task = self._tasks.get(turn.recipient)
+        if task is not None and message.consumer == turn.recipient:
+            task.channels.setdefault((message.partition_id, message.subpartition), _Channel())
+        return ()
+
+    def _on_unreadable(self, turn: Turn, _message: Undecoded) -> Iterable[Violation]:
+        """It may have been a barrier."""
+        self._tasks.pop(turn.recipient, None)
+        return ()
+
+    def _on_arrived(self, turn: Turn, message: BufferResponse) -> Iterable[Violation]:
+        task, name = self._tasks.get(turn.recipient), (message.partition_id, message.subpartition)
+        channel = None if task is None else task.channels.get(name)
+        if task is None or channel is None:
+            return ()
+        match message.buffer:
+            case BatchRef(batch_id=batch_id):
+                channel.unread.append(batch_id)
+                task.channel_of[batch_id] = name
+                for snapshot in task.snapshots.values():
+                    if name in snapshot.awaited:
+                        snapshot.in_flight.add(batch_id)
+            case CheckpointBarrier(checkpoint_id=checkpoint_id):
+                channel.barriers[checkpoint_id] = channel.read + len(channel.unread)
+                if checkpoint_id in task.snapshots:
+                    task.snapshots[checkpoint_id].awaited.discard(name)
+            case EndOfData():
+                channel.has_ended_data = True
+            case EndOfPartition():
+                channel.has_ended = True
+                for snapshot in task.snapshots.values():
+                    snapshot.awaited.discard(name)
+        return ()
+
+    # What it does
+
+    def _on_read(self, turn: Turn, _to: Ref, message: RunStage) -> Iterator[Violation]:
+        task = self._tasks.get(turn.recipient)
+        if task is None:
+            return
+        for batch in message.batches:
+            task.recovered.pop(batch.batch_id, None)
+            name = task.channel_of.pop(batch.batch_id, None)
+            channel = None if name is None else task.channels[name]
+            if channel is not None:
+                if channel.unread[0] != batch.batch_id:
+                    yield self.violation(turn, f"{batch.batch_id} is read, and {channel.unread[0]} before it was not")
+                    channel.unread.remove(batch.batch_id)
+                else:
+                    channel.unread.popleft()
+                channel.read += 1
+
+    def _on_snapshot(self, turn: Turn, _to: Ref, message: SnapshotState) -> Iterator[Violation]:
+        task = self._tasks.get(turn.recipient)
+        if task is None:
+            return
+        checkpoint_id, alignment = message.checkpoint_id, message.options.alignment
+        awaited = {
+            name
+            for name, channel in task.channels.items()
+            if checkpoint_id not in channel.barriers and not channel.has_ended
+        }
+        if alignment is not AlignmentType.UNALIGNED:
+            yield from self._awaited(turn, task, checkpoint_id, awaited, "the snapshot is taken")
+            awaited = set()
+        in_flight = set(task.recovered)
+        for name, channel in task.channels.items():
+            is_beyond = channel.read > channel.barriers.get(checkpoint_id, channel.read)
+            if is_beyond and alignment is not AlignmentType.AT_LEAST_ONCE:
+                text = f"what stands behind the barrier in {_named(name)} was read before the snapshot"
+                yield self.violation(turn, f"checkpoint {checkpoint_id}: {text}")
+            in_flight.update(channel.before(checkpoint_id))
+            for passed in [each for each in channel.barriers if each <= checkpoint_id]:
+                del channel.barriers[passed]
+        task.snapshots[checkpoint_id] = _Snapshot(in_flight, awaited)
+
+    def _on_written(self, turn: Turn, _to: Ref, message: WriteChannelState) -> Iterable[Violation]:
+        snapshot = self._snapshot(turn, message.checkpoint_id)
+        if snapshot is not None:
+            snapshot.written = frozenset(each.batch.batch_id for each in message.inputs)
+        return ()
+
+    def _on_acknowledged(self, turn: Turn, _to: Ref, message: AcknowledgeCheckpoint) -> Iterator[Violation]:
+        task, checkpoint_id = self._tasks.get(turn.recipient), message.checkpoint_id
+        snapshot = None if task is None else task.snapshots.pop(checkpoint_id, None)
+        if task is None or snapshot is None:
+            return
+        yield from self._awaited(turn, task, checkpoint_id, snapshot.awaited, "it is acknowledged")
+        if missing := sorted(snapshot.in_flight - snapshot.written):
+            text = f"{missing[0]} was in flight, and is neither in the state nor in that of its channel"
+            yield self.violation(turn, f"checkpoint {checkpoint_id}: {text}")
+        if doubled := sorted(snapshot.written - snapshot.in_flight):
+            text = f"{doubled[0]} is state of its channel, and was read before the snapshot or came behind the barrier"
+            yield self.violation(turn, f"checkpoint {checkpoint_id}: {text}")
+
+    def _on_given_up(self, turn: Turn, _to: Ref, message: AbortCheckpoint | DeclineCheckpoint) -> Iterable[Violation]:
+        """What of it is acknowledged all the same is told for its deletion only."""
+        task = self._tasks.get(turn.recipient)
+        if task is not None:
+            task.snapshots.pop(message.checkpoint_id, None)
+        return ()
+
+    def _on_state(self, turn: Turn, _to: Ref, message: UpdateTaskExecutionState) -> Iterable[Violation]:
+        """So it is behind the end of an attempt."""
+        task = self._tasks.get(turn.recipient)
+        if task is not None and message.state.state in EXECUTION_TERMINAL:
+            task.snapshots.clear()
+        return ()
+
+    def _awaited(
+        self, turn: Turn, task: _Task, checkpoint_id: int, awaited: Iterable[Channel], what: str
+    ) -> Iterator[Violation]:
+        for name in sorted(awaited):
+            if not task.channels[name].has_ended_data:
+                text = f"{what}, and no barrier has come in {_named(name)}"
+                yield self.violation(turn, f"checkpoint {checkpoint_id}: {text}")
+                return
+
+    def _snapshot(self, turn: Turn, checkpoint_id: int) -> _Snapshot | None:
+        task = self._tasks.get(turn.recipient)
+        return None if task is None else task.snapshots.get(checkpoint_id)
+
+
+def _named(channel: Channel) -> str:
+    partition_id, subpartition = channel
+    return f"subpartition {subpartition} of {partition_id}"

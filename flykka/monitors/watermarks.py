@@ -1,0 +1,169 @@
+"""The event time of a task is the minimum over its channels, those of all its inputs, and says so to who reads it.
+
+A monitor does not see which elements a task has read of what has arrived. What it may say lies between two bounds: it
+says no more than each channel has said so far, and no less than each had said before the last batch that was read of
+it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import (
+    WATERMARK_MIN,
+    BufferResponse,
+    PartitionRequest,
+    Watermark,
+    WatermarkStatus,
+)
+from flykka.messages.tasks.stage import AdvanceWatermark, BridgeOpened, RunStage
+from flykka.messages.tasks.task import SubmitTask, UpdateTaskExecutionState
+from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
+from flykka.messages.wire.ref import Ref
+from flykka.monitors.monitor import ConversationMonitor, OnReceived, OnSent, Violation
+from flykka.runtime.trace.effects import Undecoded
+from flykka.runtime.trace.records import Turn
+
+Channel = tuple[ResultPartitionId, int]
+
+
+@dataclass(slots=True)
+class _Said:
+    """What a channel has said, and what of it stands before a batch that was read. One that was idle may be left out.
+
+    `unread` are batches, each with the watermark before it.
+    """
+
+    said_ms: int = WATERMARK_MIN
+    read_ms: int = WATERMARK_MIN
+    was_idle: bool = False
+    unread: deque[tuple[BatchId, int]] = field(default_factory=deque)
+
+    def read(self, batch_id: BatchId) -> None:
+        """A batch was read, and all before it."""
+        while self.unread:
+            first, self.read_ms = self.unread.popleft()
+            if first == batch_id:
+                return
+
+
+@dataclass(slots=True)
+class _Task:
+    channels: dict[Channel, _Said] = field(default_factory=dict)
+    channel_of: dict[BatchId, Channel] = field(default_factory=dict)
+    passes_on: bool = False
+    """True if it is known that its watermarks are those of its inputs."""
+
+
+class WatermarkMonitor(ConversationMonitor):
+    """Watches what channels tell a task, and what it tells its bridge and its readers."""
+
+    name = "watermarks"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tasks: dict[Ref, _Task] = {}
+        self._passing_on: dict[ExecutionAttemptId, bool] = {}
+
+    def received(self) -> Mapping[type, OnReceived]:
+        """A task begins, and elements come to it."""
+        return {BridgeOpened: self._on_opened, BufferResponse: self._on_arrived, Undecoded: self._on_unreadable}
+
+    def sent(self) -> Mapping[type, OnSent]:
+        """A task asks for its channels, reads batches, and says how far event time is."""
+        return {
+            SubmitTask: self._on_submitted,
+            UpdateTaskExecutionState: self._on_state,
+            PartitionRequest: self._on_asked,
+            RunStage: self._on_read,
+            AdvanceWatermark: self._on_advanced,
+            BufferResponse: self._on_sent,
+        }
+
+    def ended(self, ref: Ref) -> None:
+        """It says nothing any more."""
+        self._tasks.pop(ref, None)
+
+    def _on_submitted(self, _turn: Turn, _to: Ref, message: SubmitTask) -> Iterable[Violation]:
+        head = message.descriptor.vertex.operators[0].kind
+        self._passing_on[message.descriptor.attempt] = not head.makes_watermarks
+        return ()
+
+    def _on_opened(self, turn: Turn, _message: BridgeOpened) -> Iterable[Violation]:
+        self._tasks[turn.recipient] = _Task()
+        return ()
+
+    def _on_state(self, turn: Turn, _to: Ref, message: UpdateTaskExecutionState) -> Iterable[Violation]:
+        task = self._tasks.get(turn.recipient)
+        if task is not None:
+            task.passes_on = self._passing_on.pop(message.state.attempt, task.passes_on)
+        return ()
+
+    def _on_asked(self, turn: Turn, _to: Ref, message: PartitionRequest) -> Iterable[Violation]:
+        task = self._tasks.get(turn.recipient)
+        if task is not None and message.consumer == turn.recipient:
+            task.channels.setdefault((message.partition_id, message.subpartition), _Said())
+        return ()
+
+    def _on_unreadable(self, turn: Turn, _message: Undecoded) -> Iterable[Violation]:
+        """It may have been what a channel said."""
+        self._tasks.pop(turn.recipient, None)
+        return ()
+
+    def _on_arrived(self, turn: Turn, message: BufferResponse) -> Iterable[Violation]:
+        task, channel = self._tasks.get(turn.recipient), (message.partition_id, message.subpartition)
+        said = None if task is None else task.channels.get(channel)
+        if task is not None and said is not None:
+            match message.buffer:
+                case BatchRef(batch_id=batch_id):
+                    task.channel_of[batch_id] = channel
+                    said.unread.append((batch_id, said.said_ms))
+                case Watermark(timestamp_ms=said_ms):
+                    said.said_ms = max(said.said_ms, said_ms)
+                case WatermarkStatus(idle=True):
+                    said.was_idle = True
+        return ()
+
+    def _on_read(self, turn: Turn, _to: Ref, message: RunStage) -> Iterator[Violation]:
+        task = self._tasks.get(turn.recipient)
+        if task is None:
+            return
+        self._read(task, message.batch.batch_id)
+        yield from self._no_more(turn, task, message.watermark_ms, f"{message.batch.batch_id} is read at")
+        reached_ms = min((said.read_ms for said in task.channels.values()), default=WATERMARK_MIN)
+        if message.watermark_ms < reached_ms:
+            text = f"{message.batch.batch_id} is read at watermark {message.watermark_ms}"
+            yield self.violation(turn, f"{text}, and all channels have said {reached_ms} before what was read of them")
+        for batch in message.coalesced:
+            self._read(task, batch.batch_id)
+
+    def _on_advanced(self, turn: Turn, _to: Ref, message: AdvanceWatermark) -> Iterator[Violation]:
+        task = self._tasks.get(turn.recipient)
+        if task is not None:
+            yield from self._no_more(turn, task, message.watermark_ms, "the chain is told of")
+
+    def _on_sent(self, turn: Turn, _to: Ref, message: BufferResponse) -> Iterator[Violation]:
+        task = self._tasks.get(turn.recipient)
+        if task is not None and task.passes_on and isinstance(message.buffer, Watermark):
+            what = f"element {message.sequence_number} of {message.partition_id} is"
+            yield from self._no_more(turn, task, message.buffer.timestamp_ms, what)
+
+    def _read(self, task: _Task, batch_id: BatchId) -> None:
+        channel = task.channel_of.pop(batch_id, None)
+        if channel is not None:
+            task.channels[channel].read(batch_id)
+
+    def _no_more(self, turn: Turn, task: _Task, watermark_ms: int, what: str) -> Iterator[Violation]:
+        """A task says no more than the slowest of its channels."""
+        for (partition_id, subpartition), said in task.channels.items():
+            if said.said_ms < watermark_ms and not said.was_idle:
+                slowest = f"subpartition {subpartition} of {partition_id} has said {_named(said.said_ms)}"
+                yield self.violation(turn, f"{what} watermark {watermark_ms}, and {slowest}")
+                return
+
+
+def _named(watermark_ms: int) -> str:
+    return "none" if watermark_ms == WATERMARK_MIN else str(watermark_ms)

@@ -1,0 +1,141 @@
+"""A snapshot is a cut through the channels of all inputs: it has all before their barriers, and nothing behind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flykka.messages.checkpointing.checkpoint import AcknowledgeCheckpoint, AlignmentType, CheckpointOptions
+from flykka.messages.state.handles import TaskStateSnapshot
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import Buffer, BufferResponse, CheckpointBarrier, EndOfPartition, PartitionRequest
+from flykka.messages.tasks.stage import (
+    AbortCheckpoint,
+    BridgeOpened,
+    InputInFlight,
+    RunStage,
+    SnapshotState,
+    StateSnapshotted,
+    WriteChannelState,
+)
+from flykka.messages.wire.ids import BatchId, ResultPartitionId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
+from flykka.monitors.barriers import BarrierMonitor
+from flykka.runtime.trace.records import Turn
+from tests.flykka.monitors.turns import BRIDGE, JOB, JOB_MASTER, TASK, TASK_MANAGER, attempt, seen, turn
+
+LEFT, RIGHT = ResultPartitionId("left:0"), ResultPartitionId("right:0")
+BARRIER = CheckpointBarrier(checkpoint_id=1, timestamp_ms=0)
+ALIGNED = SnapshotState(stage=1, checkpoint_id=1, options=CheckpointOptions(), watermark_ms=0)
+UNALIGNED = replace(ALIGNED, options=CheckpointOptions(alignment=AlignmentType.UNALIGNED))
+
+
+def asked(partition_id: ResultPartitionId) -> tuple[Ref, Message]:
+    return TASK_MANAGER, PartitionRequest(partition_id=partition_id, subpartition=0, credit=2, consumer=TASK)
+
+
+def batch(name: str) -> BatchRef:
+    return BatchRef(batch_id=BatchId(name), rows=1, size_bytes=1)
+
+
+def in_flight(*names: str) -> tuple[InputInFlight, ...]:
+    return tuple(InputInFlight(gate=0, batch=batch(name)) for name in names)
+
+
+def opened(*recovered: str) -> Turn:
+    return turn(TASK, BridgeOpened(recovered_inputs=in_flight(*recovered)), asked(LEFT), asked(RIGHT))
+
+
+def arrived(partition_id: ResultPartitionId, buffer: Buffer, *sends: Message) -> Turn:
+    message = BufferResponse(partition_id=partition_id, subpartition=0, sequence_number=0, buffer=buffer, backlog=0)
+    return turn(TASK, message, *((BRIDGE, sent) for sent in sends))
+
+
+def read(name: str) -> RunStage:
+    return RunStage(stage=0, gate=0, batch=batch(name), watermark_ms=0)
+
+
+def written(*names: str) -> WriteChannelState:
+    return WriteChannelState(checkpoint_id=1, inputs=in_flight(*names), outputs=())
+
+
+SNAPSHOTTED = StateSnapshotted(
+    checkpoint_id=1, state=TaskStateSnapshot(), size_bytes=0, incremental_bytes=0, sync_ms=0, async_ms=0
+)
+ACKNOWLEDGED = turn(
+    TASK, SNAPSHOTTED, (JOB_MASTER, AcknowledgeCheckpoint(job_id=JOB, attempt=attempt(), checkpoint_id=1, state=None))
+)
+
+
+def said(*run: Turn) -> list[str]:
+    return seen(BarrierMonitor(), *run)
+
+
+def test_an_aligned_snapshot_waits_for_the_barriers_of_both_inputs() -> None:
+    both = [opened(), arrived(LEFT, BARRIER), arrived(RIGHT, BARRIER, ALIGNED), ACKNOWLEDGED]
+    ended = [opened(), arrived(LEFT, EndOfPartition()), arrived(RIGHT, BARRIER, ALIGNED), ACKNOWLEDGED]
+
+    assert said(*both) == said(*ended) == []
+    assert said(opened(), arrived(LEFT, BARRIER, ALIGNED)) == [
+        "checkpoint 1: the snapshot is taken, and no barrier has come in subpartition 0 of right:0"
+    ]
+
+
+def test_what_stands_behind_a_barrier_is_not_read_before_the_snapshot() -> None:
+    run = [opened(), arrived(LEFT, BARRIER), arrived(LEFT, batch("b"), read("b")), arrived(RIGHT, BARRIER, ALIGNED)]
+
+    assert said(*run) == [
+        "checkpoint 1: what stands behind the barrier in subpartition 0 of left:0 was read before the snapshot"
+    ]
+
+
+def test_an_unaligned_snapshot_holds_what_is_in_flight_on_both_inputs() -> None:
+    def run(*names: str) -> list[str]:
+        return said(
+            opened(),
+            arrived(LEFT, batch("l")),
+            arrived(LEFT, BARRIER, UNALIGNED),
+            arrived(RIGHT, batch("r"), read("l"), read("r")),
+            arrived(RIGHT, BARRIER, written(*names)),
+            ACKNOWLEDGED,
+        )
+
+    lost = "was in flight, and is neither in the state nor in that of its channel"
+    assert run("l", "r") == []
+    assert run("l") == [f"checkpoint 1: r {lost}"]
+    assert run("r") == [f"checkpoint 1: l {lost}"]
+
+
+def test_what_is_in_the_state_is_not_in_flight_too() -> None:
+    run = [
+        opened(),
+        arrived(LEFT, batch("l"), read("l")),
+        arrived(LEFT, BARRIER, UNALIGNED),
+        arrived(RIGHT, BARRIER, written("l")),
+        ACKNOWLEDGED,
+    ]
+
+    assert said(*run) == [
+        "checkpoint 1: l is state of its channel, and was read before the snapshot or came behind the barrier"
+    ]
+
+
+def test_an_unaligned_checkpoint_is_not_acknowledged_before_the_barriers_of_both_inputs() -> None:
+    run = [opened(), arrived(LEFT, BARRIER, UNALIGNED), ACKNOWLEDGED]
+
+    assert said(*run) == ["checkpoint 1: it is acknowledged, and no barrier has come in subpartition 0 of right:0"]
+
+
+def test_what_was_recovered_and_is_not_read_yet_is_in_flight_again() -> None:
+    snapshot = [arrived(LEFT, BARRIER, UNALIGNED), arrived(RIGHT, BARRIER, written()), ACKNOWLEDGED]
+
+    assert said(opened(), *snapshot) == []
+    assert said(opened("b"), *snapshot) == [
+        "checkpoint 1: b was in flight, and is neither in the state nor in that of its channel"
+    ]
+
+
+def test_what_is_acknowledged_of_a_checkpoint_that_was_given_up_is_nothing() -> None:
+    given_up = turn(TASK, SNAPSHOTTED, (BRIDGE, AbortCheckpoint(checkpoint_id=1)))
+
+    assert said(opened("b"), arrived(LEFT, BARRIER, UNALIGNED), given_up, ACKNOWLEDGED) == []

@@ -1,0 +1,82 @@
+"""A task says no more of event time than the slowest of its channels, and no less than it has read."""
+
+from __future__ import annotations
+
+import pytest
+
+from flykka.messages.tasks.batch import BatchRef
+from flykka.messages.tasks.exchange import Buffer, BufferResponse, PartitionRequest, Watermark, WatermarkStatus
+from flykka.messages.tasks.stage import AdvanceWatermark, BridgeOpened, RunStage, StageFinished
+from flykka.messages.wire.ids import BatchId, ResultPartitionId
+from flykka.messages.wire.message import Message
+from flykka.messages.wire.ref import Ref
+from flykka.monitors.watermarks import WatermarkMonitor
+from flykka.runtime.trace.records import Turn
+from tests.flykka.monitors.turns import BRIDGE, TASK, TASK_MANAGER, seen, turn
+
+LEFT, RIGHT = ResultPartitionId("left:0"), ResultPartitionId("right:0")
+
+
+def asked(partition_id: ResultPartitionId) -> tuple[Ref, Message]:
+    return TASK_MANAGER, PartitionRequest(partition_id=partition_id, subpartition=0, credit=2, consumer=TASK)
+
+
+OPENED = turn(TASK, BridgeOpened(), asked(LEFT), asked(RIGHT))
+
+
+def arrived(partition_id: ResultPartitionId, buffer: Buffer, *sends: Message) -> Turn:
+    message = BufferResponse(partition_id=partition_id, subpartition=0, sequence_number=0, buffer=buffer, backlog=0)
+    return turn(TASK, message, *((BRIDGE, sent) for sent in sends))
+
+
+def batch(name: str) -> BatchRef:
+    return BatchRef(batch_id=BatchId(name), rows=1, size_bytes=1)
+
+
+def read(name: str, watermark_ms: int) -> RunStage:
+    return RunStage(stage=0, gate=0, batch=batch(name), watermark_ms=watermark_ms)
+
+
+def advanced(watermark_ms: int) -> AdvanceWatermark:
+    return AdvanceWatermark(stage=0, watermark_ms=watermark_ms)
+
+
+LEFT_AT_9 = arrived(LEFT, Watermark(timestamp_ms=9))
+RIGHT_AT_5 = arrived(RIGHT, Watermark(timestamp_ms=5))
+
+
+@pytest.mark.parametrize("said", [advanced(6), read("b", 6)], ids=str)
+def test_a_task_must_not_be_ahead_of_its_slower_input(said: Message) -> None:
+    run = [OPENED, LEFT_AT_9, RIGHT_AT_5, arrived(LEFT, batch("b"), said)]
+
+    (text,) = seen(WatermarkMonitor(), *run)
+
+    assert text.endswith(" watermark 6, and subpartition 0 of right:0 has said 5")
+
+
+def test_a_task_may_say_the_minimum_of_its_inputs() -> None:
+    run = [OPENED, LEFT_AT_9, RIGHT_AT_5, arrived(LEFT, batch("b"), advanced(5), read("b", 5))]
+
+    assert seen(WatermarkMonitor(), *run) == []
+
+
+def test_a_task_must_not_stay_behind_what_all_inputs_have_said() -> None:
+    run = [
+        *(OPENED, LEFT_AT_9, RIGHT_AT_5),
+        arrived(LEFT, batch("l"), read("l", 5)),
+        arrived(RIGHT, batch("r"), read("r", 4)),
+    ]
+
+    assert seen(WatermarkMonitor(), *run) == [
+        "r is read at watermark 4, and all channels have said 5 before what was read of them"
+    ]
+
+
+def test_an_input_that_was_idle_may_be_left_out() -> None:
+    run = [OPENED, LEFT_AT_9, RIGHT_AT_5, arrived(RIGHT, WatermarkStatus(idle=True), advanced(9))]
+
+    assert seen(WatermarkMonitor(), *run) == []
+
+
+def test_of_a_task_whose_beginning_was_not_seen_nothing_is_said() -> None:
+    assert seen(WatermarkMonitor(), LEFT_AT_9, turn(TASK, StageFinished(stage=0), (BRIDGE, advanced(9)))) == []

@@ -1,0 +1,80 @@
+"""Mistakes planted in what reads several channels: event time, barriers, what is in flight, and joins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from flykka.actors.machines.exchange.barrier_aligner import BarrierAligner
+from flykka.actors.machines.exchange.checkpoint_barrier_handler import BarrierAction
+from flykka.actors.machines.exchange.effects import PersistInFlight
+from flykka.actors.machines.exchange.input_gate import InputGate
+from flykka.actors.machines.exchange.watermarks import WatermarkValve
+from flykka.actors.machines.joins.interval_segments import IntervalSegments
+from flykka.actors.machines.state.keyed_state import StatePart
+from flykka.spark_bridge.operators.join import Side
+from flykka.spark_bridge.operators.keyed_store import KeyedStore
+
+
+def a_barrier_does_not_hold_its_channel_back(patch: pytest.MonkeyPatch) -> None:
+    """What comes behind an aligned barrier is read before the other barriers are there."""
+
+    def read_on(_self: InputGate, _channel: int) -> None: ...
+
+    patch.setattr(InputGate, "block", read_on)
+
+
+def a_watermark_is_that_of_the_faster_input(patch: pytest.MonkeyPatch) -> None:
+    """The watermark of a task is the greatest of its inputs, not the least."""
+    patch.setattr(WatermarkValve, "_minimum", lambda valve: valve._max_ms)
+    patch.setattr(WatermarkValve, "check", lambda _: None)
+
+
+def a_snapshot_does_not_wait_for_the_last_channel(patch: pytest.MonkeyPatch) -> None:
+    """An alignment is over when one barrier is missing."""
+    complete = BarrierAligner._complete
+
+    def hasty(self: BarrierAligner, alignment: Any) -> list[BarrierAction]:
+        alignment.missing.discard(max(self._open))
+        return complete(self, alignment)
+
+    patch.setattr(BarrierAligner, "_complete", hasty)
+
+
+def what_is_in_flight_on_the_other_inputs_is_no_state(patch: pytest.MonkeyPatch) -> None:
+    """What unaligned barriers overtake is kept of the first input alone."""
+    start = InputGate.start_persisting
+
+    def of_the_first(self: InputGate, checkpoint_id: int) -> list[PersistInFlight]:
+        return [each for each in start(self, checkpoint_id) if each.gate == 0]
+
+    patch.setattr(InputGate, "start_persisting", of_the_first)
+
+
+def a_join_lets_go_of_rows_when_event_time_has_passed_them(patch: pytest.MonkeyPatch) -> None:
+    """Rows are not kept for those of the other side that are later."""
+    begin: Any = IntervalSegments.__init__
+
+    def forgetful(self: IntervalSegments[Any], *sides: Any, **wanted: Any) -> None:
+        begin(self, *sides, **wanted)
+        self.retained_ms = 0
+
+    patch.setattr(IntervalSegments, "__init__", forgetful)
+    patch.setattr(IntervalSegments, "check", lambda _: None)
+
+
+def a_restored_join_begins_with_its_left_side_alone(patch: pytest.MonkeyPatch) -> None:
+    """The state of the right side is not read."""
+    restore = KeyedStore.restore
+
+    def without_right(self: KeyedStore[Any], parts: Sequence[StatePart]) -> None:
+        restore(self, () if self._name == Side.RIGHT else parts)
+
+    patch.setattr(KeyedStore, "restore", without_right)
+
+
+def rows_that_have_met_none_are_told_with_each_watermark(patch: pytest.MonkeyPatch) -> None:
+    """It is not looked at which rows were through before."""
+    patch.setattr(IntervalSegments, "_open_from", lambda _self, _segment: None)
