@@ -201,7 +201,7 @@ class BarrierMonitor(ConversationMonitor):
             yield self.violation(turn, f"checkpoint {checkpoint_id}: {text}")
 
     def _on_given_up(self, turn: Turn, _to: Ref, message: AbortCheckpoint | DeclineCheckpoint) -> Iterable[Violation]:
-        """What of it is acknowledged all the same is told for its deletion only."""
+        """A part of it that is acknowledged all the same is told for its deletion only."""
         task = self._tasks.get(turn.recipient)
         if task is not None:
             task.snapshots.pop(message.checkpoint_id, None)

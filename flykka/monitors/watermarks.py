@@ -32,13 +32,14 @@ Channel = tuple[ResultPartitionId, int]
 
 @dataclass(slots=True)
 class _Said:
-    """What a channel has said, and what of it stands before a batch that was read. One that was idle may be left out.
+    """The watermarks that a channel has said, and before a batch of it that was read. An idle one may be left out.
 
     `unread` are batches, each with the watermark before it.
     """
 
     said_ms: int = WATERMARK_MIN
     read_ms: int = WATERMARK_MIN
+    is_idle: bool = False
     was_idle: bool = False
     unread: deque[tuple[BatchId, int]] = field(default_factory=deque)
 
@@ -121,10 +122,10 @@ class WatermarkMonitor(ConversationMonitor):
                 case BatchRef(batch_id=batch_id):
                     task.channel_of[batch_id] = channel
                     said.unread.append((batch_id, said.said_ms))
-                case Watermark(timestamp_ms=said_ms):
+                case Watermark(timestamp_ms=said_ms) if not said.is_idle:
                     said.said_ms = max(said.said_ms, said_ms)
-                case WatermarkStatus(idle=True):
-                    said.was_idle = True
+                case WatermarkStatus(idle=is_idle):
+                    said.is_idle, said.was_idle = is_idle, said.was_idle or is_idle
         return ()
 
     def _on_read(self, turn: Turn, _to: Ref, message: RunStage) -> Iterator[Violation]:

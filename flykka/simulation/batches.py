@@ -38,6 +38,8 @@ class Batches:
     def __init__(self) -> None:
         self._held: BatchHolders[Rows] = BatchHolders()
         self._gone_with: dict[BatchId, str] = {}
+        self._made_by: dict[BatchId, ExecutionAttemptId] = {}
+        self._cancelled: set[ExecutionAttemptId] = set()
         self.read_after_release: list[str] = []
 
     def put(
@@ -50,6 +52,7 @@ class Batches:
         holder: str = IN_TRANSIT,
     ) -> None:
         """Take in a batch, for its reader or, where it is kept, for its readers."""
+        self._made_by[ref.batch_id] = producer
         self._held.put(ref.batch_id, rows, producer=producer, address=address, holder=holder)
 
     def claim(self, batch_id: BatchId, reader: str) -> Rows:
@@ -58,7 +61,9 @@ class Batches:
             return self._held.claim(batch_id, reader)
         except UnknownBatchError:
             why = self._gone_with.get(batch_id, "nobody has made it")
-            if not why.endswith("has ended"):
+            # A checkpoint may have held it longer than its producer was there.
+            is_expected = why.endswith("has ended") or self._made_by.get(batch_id) in self._cancelled
+            if not is_expected:
                 self.read_after_release.append(f"{reader} reads {batch_id}: {why or 'everybody has let go of it'}")
             raise
 
@@ -82,6 +87,8 @@ class Batches:
         self, attempt: ExecutionAttemptId, addresses: frozenset[Address], *, is_cancelled: bool
     ) -> None:
         """An attempt has ended; what one has sent that has finished is still to be read."""
+        if is_cancelled:
+            self._cancelled.add(attempt)
         gone = self._held.release_attempt(attempt, addresses, is_cancelled=is_cancelled)
         self._note(gone, f"{attempt} has ended" if is_cancelled else "")
 
