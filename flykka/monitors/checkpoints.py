@@ -181,7 +181,7 @@ class CheckpointMonitor(ConversationMonitor):
         options = message.options
         pending = coordinator.pending[message.checkpoint_id]
         pending.has_reached_tasks = True
-        pending.is_restored_from = options.snapshot_type is SnapshotType.CHECKPOINT or options.is_final
+        pending.is_restored_from = options.snapshot_type is not SnapshotType.SAVEPOINT or options.is_final
 
     def _begin(self, turn: Turn, coordinator: _Coordinator, checkpoint_id: int) -> Iterator[Violation]:
         if checkpoint_id <= coordinator.last_id:

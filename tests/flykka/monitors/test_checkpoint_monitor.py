@@ -243,6 +243,13 @@ def test_a_job_does_not_go_back_to_a_savepoint_of_the_users() -> None:
     assert seen(CheckpointMonitor(), *run) == []
 
 
+def test_a_job_goes_back_to_a_full_checkpoint_as_to_any_other() -> None:
+    full = CheckpointOptions(snapshot_type=SnapshotType.FULL_CHECKPOINT)
+    run = [tasks(0), begin(1), trigger(1, full), acknowledge(1, 0), complete(1), restore(checkpoint(1, 0))]
+
+    assert seen(CheckpointMonitor(), *run) == []
+
+
 def test_a_job_may_begin_from_a_checkpoint_of_another_one_and_from_no_other() -> None:
     adopted = turn(COORDINATOR, MetadataRead(version=1, checkpoint=checkpoint(7, 0)))
 
