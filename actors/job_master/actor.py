@@ -63,11 +63,12 @@ from flykka.messages.control.job_control import (
     JobVerticesFinalized,
     SplitDiscoveryDue,
     SplitDiscoveryFailed,
+    WatermarkAlignmentDue,
 )
 from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.monitoring.exception_history import ExceptionHistoryChanged
 from flykka.messages.monitoring.explanation import ExplainJob, JobExplained
-from flykka.messages.tasks.source import RequestSplits, SplitsDiscovered
+from flykka.messages.tasks.source import ReportedWatermark, RequestSplits, SplitsDiscovered
 from flykka.messages.tasks.task import (
     ExecutionState,
     NotifyEndOfData,
@@ -169,6 +170,8 @@ class JobMaster(Actor):
                 self._on_task_message(message)
             case RequestSplits() | SplitsDiscovered() | SplitDiscoveryDue() | SnapshotOperatorCoordinators():
                 self._sources.on_message(message)
+            case ReportedWatermark() | WatermarkAlignmentDue():
+                self._sources.on_alignment(message)
             case CheckpointAborted():
                 self._sources.on_message(message)
                 self._listeners.tell(message)

@@ -1,7 +1,7 @@
 """The part of a JobMaster that deals with sources (Flink's OperatorCoordinatorHandler).
 
-It discovers splits through the data plane, lets the SourceCoordinator decide which reader gets which, and talks to the
-readers through the TaskManagers of their attempts.
+It discovers splits through the data plane, lets the SourceCoordinator decide which reader gets which and
+WatermarkAlignments how far it may go, and talks to the readers through the TaskManagers of their attempts.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from flykka.actors.machines.sources.source_events import (
     TellReader,
     WarnOfMissingPath,
 )
+from flykka.actors.machines.sources.watermark_alignments import AlignmentEvent, WatermarkAlignments
 from flykka.actors.machines.timers import StartTimer
 from flykka.messages.checkpointing.checkpoint import (
     AcknowledgeCheckpoint,
@@ -38,9 +39,16 @@ from flykka.messages.checkpointing.checkpoint import (
     SnapshotOperatorCoordinators,
 )
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
-from flykka.messages.control.job_control import SplitDiscoveryDue, SplitDiscoveryFailed
+from flykka.messages.control.job_control import SplitDiscoveryDue, SplitDiscoveryFailed, WatermarkAlignmentDue
 from flykka.messages.graph.job_graph import OperatorKind
-from flykka.messages.tasks.source import AddSplits, NoMoreSplits, RequestSplits, SplitsDiscovered
+from flykka.messages.tasks.source import (
+    AddSplits,
+    AlignWatermark,
+    NoMoreSplits,
+    ReportedWatermark,
+    RequestSplits,
+    SplitsDiscovered,
+)
 from flykka.messages.tasks.task import ExecutionState
 from flykka.messages.wire.errors import DecodeError
 from flykka.messages.wire.ids import (
@@ -91,6 +99,7 @@ class OperatorCoordinatorHandler:
         self._session = session
         self._checkpoint_coordinator = checkpoint_coordinator
         self._coordinator = SourceCoordinator(graph.job_graph)
+        self._alignments = WatermarkAlignments(graph.job_graph)
         self._version: int | None = None
         sources = [
             (vertex.vertex_id, operator)
@@ -123,7 +132,9 @@ class OperatorCoordinatorHandler:
             return
         self._version = version
         try:
-            self._decide(SourcesReset(states=tuple(states)))
+            reset = SourcesReset(states=tuple(states))
+            self._decide(reset)
+            self._align(reset)
         except DecodeError as unreadable:
             raise RestoreError(f"the checkpoint's state of a source cannot be read: {unreadable}") from unreadable
 
@@ -132,7 +143,9 @@ class OperatorCoordinatorHandler:
         for vertex_id, subtask in tasks:
             # Most subtasks of a job read from others: those without a source are not worth an event.
             if vertex_id in self._vertices:
-                self._decide(SubtaskReset(vertex_id=vertex_id, subtask=subtask, checkpoint_id=checkpoint_id))
+                reset = SubtaskReset(vertex_id=vertex_id, subtask=subtask, checkpoint_id=checkpoint_id)
+                self._decide(reset)
+                self._align(reset)
 
     def on_message(self, message: SourceMessage) -> None:
         """Handle one message about splits, or about the checkpoint that they are held back for."""
@@ -149,6 +162,11 @@ class OperatorCoordinatorHandler:
                 self._discovering.pop(operator_id, None)
         self._decide(message)
 
+    def on_alignment(self, message: ReportedWatermark | WatermarkAlignmentDue) -> None:
+        """An aligned source says how far it is, or it is time to tell those of its group how far they may go."""
+        if isinstance(message, WatermarkAlignmentDue) or self._graph.execution(message.attempt) is not None:
+            self._align(message)
+
     def files_unassigned(self, vertex_id: JobVertexId) -> int:
         """The number of files of a vertex's source that wait for a reader."""
         return self._coordinator.files_unassigned(vertex_id)
@@ -157,10 +175,16 @@ class OperatorCoordinatorHandler:
         """An attempt of the job has a new state; readers whose attempts end get nothing more."""
         vertex_id, _, _ = vertex_subtask_and_number(attempt, self._graph.job_graph.job_id)
         if state in _ENDING and vertex_id in self._vertices:
-            self._decide(AttemptEnded(attempt=attempt))
+            ended = AttemptEnded(attempt=attempt)
+            self._decide(ended)
+            self._align(ended)
 
     def _decide(self, event: SourceEvent) -> None:
         for effect in self._coordinator.handle(event, self._context.now()):
+            self._perform(effect)
+
+    def _align(self, event: AlignmentEvent) -> None:
+        for effect in self._alignments.handle(event):
             self._perform(effect)
 
     def _perform(self, effect: SourceEffect) -> None:
@@ -198,7 +222,7 @@ class OperatorCoordinatorHandler:
             lambda error: SplitDiscoveryFailed(operator_id=operator_id, cause=serialized(error)),
         )
 
-    def _tell_reader(self, message: AddSplits | NoMoreSplits) -> None:
+    def _tell_reader(self, message: AddSplits | NoMoreSplits | AlignWatermark) -> None:
         reader = self._graph.execution(message.attempt)
         # What goes to a reader that is ending is handed out again when the next one begins.
         if reader is not None and reader.state in _READING and reader.slot is not None:

@@ -24,6 +24,7 @@ from flykka.actors.machines.task.effects import (
     StartLatencyTimer,
     StartProcessingTimer,
     StartReadTimer,
+    StartWatermarkReportTimer,
     TaskEffect,
     TellBridge,
     TellJobMaster,
@@ -52,6 +53,7 @@ from flykka.messages.tasks.task import (
     ReadDue,
     TaskDeploymentDescriptor,
     UpdateTaskExecutionState,
+    WatermarkReportDue,
 )
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ResultPartitionId
@@ -151,6 +153,8 @@ class Task(Actor):
                 self.context.timers.start_once("alignment", delay_ms, timeout)
             case StartReadTimer(delay_ms=delay_ms):
                 self.context.timers.start_once("read", delay_ms, ReadDue())
+            case StartWatermarkReportTimer(delay_ms=delay_ms):
+                self.context.timers.start_once("watermark-report", delay_ms, WatermarkReportDue())
             case StartIdleTimer(delay_ms=delay_ms):
                 self.context.timers.start_once("idle", delay_ms, IdleDue())
             case StartLatencyTimer(delay_ms=delay_ms):

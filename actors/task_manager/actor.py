@@ -46,7 +46,7 @@ from flykka.messages.tasks.exchange import (
     PartitionRequest,
     RedistributionDue,
 )
-from flykka.messages.tasks.source import AddSplits, NoMoreSplits
+from flykka.messages.tasks.source import AddSplits, AlignWatermark, NoMoreSplits
 from flykka.messages.tasks.task import (
     CancelTask,
     FatalErrorOccurred,
@@ -124,8 +124,8 @@ class TaskManager(Actor):
             case TaskCheckpointMessages(messages=messages):
                 for each in messages:
                     self._on_checkpoint_message(each)
-            case CancelTask(attempt=attempt) | AddSplits(attempt=attempt) | NoMoreSplits(attempt=attempt):
-                self._tasks.forward(attempt, message)
+            case CancelTask() | AddSplits() | NoMoreSplits() | AlignWatermark():
+                self._tasks.forward(message.attempt, message)
             case PartitionRequest():
                 self._tasks.serve(message)
             case AddCredit() | CancelPartitionRequest():

@@ -33,7 +33,7 @@ from flykka.messages.control.slots import (
     SlotAvailable,
     SlotRequestFailed,
 )
-from flykka.messages.tasks.source import AddSplits, NoMoreSplits, RequestSplits
+from flykka.messages.tasks.source import AddSplits, AlignWatermark, NoMoreSplits, ReportedWatermark, RequestSplits
 from flykka.messages.tasks.task import (
     CancelTask,
     NotifyEndOfData,
@@ -52,6 +52,7 @@ _UNDER_SESSIONS: tuple[type[Message], ...] = (
     AcceptSlots,
     AcknowledgeCheckpoint,
     AddSplits,
+    AlignWatermark,
     AllocateSlot,
     AllocateSlotConfirmed,
     AllocateSlotRefused,
@@ -71,6 +72,7 @@ _UNDER_SESSIONS: tuple[type[Message], ...] = (
     NotifyEndOfData,
     OfferSlots,
     ReportTaskMetrics,
+    ReportedWatermark,
     RequestSlot,
     RequestSplits,
     SlotAvailable,

@@ -12,7 +12,7 @@ from flykka.simulation.job import draw_checkpointing, draw_restart_strategy
 from flykka.simulation.scenario import QUICK_MS, SLOW_MS, Fault, JobPlan, Scenario
 from flykka.simulation.settings import FaultKind, SimulationSettings
 from flykka.simulation.topology import draw_topology, with_functions
-from flykka.simulation.two_inputs import with_joins, with_two_inputs
+from flykka.simulation.two_inputs import with_alignment, with_joins, with_two_inputs
 
 SLOTS = 4
 """All TaskManagers together have at least so many: as many as the widest vertex may need."""
@@ -49,6 +49,7 @@ def draw_scenario(seed: int, settings: SimulationSettings) -> Scenario:
     local_recovery = Random(f"local recovery {seed}").random() < _FAST_SHARE
     topology = with_functions(draw_topology(Random(f"topology {seed}")), Random(f"functions {seed}"))
     topology = with_joins(topology, Random(f"joins {seed}"))
+    topology = with_alignment(topology, Random(f"alignment {seed}"))
     return Scenario(
         seed=seed,
         topology=with_two_inputs(topology, Random(f"two inputs {seed}")),

@@ -59,6 +59,7 @@ _CLASSES: dict[str, type[Any]] = {
         job_graph.NoRestartStrategyConfiguration,
         job_graph.ResultPartitionType,
         job_graph.ShipStrategy,
+        job_graph.WatermarkAlignment,
     )
 }
 _LINE = 120

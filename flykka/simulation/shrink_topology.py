@@ -156,6 +156,8 @@ def _plainer(topology: Topology) -> Iterator[Topology]:
         if isinstance(behaviour, Join) and behaviour.outer:
             yield _behaving(topology, uid, replace(behaviour, outer=()))
     for vertex in topology.vertices:
+        if vertex.watermark_alignment is not None:
+            yield replace(topology, vertices=_with_vertex(topology, replace(vertex, watermark_alignment=None)))
         if vertex.firing_mode is not FiringMode.ON_WATERMARK:
             yield replace(
                 topology, vertices=_with_vertex(topology, replace(vertex, firing_mode=FiringMode.ON_WATERMARK))

@@ -9,7 +9,15 @@ from dataclasses import replace
 from random import Random
 
 from flykka.actors.machines.joins.interval_segments import Interval
-from flykka.messages.graph.job_graph import FiringMode, JobVertex, Operator, OperatorKind, OperatorRef, ShipStrategy
+from flykka.messages.graph.job_graph import (
+    FiringMode,
+    JobVertex,
+    Operator,
+    OperatorKind,
+    OperatorRef,
+    ShipStrategy,
+    WatermarkAlignment,
+)
 from flykka.messages.wire.ids import OperatorId
 from flykka.simulation.operators import Behaviour, Join, Process, Program, Tag
 from flykka.simulation.topology import KINDS, Topology
@@ -19,6 +27,7 @@ _JOIN_SHARE, _TWO_INPUTS_SHARE, _REGULAR_SHARE = 0.5, 0.7, 0.35
 """Of vertices that read several outputs; of functions among the others; of joins."""
 _LOWER_MS, _UPPER_MS = (-300, -40, -5, 0, 5), (0, 5, 40, 300)
 _OUTER: tuple[tuple[Side, ...], ...] = ((), (), (Side.LEFT,), (Side.RIGHT,), (Side.LEFT, Side.RIGHT))
+_ALIGNED_SHARE = 0.3
 _MAX_ROWS = 1_000
 """Of all sinks together."""
 _KEYED_KINDS = (OperatorKind.WINDOW_AGGREGATE, OperatorKind.KEYED_PROCESS)
@@ -32,6 +41,19 @@ def with_joins(topology: Topology, chance: Random) -> Topology:
             if sum(rows.total() for rows in joined.truth().values()) <= _MAX_ROWS:
                 topology = joined
     return topology
+
+
+def with_alignment(topology: Topology, chance: Random) -> Topology:
+    """The same job, where some sources wait for each other in event time."""
+    if chance.random() >= _ALIGNED_SHARE:
+        return topology
+    drift_ms, interval_ms = chance.choice((0, 5, 40, 300)), chance.choice((10, 100, 1_000))
+    alignment = WatermarkAlignment(group="sources", max_drift_ms=drift_ms, update_interval_ms=interval_ms)
+    vertices = tuple(
+        replace(vertex, watermark_alignment=alignment) if vertex.watermark_delay_ms is not None else vertex
+        for vertex in topology.vertices
+    )
+    return replace(topology, vertices=vertices)
 
 
 def joins_by_time(topology: Topology) -> bool:

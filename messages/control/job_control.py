@@ -108,6 +108,13 @@ class SplitDiscoveryDue(Message):
     operator_id: OperatorId
 
 
+@message("job_control.watermark_alignment_due")
+class WatermarkAlignmentDue(Message):
+    """JobMaster's timer -> itself: time to tell the sources of this group how far they may go."""
+
+    group: str
+
+
 @message("job_control.split_discovery_failed")
 class SplitDiscoveryFailed(Message):
     """data plane -> JobMaster: the source cannot be looked at."""

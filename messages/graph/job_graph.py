@@ -185,6 +185,18 @@ class JobEdge(Value):
     result_partition_type: ResultPartitionType = ResultPartitionType.PIPELINED_BOUNDED
 
 
+@value("job_graph.watermark_alignment")
+class WatermarkAlignment(Value):
+    """The sources of a `group` whose watermark is more than `max_drift_ms` ahead of its minimum do not read on.
+
+    They say how far they are, and hear how far they may go, every `update_interval_ms`.
+    """
+
+    group: str
+    max_drift_ms: int
+    update_interval_ms: int
+
+
 @value("job_graph.vertex")
 class JobVertex(Value):
     """A chain of operators that runs as one task per subtask. `operators` are in topological order.
@@ -196,6 +208,7 @@ class JobVertex(Value):
     read nothing for `idle_timeout_ms` it is idle and holds no watermark back (None: it is never idle). When it has read
     nothing for `quiet_period_ms` its watermark goes on by the clock until it does (None: it waits). Subtasks of one
     number of the vertices of a `co_location_group` run in one slot. `resources` is the sum over the chain.
+    A source with a `watermark_alignment` does not run ahead of the others of its group.
     """
 
     vertex_id: JobVertexId
@@ -215,6 +228,7 @@ class JobVertex(Value):
     resources: ResourceSpec = ResourceSpec()
     is_max_parallelism_configured: bool = False
     quiet_period_ms: int | None = None
+    watermark_alignment: WatermarkAlignment | None = None
 
 
 @value("job_graph.no_restart")

@@ -153,6 +153,26 @@ class NoMoreSplits(Message):
     operator_id: OperatorId
 
 
+@message("source.reported_watermark")
+class ReportedWatermark(Message):
+    """Task -> JobMaster: this reader of an aligned source is so far in event time, or holds nobody back if it is idle.
+
+    WATERMARK_MIN: it knows no event time yet. WATERMARK_MAX: it has read all that there is.
+    """
+
+    attempt: ExecutionAttemptId
+    watermark_ms: int
+    is_idle: bool = False
+
+
+@message("source.align_watermark")
+class AlignWatermark(Message):
+    """JobMaster -> TaskManager -> Task: do not read on while your watermark is above `max_watermark_ms`."""
+
+    attempt: ExecutionAttemptId
+    max_watermark_ms: int
+
+
 @message("source.splits_discovered")
 class SplitsDiscovered(Message):
     """data plane -> JobMaster: what a look at the source found; `finished` when no more can come.

@@ -205,6 +205,11 @@ class ReadDue(Message):
     """Task's timer -> itself: the source's reader has rested for long enough."""
 
 
+@message("task.watermark_report_due")
+class WatermarkReportDue(Message):
+    """Task's timer -> itself: time for an aligned source to report how far it is in event time."""
+
+
 @message("task.idle_due")
 class IdleDue(Message):
     """Task's timer -> itself: time to see whether the source has been silent for too long."""

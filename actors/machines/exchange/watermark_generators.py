@@ -163,13 +163,14 @@ class WatermarkOutputMultiplexer:
 class TimestampsAndWatermarksOperator:
     """Says each watermark of its generator once, as far as it has grown (Flink's operator of this name)."""
 
-    __slots__ = ("_generator", "_partitions", "_said_ms")
+    __slots__ = ("_generator", "_partitions", "said_ms")
 
     def __init__(self, make: Callable[[], WatermarkGenerator], idle_timeout_ms: int | None = None) -> None:
         """`make` makes a generator, one for each partition where there are some."""
         self._generator = make()
         self._partitions = WatermarkOutputMultiplexer(make, idle_timeout_ms)
-        self._said_ms = WATERMARK_MIN
+        self.said_ms = WATERMARK_MIN
+        """The watermark that was said last."""
 
     def on_batch(self, earliest_ms: int, latest_ms: int) -> MonotonyViolated | None:
         """Rows were read; nothing is said of it before `emit`."""
@@ -201,7 +202,7 @@ class TimestampsAndWatermarksOperator:
         return max(self._generator.watermark_ms, self._partitions.watermark_ms)
 
     def _say(self, watermark_ms: int) -> Watermark | None:
-        if watermark_ms <= self._said_ms:
+        if watermark_ms <= self.said_ms:
             return None
-        self._said_ms = watermark_ms
+        self.said_ms = watermark_ms
         return Watermark(timestamp_ms=watermark_ms)

@@ -110,6 +110,7 @@ def _vertex(graph: StreamGraph, chain: Chain, wiring: _Wiring) -> JobVertex:
         watermark_delay_ms=head.watermark_delay_ms,
         idle_timeout_ms=head.idle_timeout_ms,
         quiet_period_ms=head.quiet_period_ms,
+        watermark_alignment=head.watermark_alignment,
         on_monotony_violation=head.on_monotony_violation,
         punctuated_watermarks=head.punctuated_watermarks,
         co_location_group=_co_location_group(chain),

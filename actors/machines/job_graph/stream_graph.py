@@ -21,6 +21,7 @@ from flykka.messages.graph.job_graph import (
     ResourceSpec,
     ScheduleMode,
     ShipStrategy,
+    WatermarkAlignment,
 )
 from flykka.messages.state.handles import StateSchema
 
@@ -48,7 +49,7 @@ class StreamNode:
     `publishes_per_checkpoint` marks a sink whose rows nobody sees before a checkpoint, `event_time` an operator that
     fires with the watermark. Of what makes watermarks, `watermark_delay_ms` is how far behind the newest row they stay,
     `idle_timeout_ms` how long nothing may be read before it holds no watermark back any more, and `quiet_period_ms` how
-    long before event time goes on by the clock.
+    long before event time goes on by the clock. A source with a `watermark_alignment` waits for others of its group.
 
     A uid is automatic where the user gave none: then the id is one of the structure (`operator_ids`). `uid_hash` is an
     id that the user gave beside it. `state_schema` is what an operator with state keeps.
@@ -68,6 +69,7 @@ class StreamNode:
     watermark_delay_ms: int | None = None
     idle_timeout_ms: int | None = None
     quiet_period_ms: int | None = None
+    watermark_alignment: WatermarkAlignment | None = None
     on_monotony_violation: MonotonyViolationHandler = MonotonyViolationHandler.IGNORE
     punctuated_watermarks: bool = False
     has_automatic_uid: bool = False

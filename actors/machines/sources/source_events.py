@@ -15,7 +15,7 @@ from flykka.messages.checkpointing.checkpoint import (
 )
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted
 from flykka.messages.control.job_control import SplitDiscoveryDue, SplitDiscoveryFailed
-from flykka.messages.tasks.source import AddSplits, NoMoreSplits, RequestSplits, SplitsDiscovered
+from flykka.messages.tasks.source import AddSplits, AlignWatermark, NoMoreSplits, RequestSplits, SplitsDiscovered
 from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, OperatorId
 
 # Events
@@ -69,7 +69,7 @@ SourceEvent = (
 class TellReader:
     """Tell the reader of the attempt, through its TaskManager."""
 
-    message: AddSplits | NoMoreSplits
+    message: AddSplits | NoMoreSplits | AlignWatermark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

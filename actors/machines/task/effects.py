@@ -57,6 +57,13 @@ class StartReadTimer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StartWatermarkReportTimer:
+    """Come back with `WatermarkReportDue` after `delay_ms`."""
+
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartIdleTimer:
     """Come back with `IdleDue` after `delay_ms`."""
 
@@ -118,6 +125,7 @@ TaskEffect = (
     | TellSender
     | RetryPartitionRequest
     | StartReadTimer
+    | StartWatermarkReportTimer
     | StartIdleTimer
     | StartLatencyTimer
     | StartProcessingTimer

@@ -20,7 +20,7 @@ from flykka.messages.tasks.exchange import (
     PartitionRequest,
     PartitionRequestDue,
 )
-from flykka.messages.tasks.source import AddSplits, NoMoreSplits
+from flykka.messages.tasks.source import AddSplits, AlignWatermark, NoMoreSplits
 from flykka.messages.tasks.stage import (
     BridgeClosed,
     BridgeOpened,
@@ -41,6 +41,7 @@ from flykka.messages.tasks.task import (
     PartitionProducerState,
     ProcessingTimeDue,
     ReadDue,
+    WatermarkReportDue,
 )
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ref import Ref
@@ -74,6 +75,7 @@ TaskEvent = (
     | MetricsDue
     | IdleDue
     | ReadDue
+    | WatermarkReportDue
     | LatencyMarkerDue
     | ProcessingTimeDue
     | BridgeOpened
@@ -96,6 +98,7 @@ TaskEvent = (
     | NotifyCheckpointAborted
     | AddSplits
     | NoMoreSplits
+    | AlignWatermark
     | CancelTask
     | CancellationDue
     | PartitionProducerState

@@ -30,6 +30,11 @@ class WatermarksWithIdleness:
         self._is_idle = False
         self._is_ended = False
 
+    @property
+    def is_idle(self) -> bool:
+        """It has said that it holds nobody back."""
+        return self._is_idle
+
     def start(self, now: int) -> list[TaskEffect]:
         """The task runs."""
         self._last_read_ms = now

@@ -26,6 +26,7 @@ from flykka.actors.machines.task.task_outputs import TaskOutputs
 from flykka.messages.graph.job_graph import JobType
 from flykka.messages.tasks.accumulator import AccumulatorSnapshot
 from flykka.messages.tasks.exchange import (
+    WATERMARK_MIN,
     AddCredit,
     CancelPartitionRequest,
     CheckpointBarrier,
@@ -155,6 +156,11 @@ class InFlightStages:
     def has_event_time(self) -> bool:
         """The rows that were read have said where event time is."""
         return self._watermarks is not None and self._watermarks.has_event_time
+
+    @property
+    def made_watermark_ms(self) -> int:
+        """The watermark that was made last of what was read; the least where there is none."""
+        return WATERMARK_MIN if self._watermarks is None else self._watermarks.said_ms
 
     def pass_time(self, now: int) -> None:
         """It is `now`; what the attempt did since the last event was said by `spend_time`."""

@@ -1,6 +1,7 @@
 """The reading of a source: splits, a batch of them per stage, until there are no more.
 
-Composes the reader of the splits with the idleness of the source; stages and events go down the line of the task.
+Composes the reader of the splits with the idleness of the source and its alignment with others; stages and events go
+down the line of the task.
 
 A stage costs the most of what it costs however little it reads. So where each makes a batch for other tasks, a few
 splits wait for the stage that reads, and then for as long as that has taken: several sources that read every file by
@@ -12,6 +13,7 @@ batches comes late.
 
 from __future__ import annotations
 
+from flykka.actors.machines.task.aligned_reading import AlignedReading
 from flykka.actors.machines.task.effects import StartLatencyTimer, StartReadTimer, TaskEffect, TellBridge, TellJobMaster
 from flykka.actors.machines.task.idleness import WatermarksWithIdleness
 from flykka.actors.machines.task.in_flight_stages import STAGES_IN_FLIGHT, InFlightStages, Read
@@ -19,9 +21,9 @@ from flykka.actors.machines.task.split_reader import SplitReader
 from flykka.messages.graph.job_graph import OperatorKind, ResultPartitionType
 from flykka.messages.state.handles import OperatorSubtaskState
 from flykka.messages.tasks.exchange import WATERMARK_MAX, EndOfData, LatencyMarker, Watermark
-from flykka.messages.tasks.source import AddSplits, RequestSplits
+from flykka.messages.tasks.source import AddSplits, AlignWatermark, NoMoreSplits, RequestSplits
 from flykka.messages.tasks.stage import ReadSplits
-from flykka.messages.tasks.task import TaskDeploymentDescriptor
+from flykka.messages.tasks.task import LatencyMarkerDue, ReadDue, TaskDeploymentDescriptor, WatermarkReportDue
 
 SPLITS_AHEAD = 2 * STAGES_IN_FLIGHT
 """Splits held or asked for, at least: enough to go on while the JobMaster holds assignments back for a checkpoint."""
@@ -31,10 +33,15 @@ REST_AT_MOST_MS = 500
 """So long a reader of little rests behind a stage at the most: there are readers whose stages take many seconds."""
 
 
+SourceReadingEvent = AddSplits | NoMoreSplits | ReadDue | LatencyMarkerDue | AlignWatermark | WatermarkReportDue
+"""Messages to the Task of a source that concern its reading alone."""
+
+
 class SourceReading:
     """The source at the head of one attempt."""
 
     __slots__ = (
+        "_aligned",
         "_attempt",
         "_idleness",
         "_latency_tracking_interval_ms",
@@ -58,6 +65,7 @@ class SourceReading:
         self._restore = descriptor.restore
         self._reader = SplitReader(descriptor.vertex.operators[0].operator_id, SPLITS_AHEAD)
         self._idleness = idleness
+        self._aligned = AlignedReading(descriptor, stages, idleness)
         self._subtask = descriptor.subtask
         self._latency_tracking_interval_ms = descriptor.latency_tracking_interval_ms
         self._stages = stages
@@ -84,15 +92,24 @@ class SourceReading:
 
     def start(self, now: int) -> list[TaskEffect]:
         """The task runs."""
-        return [*self._idleness.start(now), *self._start_latency_timer()]
+        return [*self._idleness.start(now), *self._aligned.start(), *self._start_latency_timer()]
 
-    def add(self, assigned: AddSplits) -> None:
-        """Splits arrive."""
-        self._reader.add(assigned.splits, assigned.numbers)
-
-    def no_more(self) -> None:
-        """The enumerator has nothing left for this reader."""
-        self._reader.no_more()
+    def handle(self, event: SourceReadingEvent, now: int) -> list[TaskEffect]:
+        """Splits arrive or end, the reader is told how far it may go, or a time is over."""
+        match event:
+            case AddSplits(splits=splits, numbers=numbers):
+                self._reader.add(splits, numbers)
+            case NoMoreSplits():
+                self._reader.no_more()
+            case ReadDue():
+                self._rests = False
+            case AlignWatermark():
+                self._aligned.align(event)
+            case WatermarkReportDue():
+                return self._aligned.on_due()
+            case LatencyMarkerDue():
+                return self._on_latency_marker_due(now)
+        return []
 
     def snapshot(self) -> OperatorSubtaskState:
         """The splits that are unread now."""
@@ -108,7 +125,7 @@ class SourceReading:
 
     def read(self, now: int) -> list[TaskEffect] | None:
         """Begin a stage that reads the splits of the next batch; None while there is nothing to do."""
-        if self.end_of_data or self._waits_for_more:
+        if self.end_of_data or self._waits_for_more or self.is_held_back:
             return None
         splits = self._reader.next()
         if splits:
@@ -126,9 +143,10 @@ class SourceReading:
         self._rests = True
         return [*awake, StartReadTimer(delay_ms=min(duration_ms, REST_AT_MOST_MS))]
 
-    def on_read_due(self) -> None:
-        """The rest behind a stage is over."""
-        self._rests = False
+    @property
+    def is_held_back(self) -> bool:
+        """There is something to be read, and the others of its group are too far behind."""
+        return self._aligned.is_too_far_ahead and self._reader.has_unread
 
     @property
     def _waits_for_more(self) -> bool:
@@ -145,11 +163,12 @@ class SourceReading:
         awake = self._idleness.end(now)
         return (
             awake
+            + self._aligned.end()
             + self._stages.emit_after(Watermark(timestamp_ms=WATERMARK_MAX))
             + self._stages.emit_after(EndOfData())
         )
 
-    def on_latency_marker_due(self, now: int) -> list[TaskEffect]:
+    def _on_latency_marker_due(self, now: int) -> list[TaskEffect]:
         """Send a latency marker, until the last row is read."""
         if self.end_of_data:
             return []

@@ -29,7 +29,7 @@ from flykka.actors.machines.task.input_elements import (
 from flykka.actors.machines.task.monotony import violation_effects
 from flykka.actors.machines.task.partition_producer import ask, consequence
 from flykka.actors.machines.task.processing_timers import ProcessingTimers
-from flykka.actors.machines.task.source_reading import source_reading
+from flykka.actors.machines.task.source_reading import SourceReadingEvent, source_reading
 from flykka.actors.machines.task.subtask_checkpoint_coordinator import SubtaskCheckpointCoordinator
 from flykka.actors.machines.task.task_checkpoints import TaskCheckpoints
 from flykka.actors.machines.task.task_inputs import TaskInputs
@@ -57,7 +57,6 @@ from flykka.messages.tasks.exchange import (
     Watermark,
     WatermarkStatus,
 )
-from flykka.messages.tasks.source import AddSplits, NoMoreSplits
 from flykka.messages.tasks.stage import (
     AdvanceProcessingTime,
     AdvanceWatermark,
@@ -77,11 +76,9 @@ from flykka.messages.tasks.task import (
     CancelTask,
     FailTask,
     IdleDue,
-    LatencyMarkerDue,
     MetricsDue,
     PartitionProducerState,
     ProcessingTimeDue,
-    ReadDue,
     TaskDeploymentDescriptor,
 )
 from flykka.messages.wire.failure import SerializedThrowable
@@ -222,22 +219,13 @@ class StreamTask:
                 return self._inputs.handle(event) + self._input_failure()
             case AlignmentTimeoutDue(checkpoint_id=checkpoint_id):
                 return self._barriers.on_timeout(checkpoint_id, now)
-            case AddSplits() if self._source is not None:
-                self._source.add(event)
-                return []
-            case NoMoreSplits() if self._source is not None:
-                self._source.no_more()
-                return []
+            case _ if self._source is not None and isinstance(event, SourceReadingEvent):
+                return self._source.handle(event, now)
             case MetricsDue():
                 files_unread = 0 if self._source is None else self._source.files_unread
                 return [self._stages.report(input_queue_length=self._inputs.buffers_in_use, files_unread=files_unread)]
-            case ReadDue() if self._source is not None:
-                self._source.on_read_due()
-                return []
             case IdleDue() if self._stages.makes_watermarks:
                 return self._idleness.on_due(now, has_unread=self._has_input())
-            case LatencyMarkerDue() if self._source is not None:
-                return self._source.on_latency_marker_due(now)
             case ProcessingTimeDue():
                 self._timers.on_due(now)
                 return []

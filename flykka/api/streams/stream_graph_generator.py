@@ -107,6 +107,7 @@ class _Generator:
                 watermark_delay_ms=transformation.watermark_delay_ms,
                 idle_timeout_ms=transformation.idle_timeout_ms,
                 quiet_period_ms=transformation.quiet_period_ms,
+                watermark_alignment=transformation.watermark_alignment,
                 on_monotony_violation=transformation.on_monotony_violation,
                 punctuated_watermarks=transformation.punctuated_watermarks,
                 state_schema=transformation.code.state_schema,

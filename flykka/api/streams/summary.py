@@ -94,7 +94,9 @@ def watermarks(source: Transformation) -> str:
     silent = "" if source.idle_timeout_ms is None else f", idle after {format_ms(source.idle_timeout_ms)}"
     if source.quiet_period_ms is not None:
         silent = f", by the clock after {format_ms(source.quiet_period_ms)} without rows"
-    return f"watermark {format_ms(source.watermark_delay_ms)} behind the latest row{silent}"
+    alignment = source.watermark_alignment
+    aligned = "" if alignment is None else f", {format_ms(alignment.max_drift_ms)} ahead of '{alignment.group}' at most"
+    return f"watermark {format_ms(source.watermark_delay_ms)} behind the latest row{silent}{aligned}"
 
 
 def leading_to(inputs: tuple[Input, ...]) -> tuple[Transformation, ...]:

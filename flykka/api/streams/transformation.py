@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
-from flykka.messages.graph.job_graph import MonotonyViolationHandler, OperatorKind, ShipStrategy
+from flykka.messages.graph.job_graph import MonotonyViolationHandler, OperatorKind, ShipStrategy, WatermarkAlignment
 from flykka.spark_bridge.program.call_site import CallSite, call_site
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class Transformation:
     watermark_delay_ms: int | None = None
     idle_timeout_ms: int | None = None
     quiet_period_ms: int | None = None
+    watermark_alignment: WatermarkAlignment | None = None
     on_monotony_violation: MonotonyViolationHandler = MonotonyViolationHandler.IGNORE
     punctuated_watermarks: bool = False
     explicit_uid: str | None = None

@@ -10,7 +10,7 @@ from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
 from flykka.api.streams.program import tried
 from flykka.api.streams.transformation import Transformation, origins
 from flykka.api.streams.watermark_strategy import WatermarkStrategy, checked_strategy, set_watermarks, watches_order
-from flykka.errors import StreamTypeError
+from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.timestamps import TimestampsAndWatermarksCode
@@ -46,11 +46,16 @@ class WatermarkAssignment(ABC):
         made: where a source can say its event time itself, that costs a step less.
 
         Raises:
-            ProgramError: `strategy` is no watermark strategy.
+            ProgramError: `strategy` is no watermark strategy, or aligns sources, which this is not.
             StreamTypeError: there is no such column, it is no timestamp, or none is named where there is no event time;
                 or the condition of punctuated watermarks does not fit the rows.
         """
         event_time = self._event_time_of(checked_strategy(strategy))
+        if strategy.alignment is not None:
+            raise ProgramError(
+                "with_watermark_alignment(...) holds back what is read, so it is for the watermarks of sources: give"
+                " from_source(...) the strategy"
+            )
         made = Transformation(
             kind=OperatorKind.TIMESTAMPS_AND_WATERMARKS,
             position=self._program.next_position,

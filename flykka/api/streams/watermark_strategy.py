@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from flykka.api.streams.program import one_of
 from flykka.errors import ProgramError
-from flykka.messages.graph.job_graph import MonotonyViolationHandler
+from flykka.messages.graph.job_graph import MonotonyViolationHandler, WatermarkAlignment
 from flykka.runtime.durations import Duration, duration_ms, positive_duration_ms
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ class WatermarkStrategy:
 
     `timestamp_column` names the event-time column where the source does not name it itself. A source that has read
     nothing for `idle_timeout_ms` holds nobody back; None: it is always waited for. With a `quiet_period_ms` event time
-    goes on by the clock behind it. With a `punctuation` the rows for which it is true mark the watermarks.
+    goes on by the clock behind it. With a `punctuation` the rows for which it is true mark the watermarks. With an
+    `alignment` a source waits for others that are behind it.
     """
 
     delay_ms: int | None
@@ -30,6 +31,7 @@ class WatermarkStrategy:
     quiet_period_ms: int | None = None
     on_violation: MonotonyViolationHandler | None = None
     punctuation: Column | str | None = None
+    alignment: WatermarkAlignment | None = None
 
     @classmethod
     def for_bounded_out_of_orderness(cls, delay: Duration) -> Self:
@@ -102,6 +104,33 @@ class WatermarkStrategy:
         made = replace(self, quiet_period_ms=positive_duration_ms(period, "quiet period"))
         return made._checked_silence()
 
+    def with_watermark_alignment(self, group: str, max_drift: Duration, update_interval: Duration = "1s") -> Self:
+        """The same strategy for a source that is not to run ahead of the other sources of its `group` in the job.
+
+        While its watermark is more than `max_drift` ahead of the least of the group it reads no further batch: so what
+        a join, or a function of two inputs, keeps of the faster one stays small. How far sources are, and may go, is
+        told every `update_interval`, so they drift apart by what is read meanwhile as well. A source that is idle, or
+        has read all that there is, holds nobody back; one that has not read a row yet is waited for. Take the interval
+        shorter where sources read much in a second, longer where there are many subtasks. Batch jobs do not align.
+
+        Raises:
+            DurationError: a time cannot be read, or the interval is none.
+            ProgramError: the group has no name, or the strategy has no watermarks.
+        """
+        if not isinstance(group, str) or not group:
+            raise ProgramError(f"the sources of a group are aligned by its name, such as 'orders', not {group!r}")
+        if self.delay_ms is None:
+            raise ProgramError(
+                "with_watermark_alignment(...) compares watermarks, and no_watermarks() has none: take"
+                " for_bounded_out_of_orderness(...) or for_monotonous_timestamps()"
+            )
+        alignment = WatermarkAlignment(
+            group=group,
+            max_drift_ms=duration_ms(max_drift, "drift of aligned watermarks"),
+            update_interval_ms=positive_duration_ms(update_interval, "update interval of aligned watermarks"),
+        )
+        return replace(self, alignment=alignment)
+
     def _checked_silence(self) -> Self:
         if self.idle_timeout_ms is not None and self.quiet_period_ms is not None:
             raise ProgramError(
@@ -126,6 +155,7 @@ def set_watermarks(made: Transformation, strategy: WatermarkStrategy) -> None:
     made.watermark_delay_ms = strategy.delay_ms
     made.idle_timeout_ms = strategy.idle_timeout_ms
     made.quiet_period_ms = strategy.quiet_period_ms
+    made.watermark_alignment = strategy.alignment
     made.on_monotony_violation = strategy.on_violation or MonotonyViolationHandler.IGNORE
     made.punctuated_watermarks = strategy.punctuation is not None
 

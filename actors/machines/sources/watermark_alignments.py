@@ -1,0 +1,156 @@
+"""The alignment of event time between the sources of a job, on the JobMaster's side.
+
+Readers say how far they are; a group's minimum over them, and how far each source may drift ahead of it, is how far its
+readers may go. They are told at intervals, where that has changed. A reader that has said nothing yet, or begins anew,
+is waited for; one that is idle, or has read all that there is, is not. Follows Flink's SourceCoordinator with its
+combined watermark, but that Flink does not wait for the first word of a reader.
+
+Not here: what a reader does with it, and at which attempt a subtask is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.sources.source_events import AttemptEnded, SourcesReset, SubtaskReset, TellReader
+from flykka.actors.machines.timers import StartTimer
+from flykka.messages.control.job_control import WatermarkAlignmentDue
+from flykka.messages.graph.job_graph import JobGraph, JobType
+from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
+from flykka.messages.tasks.source import AlignWatermark, ReportedWatermark
+from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId, vertex_subtask_and_number
+
+AlignmentEvent = ReportedWatermark | WatermarkAlignmentDue | AttemptEnded | SubtaskReset | SourcesReset
+AlignmentEffect = TellReader | StartTimer | Ignore
+
+_NOT_ALIGNED = Ignore(reason="there is no aligned source in that place")
+
+
+@dataclass(slots=True)
+class _Reader:
+    """A subtask of an aligned source: its attempt, where that has said something, and what it was told last."""
+
+    max_drift_ms: int
+    attempt: ExecutionAttemptId | None = None
+    number: int = -1
+    watermark_ms: int = WATERMARK_MIN
+    is_idle: bool = False
+    told_ms: int | None = None
+
+    @property
+    def is_waited_for(self) -> bool:
+        return not self.is_idle and self.watermark_ms != WATERMARK_MAX
+
+    def begin(self) -> None:
+        """Its next attempt has yet to say something."""
+        self.attempt = self.told_ms = None
+        self.watermark_ms, self.is_idle = WATERMARK_MIN, False
+
+
+@dataclass(slots=True)
+class _Group:
+    name: str
+    interval_ms: int
+    readers: dict[tuple[JobVertexId, int], _Reader] = field(default_factory=dict)
+    is_due: bool = False
+    """True if a timer runs: something has changed since the readers were told."""
+
+    @property
+    def watermark_ms(self) -> int:
+        """The least of those that are waited for; the end of event time where there are none."""
+        return min((each.watermark_ms for each in self.readers.values() if each.is_waited_for), default=WATERMARK_MAX)
+
+
+class WatermarkAlignments:
+    """The groups of aligned sources of one job."""
+
+    def __init__(self, job_graph: JobGraph) -> None:
+        self._job_id = job_graph.job_id
+        self._groups: dict[str, _Group] = {}
+        self._of_vertex: dict[JobVertexId, _Group] = {}
+        for vertex in job_graph.vertices if job_graph.job_type is JobType.STREAMING else ():
+            if (wanted := vertex.watermark_alignment) is not None:
+                group = self._groups.setdefault(wanted.group, _Group(wanted.group, wanted.update_interval_ms))
+                group.interval_ms = min(group.interval_ms, wanted.update_interval_ms)
+                self._of_vertex[vertex.vertex_id] = group
+                for subtask in range(vertex.parallelism):
+                    group.readers[vertex.vertex_id, subtask] = _Reader(wanted.max_drift_ms)
+
+    def handle(self, event: AlignmentEvent) -> list[AlignmentEffect]:
+        """Handle one event; its effects are in the order in which they are to be performed."""
+        match event:
+            case ReportedWatermark():
+                return self._on_reported(event)
+            case WatermarkAlignmentDue(group=name):
+                group = self._groups.get(name)
+                return [_NOT_ALIGNED] if group is None else self._announce(group)
+            case AttemptEnded(attempt=attempt):
+                return self._on_ended(attempt)
+            case SubtaskReset(vertex_id=vertex_id, subtask=subtask):
+                group = self._of_vertex.get(vertex_id)
+                return [_NOT_ALIGNED] if group is None else self._begin(group, [group.readers[vertex_id, subtask]])
+            case SourcesReset():
+                groups = self._groups.values()
+                return [effect for group in groups for effect in self._begin(group, group.readers.values())]
+
+    def check(self) -> None:
+        """Assert that nobody was told to go further than its group allows, unless that is about to be told."""
+        for group in self._groups.values():
+            for reader in group.readers.values():
+                is_current = reader.told_ms is None or reader.told_ms <= _allowed_ms(group.watermark_ms, reader)
+                assert is_current or group.is_due, f"a reader of {group.name} may go too far"
+
+    def _on_reported(self, report: ReportedWatermark) -> list[AlignmentEffect]:
+        vertex_id, subtask, number = vertex_subtask_and_number(report.attempt, self._job_id)
+        group = self._of_vertex.get(vertex_id)
+        if group is None:
+            return [_NOT_ALIGNED]
+        reader = group.readers[vertex_id, subtask]
+        if number < reader.number:
+            return [Ignore(reason=f"{report.attempt} is over")]
+        if reader.attempt != report.attempt:
+            reader.begin()
+        reader.attempt, reader.number = report.attempt, number
+        reader.watermark_ms, reader.is_idle = report.watermark_ms, report.is_idle
+        return self._changed(group)
+
+    def _on_ended(self, attempt: ExecutionAttemptId) -> list[AlignmentEffect]:
+        vertex_id, subtask, _ = vertex_subtask_and_number(attempt, self._job_id)
+        group = self._of_vertex.get(vertex_id)
+        reader = None if group is None else group.readers[vertex_id, subtask]
+        # One that has read all that there is stays at the end, until another begins in its place.
+        if group is None or reader is None or reader.attempt != attempt or reader.watermark_ms == WATERMARK_MAX:
+            return [_NOT_ALIGNED]
+        return self._begin(group, [reader])
+
+    def _begin(self, group: _Group, readers: Iterable[_Reader]) -> list[AlignmentEffect]:
+        for reader in readers:
+            reader.begin()
+        return self._changed(group)
+
+    def _changed(self, group: _Group) -> list[AlignmentEffect]:
+        if group.is_due:
+            return []
+        group.is_due = True
+        due = WatermarkAlignmentDue(group=group.name)
+        return [StartTimer(key=f"watermark-alignment/{group.name}", delay_ms=group.interval_ms, message=due)]
+
+    def _announce(self, group: _Group) -> list[AlignmentEffect]:
+        group.is_due = False
+        watermark_ms = group.watermark_ms
+        effects: list[AlignmentEffect] = []
+        for reader in group.readers.values():
+            allowed_ms = _allowed_ms(watermark_ms, reader)
+            if reader.attempt is not None and reader.told_ms != allowed_ms:
+                reader.told_ms = allowed_ms
+                effects.append(TellReader(message=AlignWatermark(attempt=reader.attempt, max_watermark_ms=allowed_ms)))
+        return effects
+
+
+def _allowed_ms(watermark_ms: int, reader: _Reader) -> int:
+    """The latest watermark at which a reader may read on; none where somebody has yet to say where event time is."""
+    if watermark_ms == WATERMARK_MIN:
+        return WATERMARK_MIN
+    return min(WATERMARK_MAX, watermark_ms + reader.max_drift_ms)
