@@ -2,7 +2,7 @@
 
 A monitor does not see which elements a task has read of what has arrived. What it may say lies between two bounds: it
 says no more than each channel has said so far, and no less than each had said before the last batch that was read of
-it.
+it. A source that is aligned with others does not read on beyond what it was told.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from dataclasses import dataclass, field
 
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import (
+    WATERMARK_MAX,
     WATERMARK_MIN,
     BufferResponse,
     PartitionRequest,
     Watermark,
     WatermarkStatus,
 )
-from flykka.messages.tasks.stage import AdvanceWatermark, BridgeOpened, RunStage
+from flykka.messages.tasks.source import AlignWatermark
+from flykka.messages.tasks.stage import AdvanceWatermark, BridgeOpened, ReadSplits, RunStage
 from flykka.messages.tasks.task import SubmitTask, UpdateTaskExecutionState
 from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
 from flykka.messages.wire.ref import Ref
@@ -57,6 +59,9 @@ class _Task:
     channel_of: dict[BatchId, Channel] = field(default_factory=dict)
     passes_on: bool = False
     """True if it is known that its watermarks are those of its inputs."""
+    sent_ms: int = WATERMARK_MIN
+    max_ms: int = WATERMARK_MAX
+    """The watermark up to which an aligned source may read on."""
 
 
 class WatermarkMonitor(ConversationMonitor):
@@ -71,7 +76,12 @@ class WatermarkMonitor(ConversationMonitor):
 
     def received(self) -> Mapping[type, OnReceived]:
         """A task begins, and elements come to it."""
-        return {BridgeOpened: self._on_opened, BufferResponse: self._on_arrived, Undecoded: self._on_unreadable}
+        return {
+            BridgeOpened: self._on_opened,
+            BufferResponse: self._on_arrived,
+            AlignWatermark: self._on_aligned,
+            Undecoded: self._on_unreadable,
+        }
 
     def sent(self) -> Mapping[type, OnSent]:
         """A task asks for its channels, reads batches, and says how far event time is."""
@@ -81,6 +91,7 @@ class WatermarkMonitor(ConversationMonitor):
             PartitionRequest: self._on_asked,
             RunStage: self._on_read,
             AdvanceWatermark: self._on_advanced,
+            ReadSplits: self._on_read_on,
             BufferResponse: self._on_sent,
         }
 
@@ -148,9 +159,24 @@ class WatermarkMonitor(ConversationMonitor):
 
     def _on_sent(self, turn: Turn, _to: Ref, message: BufferResponse) -> Iterator[Violation]:
         task = self._tasks.get(turn.recipient)
-        if task is not None and task.passes_on and isinstance(message.buffer, Watermark):
+        if task is None or not isinstance(message.buffer, Watermark):
+            return
+        task.sent_ms = max(task.sent_ms, message.buffer.timestamp_ms)
+        if task.passes_on:
             what = f"element {message.sequence_number} of {message.partition_id} is"
             yield from self._no_more(turn, task, message.buffer.timestamp_ms, what)
+
+    def _on_aligned(self, turn: Turn, message: AlignWatermark) -> Iterable[Violation]:
+        task = self._tasks.get(turn.recipient)
+        if task is not None:
+            task.max_ms = message.max_watermark_ms
+        return ()
+
+    def _on_read_on(self, turn: Turn, _to: Ref, _message: ReadSplits) -> Iterator[Violation]:
+        task = self._tasks.get(turn.recipient)
+        if task is not None and task.sent_ms > task.max_ms:
+            text = f"the source reads on at watermark {task.sent_ms}, and may go to {_named(task.max_ms)}"
+            yield self.violation(turn, text)
 
     def _read(self, task: _Task, batch_id: BatchId) -> None:
         channel = task.channel_of.pop(batch_id, None)

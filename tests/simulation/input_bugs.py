@@ -14,6 +14,7 @@ from flykka.actors.machines.exchange.input_gate import InputGate
 from flykka.actors.machines.exchange.watermarks import WatermarkValve
 from flykka.actors.machines.joins.interval_segments import IntervalSegments
 from flykka.actors.machines.state.keyed_state import StatePart
+from flykka.actors.machines.task.aligned_reading import AlignedReading
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.keyed_store import KeyedStore
 
@@ -30,6 +31,11 @@ def a_watermark_is_that_of_the_faster_input(patch: pytest.MonkeyPatch) -> None:
     """The watermark of a task is the greatest of its inputs, not the least."""
     patch.setattr(WatermarkValve, "_minimum", lambda valve: valve._max_ms)
     patch.setattr(WatermarkValve, "check", lambda _: None)
+
+
+def an_aligned_source_reads_on(patch: pytest.MonkeyPatch) -> None:
+    """A reader does not look how far it may go."""
+    patch.setattr(AlignedReading, "is_too_far_ahead", False)
 
 
 def a_snapshot_does_not_wait_for_the_last_channel(patch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,7 @@ from tests.simulation.input_bugs import (
     a_restored_join_begins_with_its_left_side_alone,
     a_snapshot_does_not_wait_for_the_last_channel,
     a_watermark_is_that_of_the_faster_input,
+    an_aligned_source_reads_on,
     rows_that_have_met_none_are_told_with_each_watermark,
     what_is_in_flight_on_the_other_inputs_is_no_state,
 )
@@ -281,6 +282,7 @@ def timers_of_what_comes_while_others_fire_are_forgotten(patch: pytest.MonkeyPat
 
 PLANTED_BUGS = (
     PlantedBug(plant=a_watermark_is_that_of_the_faster_input, monitor="watermarks", says=" has said "),
+    PlantedBug(plant=an_aligned_source_reads_on, monitor="watermarks", says="reads on at watermark"),
     PlantedBug(
         plant=a_snapshot_does_not_wait_for_the_last_channel,
         monitor="barriers",

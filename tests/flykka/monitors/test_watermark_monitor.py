@@ -6,13 +6,14 @@ import pytest
 
 from flykka.messages.tasks.batch import BatchRef
 from flykka.messages.tasks.exchange import Buffer, BufferResponse, PartitionRequest, Watermark, WatermarkStatus
-from flykka.messages.tasks.stage import AdvanceWatermark, BridgeOpened, RunStage, StageFinished
+from flykka.messages.tasks.source import AlignWatermark
+from flykka.messages.tasks.stage import AdvanceWatermark, BridgeOpened, ReadSplits, RunStage, StageFinished
 from flykka.messages.wire.ids import BatchId, ResultPartitionId
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.monitors.watermarks import WatermarkMonitor
 from flykka.runtime.trace.records import Turn
-from tests.flykka.monitors.turns import BRIDGE, TASK, TASK_MANAGER, seen, turn
+from tests.flykka.monitors.turns import BRIDGE, TASK, TASK_MANAGER, attempt, seen, turn
 
 LEFT, RIGHT = ResultPartitionId("left:0"), ResultPartitionId("right:0")
 
@@ -76,6 +77,23 @@ def test_an_input_that_was_idle_may_be_left_out() -> None:
     run = [OPENED, LEFT_AT_9, RIGHT_AT_5, arrived(RIGHT, WatermarkStatus(idle=True), advanced(9))]
 
     assert seen(WatermarkMonitor(), *run) == []
+
+
+def test_an_aligned_source_must_not_read_on_beyond_what_it_was_told() -> None:
+    def run(max_watermark_ms: int) -> list[str]:
+        said = BufferResponse(
+            partition_id=LEFT, subpartition=0, sequence_number=0, buffer=Watermark(timestamp_ms=9), backlog=0
+        )
+        told = AlignWatermark(attempt=attempt(), max_watermark_ms=max_watermark_ms)
+        return seen(
+            WatermarkMonitor(),
+            turn(TASK, BridgeOpened()),
+            turn(TASK, StageFinished(stage=0), (TASK_MANAGER, said)),
+            turn(TASK, told, (BRIDGE, ReadSplits(stage=1, splits=()))),
+        )
+
+    assert run(9) == []
+    assert run(8) == ["the source reads on at watermark 9, and may go to 8"]
 
 
 def test_of_a_task_whose_beginning_was_not_seen_nothing_is_said() -> None:

@@ -1,0 +1,120 @@
+"""How far the readers of aligned sources may go: as far ahead of the slowest of their group as their drift allows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flykka.actors.machines.ignore import Ignore
+from flykka.actors.machines.sources.source_events import AttemptEnded, SourcesReset, SubtaskReset, TellReader
+from flykka.actors.machines.sources.watermark_alignments import AlignmentEffect, AlignmentEvent, WatermarkAlignments
+from flykka.actors.machines.timers import StartTimer
+from flykka.messages.control.job_control import WatermarkAlignmentDue
+from flykka.messages.graph.job_graph import JobVertex, WatermarkAlignment
+from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
+from flykka.messages.tasks.source import ReportedWatermark
+from flykka.messages.wire.ids import JobVertexId
+from tests.actors.machines.graph.graphs import graph_of, vertex
+from tests.actors.machines.scheduling.splits import attempt_of
+
+ALIGNMENT = WatermarkAlignment(group="g", max_drift_ms=10, update_interval_ms=100)
+DUE = WatermarkAlignmentDue(group="g")
+TIMER = StartTimer(key="watermark-alignment/g", delay_ms=100, message=DUE)
+
+
+def aligned(name: str, alignment: WatermarkAlignment | None = ALIGNMENT) -> JobVertex:
+    return replace(vertex(name), watermark_alignment=alignment)
+
+
+def alignments(*vertices: JobVertex) -> WatermarkAlignments:
+    return WatermarkAlignments(graph_of(*(vertices or (aligned("left"), aligned("right")))))
+
+
+def at(source: str, watermark_ms: int, *, number: int = 0, is_idle: bool = False) -> ReportedWatermark:
+    return ReportedWatermark(attempt=attempt_of(0, number, source), watermark_ms=watermark_ms, is_idle=is_idle)
+
+
+def handled(machine: WatermarkAlignments, *events: AlignmentEvent) -> list[AlignmentEffect]:
+    effects: list[AlignmentEffect] = []
+    for event in events:
+        effects += machine.handle(event)
+        machine.check()
+    return effects
+
+
+def told(machine: WatermarkAlignments, *events: AlignmentEvent) -> dict[str, int]:
+    """What readers are told when it is time, by the first letter of their source."""
+    handled(machine, *events)
+    effects = handled(machine, DUE)
+    messages = [effect.message for effect in effects if isinstance(effect, TellReader)]
+    return {message.attempt.split("_")[1]: message.max_watermark_ms for message in messages}  # type: ignore[union-attr]
+
+
+def test_readers_are_told_at_intervals_and_only_what_has_changed() -> None:
+    machine = alignments()
+
+    assert handled(machine, at("left", 5), at("right", 1_000)) == [TIMER]
+    assert told(machine) == {"left": 15, "right": 15}
+    assert told(machine, at("right", 2_000)) == {}
+    assert told(machine, at("left", 7)) == {"left": 17, "right": 17}
+
+
+def test_a_reader_that_has_said_nothing_is_waited_for() -> None:
+    machine = alignments()
+
+    assert told(machine, at("right", 1_000)) == {"right": WATERMARK_MIN}
+    assert told(machine, at("left", WATERMARK_MIN)) == {"left": WATERMARK_MIN}
+    assert told(machine, at("left", 0)) == {"left": 10, "right": 10}
+
+
+def test_a_reader_that_is_idle_or_at_its_end_holds_nobody_back() -> None:
+    machine = alignments()
+    handled(machine, at("left", 5), at("right", 1_000))
+
+    assert told(machine, at("left", 5, is_idle=True)) == {"left": 1_010, "right": 1_010}
+    assert told(machine, at("left", 5)) == {"left": 15, "right": 15}
+    assert told(machine, at("left", WATERMARK_MAX)) == {"left": 1_010, "right": 1_010}
+    assert told(machine, at("right", WATERMARK_MAX)) == {"left": WATERMARK_MAX, "right": WATERMARK_MAX}
+
+
+def test_a_reader_at_its_end_stays_there_when_its_attempt_ends_until_another_begins() -> None:
+    machine = alignments()
+    handled(machine, at("left", WATERMARK_MAX), at("right", 1_000))
+
+    ended = AttemptEnded(attempt=attempt_of(0, 0, "left"))
+    assert told(machine, ended) == {"left": 1_010, "right": 1_010}
+    begun = SubtaskReset(vertex_id=JobVertexId("left"), subtask=0, checkpoint_id=None)
+    assert told(machine, begun) == {"right": WATERMARK_MIN}
+
+
+def test_a_reader_that_begins_anew_is_waited_for_and_told_again() -> None:
+    machine = alignments()
+    told(machine, at("left", 5), at("right", 8))
+
+    assert told(machine, AttemptEnded(attempt=attempt_of(0, 0, "left"))) == {"right": WATERMARK_MIN}
+    assert told(machine, at("left", 5, number=1)) == {"left": 15, "right": 15}
+    assert handled(machine, at("left", 900)) == [Ignore(reason=f"{attempt_of(0, 0, 'left')} is over")]
+    assert told(machine, SourcesReset(), at("left", 1, number=2)) == {"left": WATERMARK_MIN}
+
+
+def test_each_group_is_of_its_own_and_each_source_has_its_drift() -> None:
+    other = replace(ALIGNMENT, group="h")
+    machine = alignments(
+        aligned("left"), aligned("right", replace(ALIGNMENT, max_drift_ms=50)), aligned("far", other), vertex("free")
+    )
+
+    handled(machine, at("far", 10_000), at("free", 20_000))
+    assert told(machine, at("left", 5), at("right", 6)) == {"left": 15, "right": 55}
+
+
+@given(st.lists(st.tuples(st.sampled_from(["left", "right"]), st.integers(0, 100), st.booleans(), st.booleans())))
+def test_nobody_may_go_further_than_the_slowest_and_the_drift(steps: list[tuple[str, int, bool, bool]]) -> None:
+    machine, known = alignments(), dict.fromkeys(("left", "right"), (WATERMARK_MIN, False))
+    for source, watermark_ms, is_idle, is_due in steps:
+        handled(machine, at(source, watermark_ms, is_idle=is_idle))
+        known[source] = watermark_ms, is_idle
+        if is_due:
+            slowest_ms = min((each for each, idle in known.values() if not idle), default=WATERMARK_MAX)
+            assert all(allowed <= max(slowest_ms, slowest_ms + 10) for allowed in told(machine).values())
