@@ -78,6 +78,11 @@ def test_without_a_column_the_event_time_stays_what_it_is(spark: SparkSession) -
             StreamTypeError,
             "is_mark",
         ),
+        (
+            IN_ORDER.with_timestamp_column("at").with_watermark_alignment("bids", "1s"),
+            ProgramError,
+            "with_watermark_alignment(...) holds back what is read, so it is for the watermarks of sources",
+        ),
         ("at", ProgramError, "a watermark strategy is one such as"),
     ],
 )

@@ -1,7 +1,7 @@
 """The alignment of event time between the sources of a job, on the JobMaster's side.
 
 Readers say how far they are; a group's minimum over them, and how far each source may drift ahead of it, is how far its
-readers may go. They are told at intervals, where that has changed. A reader that has said nothing yet, or begins anew,
+readers may go. They are told at intervals, where that has changed. A reader that has said nothing yet, or begins again,
 is waited for; one that is idle, or has read all that there is, is not. Follows Flink's SourceCoordinator with its
 combined watermark, but that Flink does not wait for the first word of a reader.
 

@@ -16,6 +16,7 @@ from flykka.messages.graph.job_graph import (
     FixedDelayRestartStrategyConfiguration,
     MonotonyViolationHandler,
     NoRestartStrategyConfiguration,
+    WatermarkAlignment,
 )
 from flykka.spark_bridge.functions.windowing.time_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 
@@ -123,6 +124,23 @@ def test_a_quiet_source_lets_event_time_go_on_by_the_clock_or_is_idle_but_not_bo
         strategy.with_quiet_period(0)
     with pytest.raises(ProgramError, match=r"with_idleness\(\.\.\.\) leaves event time to the other sources"):
         strategy.with_idleness("1s")
+
+
+def test_a_source_may_be_aligned_with_others_of_a_group() -> None:
+    bounded = WatermarkStrategy.for_bounded_out_of_orderness("5s")
+
+    aligned = bounded.with_watermark_alignment("orders", "1min", "200ms")
+
+    assert aligned.alignment == WatermarkAlignment(group="orders", max_drift_ms=60_000, update_interval_ms=200)
+    assert bounded.with_watermark_alignment("orders", "0s").alignment == WatermarkAlignment(
+        group="orders", max_drift_ms=0, update_interval_ms=1_000
+    )
+    with pytest.raises(ProgramError, match="aligned by its name"):
+        bounded.with_watermark_alignment("", "1min")
+    with pytest.raises(ProgramError, match=r"no_watermarks\(\) has none"):
+        WatermarkStrategy.no_watermarks().with_watermark_alignment("orders", "1min")
+    with pytest.raises(DurationError):
+        bounded.with_watermark_alignment("orders", "1min", "0s")
 
 
 def test_a_fixed_delay_restart_counts_its_attempts_or_does_not_end() -> None:

@@ -1,4 +1,4 @@
-"""How far the readers of aligned sources may go: as far ahead of the slowest of their group as their drift allows."""
+"""Readers of aligned sources may go as far ahead of the slowest of their group as their drift allows."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_reader_at_its_end_stays_there_when_its_attempt_ends_until_another_beg
     assert told(machine, begun) == {"right": WATERMARK_MIN}
 
 
-def test_a_reader_that_begins_anew_is_waited_for_and_told_again() -> None:
+def test_a_reader_that_begins_again_is_waited_for_and_told_again() -> None:
     machine = alignments()
     told(machine, at("left", 5), at("right", 8))
 
