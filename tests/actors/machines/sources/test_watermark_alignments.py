@@ -15,7 +15,7 @@ from flykka.messages.control.job_control import WatermarkAlignmentDue
 from flykka.messages.graph.job_graph import JobVertex, WatermarkAlignment
 from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN
 from flykka.messages.tasks.source import ReportedWatermark
-from flykka.messages.wire.ids import JobVertexId
+from flykka.messages.wire.ids import ExecutionAttemptId, JobVertexId
 from tests.actors.machines.graph.graphs import graph_of, vertex
 from tests.actors.machines.scheduling.splits import attempt_of
 
@@ -32,8 +32,12 @@ def alignments(*vertices: JobVertex) -> WatermarkAlignments:
     return WatermarkAlignments(graph_of(*(vertices or (aligned("left"), aligned("right")))))
 
 
+def reader(source: str, number: int = 0) -> ExecutionAttemptId:
+    return attempt_of(0, number, JobVertexId(source))
+
+
 def at(source: str, watermark_ms: int, *, number: int = 0, is_idle: bool = False) -> ReportedWatermark:
-    return ReportedWatermark(attempt=attempt_of(0, number, source), watermark_ms=watermark_ms, is_idle=is_idle)
+    return ReportedWatermark(attempt=reader(source, number), watermark_ms=watermark_ms, is_idle=is_idle)
 
 
 def handled(machine: WatermarkAlignments, *events: AlignmentEvent) -> list[AlignmentEffect]:
@@ -83,7 +87,7 @@ def test_a_reader_at_its_end_stays_there_when_its_attempt_ends_until_another_beg
     machine = alignments()
     handled(machine, at("left", WATERMARK_MAX), at("right", 1_000))
 
-    ended = AttemptEnded(attempt=attempt_of(0, 0, "left"))
+    ended = AttemptEnded(attempt=reader("left"))
     assert told(machine, ended) == {"left": 1_010, "right": 1_010}
     begun = SubtaskReset(vertex_id=JobVertexId("left"), subtask=0, checkpoint_id=None)
     assert told(machine, begun) == {"right": WATERMARK_MIN}
@@ -93,9 +97,9 @@ def test_a_reader_that_begins_again_is_waited_for_and_told_again() -> None:
     machine = alignments()
     told(machine, at("left", 5), at("right", 8))
 
-    assert told(machine, AttemptEnded(attempt=attempt_of(0, 0, "left"))) == {"right": WATERMARK_MIN}
+    assert told(machine, AttemptEnded(attempt=reader("left"))) == {"right": WATERMARK_MIN}
     assert told(machine, at("left", 5, number=1)) == {"left": 15, "right": 15}
-    assert handled(machine, at("left", 900)) == [Ignore(reason=f"{attempt_of(0, 0, 'left')} is over")]
+    assert handled(machine, at("left", 900)) == [Ignore(reason=f"{reader('left')} is over")]
     assert told(machine, SourcesReset(), at("left", 1, number=2)) == {"left": WATERMARK_MIN}
 
 
