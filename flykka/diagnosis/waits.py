@@ -119,6 +119,9 @@ class Waits:
         if task.waits_for_final_checkpoint:
             why = "it has processed its last row and waits for the final checkpoint"
             return Link(attempt=attempt, why=why, since_ms=task.activity_since_ms)
+        if task.waits_for_group is not None:
+            why = f"it waits for the sources of group '{task.waits_for_group}', which are far behind it in event time"
+            return Link(attempt=attempt, why=why, since_ms=task.activity_since_ms)
         if task.waits_for_splits:
             return Link(attempt=attempt, why="it waits for something to read", since_ms=task.activity_since_ms)
         if task.channels:

@@ -151,7 +151,8 @@ class TaskExplained(Message):
     the state that it is on its way to, while its bridge closes.
 
     A source that reads files holds `files_unread`; its next batch takes as many of them as are `batch_limit_bytes`
-    together, which is None where the user has said how many.
+    together, which is None where the user has said how many. One that is aligned and too far ahead waits for the other
+    sources of its group: `waits_for_group`.
     """
 
     attempt: ExecutionAttemptId
@@ -171,6 +172,7 @@ class TaskExplained(Message):
     ending: ExecutionState | None = None
     files_unread: int = 0
     batch_limit_bytes: int | None = None
+    waits_for_group: str | None = None
 
 
 @message("explanation.explain_stages")

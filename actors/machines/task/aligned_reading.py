@@ -34,6 +34,11 @@ class AlignedReading:
         self._has_ended = False
 
     @property
+    def group(self) -> str | None:
+        """The sources that it is aligned with."""
+        return None if self._alignment is None else self._alignment.group
+
+    @property
     def is_too_far_ahead(self) -> bool:
         """It is not to read on."""
         return self._stages.made_watermark_ms > self._max_watermark_ms

@@ -62,6 +62,7 @@ def explain_source(explained: TaskExplained, source: SourceReading) -> TaskExpla
         waits_for_splits=waits,
         files_unread=source.files_unread,
         batch_limit_bytes=source.batch_limit_bytes,
+        waits_for_group=source.held_back_by,
     )
 
 

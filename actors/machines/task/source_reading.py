@@ -125,7 +125,7 @@ class SourceReading:
 
     def read(self, now: int) -> list[TaskEffect] | None:
         """Begin a stage that reads the splits of the next batch; None while there is nothing to do."""
-        if self.end_of_data or self._waits_for_more or self.is_held_back:
+        if self.end_of_data or self._waits_for_more or self.held_back_by is not None:
             return None
         splits = self._reader.next()
         if splits:
@@ -144,9 +144,9 @@ class SourceReading:
         return [*awake, StartReadTimer(delay_ms=min(duration_ms, REST_AT_MOST_MS))]
 
     @property
-    def is_held_back(self) -> bool:
-        """There is something to be read, and the others of its group are too far behind."""
-        return self._aligned.is_too_far_ahead and self._reader.has_unread
+    def held_back_by(self) -> str | None:
+        """The group of sources that are too far behind, where there is something to be read."""
+        return self._aligned.group if self._aligned.is_too_far_ahead and self._reader.has_unread else None
 
     @property
     def _waits_for_more(self) -> bool:

@@ -281,6 +281,12 @@ TABLE: list[tuple[str, ActorReports, str]] = [
         "job 'prices' waits for input: source (1/1) has nothing to read for 3 s",
     ),
     (
+        "aligned",
+        answers(task(SOURCE, is_source=True, waits_for_group="orders"), idle_window(0), idle_window(1)),
+        "job 'prices' runs: source (1/1): it waits for the sources of group 'orders', which are far behind it in event"
+        " time",
+    ),
+    (
         "final-checkpoint",
         answers(task(SOURCE, **FINAL), task(WINDOW_1, **FINAL), task(WINDOW_2, **FINAL), details=NO_CHECKPOINT),
         "job 'prices' has processed its last row and waits for the final checkpoint; the last one, 3, failed: EXPIRED",

@@ -98,6 +98,14 @@ def test_a_source_that_waits_takes_part_in_checkpoints() -> None:
     assert [each.checkpoint_id for each in down(effects) if isinstance(each, CheckpointBarrier)] == [1]
 
 
+def test_a_source_that_waits_says_for_whom() -> None:
+    task = ahead()
+
+    assert task.machine.explain(task.now).waits_for_group == "g"
+    task.feed(told(1_000))
+    assert task.machine.explain(task.now).waits_for_group is None
+
+
 def test_a_source_that_waits_is_not_idle() -> None:
     task = reader(idle_timeout_ms=50)
     task.feed(splits("a"), finished(0, event_time_max=1_001), told(500), splits("b"))
