@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from flykka.actors.machines.exchange.effects import ReleaseBatch, RequestPartition, TurnAway
+from flykka.actors.machines.exchange.effects import PersistInFlight, ReleaseBatch, RequestPartition, TurnAway
 from flykka.actors.machines.exchange.input_gate import EndOfDataStatus, InputGate
 from flykka.actors.machines.ignore import Ignore
-from flykka.messages.tasks.exchange import EndOfData, EndOfPartition
+from flykka.messages.checkpointing.checkpoint import AlignmentType, CheckpointOptions
+from flykka.messages.tasks.exchange import CheckpointBarrier, EndOfData, EndOfPartition
 from tests.actors.machines.exchange.builders import announcement, batch, error, gate_descriptor, response
+
+UNALIGNED = CheckpointBarrier(
+    checkpoint_id=1, timestamp_ms=0, options=CheckpointOptions(alignment=AlignmentType.UNALIGNED)
+)
 
 
 def union(*sizes: int, exclusive: int = 5) -> InputGate:
@@ -47,6 +52,25 @@ def test_a_gate_whose_channels_are_blocked_loses_its_turn_until_they_are_not() -
 
     assert while_blocked == [(1, batch("b")), None]
     assert inputs.poll() == (0, batch("a"))
+
+
+def test_what_is_in_flight_on_every_gate_is_persisted_with_an_unaligned_checkpoint() -> None:
+    inputs = union(1, 2)
+    for channel, barrier in enumerate([False, True, False]):
+        inputs.on_buffer(response(batch(f"before-{channel}"), 0, channel))
+        if barrier:
+            inputs.on_buffer(response(UNALIGNED, 1, channel))
+
+    begun = inputs.start_persisting(1)
+    later = inputs.on_buffer(response(batch("later-0"), 1, 0)) + inputs.on_buffer(response(batch("behind-1"), 2, 1))
+
+    persisted = [each for each in [*begun, *later] if isinstance(each, PersistInFlight)]
+    assert [(each.gate, each.batch) for each in persisted] == [
+        (0, batch("before-0")),
+        (1, batch("before-1")),
+        (1, batch("before-2")),
+        (0, batch("later-0")),
+    ]
 
 
 def test_one_gate_with_data_left_keeps_the_task_from_its_end() -> None:

@@ -120,6 +120,40 @@ def test_each_keyed_row_arrives_at_the_owner_of_its_key_group_and_at_nobody_else
             assert set(groups) <= set(groups_in(key_groups_of(subtask, MAX, readers)))
 
 
+@pytest.mark.parametrize("readers", [1, 3, 4])
+def test_what_was_in_flight_on_two_inputs_arrives_on_that_input_once_for_each_key_group(readers: int) -> None:
+    """Two streams of another number of subtasks each meet in a reader: both held rows, and so did it, of both."""
+
+    def held(name: str, *parts: tuple[int, str]) -> OperatorSubtaskState:
+        channels = tuple(InputChannelStateHandle(gate=gate, in_flight=rows(path)) for gate, path in parts)
+        return OperatorSubtaskState(operator_id=OperatorId(name), input_channels=channels)
+
+    taken = checkpoint(
+        left=(
+            replace(leaving("left", 1), operator_id=OperatorId("left")),
+            OperatorSubtaskState(operator_id=OperatorId("left")),
+        ),
+        right=(replace(leaving("right", 0), operator_id=OperatorId("right")),),
+        reader=(held("reader", (0, "first-0"), (1, "second-0")), held("reader", (1, "second-1"))),
+    )
+    reader = vertex("reader", readers, reads=("left", "right"), ship_strategy=ShipStrategy.HASH)
+
+    states = assign(taken, (vertex("left", 3, outputs=1), vertex("right", 1, outputs=1), reader)).states
+
+    gates: dict[str, set[int]] = {}
+    groups: dict[str, list[int]] = {}
+    for (name, subtask), snapshot in states.items():
+        for part in (part for state in snapshot.operators for part in state.input_channels):
+            assert name == "reader"
+            gates.setdefault(part.in_flight.path, set()).add(part.gate)
+            assert part.key_groups is not None
+            assert set(groups_in(part.key_groups)) <= set(groups_in(key_groups_of(subtask, MAX, readers)))
+            groups.setdefault(part.in_flight.path, []).extend(groups_in(part.key_groups))
+    assert gates == {"left": {0}, "first-0": {0}, "right": {1}, "second-0": {1}, "second-1": {1}}
+    for path, before in (("left", 1), ("first-0", 0), ("right", 0), ("second-0", 0), ("second-1", 1)):
+        assert sorted(groups[path]) == list(groups_in(key_groups_of(before, MAX, 2)))
+
+
 def test_what_goes_to_any_reader_is_dealt_out_in_turn() -> None:
     arrived = arriving(TAKEN, *job(2, 3, ShipStrategy.REBALANCE))
 
