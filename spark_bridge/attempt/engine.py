@@ -152,7 +152,7 @@ class SparkEngine(OperatorChain[Slices]):
             moved = self._flow.hand_on(self._chain.head, lazy, command.stage) + read
             return self.moved(moved, rows_in=lazy.rows, event_time_max=lazy.event_time_max)
         rows = source.read(command.splits)
-        moved = self.emit(source, Output(rows=rows.slices), command.stage) + read
+        moved = self.emit(source, Output(rows=rows.slices, read_again=source.reads_columns), command.stage) + read
         numbers = rows.numbers() if self._chain.computes else rows.known
         source.count(numbers)
         return self.moved(

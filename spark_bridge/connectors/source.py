@@ -84,6 +84,11 @@ class Source(ABC):
         """True if `read` adds a column `IS_CORRUPT`."""
         return False
 
+    @property
+    def reads_columns(self) -> bool:
+        """True if columns that nobody asks for are not read, so that rows are sooner read twice than kept."""
+        return False
+
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
         """The source as a job reads it: with this event-time column, and one schema from now on. May block.
 

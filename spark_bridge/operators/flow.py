@@ -1,7 +1,7 @@
 """Rows on their way through a chain of one attempt with Spark: what each operator's readers make of them.
 
 Rows stay a plan until something needs them: an output, a sink, or two readers. So a chain costs one Spark job per
-batch, or two where rows are both sent on and worked on.
+batch, or two where rows are both sent on and worked on. A few readers of files of columns read them by themselves.
 """
 
 from __future__ import annotations
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.lazy_rows import LazyRows
 
 
+_READ_AGAIN = 3
+"""For no more readers than these, rows that files hold by columns are read once for each: they are not kept."""
+
+
 class Flow:
     """Moves rows through the chain of one attempt. Safe to use for two stages at once."""
 
@@ -71,7 +75,7 @@ class Flow:
             staged = StagedOutput(operator_id=link.operator_id, names=output.staged, rows=output.staged_rows)
             moved += Moved(staged=(staged,), rows=output.staged_rows)
         if output.rows is not None:
-            moved += self._move(link, output.rows, stage, before)
+            moved += self._move(link, output, stage, before)
         for name, rows in output.side.items():
             for reader in link.readers_of(name):
                 moved += self._read(reader, rows, stage)
@@ -93,13 +97,14 @@ class Flow:
             outputs.append(StageOutput(output=output.output, batch=ref))
         return Moved(outputs=tuple(outputs), rows=rows.rows)
 
-    def _move(self, link: Link, rows: Slices, stage: int, before: Slices) -> Moved:
+    def _move(self, link: Link, output: Output[Slices], stage: int, before: Slices) -> Moved:
+        rows = output.rows or ()
         if rows:
             self._origins.note(link.uid, Made(before=before, after=rows))
         whole = tuple(output for output in link.outputs if not is_split(output))
         split = tuple(output for output in link.outputs if is_split(output))
         readers = link.readers_of(None)
-        if not whole and len(readers) + len(split) < 2:
+        if not whole and len(readers) + len(split) <= (_READ_AGAIN if output.read_again else 1):
             return self._hand_on(link, rows, split, stage)
         made = materialise(self._scope, together(rows), self._times(link, rows[0]))
         own = self._ref(made, BatchId(f"{self._descriptor.attempt}/{stage}/{link.uid}.own"), made.rows)

@@ -42,7 +42,8 @@ class Output(Generic[Rows]):
     A sink names what it has `staged`, of `staged_rows` rows. With `updates_state` the operator is to `update_state` in
     the order of the stages. `on_emitted` is called when all rows were computed. The number of input rows that were
     dropped, for they came too late, is told by `late_rows` then. What makes watermarks tells by `event_times` the
-    earliest and the latest event time of its rows in ms; None where no row has one, or it is not looked for.
+    earliest and the latest event time of its rows in ms; None where no row has one, or it is not looked for. Rows that
+    are `read_again` are sooner computed once more for a further reader than kept for it.
     """
 
     rows: Rows | None = None
@@ -50,6 +51,7 @@ class Output(Generic[Rows]):
     staged: tuple[str, ...] = ()
     staged_rows: int = 0
     updates_state: bool = False
+    read_again: bool = False
     on_emitted: Callable[[], object] | None = None
     late_rows: Callable[[], int] | None = None
     event_times: Callable[[], tuple[int | None, int | None]] | None = None

@@ -232,6 +232,11 @@ class SourceOperator(Operator[Slices]):
         """True if the source is told of complete checkpoints."""
         return self._code.source.is_notified_of_checkpoints
 
+    @property
+    def reads_columns(self) -> bool:
+        """True if each reader of its rows reads the columns that it needs."""
+        return self._code.source.reads_columns
+
     def note_read(self, splits: tuple[SourceSplit, ...]) -> tuple[StagedOutput, ...]:
         """Note splits that were read, for the checkpoint whose barrier comes next."""
         if not self.commits:

@@ -47,7 +47,7 @@ def write_queries(env: StreamExecutionEnvironment, folder: Path) -> None:
 
 def differing(spark: SparkSession, batch: Callable[[str], DataFrame], folder: Path) -> dict[str, object]:
     """The queries whose rows are not those of the batch, with some that are too many."""
-    found = {}
+    found: dict[str, object] = {}
     for query in QUERIES:
         expected = batch(query)
         rows = newest(query, written(query, str(folder / query), spark, expected.schema))

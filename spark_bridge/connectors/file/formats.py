@@ -17,16 +17,20 @@ Options = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFormat:
-    """A format, and how it is read. `has_footers`: a file says of itself what is in it, and is asked."""
+    """A format, and how it is read.
+
+    `has_footers`: a file says of itself what is in it, and is asked. `is_columnar`: Spark reads the columns it needs.
+    """
 
     name: FileFormat
     has_footers: bool = False
+    is_columnar: bool = False
     reading: Mapping[str, str] = field(default_factory=dict)
     inferring: Mapping[str, str] = field(default_factory=dict)
 
 
-PARQUET = ReadFormat(name="parquet", has_footers=True)
-ORC = ReadFormat(name="orc")
+PARQUET = ReadFormat(name="parquet", has_footers=True, is_columnar=True)
+ORC = ReadFormat(name="orc", is_columnar=True)
 AVRO = ReadFormat(name="avro")
 TEXT = ReadFormat(name="text")
 JSON = ReadFormat(name="json", reading={"mode": "FAILFAST"})

@@ -242,6 +242,11 @@ class FileSource(Source):
         return Boundedness.CONTINUOUS_UNBOUNDED if self.interval_ms is not None else Boundedness.BOUNDED
 
     @property
+    def reads_columns(self) -> bool:
+        """True of files that Spark reads by columns."""
+        return self.file_format.is_columnar and self.storage is None
+
+    @property
     def format(self) -> FileFormat:
         """The name of the format."""
         return self.file_format.name
