@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from flykka.actors.machines.state.segments import latest
 from flykka.spark_bridge.operators.join import Closing, JoinOperator, RegularJoinOperator, Side
+from flykka.spark_bridge.operators.key_ranges import KeyRanges
 from flykka.spark_bridge.operators.window import Arrived
 from flykka.spark_bridge.program.event_time import MICROS_PER_MS
 from flykka.spark_bridge.rows.materialise import counted, numbers_of, together
@@ -146,6 +147,10 @@ class SparkPairs(_SparkJoining):
 class SparkRegularPairs(SparkPairs):
     """Makes rows of two that meet, whenever they come: what is kept of a side may be far more than a batch."""
 
+    def __init__(self, context: OperatorContext, code: PairsCode) -> None:
+        super().__init__(context, code)
+        self._ranges = {side: KeyRanges(code.sides[side].rows.keys[0]) for side in Side}
+
     def arrived(self, side: Side, element: Element[Slices], closed_to_ms: int | None) -> Arrived[Slices, DataFrame]:
         """Keep a batch as it is. None is late."""
         batch, (rows,) = element.batch, element.rows
@@ -157,9 +162,15 @@ class SparkRegularPairs(SparkPairs):
     def joined(self, side: Side, segment: Segment[DataFrame], met: Sequence[Reading[DataFrame]]) -> Slices:
         """Join a batch with rows of the other side, by a table of the fewer ones.
 
-        Where there are many others, these stay where they lie, and the table is sent there.
+        Of many others only those are looked at among whose keys some may be; where they still are many, they stay where
+        they lie, and the table is sent there.
         """
-        news, kept = (side, segment.frame, segment.rows), self.read(side.other, met)
+        kept_rows = sum(each.segment.rows for each in met)
+        if segment.rows <= _ROWS_SENT < kept_rows:
+            with self.context.naming_failures():
+                met = self._ranges[side.other].within(met, lambda: self._ranges[side].of_rows(segment.frame))
+        news = side, self._ranges[side].watched(segment.frame), segment.rows
+        kept = self.read(side.other, met)
         fewer, more = sorted((news, kept), key=lambda rows: rows[2])
         if more[2] <= _ROWS_OF_ONE_CORE or fewer[2] > _ROWS_SENT:
             small, large = self.gathered(fewer, more)

@@ -1,0 +1,205 @@
+"""Functions of rows that change, batch by batch: what is emitted is what makes the results of now of those before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from flykka.spark_bridge.worker.changing_results import (
+    LEFT_ROWS,
+    RIGHT_ROWS,
+    ROWS,
+    FirstOfChangingRows,
+    FrameCall,
+    FrameFunction,
+    JoinChanges,
+    JoinSideRows,
+    OverChangingRows,
+)
+from flykka.spark_bridge.worker.row_changes import ROW, NormalizeChanges
+from flykka.spark_bridge.worker.row_order import RowOrder
+
+BY_N = (RowOrder(column="n", is_descending=False, nulls_first=True),)
+
+
+class Kept:
+    """A function with its state, which it is given for the keys of each batch."""
+
+    def __init__(self, function: Any, rows: pa.Schema, state: pa.Schema) -> None:
+        self._function = function
+        self._rows = rows
+        self._state = state
+        self._kept: dict[tuple[Any, ...], dict[str, Any]] = {}
+
+    def batch(self, *rows: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """The rows that a batch emits."""
+        given = pa.Table.from_pylist([dict(zip(self._rows.names, row, strict=True)) for row in rows], self._rows)
+        keys = list(self._function.keys)
+        found = dict.fromkeys(tuple(row[key] for key in keys) for row in given.select(keys).to_pylist())
+        state = [self._kept.get(key, dict(zip(keys, key, strict=True))) for key in found]
+        emitted, after = self._function(given, pa.Table.from_pylist(state, self._state))
+        assert after.schema.equals(self._state)
+        for row in after.to_pylist():
+            self._kept[tuple(row[key] for key in keys)] = row
+        return [tuple(row.values()) for row in emitted.to_pylist()]
+
+
+COLUMNS = pa.schema([("key", pa.string()), ("id", pa.int64()), ("n", pa.int64())])
+CHANGES = COLUMNS.append(pa.field("kind", pa.string()))
+ROWS_OF_KEY = pa.list_(pa.struct(list(COLUMNS)))
+
+
+def test_a_changed_row_is_emitted_behind_the_one_that_no_longer_holds() -> None:
+    state = pa.schema([("id", pa.int64()), (ROW, pa.struct(list(COLUMNS)))])
+    function = NormalizeChanges(keys=("id",), columns=tuple(COLUMNS.names), row_kind="kind", emitted_kind="said")
+    changes = Kept(function, CHANGES, state)
+
+    assert changes.batch(("a", 1, 1, "+I"), ("a", 2, 2, "+I"), ("b", 1, 3, "+U")) == [
+        ("b", 1, 3, "+I"),
+        ("a", 2, 2, "+I"),
+    ]
+    assert changes.batch(("b", 1, 3, "-U"), ("b", 1, 4, "+U"), ("a", 2, 2, "+U")) == [
+        ("b", 1, 3, "-U"),
+        ("b", 1, 4, "+U"),
+    ]
+    assert changes.batch(("b", 1, 9, "-D"), ("x", 7, 7, "-D")) == [("b", 1, 4, "-D")]
+    assert changes.batch(("c", 1, 5, "+I")) == [("c", 1, 5, "+I")]
+
+
+def test_the_first_rows_move_up_when_one_is_deleted() -> None:
+    function = FirstOfChangingRows(
+        keys=("key",),
+        columns=tuple(COLUMNS.names),
+        row_keys=("id",),
+        row_kind="kind",
+        result_keys=("key", "place"),
+        emitted_kind="said",
+        orders=BY_N,
+        limit=2,
+        emitted=("key", "id"),
+        number="place",
+    )
+    first = Kept(function, CHANGES, pa.schema([("key", pa.string()), (ROWS, ROWS_OF_KEY)]))
+
+    assert first.batch(("a", 1, 10, "+I"), ("a", 2, 5, "+I"), ("a", 3, 7, "+I")) == [
+        ("a", 2, 1, "+I"),
+        ("a", 3, 2, "+I"),
+    ]
+    assert first.batch(("a", 2, 5, "-D")) == [("a", 3, 1, "+U"), ("a", 1, 2, "+U")]
+    assert first.batch(("a", 3, 0, "-D")) == [("a", 1, 2, "-D"), ("a", 1, 1, "+U")]
+    assert first.batch(("a", 1, 0, "-D"), ("b", 1, 0, "+I")) == [("a", 1, 1, "-D"), ("b", 1, 1, "+I")]
+
+
+def test_frames_are_of_a_row_and_those_before_it() -> None:
+    function = OverChangingRows(
+        keys=("key",),
+        columns=tuple(COLUMNS.names),
+        row_keys=("id",),
+        row_kind=None,
+        result_keys=("key", "id"),
+        emitted_kind="said",
+        orders=(RowOrder(column="id", is_descending=False, nulls_first=True),),
+        calls=(
+            FrameCall(function=FrameFunction.SUM, argument="n", preceding=1, name="total"),
+            FrameCall(function=FrameFunction.COUNT, argument="n", preceding=2, name="count"),
+            FrameCall(function=FrameFunction.AVERAGE, argument="n", preceding=0, name="mean"),
+        ),
+        emitted=("key", "id"),
+    )
+    over = Kept(function, COLUMNS, pa.schema([("key", pa.string()), (ROWS, ROWS_OF_KEY)]))
+
+    assert over.batch(("a", 1, 4), ("a", 3, 6)) == [("a", 1, 4, 1, 4.0, "+I"), ("a", 3, 10, 2, 6.0, "+I")]
+    assert over.batch(("a", 2, None)) == [("a", 2, 4, 1, None, "+I"), ("a", 3, 6, 2, 6.0, "+U")]
+
+
+JOINED = pa.schema(
+    [
+        ("key", pa.int64()),
+        ("side", pa.bool_()),
+        ("id", pa.int64()),
+        ("name", pa.string()),
+        ("other", pa.int64()),
+        ("kind", pa.string()),
+    ]
+)
+LEFT = pa.list_(pa.struct([("id", pa.int64()), ("name", pa.string())]))
+RIGHT = pa.list_(pa.struct([("other", pa.int64())]))
+
+
+def joined(kind: str) -> Kept:
+    function = JoinChanges(
+        keys=("key",),
+        side="side",
+        left=JoinSideRows(columns=("id", "name"), row_keys=("id",)),
+        right=JoinSideRows(columns=("other",), row_keys=("other",)),
+        kind=kind,
+        row_kind="kind",
+        result_keys=("id",) if kind in ("semi", "anti") else ("id", "other"),
+        emitted_kind="said",
+    )
+    return Kept(function, JOINED, pa.schema([("key", pa.int64()), (LEFT_ROWS, LEFT), (RIGHT_ROWS, RIGHT)]))
+
+
+def left(key: int | None, number: int, name: str, kind: str = "+I") -> tuple[Any, ...]:
+    return key, False, number, name, None, kind
+
+
+def right(key: int | None, other: int, kind: str = "+I") -> tuple[Any, ...]:
+    return key, True, None, None, other, kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "then", "last"),
+    [
+        ("inner", [], [(1, "a", 7, "+I")], [(1, "a", 7, "-D")]),
+        (
+            "left",
+            [(1, "a", None, "+I"), (9, "z", None, "+I")],
+            [(1, "a", None, "-D"), (1, "a", 7, "+I")],
+            [(1, "a", 7, "-D"), (1, "a", None, "+I")],
+        ),
+        ("right", [], [(1, "a", 7, "+I")], [(1, "a", 7, "-D")]),
+        (
+            "full",
+            [(1, "a", None, "+I"), (9, "z", None, "+I")],
+            [(1, "a", None, "-D"), (1, "a", 7, "+I")],
+            [(1, "a", 7, "-D"), (1, "a", None, "+I")],
+        ),
+        ("semi", [], [(1, "a", "+I")], [(1, "a", "-D")]),
+        ("anti", [(1, "a", "+I"), (9, "z", "+I")], [(1, "a", "-D")], [(1, "a", "+I")]),
+    ],
+)
+def test_a_join_emits_what_a_row_of_either_side_changes(
+    kind: str, first: list[Any], then: list[Any], last: list[Any]
+) -> None:
+    rows = joined(kind)
+
+    assert rows.batch(left(5, 1, "a"), left(None, 9, "z")) == first
+    assert rows.batch(right(5, 7)) == then
+    assert rows.batch(right(5, 7, "-D")) == last
+    # A row that comes and goes within a batch was never there.
+    assert rows.batch(right(5, 8), right(5, 8, "-D")) == []
+    assert rows.batch(right(None, 8)) == ([(None, None, 8, "+I")] if kind in ("right", "full") else [])
+
+
+def test_changes_of_random_batches_make_what_all_of_them_at_once_make() -> None:
+    draw = np.random.default_rng(7)
+    rows, whole = joined("full"), joined("full")
+    now: dict[Any, Any] = {}
+    everything: dict[tuple[bool, int], tuple[Any, ...]] = {}
+    for _ in range(30):
+        batch: list[tuple[Any, ...]] = []
+        for _ in range(int(draw.integers(1, 6))):
+            is_right, number = bool(draw.integers(2)), int(draw.integers(5))
+            key = number % 2
+            kind = "-D" if draw.integers(3) == 0 else "+U"
+            batch.append(right(key, number, kind) if is_right else left(key, number, f"n{draw.integers(3)}", kind))
+            everything[is_right, number] = batch[-1]
+        for number, name, other, kind in rows.batch(*batch):
+            now.pop((number, other), None)
+            if kind != "-D":
+                now[number, other] = name
+    assert now == {(number, other): name for number, name, other, _ in whole.batch(*everything.values())}
