@@ -25,11 +25,12 @@ ROWS, LEFT_ROWS, RIGHT_ROWS = "rows", "left_rows", "right_rows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _ChangingResults(ABC):
+class ChangingResults(ABC):
     """Results of the changing rows of each of the `keys`.
 
     `row_keys` tell the rows of a key apart, and `row_kind` is the column of their kinds, if there is one. Results have
-    one row for each of their `result_keys`, and their kind in `emitted_kind`.
+    one row for each of their `result_keys`, with the columns `emitted` of rows, and their kind in `emitted_kind`. The
+    rows of a key are in the order of `orders`.
     """
 
     keys: tuple[str, ...]
@@ -38,6 +39,8 @@ class _ChangingResults(ABC):
     row_kind: str | None
     result_keys: tuple[str, ...]
     emitted_kind: str
+    orders: tuple[RowOrder, ...]
+    emitted: tuple[str, ...]
 
     def __call__(self, rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Apply the changes of a batch."""
@@ -55,12 +58,10 @@ class _ChangingResults(ABC):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FirstOfChangingRows(_ChangingResults):
+class FirstOfChangingRows(ChangingResults):
     """The first `limit` rows of each key by an order: the columns `emitted`, and behind them their number from 1."""
 
-    orders: tuple[RowOrder, ...]
     limit: int
-    emitted: tuple[str, ...]
     number: str
 
     def _results(self, rows: KeyedLists) -> pa.Table:
@@ -90,12 +91,10 @@ class FrameCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OverChangingRows(_ChangingResults):
+class OverChangingRows(ChangingResults):
     """Functions of frames of rows, `OVER (... ROWS BETWEEN n PRECEDING AND CURRENT ROW)`, beside the rows `emitted`."""
 
-    orders: tuple[RowOrder, ...]
     calls: tuple[FrameCall, ...]
-    emitted: tuple[str, ...]
 
     def _results(self, rows: KeyedLists) -> pa.Table:
         order = in_order(rows.rows, rows.key_of, self.orders)

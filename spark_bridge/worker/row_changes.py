@@ -47,7 +47,7 @@ class NormalizeChanges:
         olds = pa.Table.from_arrays(before.flatten(), names=list(self.columns))
         news = changes.select(list(self.columns)).cast(olds.schema)
         had = before.is_valid().to_numpy(zero_copy_only=False)
-        is_gone = _is_kind(changes, self.row_kind, DELETE)
+        is_gone = is_kind(changes, self.row_kind, DELETE)
         is_new = ~is_gone & ~(had & same_rows(olds, news))
         is_old = had & (is_gone | is_new)
         emitted = _interleaved(
@@ -82,7 +82,7 @@ class KeyedLists:
         is_gone = np.concatenate(
             [
                 np.zeros(self.rows.num_rows, np.bool_),
-                _is_kind(changes, kind, DELETE) | _is_kind(changes, kind, UPDATE_BEFORE),
+                is_kind(changes, kind, DELETE) | is_kind(changes, kind, UPDATE_BEFORE),
             ]
         )
         identity = numbers_of_rows(both.select(list(row_keys)).append_column("key number", pa.array(of_both)))
@@ -127,15 +127,16 @@ def same_rows(left: pa.Table, right: pa.Table) -> Mask:
     return same
 
 
-def _without_kind(rows: pa.Table, row_kind: str | None, kind: str) -> pa.Table:
-    return rows if row_kind is None else rows.filter(pa.array(~_is_kind(rows, row_kind, kind)))
-
-
-def _is_kind(rows: pa.Table, row_kind: str | None, kind: str) -> Mask:
+def is_kind(rows: pa.Table, row_kind: str | None, kind: str) -> Mask:
+    """True for the rows of a kind; `row_kind` is the column of their kinds, None where they have none."""
     if row_kind is None:
         return np.zeros(rows.num_rows, np.bool_)
-    is_kind = pc.fill_null(pc.equal(rows.column(row_kind), kind), False)
-    return np.asarray(is_kind.to_numpy(), dtype=np.bool_)
+    found = pc.fill_null(pc.equal(rows.column(row_kind), kind), False)
+    return np.asarray(found.to_numpy(), dtype=np.bool_)
+
+
+def _without_kind(rows: pa.Table, row_kind: str | None, kind: str) -> pa.Table:
+    return rows if row_kind is None else rows.filter(pa.array(~is_kind(rows, row_kind, kind)))
 
 
 def _with_kind(rows: pa.Table, chosen: Mask, kinds: Any, name: str) -> pa.Table:

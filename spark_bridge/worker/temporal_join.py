@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.rows.row_kind import DELETE, UPDATE_BEFORE
@@ -20,7 +19,7 @@ from flykka.spark_bridge.worker.inputs import INPUT, tagged
 from flykka.spark_bridge.worker.keyed_batch import KeyedBatch
 from flykka.spark_bridge.worker.keys import Mask, Rows, key_columns
 from flykka.spark_bridge.worker.process_batch import Processed
-from flykka.spark_bridge.worker.row_changes import KeyedLists
+from flykka.spark_bridge.worker.row_changes import KeyedLists, is_kind
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
 
 LEFT, RIGHT = "left", "right"
@@ -73,7 +72,7 @@ class TemporalSides:
         """More versions, in the order of their times. Of several of one time the last one to come holds."""
         if self.row_kind is not None:
             # What takes a row back in favour of another one of the same time says nothing.
-            is_version = ~_is_kind(rows, self.row_kind, UPDATE_BEFORE)
+            is_version = ~is_kind(rows, self.row_kind, UPDATE_BEFORE)
             rows, key_of = rows.filter(pa.array(is_version)), key_of[is_version]
         both = pa.concat_tables([versions.rows, rows.cast(versions.rows.schema)])
         of_both, times = np.concatenate([versions.key_of, key_of]), self.right.times(both)
@@ -148,9 +147,7 @@ class TemporalSides:
         return first
 
     def _is_deletion(self, versions: pa.Table) -> Mask:
-        if self.row_kind is None:
-            return np.zeros(versions.num_rows, np.bool_)
-        return _is_kind(versions, self.row_kind, DELETE)
+        return is_kind(versions, self.row_kind, DELETE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,8 +220,3 @@ def structs(rows: pa.Table, field: pa.Field, is_null: Mask | None = None) -> pa.
     mask = None if is_null is None else pa.array(is_null)
     made: Any = pa.StructArray.from_arrays(columns, fields=list(rows.schema), mask=mask)
     return made.cast(field.type)
-
-
-def _is_kind(rows: pa.Table, column: str, kind: str) -> Mask:
-    is_kind = pc.fill_null(pc.equal(rows.column(column), kind), False)
-    return np.asarray(is_kind.to_numpy(), dtype=np.bool_)

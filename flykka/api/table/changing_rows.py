@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flykka.api.streams.changelog import Changelog
-from flykka.api.table.relation import Rows, distinct, label
-from flykka.spark_bridge.program.functions import KEY_OF_ALL, only_key
+from flykka.api.table.relation import Rows, distinct, keyed_by, label
+from flykka.spark_bridge.program.functions import KEY_OF_ALL
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.sql.plan_columns import named
 from flykka.spark_bridge.sql.row_kinds import kind_where
@@ -73,7 +73,7 @@ def normalized(stream: DataStream) -> DataStream:
         keys=changelog.keys or (KEY_OF_ALL,), columns=columns, row_kind=changelog.row_kind, emitted_kind=kind
     )
     prototype = stream._type.prototype.select(*map(named, columns))
-    keyed = stream.key_by(*changelog.keys) if changelog.keys else stream.key_by(only_key())
+    keyed = keyed_by(stream, changelog.keys)
     changes = keyed.process_table(normalize, state=kept_row_type(prototype), output=with_kind(prototype.schema, kind))
     by = ", ".join(changelog.keys) or "all"
     return changes.name(f"changes by {by}")._typed(changelog=Changelog(keys=changelog.keys, row_kind=kind))

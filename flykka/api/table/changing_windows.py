@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from flykka.api.streams.changelog import Changelog
 from flykka.api.table.changing_rows import columns_of_rows, kind_column, normalized, with_keys_in
 from flykka.api.table.refusals import RefusedError
-from flykka.api.table.relation import IsKey, IsNumber, Relation, Role, Rows, distinct, label, leaf
+from flykka.api.table.relation import IsKey, IsNumber, Relation, Role, Rows, distinct, keyed_by, label, leaf
 from flykka.api.table.top_n import WRITE, Bounds, ordered_rows, partition_name
-from flykka.spark_bridge.program.functions import KEY_OF_ALL, only_key
+from flykka.spark_bridge.program.functions import KEY_OF_ALL
 from flykka.spark_bridge.sql.table_types import frames_type, lists_type, numbered_type, with_kind
 from flykka.spark_bridge.worker.changing_results import (
     ROWS,
+    ChangingResults,
     FirstOfChangingRows,
     FrameCall,
     FrameFunction,
@@ -21,8 +23,12 @@ from flykka.spark_bridge.worker.changing_results import (
 )
 
 if TYPE_CHECKING:
-    from flykka.api.streams.data_stream import DataStream, KeyedStream
+    from collections.abc import Callable
+
+    from flykka.api.streams.data_stream import DataStream
+    from flykka.spark_bridge.program.prototype import StructType
     from flykka.spark_bridge.sql.plan_node import Expression, PlanNode
+    from flykka.spark_bridge.worker.row_order import RowOrder
 
 _FUNCTIONS = {"Count": FrameFunction.COUNT, "Sum": FrameFunction.SUM, "Average": FrameFunction.AVERAGE}
 _NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double"})
@@ -62,32 +68,13 @@ class _ChangingWindow:
         number = self._made[0].attribute
         (called,) = distinct([number.name], taken=self._rows.stream.columns)
         stream, orders = ordered_rows(self._node, self._rows)
-        columns = columns_of_rows(stream)
-        keys = self._changelog.keys or ()
         by = (*self._partitions, called) if limit > 1 else self._partitions
-        prototype = stream._type.prototype
-        function = FirstOfChangingRows(
-            keys=self._partitions or (KEY_OF_ALL,),
-            columns=columns,
-            row_keys=keys,
-            row_kind=self._changelog.row_kind,
-            result_keys=by,
-            emitted_kind=self._kind,
-            orders=orders,
-            limit=limit,
-            emitted=names,
-            number=called,
-        )
-        output = numbered_type(prototype, names, called)
-        first = self._keyed(stream).process_table(
-            function,
-            state=lists_type(**{ROWS: prototype.select(*columns).schema}),
-            output=with_kind(output, self._kind),
-        )
+        output = numbered_type(stream._type.prototype, names, called)
+        first = self._computed(partial(FirstOfChangingRows, limit=limit, number=called), stream, orders, by, output)
         first.name(f"first {limit} of {', '.join(self._partitions) or 'all'}")
         roles = self._roles(self._partitions)
         roles[number.id] = IsNumber(limit=limit, name=called)
-        return self._leaf(first._typed(changelog=Changelog(keys=by, row_kind=self._kind)), (*names, called), roles)
+        return self._leaf(first, (*names, called), roles)
 
     def _over(self, calls: list[tuple[FrameFunction, Expression, int]]) -> Relation:
         """Rows with functions of those before them."""
@@ -97,33 +84,42 @@ class _ChangingWindow:
         arguments = distinct(["argument"] * len(calls), taken=(*stream.columns, *made))
         computed = {name: rows.columns.column(value) for name, (_, value, _) in zip(arguments, calls, strict=True)}
         stream = stream.with_columns(computed).name("arguments")
-        columns, keys = columns_of_rows(stream), self._changelog.keys or ()
-        by = tuple(dict.fromkeys((*keys, *self._partitions)))
-        prototype = stream._type.prototype
-        function = OverChangingRows(
+        by = tuple(dict.fromkeys((*(self._changelog.keys or ()), *self._partitions)))
+        frames = tuple(
+            FrameCall(function=kind, argument=argument, preceding=preceding, name=name)
+            for (kind, _, preceding), argument, name in zip(calls, arguments, made, strict=True)
+        )
+        types = {name: each.children[0].type_name for each, name in zip(self._made, made, strict=True)}
+        output = frames_type(stream._type.prototype, names, types)
+        over = self._computed(partial(OverChangingRows, calls=frames), stream, orders, by, output)
+        over.name(label("over", (each.children[0].children[0].sql for each in self._made)))
+        return self._leaf(over, (*names, *made), self._roles(by))
+
+    def _computed(
+        self,
+        results: Callable[..., ChangingResults],
+        stream: DataStream,
+        orders: tuple[RowOrder, ...],
+        by: tuple[str, ...],
+        output: StructType,
+    ) -> DataStream:
+        """The results of the rows of each partition in their order: upserts and deletes by the columns `by`."""
+        columns = columns_of_rows(stream)
+        function = results(
             keys=self._partitions or (KEY_OF_ALL,),
             columns=columns,
-            row_keys=keys,
+            row_keys=self._changelog.keys or (),
             row_kind=self._changelog.row_kind,
             result_keys=by,
             emitted_kind=self._kind,
             orders=orders,
-            calls=tuple(
-                FrameCall(function=kind, argument=argument, preceding=preceding, name=name)
-                for (kind, _, preceding), argument, name in zip(calls, arguments, made, strict=True)
-            ),
-            emitted=names,
+            emitted=self._rows.called,
         )
-        types = {name: each.children[0].type_name for each, name in zip(self._made, made, strict=True)}
-        over = self._keyed(stream).process_table(
-            function,
-            state=lists_type(**{ROWS: prototype.select(*columns).schema}),
-            output=with_kind(frames_type(prototype, names, types), self._kind),
+        state = lists_type(**{ROWS: stream._type.prototype.select(*columns).schema})
+        computed = keyed_by(stream, self._partitions).process_table(
+            function, state=state, output=with_kind(output, self._kind)
         )
-        over.name(label("over", (each.children[0].children[0].sql for each in self._made)))
-        return self._leaf(
-            over._typed(changelog=Changelog(keys=by, row_kind=self._kind)), (*names, *made), self._roles(by)
-        )
+        return computed._typed(changelog=Changelog(keys=by, row_kind=self._kind))
 
     def _call(self, made: Expression) -> tuple[FrameFunction, Expression, int]:
         """The function, its argument, and how many rows before each it is of."""
@@ -154,9 +150,6 @@ class _ChangingWindow:
     @property
     def _kind(self) -> str:
         return kind_column(self._rows.stream)
-
-    def _keyed(self, stream: DataStream) -> KeyedStream:
-        return stream.key_by(*self._partitions) if self._partitions else stream.key_by(only_key())
 
     def _roles(self, keys: tuple[str, ...]) -> dict[int, Role]:
         return {column: IsKey(name=name) for column, name in self._rows.names.items() if name in keys}

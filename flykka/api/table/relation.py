@@ -7,17 +7,18 @@ window, or a key of upserts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flykka.api.table.refusals import RefusedError
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END
+from flykka.spark_bridge.program.functions import only_key
 from flykka.spark_bridge.sql.plan_columns import PlanColumns
 from flykka.spark_bridge.sql.plan_segment import PlanSegment
 
 if TYPE_CHECKING:
-    from flykka.api.streams.data_stream import DataStream
+    from flykka.api.streams.data_stream import DataStream, KeyedStream
     from flykka.spark_bridge.functions.windowing.time_windows import TumblingEventTimeWindows
     from flykka.spark_bridge.sql.plan_node import Attribute, Expression, PlanNode, Position
 
@@ -188,6 +189,11 @@ class Relation:
         kinds = {"Filter": "where", "Generate": "generate", "Join": "join", "Expand": "expand"}
         steps = [kinds[node.kind] for node, _ in self.above if node.kind in kinds]
         return ", ".join([*steps, label("select", names)])
+
+
+def keyed_by(stream: DataStream, keys: Sequence[str]) -> KeyedStream:
+    """The stream by these columns; without any all its rows are of one key."""
+    return stream.key_by(*keys) if keys else stream.key_by(only_key())
 
 
 def label(verb: str, listed: Iterable[str]) -> str:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from flykka.api.streams.changelog import Changelog
 from flykka.api.table.changing_rows import normalized
 from flykka.api.table.refusals import RefusedError
-from flykka.api.table.relation import Rows, distinct, label
-from flykka.spark_bridge.program.functions import only_key
+from flykka.api.table.relation import Rows, distinct, keyed_by, label
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.sql.plan_columns import named
 from flykka.spark_bridge.sql.row_kinds import RetractedCall, counted, kind_of_number, number_of_rows
@@ -51,9 +50,8 @@ class RetractingAggregates:
         changes = normalized(self._arguments)
         kind = changes.changelog.row_kind
         assert kind is not None, "changes have kinds"
-        keyed = changes.key_by(*names) if names else changes.key_by(only_key())
         sums = [column for call in self._retracted for column in call.sums(kind)]
-        aggregated = keyed.aggregate(number_of_rows(kind).alias(self._number), *sums)
+        aggregated = keyed_by(changes, names).aggregate(number_of_rows(kind).alias(self._number), *sums)
         aggregated.name(label("aggregate", [f"{call.sql} AS {name}" for call, name in self._calls] or names))
         results = [each.result.alias(name) for each, (_, name) in zip(self._retracted, self._calls, strict=True)]
         (told,) = distinct([ROW_KIND], taken=(*names, *(name for _, name in self._calls)))

@@ -16,11 +16,12 @@ from flykka.api.table.relation import (
     Role,
     Rows,
     distinct,
+    keyed_by,
     label,
     leaf,
 )
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
-from flykka.spark_bridge.program.functions import KEY_OF_ALL, only_key
+from flykka.spark_bridge.program.functions import KEY_OF_ALL
 from flykka.spark_bridge.sql.plan_columns import FirstOfWindows, named
 from flykka.spark_bridge.sql.table_types import first_rows_types
 from flykka.spark_bridge.worker.first_rows import FirstRows
@@ -133,7 +134,6 @@ def _of_all(node: PlanNode, rows: Rows, limit: int) -> Relation:
     (called,) = distinct([number.name], taken=rows.stream.columns)
     stream, orders = ordered_rows(node, rows)
     state, output = first_rows_types(stream._type.prototype, names, called)
-    keyed = stream.key_by(*keys) if keys else stream.key_by(only_key())
     function = FirstRows(
         keys=keys or (KEY_OF_ALL,),
         columns=tuple(stream.columns),
@@ -142,8 +142,10 @@ def _of_all(node: PlanNode, rows: Rows, limit: int) -> Relation:
         emitted=names,
         number=called,
     )
-    first = keyed.process_table(function, state=state, output=output).name(
-        f"first {limit} of {', '.join(keys) or 'all'}"
+    first = (
+        keyed_by(stream, keys)
+        .process_table(function, state=state, output=output)
+        .name(f"first {limit} of {', '.join(keys) or 'all'}")
     )
     # A number that is always 1 tells nothing.
     by = (*keys, called) if limit > 1 else keys
