@@ -128,9 +128,10 @@ class TemporalSides:
         """The state of keys, with the times at which they are to be looked at, and which of them have none."""
         keys = like.num_rows
         due = self._first_times(waiting, keys)
-        # A deletion that is still to come to pass is forgotten then.
-        is_deletion = np.flatnonzero(self._is_deletion(versions.rows))
-        np.minimum.at(due, versions.key_of[is_deletion], self.right.times(versions.rows)[is_deletion])
+        # When a version comes to pass the one before it is forgotten, and so is a deletion itself.
+        ends = self._is_deletion(versions.rows)
+        ends[1:] |= versions.key_of[1:] == versions.key_of[:-1]
+        np.minimum.at(due, versions.key_of[ends], self.right.times(versions.rows)[ends])
         timers = pa.array(due // 1000, mask=due == _BOUNDS.max)
         columns = {
             LEFT: waiting.lists(like.column(LEFT).combine_chunks()),
