@@ -1,7 +1,8 @@
-"""Columns of rows that change: their kinds, and sums of which a row that no longer holds is taken back."""
+"""Columns of rows that change: their kinds, and aggregates of which a row that no longer holds is taken back."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,12 +10,26 @@ from pyspark.sql import functions as F
 
 from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from flykka.spark_bridge.sql.plan_columns import named
+from flykka.spark_bridge.worker.changing_aggregates import AggregateCall, AggregateFunction
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
-    from pyspark.sql.types import DataType
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructField
 
     from flykka.spark_bridge.sql.plan_node import Expression
+
+_SUMMED = frozenset({"Count", "Sum", "Average"})
+
+_FUNCTIONS: Mapping[str, AggregateFunction | None] = {
+    "Count": None,
+    "Sum": AggregateFunction.SUM,
+    "Average": AggregateFunction.SUM,
+    "Min": AggregateFunction.MIN,
+    "Max": AggregateFunction.MAX,
+}
+
+AGGREGATES = frozenset(_FUNCTIONS)
+"""The aggregate functions of changing rows."""
 
 
 def kind_where(condition: Column, row_kind: str | None) -> Column:
@@ -55,29 +70,66 @@ def kind_of_number(number: str) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class RetractedCall:
-    """A count, sum or average of changing rows, with the columns of its argument, and of its values' number and sum."""
+    """An aggregate of changing rows, with the columns of its argument, of the number of its values, and of their sum.
+
+    Of max and min the greatest and the least value stand in place of the sum.
+    """
 
     call: Expression
     argument: str
     count: str
     total: str
 
+    @property
+    def can_be_taken_back(self) -> bool:
+        """True if a value can be taken out of it without the others."""
+        return self.call.called.kind in _SUMMED and not self.call.java.isDistinct()
+
     def sums(self, row_kind: str) -> list[Column]:
-        """The number of values, and where the call asks for it their sum."""
+        """The number of values, and where the call asks for it their sum, less those that were taken back."""
         value = named(self.argument)
         sums = [F.sum(F.when(value.isNotNull(), _sign(row_kind)).otherwise(F.lit(0))).alias(self.count)]
-        if self.call.called.kind != "Count":
+        if self._function is not None:
             sums.append(F.sum(F.when(_is_back(row_kind), -value).otherwise(value)).alias(self.total))
         return sums
+
+    @property
+    def of_kept_rows(self) -> AggregateCall:
+        """The same columns, computed of all values."""
+        is_distinct = bool(self.call.java.isDistinct())
+        return AggregateCall(
+            argument=self.argument,
+            is_distinct=is_distinct,
+            count=self.count,
+            value=self.total,
+            function=self._function,
+        )
+
+    def fields(self, arguments: DataFrame) -> list[StructField]:
+        """The types of these columns, for arguments of such types."""
+        value = named(self.argument)
+        wanted = [F.count(value).alias(self.count)]
+        if self._function is not None:
+            computed: Column = getattr(F, self._function)(value)
+            wanted.append(computed.alias(self.total))
+        return arguments.select(*wanted).schema.fields
+
+    def count_where_kept(self, row_kind: str) -> Column:
+        """The number of values in a row of results, which is 0 where the row was taken away."""
+        return F.when(_is_back(row_kind), F.lit(0)).otherwise(named(self.count))
 
     @property
     def result(self) -> Column:
         """The value of the call, of the type that Spark gives it."""
         count, total = named(self.count), named(self.total)
-        if self.call.called.kind == "Count":
+        if self._function is None:
             return count
-        value = total if self.call.called.kind == "Sum" else total / count
+        value = total / count if self.call.called.kind == "Average" else total
         return F.when(count > 0, value).cast(self.call.type_name)
+
+    @property
+    def _function(self) -> AggregateFunction | None:
+        return _FUNCTIONS[self.call.called.kind]
 
 
 def _is_back(row_kind: str) -> Column:

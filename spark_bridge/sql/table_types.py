@@ -13,6 +13,8 @@ from flykka.spark_bridge.worker.row_changes import ROW
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from flykka.spark_bridge.sql.row_kinds import RetractedCall
+
 
 def first_rows_types(prototype: DataFrame, emitted: Sequence[str], number: str) -> tuple[StructType, StructType]:
     """The state and the output of `FirstRows` for rows like the prototype."""
@@ -45,6 +47,11 @@ def kept_row_type(prototype: DataFrame) -> StructType:
 def lists_type(**schemas: StructType) -> StructType:
     """The state of results that change: lists of rows, by the names of the columns of state."""
     return StructType([StructField(name, ArrayType(schema)) for name, schema in schemas.items()])
+
+
+def aggregates_type(rows: DataFrame, keys: Sequence[str], calls: Sequence[RetractedCall]) -> StructType:
+    """The output of `AggregatesOfChangingRows`, but for the kind."""
+    return StructType([*(rows.schema[key] for key in keys), *(field for call in calls for field in call.fields(rows))])
 
 
 def with_kind(schema: StructType, kind: str) -> StructType:

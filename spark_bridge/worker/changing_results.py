@@ -29,8 +29,7 @@ class ChangingResults(ABC):
     """Results of the changing rows of each of the `keys`.
 
     `row_keys` tell the rows of a key apart, and `row_kind` is the column of their kinds, if there is one. Results have
-    one row for each of their `result_keys`, with the columns `emitted` of rows, and their kind in `emitted_kind`. The
-    rows of a key are in the order of `orders`.
+    one row for each of their `result_keys`, with the columns `emitted` of rows, and their kind in `emitted_kind`.
     """
 
     keys: tuple[str, ...]
@@ -39,7 +38,6 @@ class ChangingResults(ABC):
     row_kind: str | None
     result_keys: tuple[str, ...]
     emitted_kind: str
-    orders: tuple[RowOrder, ...]
     emitted: tuple[str, ...]
 
     def __call__(self, rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -59,8 +57,9 @@ class ChangingResults(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstOfChangingRows(ChangingResults):
-    """The first `limit` rows of each key by an order: the columns `emitted`, and behind them their number from 1."""
+    """The first `limit` rows of each key by their `orders`: the columns `emitted`, and then their number from 1."""
 
+    orders: tuple[RowOrder, ...]
     limit: int
     number: str
 
@@ -92,8 +91,12 @@ class FrameCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverChangingRows(ChangingResults):
-    """Functions of frames of rows, `OVER (... ROWS BETWEEN n PRECEDING AND CURRENT ROW)`, beside the rows `emitted`."""
+    """Functions of frames of rows, `OVER (... ROWS BETWEEN n PRECEDING AND CURRENT ROW)`, beside the rows `emitted`.
 
+    The rows of a key are in the order of `orders`.
+    """
+
+    orders: tuple[RowOrder, ...]
     calls: tuple[FrameCall, ...]
 
     def _results(self, rows: KeyedLists) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Aggregates of rows that change: what a row has added is taken back when another one takes its place."""
+"""Aggregates of rows that change: a row counts no more when another one takes its place."""
 
 from __future__ import annotations
 
@@ -8,23 +8,29 @@ from itertools import starmap
 from typing import TYPE_CHECKING
 
 from flykka.api.streams.changelog import Changelog
-from flykka.api.table.changing_rows import normalized
+from flykka.api.table.changing_rows import columns_of_rows, normalized
 from flykka.api.table.refusals import RefusedError
 from flykka.api.table.relation import Rows, distinct, keyed_by, label
+from flykka.spark_bridge.program.functions import KEY_OF_ALL
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.sql.plan_columns import named
-from flykka.spark_bridge.sql.row_kinds import RetractedCall, counted, kind_of_number, number_of_rows
+from flykka.spark_bridge.sql.row_kinds import AGGREGATES, RetractedCall, counted, kind_of_number, number_of_rows
+from flykka.spark_bridge.sql.table_types import aggregates_type, lists_type, with_kind
+from flykka.spark_bridge.worker.changing_aggregates import AggregatesOfChangingRows
+from flykka.spark_bridge.worker.changing_results import ROWS
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
     from flykka.spark_bridge.program.prototype import Column
     from flykka.spark_bridge.sql.plan_node import Expression
 
-_TAKEN_BACK = frozenset({"Count", "Sum", "Average"})
-
 
 class RetractingAggregates:
-    """Running aggregates of changing rows: counts and sums, to which each row is added, and of which it is taken."""
+    """Running aggregates of changing rows.
+
+    To counts and sums each row is added, and taken of them again. Where the least, the greatest or distinct values are
+    asked for as well, all rows of a key are kept, and aggregated again when one of them changes.
+    """
 
     def __init__(
         self,
@@ -35,7 +41,7 @@ class RetractingAggregates:
         """Aggregate by keys, whose columns get these names, as those of the calls do.
 
         Raises:
-            RefusedError: a call is of a function of which no value can be taken back.
+            RefusedError: a call is of another function.
         """
         self._rows = rows
         self._keys = tuple(keys)
@@ -46,19 +52,47 @@ class RetractingAggregates:
     @property
     def stream(self) -> DataStream:
         """The keys, the calls, and where there are keys the kind of a row: a key without rows is deleted."""
-        names = tuple(name for _, name in self._keys)
+        names, results = tuple(name for _, name in self._keys), tuple(name for _, name in self._calls)
         changes = normalized(self._arguments)
-        kind = changes.changelog.row_kind
-        assert kind is not None, "changes have kinds"
-        sums = [column for call in self._retracted for column in call.sums(kind)]
-        aggregated = keyed_by(changes, names).aggregate(number_of_rows(kind).alias(self._number), *sums)
+        is_summed = all(each.can_be_taken_back for each in self._retracted)
+        aggregated, kind = self._summed(changes, names) if is_summed else self._of_kept_rows(changes, names)
         aggregated.name(label("aggregate", [f"{call.sql} AS {name}" for call, name in self._calls] or names))
-        results = [each.result.alias(name) for each, (_, name) in zip(self._retracted, self._calls, strict=True)]
-        (told,) = distinct([ROW_KIND], taken=(*names, *(name for _, name in self._calls)))
-        is_there = kind_of_number(self._number).alias(told)
-        selected = aggregated.select(*map(named, names), *results, *([is_there] if names else []))
-        selected.name(label("select", (*names, *(name for _, name in self._calls))))
+        columns = [each.result.alias(name) for each, name in zip(self._retracted, results, strict=True)]
+        (told,) = distinct([ROW_KIND], taken=(*names, *results))
+        selected = aggregated.select(*map(named, names), *columns, *([kind.alias(told)] if names else []))
+        selected.name(label("select", (*names, *results)))
         return selected._typed(changelog=Changelog(keys=names, row_kind=told if names else None))
+
+    def _summed(self, changes: DataStream, keys: tuple[str, ...]) -> tuple[DataStream, Column]:
+        """Counts and sums of changes, and the kind of their row."""
+        kind = _kind(changes)
+        sums = [column for call in self._retracted for column in call.sums(kind)]
+        aggregated = keyed_by(changes, keys).aggregate(number_of_rows(kind).alias(self._number), *sums)
+        return aggregated, kind_of_number(self._number)
+
+    def _of_kept_rows(self, changes: DataStream, keys: tuple[str, ...]) -> tuple[DataStream, Column]:
+        """Aggregates of the rows that are there, and the kind of their row."""
+        columns, kind = columns_of_rows(changes), _kind(changes)
+        function = AggregatesOfChangingRows(
+            keys=keys or (KEY_OF_ALL,),
+            columns=columns,
+            row_keys=self._ids,
+            row_kind=kind,
+            result_keys=keys,
+            emitted_kind=kind,
+            emitted=keys,
+            calls=tuple(each.of_kept_rows for each in self._retracted),
+        )
+        rows = changes._type.prototype.select(*columns)
+        output = aggregates_type(rows, keys, self._retracted)
+        aggregated = keyed_by(changes, keys).process_table(
+            function, state=lists_type(**{ROWS: rows.schema}), output=with_kind(output, kind)
+        )
+        if not keys:
+            # Aggregates of all rows have a row when none is left, too.
+            counts = {call.count: call.count_where_kept(kind) for call in self._retracted}
+            aggregated = aggregated.with_columns(counts)
+        return aggregated, named(kind)
 
     @property
     def _arguments(self) -> DataStream:
@@ -96,11 +130,21 @@ class RetractingAggregates:
         return list(starmap(RetractedCall, zip(calls, names[::3], names[1::3], names[2::3], strict=True)))
 
 
+def _kind(changes: DataStream) -> str:
+    kind = changes.changelog.row_kind
+    assert kind is not None, "changes have kinds"
+    return kind
+
+
 def _check(call: Expression) -> None:
-    if call.called.kind in _TAKEN_BACK and not call.java.isDistinct() and len(call.called.children) == 1:
-        return
-    raise RefusedError(
-        f"{call.sql} of rows that change cannot run: of count, sum and avg, without DISTINCT, a value can be taken back"
-        " when its row changes. ROW_NUMBER() = 1 keeps the least or greatest row of a key",
-        call.position,
-    )
+    if call.called.kind not in AGGREGATES or len(call.called.children) != 1:
+        raise RefusedError(
+            f"{call.sql} of rows that change cannot run: count, sum, avg, min and max of one argument can",
+            call.position,
+        )
+    if call.called.kind in ("Min", "Max") and call.type_name.startswith(("struct", "array")):
+        raise RefusedError(
+            f"{call.sql} of rows that change cannot run, as {call.type_name} has no order here: ROW_NUMBER() = 1 keeps"
+            " the least or greatest row of a key",
+            call.position,
+        )

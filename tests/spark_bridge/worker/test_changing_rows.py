@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from flykka.spark_bridge.worker.changing_aggregates import (
+    AggregateCall,
+    AggregateFunction,
+    AggregatesOfChangingRows,
+)
 from flykka.spark_bridge.worker.changing_results import (
     LEFT_ROWS,
     RIGHT_ROWS,
@@ -91,6 +97,32 @@ def test_the_first_rows_move_up_when_one_is_deleted() -> None:
     assert first.batch(("a", 2, 5, "-D")) == [("a", 3, 1, "+U"), ("a", 1, 2, "+U")]
     assert first.batch(("a", 3, 0, "-D")) == [("a", 1, 2, "-D"), ("a", 1, 1, "+U")]
     assert first.batch(("a", 1, 0, "-D"), ("b", 1, 0, "+I")) == [("a", 1, 1, "-D"), ("b", 1, 1, "+I")]
+
+
+def test_aggregates_are_those_of_the_rows_that_are_left() -> None:
+    greatest = AggregateCall(
+        argument="n", is_distinct=False, count="values", value="greatest", function=AggregateFunction.MAX
+    )
+    distinct = replace(greatest, is_distinct=True, count="distinct", value="sum", function=AggregateFunction.SUM)
+    function = AggregatesOfChangingRows(
+        keys=("key",),
+        columns=tuple(COLUMNS.names),
+        row_keys=("id",),
+        row_kind="kind",
+        result_keys=("key",),
+        emitted_kind="said",
+        emitted=("key",),
+        calls=(greatest, distinct),
+    )
+    aggregates = Kept(function, CHANGES, pa.schema([("key", pa.string()), (ROWS, ROWS_OF_KEY)]))
+
+    assert aggregates.batch(("a", 1, 7, "+I"), ("b", 1, None, "+I"), ("a", 2, 7, "+I"), ("a", 3, 2, "+I")) == [
+        ("a", 3, 7, 2, 9, "+I"),
+        ("b", 0, None, 0, None, "+I"),
+    ]
+    assert aggregates.batch(("a", 1, 7, "-D")) == [("a", 2, 7, 2, 9, "+U")]
+    assert aggregates.batch(("a", 2, 0, "-D"), ("b", 1, 4, "+U")) == [("a", 1, 2, 1, 2, "+U"), ("b", 1, 4, 1, 4, "+U")]
+    assert aggregates.batch(("a", 3, 2, "-D")) == [("a", 1, 2, 1, 2, "-D")]
 
 
 def test_frames_are_of_a_row_and_those_before_it() -> None:

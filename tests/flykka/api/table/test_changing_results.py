@@ -32,6 +32,10 @@ QUERIES = {
     "counted": f"SELECT a, count(*) AS bidders, sum(m) AS s, avg(m) AS mean FROM ({DEAREST}) GROUP BY a",
     "histogram": f"SELECT n, count(*) AS a FROM (SELECT a, count(*) AS n FROM ({DEAREST}) GROUP BY a) GROUP BY n",
     "all": f"SELECT sum(m) AS s, count(m) FILTER (WHERE m > 90) AS dear FROM ({DEAREST})",
+    "greatest": "SELECT n, max(m) AS m, min(b) AS b, count(DISTINCT a) AS auctions, sum(DISTINCT m) AS s,"
+    f" avg(m) AS mean FROM ({DEAREST}) GROUP BY n",
+    "greatest of all": "SELECT max(city) AS last, count(DISTINCT city) AS cities, count(*) AS n FROM person",
+    "none left": "SELECT min(city) AS first, count(DISTINCT city) AS n FROM person WHERE bidder = 3 AND city = 'Bonn'",
     "values": f"SELECT DISTINCT m % 10 AS digit FROM ({DEAREST})",
     "best": f"SELECT a, b, m, r FROM (SELECT *, row_number() OVER (PARTITION BY a ORDER BY m DESC, b) AS r"
     f" FROM ({DEAREST})) WHERE r <= 2",
@@ -50,7 +54,7 @@ QUERIES = {
 }
 
 
-SOME = ("counted", "best", "placed", "means")
+SOME = ("counted", "greatest", "best", "placed", "means")
 """Of which each needs functions that the others do not."""
 
 

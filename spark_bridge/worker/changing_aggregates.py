@@ -1,0 +1,78 @@
+"""Aggregates of rows that change, computed again of all rows of a key when one of them changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flykka.spark_bridge.worker.changing_results import ChangingResults
+from flykka.spark_bridge.worker.key_numbers import numbers_of_rows
+from flykka.spark_bridge.worker.keys import Rows
+from flykka.spark_bridge.worker.row_changes import KeyedLists
+from flykka.spark_bridge.worker.row_order import RowOrder, counted_in_keys, in_order
+
+
+class AggregateFunction(StrEnum):
+    """A function of the values of a key."""
+
+    SUM = "sum"
+    MIN = "min"
+    MAX = "max"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AggregateCall:
+    """A function of a column, perhaps of its distinct values: the `count` of those that are not null, and the `value`.
+
+    Where only the count is asked for, `function` is None and there is no value.
+    """
+
+    argument: str
+    is_distinct: bool
+    count: str
+    value: str
+    function: AggregateFunction | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AggregatesOfChangingRows(ChangingResults):
+    """The `calls` for each key that has rows, behind the columns `emitted`, which are alike in all rows of a key."""
+
+    calls: tuple[AggregateCall, ...]
+
+    def _results(self, rows: KeyedLists) -> pa.Table:
+        numbers, first = np.unique(rows.key_of, return_index=True)
+        results = rows.rows.take(first).select(list(self.emitted))
+        for call in self.calls:
+            for name, values in _computed(call, rows.rows.column(call.argument), rows.key_of, numbers).items():
+                results = results.append_column(name, values)
+        return results
+
+
+def _computed(call: AggregateCall, argument: pa.ChunkedArray, key_of: Rows, numbers: Rows) -> dict[str, Any]:
+    """The columns of a call, for keys with these numbers."""
+    there = np.flatnonzero(argument.is_valid().to_numpy())
+    values = pa.table({"key": key_of[there], "value": argument.take(there)})
+    if call.is_distinct:
+        _, first = np.unique(numbers_of_rows(values), return_index=True)
+        values = values.take(np.sort(first))
+    counts = np.bincount(values["key"].to_numpy(), minlength=numbers.max(initial=-1) + 1)[numbers]
+    computed = {call.count: pa.array(counts)}
+    if call.function is not None:
+        places = np.cumsum(counts > 0) - 1
+        computed[call.value] = _of_each(call.function, values).take(pa.array(places, mask=counts == 0))
+    return computed
+
+
+def _of_each(function: AggregateFunction, values: pa.Table) -> pa.ChunkedArray:
+    """The sum, the least or the greatest value of each key."""
+    if function is AggregateFunction.SUM:
+        return values.group_by("key", use_threads=False).aggregate([("value", "sum")])["value_sum"]
+    order = RowOrder(column="value", is_descending=function is AggregateFunction.MAX, nulls_first=False)
+    keys = values["key"].to_numpy()
+    ordered = in_order(values, keys, [order])
+    return values["value"].take(ordered[counted_in_keys(keys[ordered]) == 1])
