@@ -48,6 +48,8 @@ _NEW_CONTEXT = {
     "spark.sql.session.timeZone": "UTC",
     # Of hash maps and sorters: Spark would take 64 MiB in a heap of 4 GiB, and the garbage collector pays for it.
     "spark.buffer.pageSize": "2m",
+    # The driver and the executors compile the code of a stage each: Spark would remember that of 50 stages.
+    "spark.sql.codegen.cache.maxEntries": "1000",
 }
 
 CANCELLED_FOLDER = f"spark.executorEnv.{python_daemon.FOLDER_VARIABLE}"
@@ -63,6 +65,8 @@ _ENGINE = {
     "spark.sql.adaptive.enabled": "false",
     # Slices that are planned side by side stay separate partitions: Spark would run two of one partition as one.
     "spark.sql.unionOutputPartitioning": "false",
+    # Kept segments are joined together, in other numbers each time: Spark would compile code for each number of them.
+    "spark.sql.codegen.wholeStage.union.enabled": "false",
     # Shuffle files outlive the rows of a batch otherwise.
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
     # Event times go into files as integers: exact, and with statistics of a file's range.
