@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from flykka.actors.machines.state.segments import latest
 from flykka.spark_bridge.operators.join import Closing, JoinOperator, RegularJoinOperator, Side
 from flykka.spark_bridge.operators.key_ranges import KeyRanges
 from flykka.spark_bridge.operators.window import Arrived
-from flykka.spark_bridge.program.event_time import MICROS_PER_MS
+from flykka.spark_bridge.program.event_time import instant
 from flykka.spark_bridge.rows.materialise import counted, numbers_of, together
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend, StateLayout
 
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.operators.join_side import JoinSide
     from flykka.spark_bridge.operators.operator import Element
     from flykka.spark_bridge.rows.materialise import Slices
-
-_LONG_MAX = 2**63 - 1
 
 _ROWS_OF_ONE_CORE = 2_000_000
 """Up to so many rows are joined sooner by one core than shuffled to several."""
@@ -53,8 +49,8 @@ class SideLayout(StateLayout):
         if (time := self._side.time) is None:
             return state
         if from_ms is not None:
-            state = state.where(time >= _micros(from_ms))
-        return state if until_ms is None else state.where(time < _micros(until_ms))
+            state = state.where(time >= instant(from_ms, time))
+        return state if until_ms is None else state.where(time < instant(until_ms, time))
 
     def later(self, state: DataFrame, closed_to_ms: int | None) -> DataFrame:
         """The rows that a join still needs which is through to `closed_to_ms`."""
@@ -88,7 +84,7 @@ class _SparkJoining:
             return Arrived(segment=backend.adopt(batch, rows, first, last))
         time = code.time
         assert time is not None, "rows that have a time are late"
-        late = time < _micros(closed_to_ms)
+        late = time < instant(closed_to_ms, time)
         observation, observed = counted(rows, {"late": code.lost(late)})
         segment = backend.keep(observed.where(~late))
         late_rows = int(numbers_of(observation).get("late") or 0)
@@ -222,7 +218,3 @@ def join_operator(
 ) -> JoinOperator[Slices, DataFrame]:
     """The join of one attempt."""
     return JoinOperator(context.operator_id, code.interval, joining, joining.backend, code.left_gates, code.outer)
-
-
-def _micros(milliseconds: int) -> Column:
-    return F.lit(max(-_LONG_MAX, min(_LONG_MAX, milliseconds * MICROS_PER_MS))).cast("bigint")

@@ -15,7 +15,7 @@ from flykka.messages.graph.job_graph import FiringMode
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.operators.window import Arrived, WindowOperator
 from flykka.spark_bridge.program.aggregates import NEWS, TIME, RowsApplied
-from flykka.spark_bridge.program.event_time import MICROS_PER_MS, event_time_micros
+from flykka.spark_bridge.program.event_time import MICROS_PER_MS, event_time_micros, instant
 from flykka.spark_bridge.rows.materialise import counted, numbers_of, together
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend, StateLayout, gathered
 
@@ -47,7 +47,7 @@ class WindowLayout(StateLayout):
     def between(self, state: DataFrame, from_ms: int | None, until_ms: int | None) -> DataFrame:
         """The state of panes that start at `from_ms` or later and before `until_ms`; None is no bound."""
         if from_ms is not None:
-            state = state.where(F.col(TIME) >= _micros(from_ms))
+            state = state.where(F.col(TIME) >= instant(from_ms, F.col(TIME)))
         if until_ms is not None:
             state = state.where(_before(F.col(TIME), until_ms))
         return state
@@ -105,7 +105,7 @@ class SparkPanes:
         for (closed_to, emitted_to), some in alike.items():
             state = by_window(self._code.windows, self._backend.bounded(some), closed_to, to_ms)
             if not are_all_news:
-                is_news = F.lit(True) if emitted_to is None else F.col(TIME) > _micros(emitted_to)
+                is_news = F.lit(True) if emitted_to is None else F.col(TIME) > instant(emitted_to, F.col(TIME))
                 state = state.withColumn(NEWS, is_news)
             rows.append(state)
         return (fired(self._code, gathered(together(rows), readings), are_all_news=are_all_news),)
@@ -168,8 +168,8 @@ def by_window(windows: EventTimeWindows, state: DataFrame, after_ms: int | None,
     reach = last - pane + F.lit(windows.size_ms * MICROS_PER_MS - 1)
     first = last - (reach - F.pmod(reach, slide))
     if after_ms is not None:
-        first = F.greatest(first, _micros(windows.next_start(after_ms)))
-    return state.withColumn(TIME, F.explode(F.sequence(first, F.least(last, _micros(to_ms)), slide)))
+        first = F.greatest(first, instant(windows.next_start(after_ms), pane))
+    return state.withColumn(TIME, F.explode(F.sequence(first, F.least(last, instant(to_ms, pane)), slide)))
 
 
 def fired(code: WindowCode, state: DataFrame, *, are_all_news: bool = True) -> DataFrame:
@@ -211,10 +211,6 @@ def since_last_start(windows: EventTimeWindows, micros: Column) -> Column:
     return F.pmod(since_offset, F.lit(windows.slide_ms * MICROS_PER_MS))
 
 
-def _micros(milliseconds: int) -> Column:
-    return F.lit(max(-_LONG_MAX, min(_LONG_MAX, milliseconds * MICROS_PER_MS))).cast("bigint")
-
-
 def _before(micros: Column, until_ms: int) -> Column:
     """True if a time, in microseconds, is before `until_ms`."""
-    return micros < _micros(until_ms)
+    return micros < instant(until_ms, micros)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MICROS_PER_MS = 1000
 
+_LONG_MAX = 2**63 - 1
+
 LATEST, EARLIEST = "latest", "earliest"
 
 
@@ -23,6 +25,16 @@ def event_time_micros(event_time: EventTime) -> Column:
     """The event time of a row, in microseconds since the epoch."""
     micros = F.unix_micros(F.col(quoted(event_time.column)).cast("timestamp"))
     return micros + F.lit(event_time.offset_ms * MICROS_PER_MS) if event_time.offset_ms else micros
+
+
+def instant(milliseconds: int, beside: Column) -> Column:
+    """A time in microseconds, to be compared with the bigint column `beside`.
+
+    Spark writes numbers into the code that it compiles: it would compile the comparison again for each watermark. An
+    array it hands over to the code, unless it can look up the place beforehand: so this one is computed of a row.
+    """
+    micros = max(-_LONG_MAX, min(_LONG_MAX, milliseconds * MICROS_PER_MS))
+    return F.array(F.lit(micros).cast("bigint"))[beside.bitwiseAND(F.lit(0)).cast("int")]
 
 
 def times_of_watermarks(
