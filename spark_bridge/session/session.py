@@ -67,6 +67,8 @@ _ENGINE = {
     "spark.sql.unionOutputPartitioning": "false",
     # Kept segments are joined together, in other numbers each time: Spark would compile code for each number of them.
     "spark.sql.codegen.wholeStage.union.enabled": "false",
+    # With each segment more the stages behind it have other numbers, and code with other names would be compiled again.
+    "spark.sql.codegen.useIdInClassName": "false",
     # Shuffle files outlive the rows of a batch otherwise.
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
     # Event times go into files as integers: exact, and with statistics of a file's range.
