@@ -9,6 +9,7 @@ from pyspark.sql.types import StructType
 
 from flykka.spark_bridge.errors import DeclaredSchemaError, NotADataFrameError
 from flykka.spark_bridge.program.rich_function import RichFunction
+from flykka.spark_bridge.session.jvm_classes import frame_of_plan
 
 
 def applied(function: Callable[[DataFrame], object], rows: DataFrame) -> DataFrame:
@@ -35,10 +36,7 @@ def _in_session_of(rows: DataFrame, result: DataFrame) -> DataFrame:
     session = rows.sparkSession
     if result.sparkSession is session:
         return result
-    jvm = session.sparkContext._jvm
-    assert jvm is not None
-    plan = result._jdf.queryExecution().analyzed()
-    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan), session)
+    return frame_of_plan(session, result._jdf.queryExecution().analyzed())
 
 
 def _check_declared(result: DataFrame, schema: StructType | str) -> None:

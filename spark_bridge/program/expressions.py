@@ -18,11 +18,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.classic.column import Column as ClassicColumn
 from pyspark.sql.types import DataType, DecimalType, DoubleType, LongType, _parse_datatype_json_string
 
+from flykka.spark_bridge.session.jvm_classes import jvm_class, scala_sequence
 from flykka.spark_bridge.state.stored_columns import PART_PREFIX
 from flykka.spark_bridge.worker.parts import PartFunction
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_CATALYST = "org.apache.spark.sql.catalyst"
+_EXPRESSIONS = "org.apache.spark.sql.classic.ExpressionUtils"
 
 _SUBQUERIES = ("ScalarSubquery", "Exists", "ListQuery", "InSubquery")
 
@@ -95,9 +99,7 @@ class ExpressionBuilder:
     """Rebuilds expressions, and makes Columns of them."""
 
     def __init__(self, session: SparkSession) -> None:
-        context = session.sparkContext
-        assert context._jvm is not None
-        self._jvm = context._jvm
+        self._context = session.sparkContext
 
     def rebuilt(self, expression: Any, replace: Callable[[Any], Any | None]) -> Any:
         """Return an expression with other parts where `replace` has some; what is replaced is not looked into."""
@@ -111,19 +113,19 @@ class ExpressionBuilder:
 
     def sequence(self, items: Sequence[Any]) -> Any:
         """Return a Scala sequence."""
-        return self._jvm.PythonUtils.toSeq(list(items))
+        return scala_sequence(self._context, items)
 
     def attribute(self, *name: str) -> Any:
         """Return a column by its name, perhaps behind that of its rows, to be found where the expression is used."""
-        return self._jvm.org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute(self.sequence(name))
+        return jvm_class(self._context, f"{_CATALYST}.analysis.UnresolvedAttribute")(self.sequence(name))
 
     def expression(self, column: Column) -> Any:
         """Return the expression of a Column."""
-        return self._jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(column._jc)
+        return jvm_class(self._context, _EXPRESSIONS).expression(column._jc)
 
     def column(self, expression: Any) -> Column:
         """Return the Column of an expression."""
-        return ClassicColumn(self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+        return ClassicColumn(jvm_class(self._context, _EXPRESSIONS).column(expression))
 
 
 class Aggregation:

@@ -18,6 +18,7 @@ from py4j.protocol import Py4JJavaError
 from pyarrow import fs
 
 from flykka.spark_bridge.rows import local_files
+from flykka.spark_bridge.session.jvm_classes import jvm_class
 from flykka.spark_bridge.session.local_file_system import LOCAL_FILE_SYSTEMS
 
 if TYPE_CHECKING:
@@ -53,12 +54,10 @@ class FileSystem:
 
     def __init__(self, session: SparkSession) -> None:
         context = session.sparkContext
-        assert context._jvm is not None
         assert context._gateway is not None
         self._gateway = context._gateway
-        # By their whole names: for each part of `jvm.org.apache` the JVM searches all its jars for a class.
-        self._path = getattr(context._jvm, "org.apache.hadoop.fs.Path")
-        self._file_util = getattr(context._jvm, "org.apache.hadoop.fs.FileUtil")
+        self._path = jvm_class(context, "org.apache.hadoop.fs.Path")
+        self._file_util = jvm_class(context, "org.apache.hadoop.fs.FileUtil")
         self._configuration = context._jsc.hadoopConfiguration()
 
     def local(self, path: str) -> str | None:

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from flykka.spark_bridge.rows.batches import Blocks
+from flykka.spark_bridge.session.jvm_classes import frame_of_plan, jvm_class, scala_sequence
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 Slices = tuple[DataFrame, ...]
 
 _OBJECT_BYTES = 16
+
+_MANY = 4
+"""From so many slices on they are put together at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +51,14 @@ class Materialised:
 
 def together(slices: Sequence[DataFrame]) -> DataFrame:
     """The rows of all slices."""
-    return reduce(DataFrame.unionAll, slices)
+    if len(slices) < _MANY:
+        return reduce(DataFrame.unionAll, slices)
+    # Spark would analyze them again with each that is added.
+    session = slices[0].sparkSession
+    context = session.sparkContext
+    plans = scala_sequence(context, (each._jdf.queryExecution().analyzed() for each in slices))
+    union = jvm_class(context, "org.apache.spark.sql.catalyst.plans.logical.Union")
+    return frame_of_plan(session, union(plans, False, False))
 
 
 def materialise(scope: AttemptScope, rows: DataFrame, numbers: Mapping[str, Column]) -> Materialised:
@@ -82,13 +93,11 @@ def numbers_of(observation: Observation) -> Mapping[str, Any]:
 
 def partitions_of(blocks: Blocks, partitions: Sequence[int], session: SparkSession) -> DataFrame:
     """A frame of some of the Spark partitions; the others are not touched when it is read."""
-    jvm = session.sparkContext._jvm
-    assert jvm is not None
+    context = session.sparkContext
     # A Scala set is a function that says of an element whether it is in it.
-    # By their whole names: for each part of `jvm.org.apache` the JVM searches all its jars for a class of that name.
-    converters = getattr(jvm, "scala.jdk.javaapi.CollectionConverters")
+    converters = jvm_class(context, "scala.jdk.javaapi.CollectionConverters")
     wanted = converters.asScala(list(partitions)).toSet()
-    pruned = getattr(jvm, "org.apache.spark.rdd.PartitionPruningRDD").create(blocks.rdd, wanted)
+    pruned = jvm_class(context, "org.apache.spark.rdd.PartitionPruningRDD").create(blocks.rdd, wanted)
     java_schema = blocks.frame._jdf.schema()
     return DataFrame(session._jsparkSession.internalCreateDataFrame(pruned, java_schema, False), session)
 

@@ -31,6 +31,7 @@ from flykka.spark_bridge.errors import SessionError
 from flykka.spark_bridge.session import python_daemon
 from flykka.spark_bridge.session.class_archive import reading_options
 from flykka.spark_bridge.session.gateway import ensure_gateway
+from flykka.spark_bridge.session.jvm_classes import remember_classes
 from flykka.spark_bridge.session.local_file_system import set_permissions_without_processes
 
 if TYPE_CHECKING:
@@ -203,6 +204,7 @@ def engine_session(session: SparkSession) -> SparkSession:
     is_local = str(context.master).startswith("local")
     if is_local:
         set_permissions_without_processes(context)
+    remember_classes(context)
     clone = SparkSession(context, session._jsparkSession.cloneSession())
     for key, text in _ENGINE.items():
         clone.conf.set(key, text)

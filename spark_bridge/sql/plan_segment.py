@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.spark_bridge.program.expressions import ExpressionBuilder, elements
+from flykka.spark_bridge.session.jvm_classes import frame_of_plan, jvm_class
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from pyspark.sql import DataFrame, SparkSession
+
     from flykka.spark_bridge.sql.plan_node import PlanNode
+
+_LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +42,11 @@ class PlanSegment:
     def __call__(self, rows: DataFrame) -> DataFrame:
         """Make the rows of the segment of those of a batch."""
         session = rows.sparkSession
-        jvm = session.sparkContext._jvm
-        assert jvm is not None
-        carried = self._carried(rows)
-        plan = self._renamed(rows, jvm, carried)
+        project = jvm_class(session.sparkContext, f"{_LOGICAL}.Project")
+        plan = rows._jdf.queryExecution().analyzed()
+        columns = list(elements(plan.output()))
+        carried = [column for column in columns if str(column.name()) in self.carried] if self.carried else []
+        plan = project(self._renamed(columns, carried, session), plan)
         sequence = ExpressionBuilder(session).sequence
         for node, place in self.nodes:
             children = [child.java for child in node.children]
@@ -49,28 +54,23 @@ class PlanSegment:
             plan = node.java.withNewChildren(sequence(children))
             if carried and node.kind == "Project":
                 columns = [*elements(node.java.projectList()), *carried]
-                plan = jvm.org.apache.spark.sql.catalyst.plans.logical.Project(sequence(columns), children[place])
+                plan = project(sequence(columns), children[place])
         if self.tables:
             tables = sequence([each.java for each in self.tables])
-            plan = jvm.org.apache.spark.sql.catalyst.plans.logical.WithCTE(plan, tables)
-        made = DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan), session)
+            plan = jvm_class(session.sparkContext, f"{_LOGICAL}.WithCTE")(plan, tables)
+        made = frame_of_plan(session, plan)
         made = made if self.names is None else made.toDF(*self.names, *self.carried)
         added = {name: F.col(quoted(struct)).getField(field) for name, struct, field in self.fields}
         return made.withColumns(added) if added else made
 
-    def _carried(self, rows: DataFrame) -> list[Any]:
-        """The carried columns of the plan of the rows."""
-        columns = elements(rows._jdf.queryExecution().analyzed().output())
-        return [column for column in columns if str(column.name()) in self.carried]
-
-    def _renamed(self, rows: DataFrame, jvm: Any, carried: list[Any]) -> Any:
-        """The plan of the rows, whose columns have the ids that the lowest node reads."""
-        plan = rows._jdf.queryExecution().analyzed()
-        sequence = ExpressionBuilder(rows.sparkSession).sequence
-        nothing, none = sequence([]), jvm.scala.Option.empty()
-        make = jvm.org.apache.spark.sql.catalyst.expressions.Alias
-        columns = [
+    def _renamed(self, columns: list[Any], carried: list[Any], session: SparkSession) -> Any:
+        """The columns of the rows, with the ids that the lowest node reads."""
+        context = session.sparkContext
+        sequence = ExpressionBuilder(session).sequence
+        nothing, none = sequence([]), jvm_class(context, "scala.Option").empty()
+        make = jvm_class(context, "org.apache.spark.sql.catalyst.expressions.Alias")
+        renamed = [
             make(column, name, expression_id, nothing, none, nothing)
-            for column, (name, expression_id) in zip(elements(plan.output()), self.attributes, strict=False)
+            for column, (name, expression_id) in zip(columns, self.attributes, strict=False)
         ]
-        return jvm.org.apache.spark.sql.catalyst.plans.logical.Project(sequence([*columns, *carried]), plan)
+        return sequence([*renamed, *carried])
